@@ -1,0 +1,32 @@
+/** What the gateway is told: parsed, checked, defaults filled in, deeply frozen. Durations are ms, sizes bytes. */
+import type { DialectName } from '../ledger/ledger-headers.ts';
+
+export interface Config {
+  readonly listen: { readonly host: string; readonly port: number; readonly basePath: string };
+  readonly operations: { readonly host: string; readonly port: number };
+  readonly dialect: DialectName;
+  readonly workers: number | 'auto';
+  readonly upstreams: readonly UpstreamConfig[];
+  readonly upstream: UpstreamLimits;
+  readonly cache: { readonly memory: { readonly maxBytes: number } };
+  readonly latest: { readonly maxStalenessMs: number; readonly waitForVersionMs: number };
+  readonly encode: { readonly enabled: boolean; readonly shadow: number; readonly signingDomain: string };
+  readonly log: { readonly level: LogLevel };
+}
+
+export interface UpstreamConfig {
+  readonly name: string;
+  readonly url: URL;
+  readonly tier: 'full' | 'archival';
+}
+
+/** Bounds on the work done for one request, and on the load put on one upstream. */
+export interface UpstreamLimits {
+  readonly timeoutMs: number;
+  readonly deadlineMs: number;
+  readonly probeIntervalMs: number;
+  readonly connections: number;
+  readonly maxAttempts: number;
+}
+
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';

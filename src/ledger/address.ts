@@ -1,0 +1,39 @@
+/** Account addresses: 32 bytes, written as hex (protocol 4.1). */
+import { GatewayError, quote } from './errors.ts';
+
+declare const brand: unique symbol;
+
+/**
+ * An address in its one canonical spelling: `0x`, lowercase, leading zeros trimmed (`0x1`, `0x0`). One text per
+ * 32-byte value, so it serves as a cache key part and is what nodes print.
+ */
+export type Address = string & { readonly [brand]: 'Address' };
+
+const digits = /^(?:0x)?([0-9a-fA-F]{1,64})$/;
+
+/** Parses a path or JSON address: `0x` optional and lowercase only, 1 to 64 hex digits. */
+export function parseAddress(text: string): Address {
+  const address = findAddress(text);
+  if (address === undefined) {
+    throw new GatewayError('malformed', `failed to parse address: ${quote(text)} is not 1 to 64 hex digits`);
+  }
+  return address;
+}
+
+/** As `parseAddress`, with `undefined` for text that is no address. */
+export function findAddress(text: string): Address | undefined {
+  const hex = digits.exec(text)?.[1];
+  return hex === undefined ? undefined : canonicalAddress(hex);
+}
+
+/** The canonical spelling of 1 to 64 hex digits that a parser has already checked. */
+export function canonicalAddress(hex: string): Address {
+  let start = 0;
+  while (start < hex.length - 1 && hex.charCodeAt(start) === 48) start += 1;
+  return `0x${hex.slice(start).toLowerCase()}` as Address;
+}
+
+/** The 32 bytes, big-endian as BCS writes them. */
+export function addressBytes(address: Address): Uint8Array {
+  return Buffer.from(address.slice(2).padStart(64, '0'), 'hex');
+}

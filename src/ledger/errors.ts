@@ -1,0 +1,51 @@
+/**
+ * Errors that the gateway itself answers. Routes throw them; one handler in `proxy/` turns them into the specified
+ * body (interface specification 2.6). A node's own error answer never becomes one of these: it passes byte for byte.
+ */
+
+/**
+ * Every fault the gateway reports, with its HTTP status and the interface's own `error_code`.
+ * Faults below the operations (framework level) carry `web_framework_error`, as nodes do (protocol 3.2, 3.5).
+ */
+const faults = {
+  malformed: { status: 400, code: 'web_framework_error' },
+  invalidInput: { status: 400, code: 'invalid_input' },
+  notFound: { status: 404, code: 'web_framework_error' },
+  methodNotAllowed: { status: 405, code: 'web_framework_error' },
+  requestTimeout: { status: 408, code: 'web_framework_error' },
+  lengthRequired: { status: 411, code: 'web_framework_error' },
+  payloadTooLarge: { status: 413, code: 'web_framework_error' },
+  uriTooLong: { status: 414, code: 'web_framework_error' },
+  unsupportedMediaType: { status: 415, code: 'web_framework_error' },
+  headersTooLarge: { status: 431, code: 'web_framework_error' },
+  disabled: { status: 403, code: 'api_disabled' },
+  internal: { status: 500, code: 'internal_error' },
+  unavailable: { status: 503, code: 'internal_error' },
+} as const;
+
+export type Fault = keyof typeof faults;
+
+/** A fault with a message fit for clients: what was wrong and with which value, never an upstream's address. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError';
+  readonly fault: Fault;
+  readonly status: number;
+  readonly code: string;
+
+  constructor(fault: Fault, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.fault = fault;
+    this.status = faults[fault].status;
+    this.code = faults[fault].code;
+  }
+}
+
+/** The specified error body. `vm_error_code` is always a key, `null` when there is none (protocol 0). */
+export function errorBody(code: string, message: string): string {
+  return JSON.stringify({ message, error_code: code, vm_error_code: null });
+}
+
+/** Shortens client text for a message, so that an 8 kB path does not come back as an 8 kB error. */
+export function quote(text: string): string {
+  return JSON.stringify(text.length > 120 ? `${text.slice(0, 117)}...` : text);
+}

@@ -1,0 +1,177 @@
+/**
+ * Type tags as text: `u64`, `vector<bool>`, `0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>` (protocol 4.2).
+ * The canonical text is what a node prints in a resource's `type`, and part of our cache key.
+ */
+import { canonicalAddress, type Address } from './address.ts';
+import { GatewayError, quote } from './errors.ts';
+
+export type PrimitiveName = (typeof primitives)[number];
+
+export type TypeTag =
+  | { readonly kind: 'primitive'; readonly name: PrimitiveName }
+  | { readonly kind: 'vector'; readonly element: TypeTag }
+  | StructTag;
+
+export interface StructTag {
+  readonly kind: 'struct';
+  readonly address: Address;
+  readonly module: string;
+  readonly name: string;
+  readonly typeArguments: readonly TypeTag[];
+}
+
+/** Newer nodes know the signed integers, older ones refuse them: they are parsed here and the node decides. */
+const primitives = [
+  ...(['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address', 'signer'] as const),
+  ...(['i8', 'i16', 'i32', 'i64', 'i128', 'i256'] as const),
+] as const;
+
+const primitiveTags = new Map<string, TypeTag>(primitives.map((name) => [name, { kind: 'primitive', name }]));
+
+/** Words that can name neither a module nor a struct, in every node version. */
+const keywords = new Set([
+  'bool',
+  'u8',
+  'u16',
+  'u32',
+  'u64',
+  'u128',
+  'u256',
+  'address',
+  'signer',
+  'vector',
+  'true',
+  'false',
+]);
+
+/**
+ * Nodes refuse a parse depth above 8. One level is added so that a different way of counting never refuses what a
+ * node serves; the bound itself keeps hostile tags from deep recursion.
+ */
+const maxDepth = 9;
+
+/** Parses the struct tag of a resource path, already percent-decoded. */
+export function parseStructTag(text: string): StructTag {
+  const tag = findTypeTag(text);
+  if (tag?.kind !== 'struct') {
+    throw new GatewayError('malformed', `failed to parse path resource_type: ${quote(text)} is not a struct tag`);
+  }
+  return tag;
+}
+
+/** The type that `text` spells, or `undefined`. White space between tokens does not matter. */
+export function findTypeTag(text: string): TypeTag | undefined {
+  const cursor = new Cursor(text);
+  const tag = readType(cursor, 0);
+  return cursor.failed || !cursor.atEnd() ? undefined : tag;
+}
+
+/** The canonical text: trimmed lowercase addresses, `, ` between arguments, no other spaces, no empty `<>`. */
+export function formatTypeTag(tag: TypeTag): string {
+  switch (tag.kind) {
+    case 'primitive':
+      return tag.name;
+    case 'vector':
+      return `vector<${formatTypeTag(tag.element)}>`;
+    case 'struct': {
+      const path = `${tag.address}::${tag.module}::${tag.name}`;
+      return tag.typeArguments.length === 0 ? path : `${path}<${tag.typeArguments.map(formatTypeTag).join(', ')}>`;
+    }
+  }
+}
+
+/** A position in the text. The first refusal is final: `failed` stays set and every later token is empty. */
+class Cursor {
+  readonly #text: string;
+  #at = 0;
+  failed = false;
+
+  constructor(text: string) {
+    this.#text = text;
+    this.#skipSpace();
+  }
+
+  /** Takes `token` if it stands here. */
+  take(token: string): boolean {
+    if (this.failed || !this.#text.startsWith(token, this.#at)) return false;
+    this.#at += token.length;
+    this.#skipSpace();
+    return true;
+  }
+
+  /** Takes `token`, or fails. */
+  expect(token: string): void {
+    if (!this.take(token)) this.failed = true;
+  }
+
+  /** Takes what the sticky `pattern` matches here and returns its first group. */
+  match(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.#at;
+    const found = this.failed ? null : pattern.exec(this.#text);
+    if (found === null) return undefined;
+    this.#at = pattern.lastIndex;
+    this.#skipSpace();
+    return found[1];
+  }
+
+  atEnd(): boolean {
+    return this.#at === this.#text.length;
+  }
+
+  #skipSpace(): void {
+    space.lastIndex = this.#at;
+    space.exec(this.#text);
+    this.#at = space.lastIndex;
+  }
+}
+
+const space = /[ \t\n\f\r]*/y;
+const hexAddress = /0[xX]([0-9a-fA-F]{1,64})(?![0-9a-zA-Z_$])/y;
+const word = /([A-Za-z][A-Za-z0-9_$]*)/y;
+const nothing: TypeTag = { kind: 'primitive', name: 'bool' };
+
+function readType(cursor: Cursor, depth: number): TypeTag {
+  const hex = depth > maxDepth ? undefined : cursor.match(hexAddress);
+  if (hex !== undefined) return readStruct(cursor, canonicalAddress(hex), depth);
+  const name = depth > maxDepth ? undefined : cursor.match(word);
+  const primitive = name === undefined ? undefined : primitiveTags.get(name);
+  if (primitive !== undefined) return primitive;
+  if (name !== 'vector') return refuse(cursor);
+  cursor.expect('<');
+  const element = readType(cursor, depth + 1);
+  cursor.take(',');
+  cursor.expect('>');
+  return { kind: 'vector', element };
+}
+
+function readStruct(cursor: Cursor, address: Address, depth: number): TypeTag {
+  cursor.expect('::');
+  const module = readName(cursor);
+  cursor.expect('::');
+  const name = readName(cursor);
+  return { kind: 'struct', address, module, name, typeArguments: readArguments(cursor, depth) };
+}
+
+function readName(cursor: Cursor): string {
+  const name = cursor.match(word);
+  if (name === undefined || keywords.has(name)) cursor.failed = true;
+  return name ?? '';
+}
+
+/** `<` types `>`, with one trailing comma allowed; `<>` is the same as nothing. */
+function readArguments(cursor: Cursor, depth: number): readonly TypeTag[] {
+  const found: TypeTag[] = [];
+  if (!cursor.take('<')) return found;
+  while (!cursor.failed && !cursor.take('>')) {
+    found.push(readType(cursor, depth + 1));
+    if (cursor.take(',')) continue;
+    cursor.expect('>');
+    break;
+  }
+  return found;
+}
+
+function refuse(cursor: Cursor): TypeTag {
+  cursor.failed = true;
+  return nothing;
+}

@@ -1,0 +1,32 @@
+/** Ledger versions: u64, one per transaction. */
+import { GatewayError, quote } from './errors.ts';
+
+declare const brand: unique symbol;
+
+/** A u64. Always bigint, because a JavaScript number loses digits above 2^53. */
+export type LedgerVersion = bigint & { readonly [brand]: 'LedgerVersion' };
+
+export const maxU64 = 2n ** 64n - 1n;
+
+/** Parses a u64 as nodes do: decimal, an optional leading `+`, leading zeros allowed (protocol 4.3). */
+export function parseLedgerVersion(text: string): LedgerVersion {
+  const version = findU64(text);
+  if (version === undefined) {
+    throw new GatewayError('malformed', `failed to parse parameter ledger_version: ${quote(text)} is not a u64`);
+  }
+  return version as LedgerVersion;
+}
+
+/** The u64 that `text` spells, or `undefined`. */
+export function findU64(text: string): bigint | undefined {
+  const significant = /^\+?0*(\d{1,20})$/.exec(text)?.[1];
+  if (significant === undefined) return undefined;
+  const value = BigInt(significant);
+  return value <= maxU64 ? value : undefined;
+}
+
+/** For versions that are u64 by construction (a minimum of two versions, a prediction). */
+export function ledgerVersion(value: bigint): LedgerVersion {
+  if (value < 0n || value > maxU64) throw new RangeError(`not a u64: ${value}`);
+  return value as LedgerVersion;
+}
