@@ -1,0 +1,275 @@
+/**
+ * JSON read without loss (RFC 8259, strict): numbers stay the text they were written as, because a node tells `1` from
+ * `1.0` and `1e0` and JavaScript does not, and a key written twice is an error instead of a silent choice.
+ */
+
+/** A number as its source text: `1`, `1.0`, `1e0` and `18446744073709551616` all stay what they are. */
+export interface JsonNumber {
+  readonly kind: 'number';
+  readonly text: string;
+}
+
+export interface JsonArray {
+  readonly kind: 'array';
+  readonly items: readonly JsonValue[];
+}
+
+/** Members in source order; keys are unescaped and unique. */
+export interface JsonObject {
+  readonly kind: 'object';
+  readonly members: ReadonlyMap<string, JsonValue>;
+}
+
+export type JsonValue = null | boolean | string | JsonNumber | JsonArray | JsonObject;
+
+export type JsonFault = 'syntax' | 'duplicate key' | 'too deep';
+
+/** Why a text was not read. `at` is the offset, in UTF-16 units, of the character that was not understood. */
+export class JsonError extends Error {
+  override readonly name = 'JsonError';
+  readonly fault: JsonFault;
+  readonly at: number;
+
+  constructor(fault: JsonFault, at: number, message: string) {
+    super(`${message} at position ${at}`);
+    this.fault = fault;
+    this.at = at;
+  }
+}
+
+/** Arrays and objects may stand this deep in each other; `[]` alone is depth 1. */
+const defaultMaxDepth = 128;
+
+/**
+ * Reads one JSON value with nothing but white space around it. Takes time linear in the length of `text` and a stack
+ * bounded by `maxDepth`. Lone surrogates (`"\ud800"`) are kept as they are. Throws `JsonError`.
+ */
+export function parseJson(text: string, maxDepth = defaultMaxDepth): JsonValue {
+  const scanner = new Scanner(text, maxDepth);
+  return scanner.readDocument();
+}
+
+/**
+ * The one compact text of a value: members sorted by key (UTF-16 order), strings escaped as `JSON.stringify` does,
+ * numbers as their source text. Equal texts mean equal values; `1` and `1.0` stay different on purpose.
+ */
+export function canonicalJson(value: JsonValue): string {
+  if (value === null) return 'null';
+  if (typeof value === 'string') return canonicalString(value);
+  if (typeof value === 'boolean') return value ? 'true' : 'false';
+  switch (value.kind) {
+    case 'number':
+      return value.text;
+    case 'array':
+      return canonicalArray(value);
+    case 'object':
+      return canonicalObject(value);
+  }
+}
+
+function canonicalArray(array: JsonArray): string {
+  let text = '';
+  for (const item of array.items) text += text === '' ? canonicalJson(item) : `,${canonicalJson(item)}`;
+  return `[${text}]`;
+}
+
+function canonicalObject(object: JsonObject): string {
+  let text = '';
+  for (const key of [...object.members.keys()].sort()) {
+    const member = `${canonicalString(key)}:${canonicalJson(object.members.get(key) ?? null)}`;
+    text += text === '' ? member : `,${member}`;
+  }
+  return `{${text}}`;
+}
+
+/** Nearly every string needs no escape, and asking first is several times cheaper than `JSON.stringify`. */
+function canonicalString(value: string): string {
+  return /^[ !#-[\]-~]*$/.test(value) ? `"${value}"` : JSON.stringify(value);
+}
+
+const space = 0x20;
+const quoteMark = 0x22;
+const comma = 0x2c;
+const minus = 0x2d;
+const point = 0x2e;
+const zero = 0x30;
+const colon = 0x3a;
+const openArray = 0x5b;
+const backslash = 0x5c;
+const closeArray = 0x5d;
+const openObject = 0x7b;
+const closeObject = 0x7d;
+
+const escapes = new Map([
+  ['"', '"'],
+  ['\\', '\\'],
+  ['/', '/'],
+  ['b', '\b'],
+  ['f', '\f'],
+  ['n', '\n'],
+  ['r', '\r'],
+  ['t', '\t'],
+]);
+
+/** A position in the text. `charCodeAt` past the end is NaN, which no comparison below takes for a character. */
+class Scanner {
+  readonly #text: string;
+  readonly #maxDepth: number;
+  #at = 0;
+
+  constructor(text: string, maxDepth: number) {
+    this.#text = text;
+    this.#maxDepth = maxDepth;
+  }
+
+  readDocument(): JsonValue {
+    this.#skipSpace();
+    const value = this.#readValue(0);
+    this.#skipSpace();
+    if (this.#at < this.#text.length) throw this.#refuse('unexpected text after the value');
+    return value;
+  }
+
+  #readValue(depth: number): JsonValue {
+    const code = this.#text.charCodeAt(this.#at);
+    if (code === quoteMark) return this.#readString();
+    if (code === openObject) return this.#readObject(depth + 1);
+    if (code === openArray) return this.#readArray(depth + 1);
+    if (code === minus || isDigit(code)) return this.#readNumber();
+    if (this.#take('true')) return true;
+    if (this.#take('false')) return false;
+    if (this.#take('null')) return null;
+    throw this.#refuse('expected a value');
+  }
+
+  #readObject(depth: number): JsonObject {
+    this.#enter(depth);
+    const members = new Map<string, JsonValue>();
+    if (this.#takeCode(closeObject)) return { kind: 'object', members };
+    for (;;) {
+      const start = this.#at;
+      if (this.#text.charCodeAt(start) !== quoteMark) throw this.#refuse('expected a key');
+      const key = this.#readString();
+      if (members.has(key)) throw new JsonError('duplicate key', start, `duplicate key ${JSON.stringify(key)}`);
+      this.#skipSpace();
+      if (!this.#takeCode(colon)) throw this.#refuse('expected ":"');
+      this.#skipSpace();
+      members.set(key, this.#readValue(depth));
+      this.#skipSpace();
+      if (this.#takeCode(closeObject)) return { kind: 'object', members };
+      if (!this.#takeCode(comma)) throw this.#refuse('expected "," or "}"');
+      this.#skipSpace();
+    }
+  }
+
+  #readArray(depth: number): JsonArray {
+    this.#enter(depth);
+    const items: JsonValue[] = [];
+    if (this.#takeCode(closeArray)) return { kind: 'array', items };
+    for (;;) {
+      items.push(this.#readValue(depth));
+      this.#skipSpace();
+      if (this.#takeCode(closeArray)) return { kind: 'array', items };
+      if (!this.#takeCode(comma)) throw this.#refuse('expected "," or "]"');
+      this.#skipSpace();
+    }
+  }
+
+  /** Steps over the opening bracket. */
+  #enter(depth: number): void {
+    if (depth > this.#maxDepth) throw new JsonError('too deep', this.#at, `nested deeper than ${this.#maxDepth}`);
+    this.#at += 1;
+    this.#skipSpace();
+  }
+
+  /** Starts at the quotation mark. Text without escapes, nearly all of it, is one slice. */
+  #readString(): string {
+    let start = this.#at + 1;
+    let value = '';
+    for (;;) {
+      const end = this.#endOfPlainText(start);
+      const plain = this.#text.slice(start, end);
+      value = value === '' ? plain : value + plain;
+      this.#at = end;
+      const code = this.#text.charCodeAt(end);
+      if (code === quoteMark) break;
+      if (code !== backslash) throw this.#refuse('control character or end of text in a string');
+      value += this.#readEscape();
+      start = this.#at;
+    }
+    this.#at += 1;
+    return value;
+  }
+
+  #endOfPlainText(start: number): number {
+    const text = this.#text;
+    let at = start;
+    for (;;) {
+      const code = text.charCodeAt(at);
+      // Written so that NaN, the end of the text, stops the loop too.
+      if (!(code >= space) || code === quoteMark || code === backslash) return at;
+      at += 1;
+    }
+  }
+
+  /** Starts at the backslash. */
+  #readEscape(): string {
+    const letter = this.#text.charAt(this.#at + 1);
+    const simple = escapes.get(letter);
+    if (simple !== undefined) {
+      this.#at += 2;
+      return simple;
+    }
+    const hex = this.#text.slice(this.#at + 2, this.#at + 6);
+    if (letter !== 'u' || !/^[0-9a-fA-F]{4}$/.test(hex)) throw this.#refuse('bad escape');
+    this.#at += 6;
+    return String.fromCharCode(Number.parseInt(hex, 16));
+  }
+
+  #readNumber(): JsonNumber {
+    const start = this.#at;
+    this.#takeCode(minus);
+    // A leading zero stands alone: after `0` another digit is left over, and refused as trailing text.
+    if (!this.#takeCode(zero)) this.#skipDigits();
+    if (this.#takeCode(point)) this.#skipDigits();
+    if (this.#takeCode(0x65) || this.#takeCode(0x45)) {
+      if (!this.#takeCode(0x2b)) this.#takeCode(minus);
+      this.#skipDigits();
+    }
+    return { kind: 'number', text: this.#text.slice(start, this.#at) };
+  }
+
+  /** One digit or more. */
+  #skipDigits(): void {
+    if (!isDigit(this.#text.charCodeAt(this.#at))) throw this.#refuse('expected a digit');
+    while (isDigit(this.#text.charCodeAt(this.#at))) this.#at += 1;
+  }
+
+  #take(word: string): boolean {
+    if (!this.#text.startsWith(word, this.#at)) return false;
+    this.#at += word.length;
+    return true;
+  }
+
+  #takeCode(code: number): boolean {
+    if (this.#text.charCodeAt(this.#at) !== code) return false;
+    this.#at += 1;
+    return true;
+  }
+
+  #skipSpace(): void {
+    for (;;) {
+      const code = this.#text.charCodeAt(this.#at);
+      if (code !== space && code !== 0x0a && code !== 0x0d && code !== 0x09) return;
+      this.#at += 1;
+    }
+  }
+
+  #refuse(message: string): JsonError {
+    return new JsonError('syntax', this.#at, message);
+  }
+}
+
+function isDigit(code: number): boolean {
+  return code >= zero && code <= 0x39;
+}

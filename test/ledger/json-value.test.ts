@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { canonicalJson, JsonError, parseJson, type JsonValue } from '../../src/ledger/json-value.ts';
+
+/** What JavaScript would have made of the value. */
+function toPlain(value: JsonValue): unknown {
+  if (value === null || typeof value !== 'object') return value;
+  if (value.kind === 'number') return Number(value.text);
+  if (value.kind === 'array') return value.items.map(toPlain);
+  return Object.fromEntries([...value.members].map(([key, member]) => [key, toPlain(member)]));
+}
+
+function faultOf(text: string): string {
+  try {
+    parseJson(text);
+  } catch (error) {
+    assert.ok(error instanceof JsonError);
+    return error.fault;
+  }
+  return 'none';
+}
+
+test('a number stays the text it was written as', () => {
+  for (const text of ['0', '-0', '1.0', '1e0', '1E+2', '-1.25e-7', '18446744073709551616', '9007199254740993']) {
+    assert.deepEqual(parseJson(text), { kind: 'number', text });
+    assert.equal(canonicalJson(parseJson(` [ ${text} ] `)), `[${text}]`);
+  }
+});
+
+test('whatever JSON.stringify writes is read as the same value', () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 6 }), fc.integer({ min: 0, max: 3 }), (value, indent) => {
+      const text = JSON.stringify(value, undefined, indent);
+      assert.deepEqual(toPlain(parseJson(text)), JSON.parse(text));
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('a text with a flaw is refused exactly when JSON.parse refuses it', () => {
+  const letters = fc.constantFrom(
+    ...'{}[]:,"\\ntrue01.-+eEu\u0001 \t\ud800'.split(''),
+    'null',
+    '"a"',
+    '\\u12',
+    '\u00a0',
+  );
+  fc.assert(
+    fc.property(fc.array(letters, { maxLength: 12 }), (parts) => {
+      const text = parts.join('');
+      const fault = faultOf(text);
+      if (fault === 'duplicate key') return;
+      const accepted = (() => {
+        try {
+          JSON.parse(text);
+          return true;
+        } catch {
+          return false;
+        }
+      })();
+      assert.equal(fault === 'none', accepted, text);
+    }),
+    { numRuns: 20_000 },
+  );
+});
+
+test('texts outside RFC 8259 are refused as syntax', () => {
+  const texts = [
+    '',
+    ' ',
+    '01',
+    '1.',
+    '.5',
+    '+1',
+    '1e',
+    '-',
+    'nul',
+    'truee',
+    "'a'",
+    '[1,]',
+    '{"a":1,}',
+    '{a:1}',
+    '{"a"}',
+  ];
+  texts.push(
+    '[1 2]',
+    '1 2',
+    '"\t"',
+    '"\\x41"',
+    '"\\u12g4"',
+    '"a',
+    '[',
+    '{',
+    '\ufeff1',
+    '\u00a01',
+    'NaN',
+    '/**/1',
+    '1n',
+  );
+  for (const text of texts) assert.equal(faultOf(text), 'syntax', text);
+});
+
+test('a key written twice is told apart from other faults, also when it is spelled with escapes', () => {
+  assert.equal(faultOf('{"a":1,"b":2,"\\u0061":1}'), 'duplicate key');
+  assert.equal(faultOf('[{"x":{"":1,"":1}}]'), 'duplicate key');
+  assert.equal(faultOf('[{"a":1},{"a":1}]'), 'none');
+  assert.equal(canonicalJson(parseJson('{"__proto__":1,"constructor":2}')), '{"__proto__":1,"constructor":2}');
+});
+
+test('nesting is read to depth 128 and not further, however deep the text goes', () => {
+  assert.equal(faultOf('['.repeat(128) + ']'.repeat(128)), 'none');
+  assert.equal(faultOf('['.repeat(129) + ']'.repeat(129)), 'too deep');
+  assert.equal(faultOf('{"a":'.repeat(1_000_000)), 'too deep');
+  assert.throws(() => parseJson('[[[]]]', 2), { fault: 'too deep', at: 2 });
+});
+
+test('spellings of one value have one canonical text', () => {
+  const compact = '{"a":[1,"\u00e9\\n/"],"b":{"c":null,"d":true}}';
+  const spread = '\n{ "b" : {"d":true,\t"c" : null } , "\\u0061":[ 1 ,"\\u00e9\\u000A\\/" ]\r}';
+  assert.equal(canonicalJson(parseJson(compact)), compact);
+  assert.equal(canonicalJson(parseJson(spread)), compact);
+});
+
+test('different values have different canonical texts, numbers spelled differently among them', () => {
+  const texts = [
+    '1',
+    '1.0',
+    '1e0',
+    '10e-1',
+    '"1"',
+    '[1]',
+    '[1,1]',
+    '["1"]',
+    '{}',
+    '[]',
+    'null',
+    '"null"',
+    '""',
+    '{"":""}',
+  ];
+  assert.equal(new Set(texts.map((text) => canonicalJson(parseJson(text)))).size, texts.length);
+});
+
+test('a lone surrogate passes through and is written as an escape', () => {
+  assert.equal(parseJson('"\\ud800x"'), '\ud800x');
+  assert.equal(canonicalJson(parseJson('"\\uD800x"')), '"\\ud800x"');
+  assert.equal(canonicalJson(parseJson('"\\ud83d\\ude00"')), '"\u{1f600}"');
+});
+
+test('the canonical text is read back as itself', () => {
+  fc.assert(
+    fc.property(fc.jsonValue({ maxDepth: 5, stringUnit: 'binary' }), (value) => {
+      const canonical = canonicalJson(parseJson(JSON.stringify(value)));
+      assert.equal(canonicalJson(parseJson(canonical)), canonical);
+    }),
+    { numRuns: 1000 },
+  );
+});
