@@ -1,0 +1,106 @@
+/** The recorded answers, indexed for look-up. Bodies are the recorded text and stay it (data/README.md). */
+import { parseAddress, type Address } from '../ledger/address.ts';
+import { findFunctionId, formatFunctionId } from '../ledger/identifier.ts';
+import { canonicalJson, parseJson } from '../ledger/json-value.ts';
+import { formatTypeTag, parseStructTag } from '../ledger/type-tag.ts';
+import encodeRows from './data/encode.json' with { type: 'json' };
+import moduleRows from './data/modules.json' with { type: 'json' };
+import resourceRows from './data/resources.json' with { type: 'json' };
+import transactionRows from './data/transactions.json' with { type: 'json' };
+import viewRows from './data/views.json' with { type: 'json' };
+
+/** A recorded answer. */
+export interface Recorded {
+  readonly status: number;
+  readonly body: string;
+}
+
+/** A recorded transaction; `version` is absent while it is pending. */
+export interface RecordedTransaction {
+  readonly hash: string;
+  readonly version: bigint | undefined;
+  readonly body: string;
+}
+
+/** A recorded request for a signing message: the JSON text that was asked, for the chain it was answered for. */
+export interface EncodeVector extends Recorded {
+  readonly name: string;
+  readonly chainId: number;
+  readonly request: string;
+}
+
+const resources = new Map(resourceRows.map((row) => [resourceKey(row.path), row.body]));
+const modules = new Map(moduleRows.map((row) => [moduleKey(row.path), row.body]));
+const accounts = new Set([...resources.keys(), ...modules.keys()].map((key) => key.slice(0, key.indexOf('/'))));
+const views = new Map(viewRows.map((row) => [viewKey(row.request), row]));
+const transactions: readonly RecordedTransaction[] = transactionRows.map(({ hash, body }) => {
+  return { hash, version: versionOf(body), body };
+});
+const transactionsByHash = new Map(transactions.map((transaction) => [transaction.hash, transaction]));
+const encodeAnswers = new Map(encodeRows.map((row) => [encodeKey(row.chainId, row.request), row]));
+
+/** Every request for a signing message that a sample node can answer, in recorded order. */
+export const encodeVectors: readonly EncodeVector[] = encodeRows;
+
+/** All recorded transactions. */
+export const recordedTransactions = transactions;
+
+/** `tag` in canonical text. */
+export function findResource(address: Address, tag: string): string | undefined {
+  return resources.get(`${address}/${tag}`);
+}
+
+export function findModule(address: Address, name: string): string | undefined {
+  return modules.get(`${address}/${name}`);
+}
+
+/** Whether anything was recorded at `address`. */
+export function hasRecordings(address: Address): boolean {
+  return accounts.has(address);
+}
+
+/** The answer to a view function, whatever its arguments. `id` is canonical. */
+export function findView(id: string): Recorded | undefined {
+  return views.get(id) ?? views.get(id.slice(id.indexOf('::')));
+}
+
+export function findTransactionByHash(hash: string): RecordedTransaction | undefined {
+  return transactionsByHash.get(hash);
+}
+
+/** Several recordings share a version; the first of them is the one. */
+export function findTransactionByVersion(version: bigint): RecordedTransaction | undefined {
+  return transactions.find((transaction) => transaction.version === version);
+}
+
+/** The answer to a request for a signing message, however its JSON is spelled. */
+export function findEncodeAnswer(chainId: number, request: string): Recorded | undefined {
+  return encodeAnswers.get(encodeKey(chainId, request));
+}
+
+/** `/accounts/{address}/resource/{tag}`, as canonical address and tag. */
+function resourceKey(path: string): string {
+  const [, , address = '', , tag = ''] = path.split('/');
+  return `${parseAddress(address)}/${formatTypeTag(parseStructTag(tag))}`;
+}
+
+function moduleKey(path: string): string {
+  const [, , address = '', , name = ''] = path.split('/');
+  return `${parseAddress(address)}/${name}`;
+}
+
+/** The canonical function id; one at `{address}` is kept without its address, as `::module::name`. */
+function viewKey(request: string): string {
+  const { function: text } = JSON.parse(request) as { readonly function: string };
+  const id = findFunctionId(text);
+  return id === undefined ? text.slice(text.indexOf('::')) : formatFunctionId(id);
+}
+
+function versionOf(body: string): bigint | undefined {
+  const { version } = JSON.parse(body) as { readonly version?: string };
+  return version === undefined ? undefined : BigInt(version);
+}
+
+function encodeKey(chainId: number, request: string): string {
+  return `${chainId} ${canonicalJson(parseJson(request))}`;
+}
