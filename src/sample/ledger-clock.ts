@@ -1,0 +1,131 @@
+/**
+ * The ledger a sample node pretends to follow: where its head and its oldest version stand at a moment. Everything else
+ * (timestamp, epoch, block heights) is a pure function of a version, so that all nodes of one ledger agree on it.
+ */
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { ledgerVersion, type LedgerVersion } from '../ledger/version.ts';
+
+/** A node's ledger without the chain id, which belongs to the node. */
+export type LedgerMoment = Omit<LedgerInfo, 'chainId'>;
+
+export interface LedgerClock {
+  /** The ledger now, as a node sees it that is `lag` versions behind. */
+  read(lag?: bigint): LedgerMoment;
+  timestampUsecOf(version: bigint): bigint;
+}
+
+export const versionsPerBlock = 20n;
+/** Two hours at the usual 190 versions a second. */
+const versionsPerEpoch = 1_368_000n;
+const usualVersionsPerSecond = 190;
+
+export function blockHeightOf(version: bigint): bigint {
+  return version / versionsPerBlock;
+}
+
+export interface AdvancingClockOptions {
+  /** Head at `startMs`. Default 0. */
+  readonly startHead?: bigint;
+  /** Default: now. A fixed moment in the past keeps the head from going back when the process restarts. */
+  readonly startMs?: number;
+  /** A whole number. Default 190. */
+  readonly versionsPerSecond?: number;
+  /** How many versions the node keeps. Absent: archival, everything from version 0. */
+  readonly window?: bigint;
+  /** The oldest version moves in steps of so many versions, as pruners work in batches. Default: one block. */
+  readonly pruneStep?: bigint;
+  /** Versions behind the other nodes of the ledger. Default 0. */
+  readonly lag?: bigint;
+  readonly now?: () => number;
+}
+
+/** A ledger that moves by itself. Its head is always the last version of a block: nodes commit whole blocks. */
+export function advancingClock(options: AdvancingClockOptions = {}): LedgerClock {
+  const { now = Date.now, startHead = 0n, versionsPerSecond = usualVersionsPerSecond, window } = options;
+  const { startMs = now(), pruneStep = versionsPerBlock } = options;
+  const rate = positiveRate(versionsPerSecond);
+  const timestampUsecOf = (version: bigint): bigint =>
+    BigInt(startMs) * 1000n + ((version - startHead) * 1_000_000n) / rate;
+  return {
+    timestampUsecOf,
+    read(lag = 0n) {
+      const elapsed = BigInt(Math.max(0, Math.floor(now() - startMs)));
+      const reached = startHead + (elapsed * rate) / 1000n - lag - (options.lag ?? 0n);
+      const head = lastOfBlock(reached < 0n ? 0n : reached);
+      const kept = window === undefined || head < window ? 0n : head - window;
+      return momentAt(head, kept - (kept % pruneStep), timestampUsecOf);
+    },
+  };
+}
+
+/** A ledger that stands still until a test moves it. */
+export class ManualClock implements LedgerClock {
+  #head: LedgerVersion;
+  #oldest: LedgerVersion;
+
+  constructor(start: { readonly head: bigint; readonly oldest: bigint }) {
+    this.#head = ledgerVersion(start.head);
+    this.#oldest = ledgerVersion(start.oldest);
+  }
+
+  get head(): LedgerVersion {
+    return this.#head;
+  }
+
+  set head(version: bigint) {
+    this.#head = ledgerVersion(version);
+  }
+
+  get oldest(): LedgerVersion {
+    return this.#oldest;
+  }
+
+  set oldest(version: bigint) {
+    this.#oldest = ledgerVersion(version);
+  }
+
+  /** Moves the head on; the oldest version stays. */
+  advance(versions: bigint): void {
+    this.head = this.#head + versions;
+  }
+
+  read(lag = 0n): LedgerMoment {
+    const head = this.#head > lag ? this.#head - lag : 0n;
+    return momentAt(head, this.#oldest < head ? this.#oldest : head, manualTimestampUsecOf);
+  }
+
+  timestampUsecOf(version: bigint): bigint {
+    return manualTimestampUsecOf(version);
+  }
+}
+
+/** A fixed past, so that a manual ledger's answers are the same in every run. */
+const manualStartUsec = 1_700_000_000_000_000n;
+
+function manualTimestampUsecOf(version: bigint): bigint {
+  return manualStartUsec + (version * 1_000_000n) / BigInt(usualVersionsPerSecond);
+}
+
+function momentAt(head: bigint, oldest: bigint, timestampUsecOf: (version: bigint) => bigint): LedgerMoment {
+  return {
+    version: ledgerVersion(head),
+    oldestVersion: ledgerVersion(oldest),
+    timestampUsec: timestampUsecOf(head),
+    epoch: head / versionsPerEpoch,
+    blockHeight: blockHeightOf(head),
+    oldestBlockHeight: blockHeightOf(oldest),
+  };
+}
+
+/** The end of the last block that is complete at `version`. */
+function lastOfBlock(version: bigint): bigint {
+  const over = (version + 1n) % versionsPerBlock;
+  return version < over ? 0n : version - over;
+}
+
+function positiveRate(versionsPerSecond: number): bigint {
+  if (!Number.isSafeInteger(versionsPerSecond) || versionsPerSecond < 1) {
+    throw new RangeError(`versionsPerSecond is not a positive whole number: ${versionsPerSecond}`);
+  }
+  return BigInt(versionsPerSecond);
+}
