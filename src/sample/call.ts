@@ -1,0 +1,135 @@
+/** One request on its way through a sample node, and the parsing that all operations share (protocol 2.4, 3.2). */
+import type { IncomingHttpHeaders } from 'node:http';
+import { findAddress, type Address } from '../ledger/address.ts';
+import { isIdentifier } from '../ledger/identifier.ts';
+import { JsonError, parseJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { findTypeTag, type StructTag } from '../ledger/type-tag.ts';
+import { findU64, ledgerVersion, type LedgerVersion } from '../ledger/version.ts';
+import { negotiate, type AcceptForm } from './answer.ts';
+import type { LedgerClock } from './ledger-clock.ts';
+import type { Mempool } from './mempool.ts';
+import { bareError, frameworkError, versionNotFound, versionPruned } from './node-error.ts';
+
+/** What an operation gets. */
+export interface Call {
+  /** The holes of the route's path, percent-decoded. */
+  readonly params: readonly string[];
+  readonly query: URLSearchParams;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+  /** The snapshot that the answer is made from, and whose numbers stand in its headers. */
+  readonly ledger: LedgerInfo;
+  readonly clock: LedgerClock;
+  readonly mempool: Mempool;
+  /** Aborted when the node closes. */
+  readonly signal: AbortSignal;
+}
+
+export function acceptForm(call: Call): AcceptForm {
+  return negotiate(call.headers.accept);
+}
+
+export function addressParam(call: Call, at: number, name = 'address'): Address {
+  const text = call.params[at] ?? '';
+  const address = findAddress(text);
+  if (address !== undefined) return address;
+  const reason = `Invalid account address: ${addressFault(text.replace(/^0x/, ''))}`;
+  throw frameworkError(400, `failed to parse path \`${name}\`: failed to parse "string(Address)": ${reason}`);
+}
+
+/** Nodes name the place in the address after padding it to 64 digits. */
+function addressFault(digits: string): string {
+  if (digits.length === 0 || digits.length > 64) return 'Invalid string length';
+  const at = digits.search(/[^0-9a-fA-F]/);
+  return `Hex characters are invalid: Invalid character '${digits.charAt(at)}' at position ${64 - digits.length + at}`;
+}
+
+export function structTagParam(call: Call, at: number): StructTag {
+  const text = call.params[at] ?? '';
+  const tag = findTypeTag(text);
+  if (tag?.kind === 'struct') return tag;
+  const reason = `failed to parse "string(MoveStructTag)": invalid struct tag: ${text}`;
+  throw frameworkError(400, `failed to parse path \`resource_type\`: ${reason}`);
+}
+
+/** A module's name. A bad one is found by verification, which is not the framework: another code, still no headers. */
+export function moduleNameParam(call: Call, at: number): string {
+  const name = call.params[at] ?? '';
+  if (isIdentifier(name)) return name;
+  throw bareError(400, 'invalid_input', `'module_name' invalid: Invalid identifier '${name}'`);
+}
+
+export function u64Param(call: Call, at: number, name: string): bigint {
+  const text = call.params[at] ?? '';
+  const value = findU64(text);
+  if (value !== undefined) return value;
+  throw frameworkError(400, `failed to parse path \`${name}\`: ${u64Fault(text)}`);
+}
+
+/** `?ledger_version=`. Of several the first counts; an empty one is refused. */
+export function pinnedVersion(call: Call): bigint | undefined {
+  const text = call.query.get('ledger_version');
+  if (text === null) return undefined;
+  const value = findU64(text);
+  if (value !== undefined) return value;
+  const chain = '(occurred while parsing "optional<string(U64)>")';
+  throw frameworkError(400, `failed to parse parameter \`ledger_version\`: ${u64Fault(text)} ${chain}`);
+}
+
+function u64Fault(text: string): string {
+  const reason =
+    text === ''
+      ? 'cannot parse integer from empty string'
+      : /^\+?\d+$/.test(text)
+        ? 'number too large to fit in target type'
+        : 'invalid digit found in string';
+  return `failed to parse "string(U64)": Parsing u64 string "${text}" failed, caused by error: ${reason}`;
+}
+
+/** The version that is read, after everything in the request was parsed: the pinned one if this node holds it. */
+export function resolveVersion(ledger: LedgerInfo, pinned: bigint | undefined): LedgerVersion {
+  const version = ledgerVersion(pinned ?? ledger.version);
+  if (version > ledger.version) throw versionNotFound(version);
+  if (version < ledger.oldestVersion) throw versionPruned(version);
+  return version;
+}
+
+/** Compares the whole string, as nodes do on `/view` and on submission: a charset parameter is refused. */
+export function expectContentType(call: Call, accepted: (type: string) => boolean): string {
+  const type = call.headers['content-type'];
+  if (type === undefined) throw frameworkError(415, 'the client request does not include the `Content-Type` header');
+  if (accepted(type)) return type;
+  throw frameworkError(415, `the \`Content-Type\` requested by the client is not supported: ${type}`);
+}
+
+/** `application/json` or `application/*+json`, parameters allowed: tables and encode_submission. */
+export function isJsonMediaType(type: string): boolean {
+  return /^application\/(?:json|[^\s;]+\+json)\s*(?:;|$)/i.test(type);
+}
+
+/** The body as a JSON object that has all of `required`. */
+export function jsonBody(call: Call, required: readonly string[]): JsonObject {
+  const value = parsedBody(call.body.toString());
+  if (value === null || typeof value !== 'object' || value.kind !== 'object') {
+    throw frameworkError(400, 'parse request payload error: expected an object');
+  }
+  const missing = required.find((name) => (value.members.get(name) ?? null) === null);
+  if (missing !== undefined) throw frameworkError(400, `parse request payload error: field "${missing}" is required`);
+  return value;
+}
+
+function parsedBody(text: string): JsonValue {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    throw frameworkError(400, `parse request payload error: ${error.message}`);
+  }
+}
+
+/** The member as text, `undefined` unless it is a JSON string. */
+export function textMember(object: JsonObject, name: string): string | undefined {
+  const value = object.members.get(name);
+  return typeof value === 'string' ? value : undefined;
+}

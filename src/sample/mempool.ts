@@ -1,0 +1,81 @@
+/** Transactions that were submitted to a sample node: pending at first, then committed at the head of that moment. */
+import type { JsonObject } from '../ledger/json-value.ts';
+import { canonicalJson } from '../ledger/json-value.ts';
+import { committedFields, syntheticHash } from './synthetic.ts';
+
+/** More than any test or demonstration submits; the one submitted first goes when it is reached. */
+const maxTransactions = 1000;
+
+export interface MempoolOptions {
+  /** How long a transaction stays pending. `Infinity`: until `commitAll`. Default 500. */
+  readonly pendingForMs?: number;
+  readonly now?: () => number;
+}
+
+/** A submitted transaction as it is answered now; `version` is absent while it is pending. */
+export interface SubmittedTransaction {
+  readonly version: bigint | undefined;
+  readonly body: string;
+}
+
+interface Entry {
+  readonly hash: string;
+  /** The members of the request, as JSON text between commas. */
+  readonly members: string;
+  readonly submittedMs: number;
+  version?: bigint;
+}
+
+/** Nodes of one ledger may share one, so that what was submitted to one of them is known to all. */
+export class Mempool {
+  readonly #pendingForMs: number;
+  readonly #now: () => number;
+  readonly #entries = new Map<string, Entry>();
+
+  constructor(options: MempoolOptions = {}) {
+    this.#pendingForMs = options.pendingForMs ?? 500;
+    this.#now = options.now ?? Date.now;
+  }
+
+  /** Takes a transaction in and returns the text of the 202 answer. A resend of the same bytes changes nothing. */
+  submit(bytes: Uint8Array, request: JsonObject | undefined): string {
+    const hash = syntheticHash(bytes);
+    const known = this.#entries.get(hash);
+    const members = known?.members ?? membersOf(request);
+    if (known === undefined) this.#add({ hash, members, submittedMs: this.#now() });
+    return `{"hash":"${hash}"${members}}`;
+  }
+
+  /**
+   * `head` is that of the node that is asked: what has waited long enough is committed there, and what another node of
+   * the ledger committed above it is still pending here.
+   */
+  find(hash: string, head: bigint): SubmittedTransaction | undefined {
+    const entry = this.#entries.get(hash);
+    if (entry === undefined) return undefined;
+    if (this.#now() - entry.submittedMs >= this.#pendingForMs) entry.version ??= head;
+    const { version, members } = entry;
+    if (version === undefined || version > head) {
+      return { version: undefined, body: `{"hash":"${hash}"${members},"type":"pending_transaction"}` };
+    }
+    const start = JSON.stringify({ version: String(version), hash, ...committedFields(version) });
+    return { version, body: `${start.slice(0, -1)}${members},"type":"user_transaction"}` };
+  }
+
+  /** Commits every pending transaction at `version`. */
+  commitAll(version: bigint): void {
+    for (const entry of this.#entries.values()) entry.version ??= version;
+  }
+
+  #add(entry: Entry): void {
+    const [first] = this.#entries.keys();
+    if (this.#entries.size >= maxTransactions && first !== undefined) this.#entries.delete(first);
+    this.#entries.set(entry.hash, entry);
+  }
+}
+
+/** What the client sent is kept as it was written, numbers included. A BCS transaction shows its hash only. */
+function membersOf(request: JsonObject | undefined): string {
+  const members = [...(request?.members ?? [])].filter(([name]) => name !== 'hash' && name !== 'type');
+  return members.map(([name, value]) => `,${JSON.stringify(name)}:${canonicalJson(value)}`).join('');
+}

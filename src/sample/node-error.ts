@@ -1,0 +1,73 @@
+/** The faults a sample node reports, in a real node's words (protocol 3). */
+import type { Address } from '../ledger/address.ts';
+import { errorBody } from '../ledger/errors.ts';
+import { jsonAnswer, type Answer } from './answer.ts';
+
+/** Thrown by an operation; the node answers `answer`. */
+export class NodeError extends Error {
+  override readonly name = 'NodeError';
+  readonly answer: Answer;
+
+  constructor(message: string, answer: Answer) {
+    super(message);
+    this.answer = answer;
+  }
+}
+
+/** A fault found after the operation has read its ledger: it carries the ledger headers. */
+export function nodeError(status: number, code: string, message: string): NodeError {
+  return new NodeError(message, jsonAnswer(errorBody(code, message), status));
+}
+
+/** A fault found before any operation runs: no ledger headers, and a content type without charset (protocol 2.2). */
+export function frameworkError(status: number, message: string): NodeError {
+  return bareError(status, 'web_framework_error', message);
+}
+
+/** Any other fault without ledger headers. */
+export function bareError(status: number, code: string, message: string): NodeError {
+  const body = errorBody(code, message);
+  return new NodeError(message, { status, contentType: 'application/json', body, ledgerHeaders: false });
+}
+
+export function versionNotFound(version: bigint): NodeError {
+  return nodeError(404, 'version_not_found', `Ledger version not found by Ledger version(${version})`);
+}
+
+export function versionPruned(version: bigint): NodeError {
+  return nodeError(410, 'version_pruned', `Ledger version(${version}) has been pruned`);
+}
+
+export function resourceNotFound(address: Address, tag: string, version: bigint): NodeError {
+  const what = `Address(${address}), Struct tag(${tag}) and Ledger version(${version})`;
+  return nodeError(404, 'resource_not_found', `Resource not found by ${what}`);
+}
+
+export function moduleNotFound(address: Address, name: string, version: bigint): NodeError {
+  const what = `Address(${address}), Module name(${name}) and Ledger version(${version})`;
+  return nodeError(404, 'module_not_found', `Module not found by ${what}`);
+}
+
+export function accountNotFound(address: Address, version: bigint): NodeError {
+  const what = `Address(${address}) and Ledger version(${version})`;
+  return nodeError(404, 'account_not_found', `Account not found by ${what}`);
+}
+
+export function tableItemNotFound(handle: Address, key: string, version: bigint): NodeError {
+  const what = `Table handle(${handle}), Table key(${key}) and Ledger version(${version})`;
+  return nodeError(404, 'table_item_not_found', `Table Item not found by ${what}`);
+}
+
+/** `what`: `Transaction hash(0x..)` or `Ledger version(5)`. */
+export function transactionNotFound(what: string): NodeError {
+  return nodeError(404, 'transaction_not_found', `Transaction not found by ${what}`);
+}
+
+/** `what`: `Block height(5)` or `Ledger version(5)`. */
+export function blockNotFound(what: string): NodeError {
+  return nodeError(404, 'block_not_found', `Block not found by ${what}`);
+}
+
+export function blockPruned(height: bigint): NodeError {
+  return nodeError(410, 'block_pruned', `Block(${height}) has been pruned`);
+}

@@ -1,0 +1,77 @@
+/** What a sample node was asked: counts of all requests, and the last of them as they came. */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { RouteName } from './routes.ts';
+
+/** A request as the node received it. */
+export interface ReceivedRequest {
+  readonly method: string;
+  /** The request target, base path and query included, as it stood on the request line. */
+  readonly url: string;
+  readonly route: RouteName | 'none';
+  readonly headers: IncomingHttpHeaders;
+  /** Its beginning, at most 64 KiB of it. */
+  readonly body: Buffer;
+}
+
+const maxKeptBodyBytes = 64 * 1024;
+const probes: ReadonlySet<string> = new Set<RouteName>(['ledgerInfo', 'healthy']);
+
+/** Counts for ever, remembers `keep` requests. */
+export class RequestLog {
+  readonly #keep: number;
+  readonly #counts = new Map<RouteName | 'none', number>();
+  #received: ReceivedRequest[] = [];
+  #waiting: ((request: ReceivedRequest) => boolean)[] = [];
+
+  constructor(keep: number) {
+    this.#keep = keep;
+  }
+
+  add(request: ReceivedRequest): void {
+    const kept = { ...request, body: request.body.subarray(0, maxKeptBodyBytes) };
+    this.#counts.set(request.route, this.countOf(request.route) + 1);
+    this.#received.push(kept);
+    if (this.#received.length > this.#keep) this.#received.shift();
+    this.#waiting = this.#waiting.filter((take) => !take(kept));
+  }
+
+  /** All requests. */
+  get count(): number {
+    return [...this.#counts.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  /** All but the two that only ask how the node is. */
+  get readCount(): number {
+    return this.count - this.countOf('ledgerInfo') - this.countOf('healthy');
+  }
+
+  countOf(route: RouteName | 'none'): number {
+    return this.#counts.get(route) ?? 0;
+  }
+
+  /** Oldest first. */
+  get received(): readonly ReceivedRequest[] {
+    return this.#received;
+  }
+
+  /** The next request that `when` takes, by default the next that is no probe. */
+  next(when: (request: ReceivedRequest) => boolean = isRead): Promise<ReceivedRequest> {
+    return new Promise((resolve) => {
+      this.#waiting.push((request) => {
+        const taken = when(request);
+        if (taken) resolve(request);
+        return taken;
+      });
+    });
+  }
+
+  /** Back to the state of a new log; who waits for a request goes on waiting. */
+  clear(): void {
+    this.#counts.clear();
+    this.#received = [];
+  }
+}
+
+function isRead(request: ReceivedRequest): boolean {
+  return !probes.has(request.route);
+}

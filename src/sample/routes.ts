@@ -1,0 +1,79 @@
+/** Which operation a path means. Everything that is not here is a 404, as an unknown route is on a real node. */
+import type { Answer } from './answer.ts';
+import type { Call } from './call.ts';
+import { answerEncodeSubmission } from './encode-operation.ts';
+import {
+  answerBlockByHeight,
+  answerBlockByVersion,
+  answerGasPrice,
+  answerHealthy,
+  answerLedgerInfo,
+} from './ledger-operations.ts';
+import { answerAccount, answerBalance, answerModule, answerResource, answerTableItem } from './state-operations.ts';
+import { answerByHash, answerByVersion, answerSubmit, answerWaitByHash } from './transaction-operations.ts';
+import { answerView } from './view-operation.ts';
+
+export type RouteName = (typeof table)[number][0];
+
+export type Operation = (call: Call) => Answer | Promise<Answer>;
+
+export interface Route {
+  readonly name: RouteName;
+  readonly operation: Operation;
+  readonly params: readonly string[];
+}
+
+/** What a method and a path lead to. */
+export type Routing =
+  | ({ readonly kind: 'found' } & Route)
+  | { readonly kind: 'unknown path' }
+  | { readonly kind: 'wrong method' }
+  | { readonly kind: 'bad encoding' };
+
+const table = [
+  ['ledgerInfo', 'GET', '/', answerLedgerInfo],
+  ['healthy', 'GET', '/-/healthy', answerHealthy],
+  ['account', 'GET', '/accounts/*', answerAccount],
+  ['resource', 'GET', '/accounts/*/resource/*', answerResource],
+  ['module', 'GET', '/accounts/*/module/*', answerModule],
+  ['balance', 'GET', '/accounts/*/balance/*', answerBalance],
+  ['tableItem', 'POST', '/tables/*/item', answerTableItem],
+  ['view', 'POST', '/view', answerView],
+  ['byHash', 'GET', '/transactions/by_hash/*', answerByHash],
+  ['waitByHash', 'GET', '/transactions/wait_by_hash/*', answerWaitByHash],
+  ['byVersion', 'GET', '/transactions/by_version/*', answerByVersion],
+  ['submit', 'POST', '/transactions', answerSubmit],
+  ['encodeSubmission', 'POST', '/transactions/encode_submission', answerEncodeSubmission],
+  ['blockByHeight', 'GET', '/blocks/by_height/*', answerBlockByHeight],
+  ['blockByVersion', 'GET', '/blocks/by_version/*', answerBlockByVersion],
+  ['estimateGasPrice', 'GET', '/estimate_gas_price', answerGasPrice],
+] as const satisfies readonly (readonly [string, string, string, Operation])[];
+
+const routes = table.map(([name, method, path, operation]) => {
+  return { name, method, segments: path.split('/').slice(1), operation };
+});
+
+/** `path` is below the base path, still percent-encoded; HEAD means GET. */
+export function findRoute(method: string, path: string): Routing {
+  const segments = path === '' ? [''] : path.split('/').slice(1);
+  const matching = routes.filter((route) => matches(route.segments, segments));
+  const route = matching.find((candidate) => candidate.method === (method === 'HEAD' ? 'GET' : method));
+  if (matching.length === 0) return { kind: 'unknown path' };
+  if (route === undefined) return { kind: 'wrong method' };
+  const params = decodedParams(route.segments, segments);
+  if (params === undefined) return { kind: 'bad encoding' };
+  return { kind: 'found', name: route.name, operation: route.operation, params };
+}
+
+function matches(pattern: readonly string[], segments: readonly string[]): boolean {
+  return pattern.length === segments.length && pattern.every((part, at) => part === '*' || part === segments[at]);
+}
+
+/** Each segment is decoded by itself, after the split: an encoded slash does not make a new segment. */
+function decodedParams(pattern: readonly string[], segments: readonly string[]): readonly string[] | undefined {
+  try {
+    return segments.filter((_, at) => pattern[at] === '*').map((segment) => decodeURIComponent(segment));
+  } catch {
+    return undefined;
+  }
+}

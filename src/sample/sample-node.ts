@@ -1,0 +1,238 @@
+/**
+ * A ledger node on recorded data: a small real HTTP server that answers as protocol.md says a full node does, with a
+ * ledger that moves by a clock, and faults on demand. `ledgergate sample` serves a fleet of these; tests use them as
+ * their fake nodes.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { dialectOf, type Dialect, type DialectName, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { Answer } from './answer.ts';
+import { Faults, planFaults, type Fault, type FaultPlan } from './faults.ts';
+import { advancingClock, type LedgerClock } from './ledger-clock.ts';
+import { Mempool } from './mempool.ts';
+import { frameworkError, NodeError } from './node-error.ts';
+import { replacementAnswer } from './replacement.ts';
+import { RequestLog, type ReceivedRequest } from './request-log.ts';
+import { findRoute, type RouteName, type Routing } from './routes.ts';
+import { writeAnswer } from './write-answer.ts';
+
+export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> {
+  readonly clock?: Clock;
+  /** Default 1, the chain of most recorded signing messages. */
+  readonly chainId?: number;
+  /** Header names. Default `node`. */
+  readonly dialect?: DialectName;
+  readonly host?: string;
+  /** Default 0: a free port. */
+  readonly port?: number;
+  readonly basePath?: string;
+  /** Shared by the nodes of a ledger. Default: its own, where a transaction is pending for half a second. */
+  readonly mempool?: Mempool;
+  /** How many received requests are kept for inspection. Default 100. */
+  readonly keepRequests?: number;
+  /** Answers with gzip where the client takes it, as real nodes do. Default true. */
+  readonly compression?: boolean;
+}
+
+/** Starts a node; resolves when it listens. */
+export async function createSampleNode<Clock extends LedgerClock = LedgerClock>(
+  options: SampleNodeOptions<Clock> & { readonly clock: Clock },
+): Promise<SampleNode<Clock>>;
+export async function createSampleNode(options?: SampleNodeOptions): Promise<SampleNode>;
+export async function createSampleNode(options: SampleNodeOptions = {}): Promise<SampleNode> {
+  const node = new SampleNode({ ...options, clock: options.clock ?? advancingClock() });
+  await node.accept();
+  return node;
+}
+
+/** Real nodes refuse larger bodies by their declared length (protocol 2.4). */
+const maxBodyBytes = 8 * 1024 * 1024;
+
+/** A running node. Everything about it can be changed while it runs. */
+export class SampleNode<Clock extends LedgerClock = LedgerClock> {
+  readonly clock: Clock;
+  readonly chainId: number;
+  readonly mempool: Mempool;
+  readonly faults = new Faults();
+  readonly log: RequestLog;
+  readonly #options: SampleNodeOptions<Clock>;
+  readonly #dialect: Dialect;
+  readonly #basePath: string;
+  readonly #closing = new AbortController();
+  #server: Server | undefined;
+  #port: number;
+
+  constructor(options: SampleNodeOptions<Clock> & { readonly clock: Clock }) {
+    this.#options = options;
+    this.clock = options.clock;
+    this.chainId = options.chainId ?? 1;
+    this.mempool = options.mempool ?? new Mempool();
+    this.log = new RequestLog(options.keepRequests ?? 100);
+    this.#dialect = dialectOf(options.dialect ?? 'node');
+    this.#basePath = options.basePath ?? '/v1';
+    this.#port = options.port ?? 0;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  /** The base address, `/v1` included and without a slash at its end. */
+  get url(): string {
+    return `http://${this.#options.host ?? '127.0.0.1'}:${this.#port}${this.#basePath}`;
+  }
+
+  /** How many requests came, probes included. */
+  get requests(): number {
+    return this.log.count;
+  }
+
+  /** How many came that were more than a look at the node's health or ledger information. */
+  get reads(): number {
+    return this.log.readCount;
+  }
+
+  requestsTo(route: RouteName | 'none'): number {
+    return this.log.countOf(route);
+  }
+
+  /** The one fault of this node, in place of all others; `undefined` heals it. `faults.add` takes limits. */
+  set fault(fault: Fault | undefined) {
+    this.faults.clear();
+    if (fault !== undefined) this.faults.add(fault);
+  }
+
+  /** What the node says of its ledger now. */
+  ledger(lag = 0n): LedgerInfo {
+    return { chainId: this.chainId, ...this.clock.read(lag) };
+  }
+
+  /** Stops listening and drops all connections: new ones are refused until `accept`. */
+  async refuse(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    if (server === undefined) return;
+    const closed = once(server, 'close');
+    server.close();
+    server.closeAllConnections();
+    await closed;
+  }
+
+  /** Listens again, on the same port. */
+  async accept(): Promise<void> {
+    if (this.#server !== undefined) return;
+    // Long struct tags do not fit the usual 16 KiB of headers.
+    const server = createServer({ maxHeaderSize: 64 * 1024 }, (request, response) => {
+      this.#answer(request, response).catch(() => response.destroy());
+    });
+    // Real nodes keep idle connections; the usual 5 seconds would close them under a client that is about to send.
+    server.keepAliveTimeout = 0;
+    server.listen(this.#port, this.#options.host ?? '127.0.0.1');
+    await once(server, 'listening');
+    this.#server = server;
+    this.#port = (server.address() as AddressInfo).port;
+  }
+
+  /** Ends the node, hanging requests included. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.refuse();
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = '', url = '' } = request;
+    // Not `new URL`: it would rewrite the path, and take one that starts with two slashes for a host.
+    const [path = '', ...rest] = url.split('?');
+    const query = new URLSearchParams(rest.join('?'));
+    const routing = this.#route(method, path);
+    const route = routing.kind === 'found' ? routing.name : 'none';
+    const refusal = lengthRefusal(request);
+    // A body that is too large is refused unread, by its announced length.
+    const body = refusal === undefined ? await readBody(request) : Buffer.alloc(0);
+    const received: ReceivedRequest = { method, url, route, headers: request.headers, body };
+    const plan = planFaults(this.faults.take(received));
+    this.log.add(received);
+    if (!(await this.#wait(plan))) return;
+    if (plan.end === 'hang') return;
+    if (plan.end === 'reset') {
+      request.socket.resetAndDestroy();
+      return;
+    }
+    const own = this.ledger(plan.lag);
+    const ledger = plan.chainId === undefined ? own : { ...own, chainId: plan.chainId };
+    const answer = refusal?.answer ?? (await this.#operate(routing, received, { query, plan, ledger }));
+    const { compression = true } = this.#options;
+    const signal = this.#closing.signal;
+    await writeAnswer(response, answer, {
+      request: request.headers,
+      ledger,
+      dialect: this.#dialect,
+      plan,
+      compression,
+      signal,
+    });
+  }
+
+  #route(method: string, path: string): Routing {
+    if (path === this.#basePath || path === `${this.#basePath}/`) return findRoute(method, '/');
+    return path.startsWith(`${this.#basePath}/`)
+      ? findRoute(method, path.slice(this.#basePath.length))
+      : { kind: 'unknown path' };
+  }
+
+  /** False if the node was closed meanwhile. */
+  async #wait(plan: FaultPlan): Promise<boolean> {
+    const { signal } = this.#closing;
+    await Promise.allSettled(plan.holds);
+    if (plan.delayMs > 0) await delay(plan.delayMs, undefined, { signal });
+    return !signal.aborted;
+  }
+
+  async #operate(
+    routing: Routing,
+    request: ReceivedRequest,
+    context: { readonly query: URLSearchParams; readonly plan: FaultPlan; readonly ledger: LedgerInfo },
+  ): Promise<Answer> {
+    const { query, ledger, plan } = context;
+    if (plan.replacement !== undefined) {
+      return replacementAnswer(plan.replacement, ledger, query.get('ledger_version'));
+    }
+    try {
+      if (routing.kind !== 'found') throw routingError(routing);
+      const { params, operation } = routing;
+      const { headers, body } = request;
+      const { clock, mempool } = this;
+      return await operation({ params, query, headers, body, ledger, clock, mempool, signal: this.#closing.signal });
+    } catch (error) {
+      if (error instanceof NodeError) return error.answer;
+      throw error;
+    }
+  }
+}
+
+function routingError(routing: Exclude<Routing, { kind: 'found' }>): NodeError {
+  switch (routing.kind) {
+    case 'unknown path':
+      return frameworkError(404, 'not found');
+    case 'wrong method':
+      return frameworkError(405, 'method not allowed');
+    case 'bad encoding':
+      return frameworkError(400, 'failed to parse path: bad percent-encoding');
+  }
+}
+
+/** Protocol 2.4: a POST must declare its length, and not too much of it. */
+function lengthRefusal(request: IncomingMessage): NodeError | undefined {
+  if (request.method !== 'POST') return undefined;
+  const length = request.headers['content-length'];
+  if (length === undefined) return frameworkError(411, 'missing `Content-Length` header');
+  return Number(length) > maxBodyBytes ? frameworkError(413, 'payload too large') : undefined;
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,84 @@
+/**
+ * State that was never recorded but computed from (address, version): it lets a test tell from a body alone which
+ * version it belongs to, and a benchmark ask for bodies of any size. All of it lives in `0x1::ledgergate_sample`.
+ */
+import { createCipheriv, createHash } from 'node:crypto';
+import type { Address } from '../ledger/address.ts';
+import { formatTypeTag, type StructTag } from '../ledger/type-tag.ts';
+import { hasRecordings } from './recorded.ts';
+
+const module = 'ledgergate_sample';
+const maxPaddedBytes = 8 * 1024 * 1024;
+
+/** Addresses `0x5a000000` to `0x5affffff` exist too, with synthetic state only: benchmarks need many accounts. */
+const madeUpAccount = /^0x5a[0-9a-f]{6}$/;
+
+export function isKnownAccount(address: Address): boolean {
+  return hasRecordings(address) || madeUpAccount.test(address);
+}
+
+/**
+ * `Probe` names the address and the version that were asked; `Padded{n}` is a body of n bytes (or the least possible),
+ * different for every address, size and version.
+ */
+export function findSyntheticResource(address: Address, tag: StructTag, version: bigint): string | undefined {
+  if (tag.address !== '0x1' || tag.module !== module || tag.typeArguments.length > 0) return undefined;
+  if (!isKnownAccount(address)) return undefined;
+  const type = formatTypeTag(tag);
+  if (tag.name === 'Probe') return JSON.stringify({ type, data: { address, ledger_version: String(version) } });
+  const digits = /^Padded(\d{1,7})$/.exec(tag.name)?.[1];
+  if (digits === undefined || Number(digits) > maxPaddedBytes) return undefined;
+  const bare = JSON.stringify({ type, data: { address, ledger_version: String(version), padding: '' } });
+  return `${bare.slice(0, -3)}${padding(bare, Number(digits) - bare.length)}${bare.slice(-3)}`;
+}
+
+export type SyntheticView = 'version' | 'echo';
+
+/** `id` in canonical spelling. */
+export function findSyntheticView(id: string): SyntheticView | undefined {
+  if (id === `0x1::${module}::version`) return 'version';
+  return id === `0x1::${module}::echo` ? 'echo' : undefined;
+}
+
+/** A balance above 2^53, which a client that reads JSON numbers as doubles gets wrong. */
+export function syntheticBalance(version: bigint): string {
+  return String(2n ** 60n + version);
+}
+
+/** `0x` and 64 digits that depend on nothing but `text`. */
+export function syntheticHash(text: string | Uint8Array): string {
+  return `0x${createHash('sha256').update(text).digest('hex')}`;
+}
+
+/** The transaction at a version for which none was recorded. */
+export function syntheticTransaction(version: bigint, timestampUsec: bigint): string {
+  return JSON.stringify({
+    version: String(version),
+    hash: syntheticHash(`transaction ${version}`),
+    ...committedFields(version),
+    changes: [],
+    timestamp: String(timestampUsec),
+    type: 'state_checkpoint_transaction',
+  });
+}
+
+/** What every committed transaction says of its execution. */
+export function committedFields(version: bigint): Readonly<Record<string, unknown>> {
+  return {
+    state_change_hash: syntheticHash(`state change ${version}`),
+    event_root_hash: syntheticHash(`event root ${version}`),
+    state_checkpoint_hash: null,
+    gas_used: '9',
+    success: true,
+    vm_status: 'Executed successfully',
+    accumulator_root_hash: syntheticHash(`accumulator root ${version}`),
+  };
+}
+
+/** Hex digits that do not compress. A cipher's key stream is far cheaper than hashing block after block. */
+function padding(seed: string, length: number): string {
+  if (length <= 0) return '';
+  const key = createHash('sha256').update(seed).digest().subarray(0, 16);
+  const stream = createCipheriv('aes-128-ctr', key, Buffer.alloc(16)).update(Buffer.alloc(Math.ceil(length / 2)));
+  return stream.toString('hex').slice(0, length);
+}
