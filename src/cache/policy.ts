@@ -1,0 +1,94 @@
+/**
+ * What may be stored: exactly protocol 1.2. Fails closed: an answer is stored only when everything about it is known
+ * to be final.
+ */
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { AnswerForm, Operation } from './key.ts';
+
+/** An answer as the policy looks at it. */
+export interface AnswerFacts {
+  readonly status: number;
+  /** The node's snapshot from the answer's own headers. */
+  readonly info: LedgerInfo | undefined;
+  readonly contentType: string | undefined;
+  readonly body: Buffer;
+  /** Whether the end of the body was announced, so that it is surely whole. */
+  readonly isFramed: boolean;
+}
+
+/** The read that was answered. */
+export interface ReadFacts {
+  readonly operation: Operation;
+  readonly form: AnswerForm;
+  readonly version: LedgerVersion | undefined;
+  readonly chainId: number;
+}
+
+export type Decision =
+  | 'stored'
+  | 'no version'
+  | 'no ledger headers'
+  | 'other chain'
+  | 'version not reached'
+  | 'unframed body'
+  | 'other form'
+  | 'status'
+  | 'error not final'
+  | 'not committed';
+
+/** 404s that stay true at a version the node holds. */
+const finalNotFound: Readonly<Record<Operation, string | undefined>> = {
+  resource: 'resource_not_found',
+  module: 'module_not_found',
+  view: undefined,
+  transaction: undefined,
+};
+
+export function decide(read: ReadFacts, answer: AnswerFacts): Decision {
+  const { info } = answer;
+  if (info === undefined) return 'no ledger headers';
+  if (info.chainId !== read.chainId) return 'other chain';
+  if (!answer.isFramed) return 'unframed body';
+  if (read.operation === 'transaction') return decideTransaction(read, answer);
+  if (read.version === undefined) return 'no version';
+  if (read.version > info.version) return 'version not reached';
+  if (answer.status === 200) return isOfForm(read.form, answer) ? 'stored' : 'other form';
+  if (answer.status !== 404) return 'status';
+  const { error_code: code } = parseObject(answer.body);
+  return code !== undefined && code === finalNotFound[read.operation] ? 'stored' : 'error not final';
+}
+
+/** A pending transaction, and one whose outcome is not told yet, will be answered otherwise soon (protocol 1.1). */
+function decideTransaction(read: ReadFacts, answer: AnswerFacts): Decision {
+  if (answer.status !== 200) return 'status';
+  if (!isOfForm(read.form, answer)) return 'other form';
+  if (read.form === 'bcs') return answer.body[0] === 0 ? 'stored' : 'not committed';
+  const { type, version, success } = parseObject(answer.body);
+  const isCommitted = typeof type === 'string' && type !== 'pending_transaction';
+  return isCommitted && typeof version === 'string' && typeof success === 'boolean' ? 'stored' : 'not committed';
+}
+
+/** JSON must be JSON to its end: the parse is of a copy, the stored bytes stay the node's. */
+function isOfForm(form: AnswerForm, answer: AnswerFacts): boolean {
+  if (form === 'bcs') return answer.contentType?.startsWith('application/x-bcs') === true;
+  return answer.contentType?.startsWith('application/json') === true && isJson(answer.body);
+}
+
+function isJson(body: Buffer): boolean {
+  try {
+    JSON.parse(body.toString());
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function parseObject(body: Buffer): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,198 @@
+/** Builds everything from a config and joins it; the only place that constructs things. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AddressInfo } from 'node:net';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { pino, type Logger } from 'pino';
+import type { FastifyInstance } from 'fastify';
+import type { Config } from './config/config.ts';
+import { dialectOf } from './ledger/ledger-headers.ts';
+import { MemoryCache } from './cache/memory.ts';
+import { createCacheMetrics } from './metrics/cache-metrics.ts';
+import { createHttpMetrics } from './metrics/http-metrics.ts';
+import { createUpstreamMetrics } from './metrics/upstream-metrics.ts';
+import { Cors } from './proxy/cors.ts';
+import type { Exchange } from './proxy/exchange.ts';
+import { ResponseHeaders } from './proxy/headers.ts';
+import { createOperationsServer, type UpstreamStatus } from './proxy/health.ts';
+import { PassThrough } from './proxy/pass-through.ts';
+import { Reader } from './proxy/read.ts';
+import { Replier } from './proxy/reply.ts';
+import { createProxyServer } from './proxy/server.ts';
+import { Submissions } from './proxy/submissions.ts';
+import { Fleet } from './upstream/fleet.ts';
+import { Prober } from './upstream/probe.ts';
+import { Sender } from './upstream/sender.ts';
+import { Upstream } from './upstream/upstream.ts';
+
+/** A gateway that listens. */
+export interface RunningGateway {
+  /** Base address for clients on this machine, base path included. */
+  readonly url: string;
+  readonly operationsUrl: string;
+  readonly port: number;
+  readonly operationsPort: number;
+  fleet(): readonly UpstreamStatus[];
+  /** Stops accepting, finishes what is in flight within a bound, and frees everything. */
+  close(): Promise<void>;
+}
+
+export interface GatewayOptions {
+  readonly log?: Logger;
+}
+
+/** What is in flight when the gateway stops has this long to finish. */
+const drainMs = 10_000;
+/** The first answers of the nodes are waited for this long, so that a start is ready when it says so. */
+const firstProbeMs = 1_500;
+
+/** Starts listening. Nodes that are down do not stop it; a port that is taken does. */
+export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
+  const log = options.log ?? pino({ level: config.log.level });
+  const { fleet, prober, sender, registry } = buildFleet(config, log);
+  let isDraining = false;
+  const proxy = buildProxy(config, { fleet, sender, registry, log, isDraining: () => isDraining });
+  const operations = createOperationsServer({
+    isReady: () => fleet.isReady,
+    isDraining: () => isDraining,
+    status: () => statusOf(fleet),
+    metrics: () => registry.metrics(),
+    metricsContentType: registry.contentType,
+  });
+
+  const stop = async (): Promise<void> => {
+    prober.close();
+    await operations.close();
+    await Promise.all(fleet.upstreams.map((upstream) => upstream.close()));
+  };
+  const probed = prober.start();
+  try {
+    await Promise.race([probed, sleep(firstProbeMs, undefined, { ref: false })]);
+    await proxy.listen({ host: config.listen.host, port: config.listen.port });
+    await operations.listen({ host: config.operations.host, port: config.operations.port });
+  } catch (error) {
+    await proxy.close();
+    await stop();
+    throw error;
+  }
+
+  const port = portOf(proxy);
+  const operationsPort = portOf(operations);
+  return {
+    url: `http://${reachable(config.listen.host)}:${port}${config.listen.basePath}`,
+    operationsUrl: `http://${reachable(config.operations.host)}:${operationsPort}`,
+    port,
+    operationsPort,
+    fleet: () => statusOf(fleet),
+    async close() {
+      isDraining = true;
+      await drain(proxy, log);
+      await stop();
+    },
+  };
+}
+
+function buildFleet(config: Config, log: Logger) {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const upstreams = config.upstreams.map(
+    ({ name, url, tier }) =>
+      new Upstream({
+        name,
+        url,
+        tier,
+        connections: config.upstream.connections,
+        connectTimeoutMs: Math.min(config.upstream.timeoutMs, 3_000),
+      }),
+  );
+  const fleet = new Fleet(upstreams, dialectOf(config.dialect), {
+    onForeign: (upstream, chainId, fleetChainId) =>
+      log.error({ upstream: upstream.name, chainId, fleetChainId }, 'upstream is of another chain and is not asked'),
+  });
+  const metrics = createUpstreamMetrics(registry, () => gaugesOf(fleet));
+  const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs } = config.upstream;
+  const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs };
+  const sender = new Sender(fleet, limits, metrics, log);
+  const prober = new Prober(fleet, { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, 2_000) }, log);
+  return { fleet, prober, sender, registry };
+}
+
+interface ProxyContext {
+  readonly fleet: Fleet;
+  readonly sender: Sender;
+  readonly registry: Registry;
+  readonly log: Logger;
+  isDraining(): boolean;
+}
+
+function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
+  const { fleet, sender, registry, log } = context;
+  const { basePath } = config.listen;
+  const cacheMetrics = createCacheMetrics(registry, () => memory.fill);
+  const memory: MemoryCache = new MemoryCache({
+    maxBytes: config.cache.memory.maxBytes,
+    onEvict: () => cacheMetrics.evictions.inc(),
+  });
+  const reader = new Reader({ fleet, sender, memory, metrics: cacheMetrics });
+  const cors = new Cors(fleet.dialect);
+  const replier = new Replier({ fleet, cors, isDraining: () => context.isDraining() }, fleet.dialect);
+  const submissions = new Submissions();
+  const responseHeaders = new ResponseHeaders(fleet.dialect);
+  const passThrough = new PassThrough({ basePath, sender, replier, responseHeaders, submissions });
+  const observer = { metrics: createHttpMetrics(registry), onEnd: accessLog(log) };
+  return createProxyServer({ basePath, reader, replier, passThrough, submissions, cors, observer });
+}
+
+/** One line per request at `debug`, so that the usual level costs nothing on a hit; paths and queries stay out of it. */
+function accessLog(log: Logger): (exchange: Exchange, seconds: number) => void {
+  return ({ route, response, request }, seconds) => {
+    if (!log.isLevelEnabled('debug')) return;
+    log.debug({ route, method: request.method, status: response.statusCode, seconds }, 'answered');
+  };
+}
+
+/** Lets requests in flight finish, each answer asking its client to close; then closes what is left. */
+async function drain(proxy: FastifyInstance, log: Logger): Promise<void> {
+  const closed = proxy.close();
+  const timer = setTimeout(() => {
+    log.warn({ drainMs }, 'requests were still in flight at the end of the drain');
+    proxy.server.closeAllConnections();
+  }, drainMs);
+  await closed;
+  clearTimeout(timer);
+}
+
+function statusOf(fleet: Fleet): readonly UpstreamStatus[] {
+  const head = fleet.head?.version;
+  return fleet.upstreams.map(({ name, url, tier, health, chainId, window: { info } }) => ({
+    name,
+    url: url.href,
+    tier,
+    state: health,
+    chainId,
+    oldest: info?.oldestVersion.toString(),
+    head: info?.version.toString(),
+    lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),
+  }));
+}
+
+function gaugesOf(fleet: Fleet) {
+  const head = fleet.head?.version;
+  return fleet.upstreams.map(({ name, health, inFlight, window: { info } }) => ({
+    name,
+    isUsable: health === 'usable',
+    inFlight,
+    head: info?.version,
+    oldest: info?.oldestVersion,
+    lag: info === undefined || head === undefined || health === 'foreign' ? undefined : head - info.version,
+  }));
+}
+
+function portOf(app: FastifyInstance): number {
+  return (app.server.address() as AddressInfo).port;
+}
+
+/** An address a person on this machine can open. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
+  return host.includes(':') ? `[${host}]` : host;
+}

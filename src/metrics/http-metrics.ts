@@ -1,0 +1,58 @@
+/** Metrics of what clients see: requests by route template and status, latency, requests in flight. */
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+/** Route templates: a closed set, never a path. */
+export type RouteName =
+  | 'resource'
+  | 'module'
+  | 'view'
+  | 'transaction_by_hash'
+  | 'wait_by_hash'
+  | 'encode_submission'
+  | 'submit'
+  | 'pass_through'
+  | 'none';
+
+export interface HttpMetrics {
+  started(): void;
+  /** Counts an answer; `seconds` from the request's arrival to its last byte handed to the socket. */
+  finished(route: RouteName, status: number, seconds: number): void;
+}
+
+export function createHttpMetrics(registry: Registry): HttpMetrics {
+  const registers = [registry];
+  const requests = new Counter({
+    name: 'ledgergate_http_requests_total',
+    help: 'Requests of clients by route and status.',
+    labelNames: ['route', 'status'] as const,
+    registers,
+  });
+  const duration = new Histogram({
+    name: 'ledgergate_http_request_duration_seconds',
+    help: 'Time from a request to the end of its answer.',
+    labelNames: ['route'] as const,
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers,
+  });
+  const inFlight = new Gauge({
+    name: 'ledgergate_http_in_flight_requests',
+    help: 'Requests of clients that are not answered yet.',
+    registers,
+  });
+  // Looking a child up by its labels costs more than counting, so each pair is looked up once.
+  const counters = new Map<string, Counter.Internal>();
+  const histograms = new Map<string, Histogram.Internal<'route'>>();
+  return {
+    started: () => inFlight.inc(),
+    finished(route, status, seconds) {
+      inFlight.dec();
+      const key = `${route} ${status}`;
+      let counter = counters.get(key);
+      if (counter === undefined) counters.set(key, (counter = requests.labels({ route, status: String(status) })));
+      counter.inc();
+      let histogram = histograms.get(route);
+      if (histogram === undefined) histograms.set(route, (histogram = duration.labels({ route })));
+      histogram.observe(seconds);
+    },
+  };
+}

@@ -1,0 +1,93 @@
+/** Metrics of the fleet: attempts, failures, windows. Labels: upstream names from the config, status classes. */
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+
+/** `connection`: refused, reset, cut off. `status`: an answer that shows a broken node. `chain`: of another chain. */
+export type FailureKind = 'connection' | 'timeout' | 'status' | 'chain';
+
+/** One node as a scrape sees it. */
+export interface UpstreamGauges {
+  readonly name: string;
+  readonly isUsable: boolean;
+  readonly inFlight: number;
+  readonly head: bigint | undefined;
+  readonly oldest: bigint | undefined;
+  readonly lag: bigint | undefined;
+}
+
+export interface UpstreamMetrics {
+  observeAnswer(upstream: string, status: number, seconds: number): void;
+  observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
+  readonly prunedRepaired: Counter;
+}
+
+/** `readGauges` is called at each scrape, so that nothing is counted while requests are served. */
+export function createUpstreamMetrics(
+  registry: Registry,
+  readGauges: () => readonly UpstreamGauges[],
+): UpstreamMetrics {
+  const registers = [registry];
+  const requests = new Counter({
+    name: 'ledgergate_upstream_requests_total',
+    help: 'Requests answered by an upstream, by class of status.',
+    labelNames: ['upstream', 'status'] as const,
+    registers,
+  });
+  const failures = new Counter({
+    name: 'ledgergate_upstream_failures_total',
+    help: 'Attempts without a usable answer, by what went wrong.',
+    labelNames: ['upstream', 'kind'] as const,
+    registers,
+  });
+  const duration = new Histogram({
+    name: 'ledgergate_upstream_request_duration_seconds',
+    help: 'Time of one attempt at an upstream, until the whole answer or the head of a streamed one.',
+    labelNames: ['upstream'] as const,
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    registers,
+  });
+  const prunedRepaired = new Counter({
+    name: 'ledgergate_pruned_answers_repaired_total',
+    help: 'Requests that one upstream called pruned and another answered.',
+    registers,
+  });
+  createGauges(registry, readGauges);
+  return {
+    observeAnswer(upstream, status, seconds) {
+      requests.inc({ upstream, status: `${Math.floor(status / 100)}xx` });
+      duration.observe({ upstream }, seconds);
+    },
+    observeFailure(upstream, kind, seconds) {
+      failures.inc({ upstream, kind });
+      duration.observe({ upstream }, seconds);
+    },
+    prunedRepaired,
+  };
+}
+
+function createGauges(registry: Registry, read: () => readonly UpstreamGauges[]): void {
+  const gauge = (
+    name: string,
+    help: string,
+    value: (upstream: UpstreamGauges) => number | bigint | undefined,
+  ): void => {
+    // Versions are scraped as floating-point numbers: exact up to 2^53, far above any ledger today.
+    new Gauge({
+      name,
+      help,
+      labelNames: ['upstream'] as const,
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const upstream of read()) {
+          const current = value(upstream);
+          if (current !== undefined) this.set({ upstream: upstream.name }, Number(current));
+        }
+      },
+    });
+  };
+  gauge('ledgergate_upstream_usable', '1 while the upstream answers, 0 otherwise.', ({ isUsable }) => Number(isUsable));
+  gauge('ledgergate_upstream_in_flight_requests', 'Requests sent to the upstream and not answered.', (u) => u.inFlight);
+  gauge('ledgergate_upstream_head_version', 'Newest ledger version the upstream told.', (u) => u.head);
+  gauge('ledgergate_upstream_oldest_version', 'Oldest ledger version the upstream holds.', (u) => u.oldest);
+  gauge('ledgergate_upstream_lag_versions', 'Versions the upstream is behind the head of the fleet.', (u) => u.lag);
+}

@@ -1,0 +1,29 @@
+/** Requests that Node's HTTP parser refuses: answered on the socket, because there is no request object. */
+import { STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { errorBody, GatewayError, type Fault } from '../ledger/errors.ts';
+
+const faults: Readonly<Record<string, readonly [Fault, string]>> = {
+  HPE_HEADER_OVERFLOW: ['headersTooLarge', 'the request head is too large'],
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: ['payloadTooLarge', 'the chunk extensions are too large'],
+  ERR_HTTP_REQUEST_TIMEOUT: ['requestTimeout', 'the request did not arrive in time'],
+};
+
+/** Writes the specified error body and closes the connection: what follows on it cannot be trusted. */
+export function answerBrokenRequest(
+  error: NodeJS.ErrnoException,
+  socket: Duplex,
+  ledgerHeaders: readonly string[],
+): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const [fault, message] = faults[error.code ?? ''] ?? ['malformed', 'the request is not well-formed HTTP'];
+  const { status, code } = new GatewayError(fault, message);
+  const body = errorBody(code, message);
+  const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, 'Content-Type: application/json'];
+  head.push(`Content-Length: ${body.length}`, 'Cache-Control: no-store', 'Connection: close');
+  for (let at = 0; at + 1 < ledgerHeaders.length; at += 2) head.push(`${ledgerHeaders[at]}: ${ledgerHeaders[at + 1]}`);
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+}

@@ -1,0 +1,60 @@
+/** Which headers cross the gateway, in either direction, on requests that are passed through. */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dialect, HeaderValues } from '../ledger/ledger-headers.ts';
+
+/** Of one connection only (RFC 9110 7.6.1); the names that `Connection` lists are added per message. */
+const hopByHop = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'];
+const framing = ['trailer', 'transfer-encoding', 'upgrade', 'content-length', 'expect', 'host'];
+
+/** Credentials are the client's and this gateway's affair; where a request came from is for nobody to claim. */
+const withheld = ['authorization', 'cookie', 'forwarded', 'x-real-ip', 'via', 'http2-settings'];
+
+const dropFromRequests = new Set([...hopByHop, ...framing, ...withheld]);
+
+/** The gateway writes these itself, or answers for them. */
+const ownHeaders = ['date', 'server', 'set-cookie', 'vary', 'cache-status', 'alt-svc'];
+
+/** Headers to send to a node: all that is end-to-end, unknown ones included. */
+export function requestHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
+  const named = namedByConnection(headers.connection);
+  const kept: Record<string, string | string[]> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value === undefined || dropFromRequests.has(name) || named.has(name)) continue;
+    if (name.startsWith('x-forwarded-') || name.startsWith('ledgergate-')) continue;
+    kept[name] = value;
+  }
+  return kept;
+}
+
+/** Headers of a node's answer to hand on, flat. The seven ledger headers are left out: they are written live. */
+export class ResponseHeaders {
+  readonly #dropped: ReadonlySet<string>;
+
+  constructor(dialect: Dialect) {
+    const ledger = [dialect.chainId, dialect.version, dialect.oldestVersion, dialect.timestampUsec, dialect.epoch];
+    const blocks = [dialect.blockHeight, dialect.oldestBlockHeight];
+    const body = framing.filter((name) => name !== 'content-length');
+    this.#dropped = new Set([...hopByHop, ...body, ...ownHeaders, ...ledger, ...blocks]);
+  }
+
+  /** `content-length` stays: a body that is passed through keeps its length. */
+  keep(headers: HeaderValues): string[] {
+    const named = namedByConnection(typeof headers['connection'] === 'string' ? headers['connection'] : undefined);
+    const kept: string[] = [];
+    for (const [name, value] of Object.entries(headers)) {
+      if (value === undefined || this.#dropped.has(name) || named.has(name)) continue;
+      if (name.startsWith('access-control-')) continue;
+      for (const single of typeof value === 'string' ? [value] : value) kept.push(name, single);
+    }
+    return kept;
+  }
+}
+
+function namedByConnection(connection: string | undefined): ReadonlySet<string> {
+  return new Set(
+    connection
+      ?.toLowerCase()
+      .split(',')
+      .map((name) => name.trim()),
+  );
+}

@@ -1,0 +1,40 @@
+/** The operations port: liveness, readiness, metrics. For operators and their tools, not for clients. */
+import fastify, { type FastifyInstance } from 'fastify';
+
+/** One node as readiness details show it; 64-bit numbers as text. */
+export interface UpstreamStatus {
+  readonly name: string;
+  readonly url: string;
+  readonly tier: 'full' | 'archival';
+  readonly state: 'unproven' | 'usable' | 'down' | 'foreign';
+  readonly chainId: number | undefined;
+  readonly oldest: string | undefined;
+  readonly head: string | undefined;
+  /** Versions behind the head of the fleet. */
+  readonly lag: string | undefined;
+}
+
+export interface OperationsParts {
+  isReady(): boolean;
+  isDraining(): boolean;
+  status(): readonly UpstreamStatus[];
+  metrics(): Promise<string>;
+  readonly metricsContentType: string;
+}
+
+export function createOperationsServer(parts: OperationsParts): FastifyInstance {
+  const app = fastify({ forceCloseConnections: true });
+  app.get('/livez', () => ({ status: 'alive' }));
+  app.get('/readyz', (_request, reply) => {
+    const isReady = parts.isReady() && !parts.isDraining();
+    const status = parts.isDraining() ? 'draining' : isReady ? 'ready' : 'no usable node is known';
+    reply.code(isReady ? 200 : 503);
+    // Addresses stay out of it: readiness is often published further than the configuration.
+    return { status, upstreams: parts.status().map(({ url: _, ...shown }) => shown) };
+  });
+  app.get('/metrics', async (_request, reply) => {
+    reply.type(parts.metricsContentType);
+    return parts.metrics();
+  });
+  return app;
+}

@@ -1,0 +1,98 @@
+/**
+ * Everything below the base path that is not a read of our own: sent to the right node as it came, answered as it
+ * comes. Paths that name a version are routed by retention like any pinned read.
+ */
+import { pipeline } from 'node:stream/promises';
+import { GatewayError } from '../ledger/errors.ts';
+import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchange.ts';
+import type { Need } from '../upstream/select.ts';
+import type { FleetRequest, Sender } from '../upstream/sender.ts';
+import type { Exchange } from './exchange.ts';
+import { requestHeaders, type ResponseHeaders } from './headers.ts';
+import { needOf } from './path-read.ts';
+import type { Replier } from './reply.ts';
+import type { Submissions } from './submissions.ts';
+import { numberParameter, pathBelow, versionParameter } from './target.ts';
+
+export interface PassThroughParts {
+  readonly basePath: string;
+  readonly sender: Sender;
+  readonly replier: Replier;
+  readonly responseHeaders: ResponseHeaders;
+  readonly submissions: Submissions;
+}
+
+export class PassThrough {
+  readonly #parts: PassThroughParts;
+
+  constructor(parts: PassThroughParts) {
+    this.#parts = parts;
+  }
+
+  /** Sends the request on and streams the answer back. */
+  async serve(exchange: Exchange, body: Buffer | undefined): Promise<void> {
+    const { sender } = this.#parts;
+    const answer = await sender.stream(this.#requestOf(exchange, body), exchange.signal);
+    await this.#reply(exchange, answer);
+  }
+
+  /** A submission: one node, and its answer tells which transaction it took. */
+  async submit(exchange: Exchange, body: Buffer | undefined): Promise<void> {
+    const { sender, submissions } = this.#parts;
+    const request = { ...this.#requestOf(exchange, body), need: { kind: 'head' } as const, isIdempotent: false };
+    // The node's word is remembered even when the client has gone: it may look the hash up over another connection.
+    const answer = await sender.whole(request, AbortSignal.timeout(submissionBoundMs));
+    submissions.learn(answer.upstream.name, answer);
+    await this.#reply(exchange, answer);
+  }
+
+  #requestOf(exchange: Exchange, body: Buffer | undefined): FleetRequest {
+    const path = pathBelow(this.#parts.basePath, exchange.target);
+    const method = exchange.request.method as WireRequest['method'];
+    const wire = { method, path, headers: requestHeaders(exchange.request.headers), body };
+    return { wire, need: needOfPath(path), isIdempotent: isIdempotent(method, path) };
+  }
+
+  async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer): Promise<void> {
+    const { replier, responseHeaders } = this.#parts;
+    const { response } = exchange;
+    const head = responseHeaders.keep(answer.headers);
+    head.push('Vary', 'Accept, Accept-Encoding, Origin');
+    if (answer.headers['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
+    replier.addCommon(exchange, head);
+    response.writeHead(answer.status, head);
+    if ('body' in answer) {
+      response.end(exchange.isHead ? undefined : answer.body);
+      return;
+    }
+    try {
+      await pipeline(answer.stream, response);
+    } catch (error) {
+      // The head is out, so a cut connection is how the client learns that the body is not whole.
+      throw new GatewayError('unavailable', 'the answer broke off', { cause: error });
+    }
+  }
+}
+
+/** A submission outlives its client, but not this. */
+const submissionBoundMs = 30_000;
+
+const versionInPath = /^\/(?:blocks|transactions)\/by_version\/(\d{1,19})(?=$|\?)/;
+const transactionList = /^\/transactions(?=$|\?)/;
+
+/** The state or history that a path needs; paths without any are best answered by the freshest node. */
+export function needOfPath(path: string): Need {
+  const inPath = versionInPath.exec(path)?.[1];
+  if (inPath !== undefined) return needOf(versionParameter(`?ledger_version=${inPath}`));
+  if (transactionList.test(path)) return needOf(numberParameter(path, 'start'));
+  if (!path.includes('ledger_version=')) return { kind: 'head' };
+  return needOf(numberParameter(path, 'ledger_version'));
+}
+
+/** POSTs that only read. */
+const readingPosts =
+  /^\/(?:tables\/[^/]+\/(?:raw_)?item|transactions\/simulate|transactions\/encode_submission|view)(?=$|\?)/;
+
+function isIdempotent(method: string, path: string): boolean {
+  return method === 'GET' || method === 'HEAD' || (method === 'POST' && readingPosts.test(path));
+}

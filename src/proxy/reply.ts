@@ -1,0 +1,113 @@
+/** Writes answers: stored bodies with live ledger headers, conditions, codings, and the gateway's own errors. */
+import { errorBody, GatewayError } from '../ledger/errors.ts';
+import type { Dialect } from '../ledger/ledger-headers.ts';
+import type { CachedResponse, ContentCoding } from '../cache/entry.ts';
+import type { Fleet } from '../upstream/fleet.ts';
+import { smallestCompressed } from './compress.ts';
+import type { Cors } from './cors.ts';
+import type { Exchange } from './exchange.ts';
+import { chooseCoding, matchesTag } from './negotiate.ts';
+import type { Reader, Served, Source } from './read.ts';
+
+export interface ReplierParts {
+  readonly fleet: Fleet;
+  readonly cors: Cors;
+  /** Whether connections shall be closed after their answer. */
+  isDraining(): boolean;
+}
+
+/** Every part that decides which bytes a cache in front may replay. */
+const varyOfReads = 'Accept, Accept-Encoding, Origin';
+
+export class Replier {
+  readonly #parts: ReplierParts;
+  readonly #gasUsed: string;
+  readonly #cursor: string;
+
+  constructor(parts: ReplierParts, dialect: Dialect) {
+    this.#parts = parts;
+    this.#gasUsed = dialect.gasUsed;
+    this.#cursor = dialect.cursor;
+  }
+
+  /** Writes a read's answer in the coding the client prefers. Returns a promise only when a body must be coded. */
+  read(exchange: Exchange, served: Served, reader: Reader): void | Promise<void> {
+    const { entry } = served;
+    const large = entry.body.length >= smallestCompressed;
+    const coding = large ? chooseCoding(headerText(exchange.request.headers['accept-encoding'])) : undefined;
+    if (coding === undefined) return this.#readAs(exchange, served, entry.body, undefined);
+    const coded = entry.coded[coding];
+    if (coded !== undefined) return this.#readAs(exchange, served, coded, coding);
+    return reader
+      .codedBody(served, coding, exchange.signal)
+      .then((body) => this.#readAs(exchange, served, body, coding));
+  }
+
+  #readAs(exchange: Exchange, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
+    const { entry, isFinal, source } = served;
+    const head = ['Content-Type', entry.contentType, 'Vary', varyOfReads, 'Cache-Status', cacheStatus(source)];
+    if (entry.servedVersion !== undefined) head.push('Ledgergate-Served-Version', String(entry.servedVersion));
+    if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
+    if (entry.cursor !== undefined) head.push(this.#cursor, entry.cursor);
+    head.push('Cache-Control', isFinal && entry.isImmutable ? 'public, max-age=31536000, immutable' : 'no-store');
+    if (isFinal) {
+      const tag = entityTag(entry, coding);
+      head.push('ETag', tag);
+      if (entry.status === 200 && matchesTag(exchange.request.headers['if-none-match'], tag)) {
+        this.write(exchange, 304, head, undefined);
+        return;
+      }
+    }
+    if (coding !== undefined) head.push('Content-Encoding', coding);
+    this.write(exchange, entry.status, head, body);
+  }
+
+  /** Writes the gateway's own error, or what a bug threw as 500 without its details. */
+  error(exchange: Exchange, error: unknown): void {
+    if (exchange.response.headersSent) {
+      // A streamed answer broke after its head: a cut connection is the only way left to say so.
+      exchange.response.destroy();
+      return;
+    }
+    const known = error instanceof GatewayError ? error : new GatewayError('internal', 'internal error');
+    const head = ['Content-Type', 'application/json', 'Cache-Control', 'no-store'];
+    if (known.status === 503) head.push('Retry-After', '1');
+    if (known.closesConnection) head.push('Connection', 'close');
+    this.write(exchange, known.status, head, Buffer.from(errorBody(known.code, known.message)));
+  }
+
+  /** Writes head and body in one go, with the headers that every answer carries. */
+  write(exchange: Exchange, status: number, head: string[], body: Buffer | undefined): void {
+    const { response } = exchange;
+    if (body !== undefined) head.push('Content-Length', String(body.length));
+    this.addCommon(exchange, head);
+    response.writeHead(status, head);
+    response.end(exchange.isHead ? undefined : body);
+  }
+
+  /** The live ledger headers, for answers that are written elsewhere. */
+  ledgerHeaders(): readonly string[] {
+    return this.#parts.fleet.ledgerHeaders();
+  }
+
+  /** Adds live ledger headers, cross-origin headers, and the wish to close while draining. */
+  addCommon(exchange: Exchange, head: string[]): void {
+    for (const item of this.ledgerHeaders()) head.push(item);
+    if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request));
+    if (this.#parts.isDraining()) head.push('Connection', 'close');
+  }
+}
+
+function cacheStatus(source: Source): string {
+  if (source.kind === 'memory') return 'ledgergate; hit; detail=memory';
+  return `ledgergate; fwd=miss; detail=${source.name}${source.isCollapsed ? '; collapsed' : ''}`;
+}
+
+/** A strong tag: equal tags mean equal bytes, so each coding has its own (RFC 9110 8.8.3.3). */
+function entityTag(entry: CachedResponse, coding: ContentCoding | undefined): string {
+  return coding === undefined ? `"${entry.digest}"` : `"${entry.digest}-${coding}"`;
+}
+
+function headerText(value: string | readonly string[] | undefined): string | undefined {
+  return typeof value === 'string' || value === undefined ? value : value.join(', ');
+}

@@ -1,0 +1,244 @@
+/**
+ * The listening port: which route a request takes. Every answer, framework faults included, is written by `Replier`,
+ * so that all of them carry the live ledger headers and errors have the specified body.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { GatewayError, type Fault } from '../ledger/errors.ts';
+import type { RouteName } from '../metrics/http-metrics.ts';
+import type { Cors } from './cors.ts';
+import { answerBrokenRequest } from './broken-request.ts';
+import { Exchange, type ExchangeObserver } from './exchange.ts';
+import { moduleRead, type ModuleParameters } from './module.ts';
+import type { PassThrough } from './pass-through.ts';
+import type { PathRead } from './path-read.ts';
+import type { Read, Reader } from './read.ts';
+import type { Replier } from './reply.ts';
+import { resourceRead, type ResourceParameters } from './resource.ts';
+import type { Submissions } from './submissions.ts';
+import { longestTarget } from './target.ts';
+import { transactionRead } from './transaction.ts';
+import { viewRead } from './view.ts';
+
+export interface ServerParts {
+  readonly basePath: string;
+  readonly reader: Reader;
+  readonly replier: Replier;
+  readonly passThrough: PassThrough;
+  readonly submissions: Submissions;
+  readonly cors: Cors;
+  readonly observer: ExchangeObserver;
+}
+
+/** What nodes accept as a request body (protocol 2.4). */
+export const maxBodyBytes = 8 * 1024 * 1024;
+
+const httpOptions = {
+  // Above the longest target and the usual headers; the default of 16 kB would refuse targets that are served.
+  maxHeaderSize: longestTarget + 32 * 1024,
+  headersTimeout: 15_000,
+  requestTimeout: 60_000,
+  // Longer than balancers keep idle connections (60 s), so that they never send into one that is closing.
+  keepAliveTimeout: 75_000,
+};
+
+/** Builds the server; `listen` and `close` are the caller's. */
+export function createProxyServer(parts: ServerParts): FastifyInstance {
+  const app = fastify({
+    bodyLimit: maxBodyBytes,
+    exposeHeadRoutes: false,
+    // Fastify matches a path parameter only up to 100 characters by default. Generic struct tags are longer and would
+    // silently become pass-through requests: correct answers, never cached.
+    routerOptions: { maxParamLength: longestTarget },
+    serverFactory: (handler) => createHttpServer(handler, parts),
+    frameworkErrors: (error, request, reply) => fail(parts, 'none', request, reply, error),
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  app.setErrorHandler((error, request, reply) => fail(parts, 'none', request, reply, error));
+  app.setNotFoundHandler((request, reply) => {
+    const isKnownPath = request.raw.url?.startsWith(`${parts.basePath}/`) === true;
+    fail(parts, 'none', request, reply, isKnownPath ? notAllowed() : notFound());
+  });
+  addRoutes(app, parts);
+  return app;
+}
+
+const notFound = (): GatewayError => new GatewayError('notFound', 'not found');
+const notAllowed = (): GatewayError => new GatewayError('methodNotAllowed', 'method not allowed');
+
+function addRoutes(app: FastifyInstance, parts: ServerParts): void {
+  const { basePath, submissions, passThrough } = parts;
+  const methods = ['GET', 'HEAD'];
+  const get = (name: RouteName, path: string, parse: (request: FastifyRequest) => Read): void => {
+    app.route({ method: methods, url: basePath + path, handler: serveRead(parts, name, parse) });
+  };
+  get('resource', '/accounts/:address/resource/:tag', (request) =>
+    resourceRead(request.params as ResourceParameters, pathRead(request)),
+  );
+  get('module', '/accounts/:address/module/:name', (request) =>
+    moduleRead(request.params as ModuleParameters, pathRead(request)),
+  );
+  get('transaction_by_hash', '/transactions/by_hash/:hash', (request) =>
+    transactionRead(hashOf(request), pathRead(request), submissions),
+  );
+  app.route({
+    method: 'POST',
+    url: `${basePath}/view`,
+    handler: (request, reply) => {
+      // Nodes read compressed bodies; what is inside is theirs to see, and such a request is rare.
+      if (request.headers['content-encoding'] === undefined) serveView(parts, request, reply);
+      else serveRaw(parts, 'view', request, reply);
+    },
+  });
+  app.route({
+    method: 'POST',
+    url: `${basePath}/transactions/encode_submission`,
+    handler: (request, reply) => serveRaw(parts, 'encode_submission', request, reply),
+  });
+  for (const path of ['/transactions', '/transactions/batch']) {
+    app.route({
+      method: 'POST',
+      url: basePath + path,
+      handler: (request, reply) =>
+        run(parts, 'submit', request, reply, (exchange) => passThrough.submit(exchange, bodyOf(request))),
+    });
+  }
+  app.route({
+    method: 'GET',
+    url: `${basePath}/transactions/wait_by_hash/:hash`,
+    handler: (request, reply) => serveWait(parts, request, reply),
+  });
+  app.options('*', (request, reply) => servePreflight(parts, request, reply));
+  for (const url of basePath === '' ? ['/*'] : [basePath, `${basePath}/*`]) {
+    app.route({
+      method: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
+      url,
+      handler: (request, reply) => serveRaw(parts, 'pass_through', request, reply),
+    });
+  }
+}
+
+/** A read by path: from memory at once, or from the fleet. */
+function serveRead(parts: ServerParts, name: RouteName, parse: (request: FastifyRequest) => Read) {
+  return (request: FastifyRequest, reply: FastifyReply): void =>
+    run(parts, name, request, reply, (exchange) => answerRead(parts, exchange, parse(request)));
+}
+
+function answerRead({ reader, replier }: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
+  const hit = reader.find(read);
+  if (hit !== undefined) return replier.read(exchange, hit, reader);
+  return reader.load(read, exchange.signal).then((served) => replier.read(exchange, served, reader));
+}
+
+function serveView(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
+  run(parts, 'view', request, reply, (exchange) => {
+    requireLength(request);
+    const body = bodyOf(request) ?? Buffer.alloc(0);
+    return answerRead(parts, exchange, viewRead({ ...pathRead(request), contentType: contentTypeOf(request), body }));
+  });
+}
+
+/** A long poll: never kept and never shared, because each client waits on its own. */
+function serveWait(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
+  run(parts, 'wait_by_hash', request, reply, async (exchange) => {
+    const read = transactionRead(hashOf(request), pathRead(request), parts.submissions, 'wait_by_hash');
+    await parts.replier.read(exchange, await parts.reader.ask(read, exchange.signal), parts.reader);
+  });
+}
+
+function serveRaw(parts: ServerParts, name: RouteName, request: FastifyRequest, reply: FastifyReply): void {
+  run(parts, name, request, reply, (exchange) => {
+    if (request.method === 'POST') requireLength(request);
+    return parts.passThrough.serve(exchange, bodyOf(request));
+  });
+}
+
+function servePreflight(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
+  run(parts, 'none', request, reply, (exchange) => {
+    const head = parts.cors.preflight(request.raw);
+    if (head === undefined) throw notAllowed();
+    exchange.response.writeHead(204, head).end();
+  });
+}
+
+/** Takes the answer out of Fastify's hands and gives `serve` the exchange; whatever it throws becomes an error answer. */
+function run(
+  { replier, observer }: ServerParts,
+  name: RouteName,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  serve: (exchange: Exchange) => void | Promise<void>,
+): void {
+  reply.hijack();
+  const exchange = new Exchange(request.raw, reply.raw, name, observer);
+  try {
+    serve(exchange)?.catch((error: unknown) => replier.error(exchange, error));
+  } catch (error) {
+    replier.error(exchange, error);
+  }
+}
+
+function fail(parts: ServerParts, name: RouteName, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
+  run(parts, name, request, reply, () => {
+    throw asGatewayError(error);
+  });
+}
+
+const fastifyFaults: Readonly<Record<string, Fault>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'payloadTooLarge',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupportedMediaType',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'malformed',
+  FST_ERR_BAD_URL: 'malformed',
+  FST_ERR_NOT_FOUND: 'notFound',
+};
+
+/** Fastify's own faults by their code, in the interface's words. */
+function asGatewayError(error: unknown): unknown {
+  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
+  const fault = code === undefined ? undefined : fastifyFaults[code];
+  if (fault === undefined) return error;
+  const message = { payloadTooLarge: 'payload too large', malformed: 'the request target cannot be decoded' } as const;
+  return new GatewayError(fault, fault in message ? message[fault as keyof typeof message] : 'request refused');
+}
+
+function createHttpServer(
+  handler: (request: IncomingMessage, response: ServerResponse) => void,
+  parts: ServerParts,
+): Server {
+  const { replier, observer } = parts;
+  const server = createServer(httpOptions, (request, response) => {
+    if ((request.url?.length ?? 0) <= longestTarget) {
+      handler(request, response);
+      return;
+    }
+    const error = new GatewayError('uriTooLong', `the request target is longer than ${longestTarget} characters`);
+    replier.error(new Exchange(request, response, 'none', observer), error);
+  });
+  server.on('clientError', (error, socket) => answerBrokenRequest(error, socket, replier.ledgerHeaders()));
+  return server;
+}
+
+function pathRead(request: FastifyRequest): PathRead {
+  return { target: request.raw.url ?? '', accept: request.headers.accept };
+}
+
+function hashOf(request: FastifyRequest): string {
+  return (request.params as { hash: string }).hash;
+}
+
+function contentTypeOf(request: FastifyRequest): string | undefined {
+  return request.headers['content-type'];
+}
+
+function bodyOf(request: FastifyRequest): Buffer | undefined {
+  return Buffer.isBuffer(request.body) ? request.body : undefined;
+}
+
+/** Nodes want a length; a chunked body is measured here, but a POST with no body at all is told so (protocol 2.4). */
+function requireLength(request: FastifyRequest): void {
+  const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+  if (length === undefined && coding === undefined) {
+    throw new GatewayError('lengthRequired', 'missing `Content-Length` header');
+  }
+}

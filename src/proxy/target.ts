@@ -1,0 +1,50 @@
+/** Request targets: the path below the base path, and single query parameters. */
+import { GatewayError, quote } from '../ledger/errors.ts';
+import { parseLedgerVersion, type LedgerVersion } from '../ledger/version.ts';
+
+/** Longer targets are answered 414. A 4 kB struct tag, percent-encoded, fits. */
+export const longestTarget = 16 * 1024;
+
+/** `?ledger_version=` as nodes read it: the first of several counts, an empty one is an error (protocol 4.3). */
+export function versionParameter(target: string): LedgerVersion | undefined {
+  const query = queryOf(target);
+  if (query === '') return undefined;
+  const text = plainVersion.exec(query)?.[1] ?? new URLSearchParams(query).get('ledger_version');
+  return text === null ? undefined : parseLedgerVersion(text);
+}
+
+/** The form nearly every client sends needs no general parser. */
+const plainVersion = /^ledger_version=(\d{1,20})$/;
+
+/** The value of a parameter that is a u64 where it is there and readable; routing only, never an error. */
+export function numberParameter(target: string, name: string): LedgerVersion | undefined {
+  const text = new URLSearchParams(queryOf(target)).get(name);
+  return text === null || !/^\d{1,19}$/.test(text) ? undefined : parseLedgerVersion(text);
+}
+
+function queryOf(target: string): string {
+  const mark = target.indexOf('?');
+  return mark === -1 ? '' : target.slice(mark + 1);
+}
+
+/**
+ * The part of `target` below `basePath`, query included, fit to be sent to a node: it stays below the node's own base
+ * path whatever the node's framework makes of dots, backslashes and double encodings.
+ */
+export function pathBelow(basePath: string, target: string): string {
+  const below = target.slice(basePath.length);
+  const path = below.split('?', 1)[0] ?? '';
+  if (!target.startsWith(basePath) || (path !== '' && !path.startsWith('/'))) {
+    throw new GatewayError('notFound', 'not found');
+  }
+  if (!visible.test(below) || escapes.test(path)) {
+    throw new GatewayError('malformed', `the path ${quote(path)} is not in plain form`);
+  }
+  return below;
+}
+
+/** Printable ASCII without what no well-formed client leaves unescaped in a target. */
+const visible = /^[!$-;=?-[\]_a-z|~]*$/;
+
+/** Dot segments, plain or encoded; encoded slashes, backslashes, NUL and percent signs; empty segments. */
+const escapes = /(?:^|\/)(?:\.|%2e){1,2}(?=\/|$)|%(?:2f|5c|00|25)|\/\//i;

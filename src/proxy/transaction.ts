@@ -1,0 +1,28 @@
+/**
+ * `GET /transactions/by_hash/{hash}` and `/transactions/wait_by_hash/{hash}`. A committed transaction is kept under its
+ * hash; pending and unknown ones never are.
+ */
+import { parseTransactionHash } from '../ledger/transaction-hash.ts';
+import { answerForm } from './negotiate.ts';
+import { mediaType, type PathRead } from './path-read.ts';
+import type { Read } from './read.ts';
+import type { Submissions } from './submissions.ts';
+
+/** Parses the path; throws `GatewayError` 400. The node that took the submission is asked first. */
+export function transactionRead(
+  hashText: string,
+  request: PathRead,
+  submissions: Submissions,
+  route: 'by_hash' | 'wait_by_hash' = 'by_hash',
+): Read {
+  const hash = parseTransactionHash(hashText);
+  const form = answerForm(request.accept);
+  return {
+    operation: 'transaction',
+    subject: hash,
+    version: undefined,
+    form,
+    wire: { method: 'GET', path: `/transactions/${route}/${hash}`, headers: { accept: mediaType[form] } },
+    need: { kind: 'transaction', first: submissions.takerOf(hash) },
+  };
+}

@@ -1,0 +1,43 @@
+/** `POST /view`: runs a read-only function. Pinned, its answer is as final as a resource's. */
+import { parseViewBody, type ViewContentType } from '../cache/view-body.ts';
+import { GatewayError } from '../ledger/errors.ts';
+import { mediaType, needOf, withVersion, type PathRead } from './path-read.ts';
+import { answerForm } from './negotiate.ts';
+import type { Read } from './read.ts';
+import { versionParameter } from './target.ts';
+
+/** Nodes compare the whole header text: with a charset parameter it is another type (protocol 2.4). */
+const contentTypes: ReadonlySet<string> = new Set(['application/json', 'application/x.aptos.view_function+bcs']);
+
+/** Parses query and body; throws `GatewayError` 400 or 415. */
+export function viewRead(
+  request: PathRead & { readonly contentType: string | undefined; readonly body: Buffer },
+): Read {
+  const contentType = supported(request.contentType);
+  const version = versionParameter(request.target);
+  const form = answerForm(request.accept);
+  const { subject, bytes } = parseViewBody(contentType, request.body);
+  return {
+    operation: 'view',
+    subject,
+    version,
+    form,
+    wire: {
+      method: 'POST',
+      path: withVersion('/view', version),
+      headers: { accept: mediaType[form], 'content-type': contentType },
+      body: bytes,
+    },
+    need: needOf(version),
+  };
+}
+
+function supported(contentType: string | undefined): ViewContentType {
+  if (contentType === undefined) {
+    throw new GatewayError('unsupportedMediaType', 'the client request does not include the `Content-Type` header');
+  }
+  if (!contentTypes.has(contentType)) {
+    throw new GatewayError('unsupportedMediaType', 'the `Content-Type` requested by the client is not supported');
+  }
+  return contentType as ViewContentType;
+}

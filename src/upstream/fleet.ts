@@ -1,0 +1,163 @@
+/**
+ * All nodes together: what ledger they are on, how far it goes, and what the gateway may say of it.
+ *
+ * The fleet's head never goes backward: it is the newest snapshot that any node of the fleet's chain has told. Its
+ * oldest version is the deepest node's, because that is what the fleet can serve (protocol 7).
+ */
+import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import { headToleranceMs, type Candidate } from './select.ts';
+import type { Upstream } from './upstream.ts';
+
+/** What the fleet calls out when its view changes, once per change. */
+export interface FleetEvents {
+  onForeign(upstream: Upstream, chainId: number, fleetChainId: number): void;
+}
+
+interface Waiter {
+  readonly version: LedgerVersion;
+  readonly wake: () => void;
+}
+
+/** Requests that wait for a version at once; one more asks a node straight away. */
+const maxWaiters = 10_000;
+
+export class Fleet {
+  readonly upstreams: readonly Upstream[];
+  readonly dialect: Dialect;
+  readonly #events: FleetEvents;
+  readonly #waiters = new Set<Waiter>();
+  #chainId: number | undefined;
+  #head: LedgerInfo | undefined;
+  #headerList: readonly string[] | undefined;
+
+  constructor(upstreams: readonly Upstream[], dialect: Dialect, events: FleetEvents) {
+    this.upstreams = upstreams;
+    this.dialect = dialect;
+    this.#events = events;
+  }
+
+  /** The chain id that most of the fleet tells, or `undefined` before the first answer. */
+  get chainId(): number | undefined {
+    return this.#chainId;
+  }
+
+  /** The newest snapshot of the ledger; never goes backward. */
+  get head(): LedgerInfo | undefined {
+    return this.#head;
+  }
+
+  /** The oldest version that some node can serve, from that node's own snapshot. */
+  get oldest(): LedgerInfo | undefined {
+    const usable = this.upstreams.filter((upstream) => upstream.health === 'usable');
+    return (usable.length > 0 ? usable : this.upstreams.filter((upstream) => upstream.health === 'down'))
+      .map((upstream) => upstream.window.info)
+      .reduce<LedgerInfo | undefined>(
+        (deepest, info) =>
+          info !== undefined && (deepest === undefined || info.oldestVersion < deepest.oldestVersion) ? info : deepest,
+        undefined,
+      );
+  }
+
+  /** Whether a node is known that can be asked. */
+  get isReady(): boolean {
+    return this.upstreams.some((upstream) => upstream.health === 'usable' && upstream.window.info !== undefined);
+  }
+
+  /** The seven ledger headers for an answer given now, flat; empty before the first node has answered. */
+  ledgerHeaders(): readonly string[] {
+    if (this.#headerList === undefined) {
+      const [head, oldest] = [this.#head, this.oldest];
+      if (head === undefined) return [];
+      const deepest = oldest ?? head;
+      this.#headerList = ledgerHeaderList(
+        { ...head, oldestVersion: deepest.oldestVersion, oldestBlockHeight: deepest.oldestBlockHeight },
+        this.dialect,
+      );
+    }
+    return this.#headerList;
+  }
+
+  /** Takes the ledger headers of a node's answer. Returns whether the node is of this fleet's chain. */
+  observe(upstream: Upstream, info: LedgerInfo, nowMs: number): boolean {
+    const isNews = upstream.chainId !== info.chainId;
+    upstream.observe(info, nowMs);
+    if (isNews) this.#agreeOnChain();
+    this.#headerList = undefined;
+    if (info.chainId !== this.#chainId) return false;
+    if (this.#head === undefined || info.version > this.#head.version) this.#advance(info);
+    for (const waiter of this.#waiters) {
+      if (waiter.version <= info.version) waiter.wake();
+    }
+    return true;
+  }
+
+  /** To be called when a node's health changes: what the fleet can serve changes with it. */
+  refresh(): void {
+    this.#headerList = undefined;
+  }
+
+  /** Every node as selection wants to see it. */
+  candidates(nowMs: number): (Candidate & { readonly upstream: Upstream })[] {
+    return this.upstreams.map((upstream) => {
+      const latencyMs = upstream.latencyMs(nowMs);
+      return {
+        upstream,
+        name: upstream.name,
+        tier: upstream.tier,
+        health: upstream.health,
+        window: upstream.window.at(nowMs + latencyMs),
+        cost: latencyMs * (upstream.inFlight + 1),
+        headTolerance: upstream.window.headSpeed * headToleranceMs,
+      };
+    });
+  }
+
+  /** Resolves when a usable node has reached `version`, after `timeoutMs`, or on abort: true if one has. */
+  async waitForVersion(version: LedgerVersion, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    const reached = () =>
+      this.upstreams.some(({ health, window }) => health === 'usable' && (window.info?.version ?? -1n) >= version);
+    if (reached() || timeoutMs <= 0 || signal.aborted || this.#waiters.size >= maxWaiters) return reached();
+    await new Promise<void>((resolve) => {
+      const waiter: Waiter = { version, wake: finish };
+      const timer = setTimeout(finish, timeoutMs);
+      const waiters = this.#waiters;
+      function finish(): void {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', finish);
+        waiters.delete(waiter);
+        resolve();
+      }
+      signal.addEventListener('abort', finish);
+      waiters.add(waiter);
+    });
+    return reached();
+  }
+
+  #advance(info: LedgerInfo): void {
+    const before = this.#head;
+    const isYounger = before !== undefined && info.timestampUsec < before.timestampUsec;
+    this.#head = isYounger ? { ...info, timestampUsec: before.timestampUsec } : info;
+  }
+
+  /** The chain id of most nodes that have told one; of equals, the one told by the node configured first. */
+  #agreeOnChain(): void {
+    const votes = new Map<number, number>();
+    for (const { chainId } of this.upstreams) {
+      if (chainId !== undefined) votes.set(chainId, (votes.get(chainId) ?? 0) + 1);
+    }
+    let agreed: number | undefined;
+    for (const [chainId, count] of votes) {
+      if (agreed === undefined || count > (votes.get(agreed) ?? 0)) agreed = chainId;
+    }
+    if (agreed !== this.#chainId) this.#head = undefined;
+    this.#chainId = agreed;
+    for (const upstream of this.upstreams) {
+      const isForeign = upstream.chainId !== undefined && upstream.chainId !== agreed;
+      if (isForeign && upstream.health !== 'foreign') {
+        this.#events.onForeign(upstream, upstream.chainId ?? 0, agreed ?? 0);
+      }
+      upstream.markForeign(isForeign);
+    }
+  }
+}

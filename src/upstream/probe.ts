@@ -1,0 +1,71 @@
+/** Asks quiet nodes for their ledger info, so that the fleet's picture stays fresh without traffic (protocol 9). */
+import { performance } from 'node:perf_hooks';
+import { fetchWhole } from './exchange.ts';
+import type { Fleet } from './fleet.ts';
+import type { UpstreamLog } from './sender.ts';
+import type { Upstream } from './upstream.ts';
+
+export interface ProbeOptions {
+  /** A node that has told nothing for this long is asked. */
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
+}
+
+export class Prober {
+  readonly #fleet: Fleet;
+  readonly #options: ProbeOptions;
+  readonly #log: UpstreamLog;
+  readonly #stop = new AbortController();
+  readonly #timers = new Map<Upstream, NodeJS.Timeout>();
+
+  constructor(fleet: Fleet, options: ProbeOptions, log: UpstreamLog) {
+    this.#fleet = fleet;
+    this.#options = options;
+    this.#log = log;
+  }
+
+  /** Probes every node once and goes on by itself. Resolves when each has answered or failed. */
+  async start(): Promise<void> {
+    await Promise.all(this.#fleet.upstreams.map((upstream) => this.#round(upstream)));
+  }
+
+  /** Ends all probing. */
+  close(): void {
+    this.#stop.abort(new Error('closing'));
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+  }
+
+  async #round(upstream: Upstream): Promise<void> {
+    const quietMs = performance.now() - upstream.window.observedAtMs;
+    const isQuiet = upstream.window.info === undefined || quietMs >= this.#options.intervalMs * 0.9;
+    if (isQuiet || upstream.health !== 'usable') await this.#probe(upstream);
+    if (this.#stop.signal.aborted) return;
+    const timer = setTimeout(() => void this.#round(upstream), this.#options.intervalMs);
+    timer.unref();
+    this.#timers.set(upstream, timer);
+  }
+
+  async #probe(upstream: Upstream): Promise<void> {
+    const startedMs = performance.now();
+    const before = upstream.health;
+    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
+    try {
+      const answer = await fetchWhole(upstream, { method: 'GET', path: '', headers: {} }, this.#fleet.dialect, signal);
+      const nowMs = performance.now();
+      if (answer.status !== 200 || answer.info === undefined) {
+        throw new Error(
+          `GET of the ledger info gave status ${answer.status}, ledger headers ${answer.info !== undefined}`,
+        );
+      }
+      upstream.recordAnswer(nowMs - startedMs, nowMs);
+      this.#fleet.observe(upstream, answer.info, nowMs);
+    } catch (error) {
+      if (this.#stop.signal.aborted) return;
+      upstream.recordFailure(performance.now() - startedMs, performance.now());
+      this.#log.debug({ upstream: upstream.name, cause: String(error) }, 'probe failed');
+    }
+    if (upstream.health === before) return;
+    this.#fleet.refresh();
+    this.#log.warn({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
+  }
+}

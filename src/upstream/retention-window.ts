@@ -1,0 +1,139 @@
+/**
+ * What is known of the versions one node holds: [oldest, head], and how fast both ends move.
+ *
+ * Every answer of a node tells both ends (protocol 2.1). Between two answers the lower edge goes on moving, in steps of
+ * the node's pruner, so a read close to it is judged by where the edge will be when the request arrives.
+ */
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+
+/** A window as plain numbers, at one moment. */
+export interface WindowView {
+  /** Last head the node reported. */
+  readonly head: LedgerVersion;
+  /** Last lower edge the node reported or showed by refusing a version. */
+  readonly oldest: LedgerVersion;
+  /** Versions from here up are held with margin at the moment of arrival. */
+  readonly safeOldest: bigint;
+}
+
+interface Sample {
+  readonly atMs: number;
+  readonly oldest: bigint;
+  readonly head: bigint;
+}
+
+/** How fast the ends of a window move, in versions per millisecond, and how unevenly the lower one does. */
+interface Pace {
+  readonly edgeSpeed: number;
+  readonly headSpeed: number;
+  /** The farthest the edge was ahead of its steady course between two looks: a pruner's step, as seen from here. */
+  readonly edgeStep: number;
+}
+
+const still: Pace = { edgeSpeed: 0, headSpeed: 0, edgeStep: 0 };
+
+/** Speeds are taken over this much history: long enough for several pruner steps, short enough to follow a change. */
+const historyMs = 15_000;
+/** Samples closer together than this replace each other: a busy node answers thousands of times a second. */
+const sampleGapMs = 50;
+const maxSamples = historyMs / sampleGapMs;
+/** Uncertainty of the arrival time itself: queues, a slow connection, a paused process. */
+const jitterMs = 40;
+/** A node that tells an older ledger than before is believed after this long: it was restored or re-synced. */
+const rollbackMs = 10_000;
+/** How long a refused version outweighs a header that claims it is held. */
+const refusalMs = 10_000;
+
+export class RetentionWindow {
+  #info: LedgerInfo | undefined;
+  #infoAtMs = 0;
+  #samples: Sample[] = [];
+  #pace = still;
+  #refused: { readonly version: bigint; readonly untilMs: number } | undefined;
+
+  /** The newest snapshot of the node's ledger. */
+  get info(): LedgerInfo | undefined {
+    return this.#info;
+  }
+
+  /** When `info` was learned, in the caller's clock. */
+  get observedAtMs(): number {
+    return this.#infoAtMs;
+  }
+
+  /**
+   * Learns from one answer. Answers overtake each other, so one that tells an older head is stale news and ignored,
+   * unless nothing newer has come for a while.
+   */
+  observe(info: LedgerInfo, nowMs: number): void {
+    const known = this.#info;
+    if (known !== undefined && info.version < known.version) {
+      if (nowMs - this.#infoAtMs < rollbackMs) return;
+      this.#samples = [];
+    }
+    if (known !== undefined && info.oldestVersion < known.oldestVersion) this.#samples = [];
+    this.#info = info;
+    this.#infoAtMs = nowMs;
+    this.#remember({ atMs: nowMs, oldest: info.oldestVersion, head: info.version });
+  }
+
+  /** Learns that the node refused `version` as pruned, whatever its headers said. */
+  observeRefusal(version: LedgerVersion, nowMs: number): void {
+    const standing = this.#refused;
+    if (standing !== undefined && standing.untilMs > nowMs && standing.version > version) return;
+    this.#refused = { version, untilMs: nowMs + refusalMs };
+  }
+
+  /** The window as it will look to a request that arrives at `arrivalMs`. */
+  at(arrivalMs: number): WindowView | undefined {
+    const info = this.#info;
+    if (info === undefined) return undefined;
+    const refused = this.#refused;
+    const shown = refused !== undefined && arrivalMs < refused.untilMs ? refused.version + 1n : 0n;
+    const oldest = shown > info.oldestVersion ? shown : info.oldestVersion;
+    const { edgeSpeed, edgeStep } = this.#pace;
+    const moved = edgeSpeed * (Math.max(0, arrivalMs - this.#infoAtMs) + jitterMs) + edgeStep;
+    return {
+      head: info.version,
+      oldest: oldest as LedgerVersion,
+      safeOldest: oldest + BigInt(Math.ceil(moved)),
+    };
+  }
+
+  /** Speed of the lower edge, versions per millisecond. */
+  get edgeSpeed(): number {
+    return this.#pace.edgeSpeed;
+  }
+
+  /** Speed of the head, versions per millisecond. */
+  get headSpeed(): number {
+    return this.#pace.headSpeed;
+  }
+
+  #remember(sample: Sample): void {
+    const samples = this.#samples;
+    const before = samples.at(-2);
+    const replaces = before !== undefined && sample.atMs - before.atMs < sampleGapMs;
+    if (replaces) samples.pop();
+    samples.push(sample);
+    while (samples.length > maxSamples || sample.atMs - (samples[0]?.atMs ?? sample.atMs) > historyMs) samples.shift();
+    if (!replaces) this.#pace = paceOf(samples);
+  }
+}
+
+function paceOf(samples: readonly Sample[]): Pace {
+  const first = samples[0];
+  const last = samples.at(-1);
+  if (first === undefined || last === undefined || last.atMs <= first.atMs) return still;
+  const span = last.atMs - first.atMs;
+  const edgeSpeed = Math.max(0, Number(last.oldest - first.oldest) / span);
+  const headSpeed = Math.max(0, Number(last.head - first.head) / span);
+  let edgeStep = 0;
+  let before = first;
+  for (const sample of samples) {
+    edgeStep = Math.max(edgeStep, Number(sample.oldest - before.oldest) - edgeSpeed * (sample.atMs - before.atMs));
+    before = sample;
+  }
+  return { edgeSpeed, headSpeed, edgeStep };
+}

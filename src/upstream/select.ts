@@ -1,0 +1,189 @@
+/**
+ * Which nodes to ask, and in which order: a pure function of what is known.
+ *
+ * A pinned read goes to the shallowest node that surely holds its version, so that the archival tier keeps its capacity
+ * for what only it can answer. Among nodes of about one depth, two are drawn at random and the cheaper is asked first
+ * (power of two choices on peak-EWMA latency x requests in flight): unlike strict least-loaded it does not send every
+ * gateway to the same node at once, and unlike round robin it leaves a slow node alone.
+ */
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { WindowView } from './retention-window.ts';
+import type { Health, Tier } from './upstream.ts';
+
+/** What a request needs of a node. */
+export type Need =
+  /** The state at one version. */
+  | { readonly kind: 'version'; readonly version: LedgerVersion }
+  /** The newest state; submissions too go where the ledger is newest. */
+  | { readonly kind: 'head' }
+  /** A transaction that any node may hold, the deepest most surely; `first` names the node that took its submission. */
+  | { readonly kind: 'transaction'; readonly first?: string | undefined };
+
+/** One node as it looks at the moment of arrival. */
+export interface Candidate {
+  readonly name: string;
+  readonly tier: Tier;
+  readonly health: Health;
+  readonly window: WindowView | undefined;
+  /** Expected wait: latency in ms times the requests in flight and this one. */
+  readonly cost: number;
+  /** Versions that the head moves in `headToleranceMs`: nodes this close to each other are equally fresh. */
+  readonly headTolerance: number;
+}
+
+/** Heads this close in time count as equally fresh: less than the noise of their last observation. */
+export const headToleranceMs = 100;
+
+/** Windows up to this much deeper than the shallowest holder's share its load. */
+const depthTolerance = 1.25;
+
+const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 2, foreign: 3 };
+
+/** Nodes to ask, best first. Foreign nodes are never among them. */
+export function selectUpstreams<C extends Candidate>(
+  candidates: readonly C[],
+  need: Need,
+  random: () => number = Math.random,
+): C[] {
+  const askable = candidates.filter((candidate) => candidate.health !== 'foreign');
+  switch (need.kind) {
+    case 'version':
+      return forVersion(askable, need.version, random);
+    case 'head':
+      return byRank(askable, freshness(askable), random);
+    case 'transaction':
+      return forTransaction(askable, need.first, random);
+  }
+}
+
+/** The node whose word on "no such version" or "no such transaction" is final: the one with the lowest edge. */
+export function deepest<C extends Candidate>(candidates: readonly C[]): C | undefined {
+  return candidates
+    .filter((candidate) => candidate.health !== 'foreign')
+    .reduce<C | undefined>(
+      (found, candidate) => (found === undefined || isDeeper(candidate, found) ? candidate : found),
+      undefined,
+    );
+}
+
+/**
+ * What a node's window says of a version. `edge`: held by its last word, but the edge may pass it before the request
+ * arrives. `unknown`: no word yet, or above its head, where it may have got by now.
+ */
+export type Holding = 'held' | 'edge' | 'unknown' | 'pruned';
+
+export function holdingOf(window: WindowView | undefined, version: LedgerVersion): Holding {
+  if (window === undefined || version > window.head) return 'unknown';
+  if (version >= window.safeOldest) return 'held';
+  return version >= window.oldest ? 'edge' : 'pruned';
+}
+
+const holdingRank: Readonly<Record<Holding, number>> = { held: 0, edge: 1, unknown: 2, pruned: 3 };
+
+function forVersion<C extends Candidate>(candidates: readonly C[], version: LedgerVersion, random: () => number): C[] {
+  const rank = (candidate: C): number[] => {
+    const holding = holdingOf(candidate.window, version);
+    // Above a node's head the nearest head is the best hope; below its edge the deepest node's word is final.
+    const distance = holding === 'unknown' ? -Number(candidate.window?.head ?? 0n) : 0;
+    const depth = holding === 'pruned' ? Number(candidate.window?.oldest ?? 0n) : 0;
+    return [healthRank[candidate.health], holdingRank[holding], distance, depth, candidate.tier === 'full' ? 0 : 1];
+  };
+  const ordered = byRank(candidates, rank, random, (group) => shallowestFirst(group, random));
+  const last = ordered.filter((candidate) => holdingOf(candidate.window, version) === 'pruned');
+  const able = ordered.filter((candidate) => holdingOf(candidate.window, version) !== 'pruned');
+  const final = deepest(last);
+  return final === undefined ? able : [...able, final];
+}
+
+/** Within one tier: nodes of about the shallowest depth by load, then the next depth, and so on. */
+function shallowestFirst<C extends Candidate>(group: readonly C[], random: () => number): C[] {
+  const left = [...group].sort((a, b) => depthOf(a) - depthOf(b));
+  const ordered: C[] = [];
+  while (left.length > 0) {
+    const shallowest = left[0] === undefined ? 0 : depthOf(left[0]);
+    const alike = left.filter((candidate) => depthOf(candidate) <= shallowest * depthTolerance);
+    ordered.push(...byLoad(alike, random));
+    left.splice(0, alike.length);
+  }
+  return ordered;
+}
+
+function freshness<C extends Candidate>(candidates: readonly C[]): (candidate: C) => number[] {
+  const heads = candidates.filter((candidate) => candidate.health === 'usable').map((candidate) => headOf(candidate));
+  const freshest = Math.max(0, ...heads);
+  return (candidate) => {
+    const behind = Math.max(0, freshest - headOf(candidate));
+    const lag = behind <= candidate.headTolerance ? 0 : behind;
+    return [healthRank[candidate.health], lag, candidate.tier === 'full' ? 0 : 1];
+  };
+}
+
+/** Where the transaction was submitted, then a full node, then the rest from the deepest up. */
+function forTransaction<C extends Candidate>(
+  candidates: readonly C[],
+  first: string | undefined,
+  random: () => number,
+): C[] {
+  const [cheapest, ...others] = byRank(
+    candidates,
+    (candidate) => [candidate.name === first ? 0 : 1, healthRank[candidate.health], candidate.tier === 'full' ? 0 : 1],
+    random,
+  );
+  if (cheapest === undefined) return [];
+  const rest = others.sort(
+    (a, b) => healthRank[a.health] - healthRank[b.health] || (isDeeper(a, b) ? -1 : isDeeper(b, a) ? 1 : 0),
+  );
+  return [cheapest, ...rest];
+}
+
+/** Sorts by rank, lowest first; equals are ordered by `settle`, by load unless told otherwise. */
+function byRank<C extends Candidate>(
+  candidates: readonly C[],
+  rank: (candidate: C) => number[],
+  random: () => number,
+  settle: (group: readonly C[]) => C[] = (group) => byLoad(group, random),
+): C[] {
+  const groups = new Map<string, { readonly rank: number[]; readonly members: C[] }>();
+  for (const candidate of candidates) {
+    const own = rank(candidate);
+    const key = own.join();
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, { rank: own, members: [candidate] });
+    else group.members.push(candidate);
+  }
+  return [...groups.values()].sort((a, b) => compareRanks(a.rank, b.rank)).flatMap((group) => settle(group.members));
+}
+
+function compareRanks(a: readonly number[], b: readonly number[]): number {
+  const at = a.findIndex((value, index) => value !== b[index]);
+  return at === -1 ? 0 : (a[at] ?? 0) - (b[at] ?? 0);
+}
+
+/** Power of two choices for the first place; the others follow by cost, for when the first fails. */
+function byLoad<C extends Candidate>(group: readonly C[], random: () => number): C[] {
+  if (group.length < 2) return [...group];
+  const one = Math.floor(random() * group.length);
+  const other = (one + 1 + Math.floor(random() * (group.length - 1))) % group.length;
+  const [first, second] = [group[one], group[other]];
+  const winner = first !== undefined && second !== undefined && second.cost < first.cost ? second : first;
+  const rest = group.filter((candidate) => candidate !== winner).sort((a, b) => a.cost - b.cost);
+  return winner === undefined ? rest : [winner, ...rest];
+}
+
+function isDeeper(a: Candidate, b: Candidate): boolean {
+  if (a.window === undefined || b.window === undefined) {
+    return a.tier === 'archival' && b.tier === 'full';
+  }
+  return a.window.oldest === b.window.oldest
+    ? a.tier === 'archival' && b.tier === 'full'
+    : a.window.oldest < b.window.oldest;
+}
+
+function depthOf(candidate: Candidate): number {
+  const window = candidate.window;
+  return window === undefined ? Number.MAX_VALUE : Number(window.head - window.oldest);
+}
+
+function headOf(candidate: Candidate): number {
+  return Number(candidate.window?.head ?? 0n);
+}

@@ -1,0 +1,105 @@
+/** One node of the fleet: its address, its connections, and what its answers have taught. */
+import { Pool } from 'undici';
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { RetentionWindow } from './retention-window.ts';
+
+export type Tier = 'full' | 'archival';
+
+/**
+ * `unproven`: has not answered yet. `usable`: answers. `down`: its last attempts failed, asked only when nobody better
+ * is left. `foreign`: tells another chain id than the fleet, never asked.
+ */
+export type Health = 'unproven' | 'usable' | 'down' | 'foreign';
+
+export interface UpstreamOptions {
+  readonly name: string;
+  /** Base address without a trailing slash, for example `http://10.0.0.1:8080/v1`. */
+  readonly url: URL;
+  readonly tier: Tier;
+  /** At most this many connections to the node. */
+  readonly connections: number;
+  /** Bound of the TCP and TLS handshake. */
+  readonly connectTimeoutMs: number;
+}
+
+/** Failures in a row after which a node is asked only when nobody better is left. */
+const failuresUntilDown = 2;
+/** Half-life of a latency peak: a slow answer counts at once and is forgotten at this pace. */
+const latencyMemoryMs = 2_000;
+const assumedLatencyMs = 20;
+
+export class Upstream {
+  readonly name: string;
+  readonly url: URL;
+  readonly tier: Tier;
+  readonly pool: Pool;
+  /** Path that every request path is appended to, for example `/v1`. */
+  readonly basePath: string;
+  readonly window = new RetentionWindow();
+  /** Requests that have been sent and not answered. */
+  inFlight = 0;
+  chainId: number | undefined;
+  #foreign = false;
+  #failures = 0;
+  #answered = false;
+  #latencyMs = assumedLatencyMs;
+  #latencyAtMs = 0;
+
+  constructor(options: UpstreamOptions) {
+    this.name = options.name;
+    this.url = options.url;
+    this.tier = options.tier;
+    this.basePath = options.url.pathname.replace(/\/+$/, '');
+    this.pool = new Pool(options.url.origin, {
+      connections: options.connections,
+      pipelining: 1,
+      // Bounds are kept per attempt by an AbortSignal; undici's own timers would only add a second opinion.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connectTimeout: options.connectTimeoutMs,
+      keepAliveTimeout: 20_000,
+    });
+  }
+
+  get health(): Health {
+    if (this.#foreign) return 'foreign';
+    if (this.#failures >= failuresUntilDown) return 'down';
+    return this.#answered ? 'usable' : 'unproven';
+  }
+
+  /** Decaying peak of the answer times (peak EWMA), in milliseconds. */
+  latencyMs(nowMs: number): number {
+    const keep = Math.exp(-Math.max(0, nowMs - this.#latencyAtMs) / latencyMemoryMs);
+    return Math.max(1, this.#latencyMs * keep);
+  }
+
+  /** Takes news from an answer's ledger headers. */
+  observe(info: LedgerInfo, nowMs: number): void {
+    this.chainId = info.chainId;
+    this.window.observe(info, nowMs);
+  }
+
+  markForeign(foreign: boolean): void {
+    this.#foreign = foreign;
+  }
+
+  /** An answer came, whatever its status: the node is alive. */
+  recordAnswer(elapsedMs: number, nowMs: number): void {
+    this.#answered = true;
+    this.#failures = 0;
+    const decayed = this.latencyMs(nowMs);
+    this.#latencyMs = elapsedMs > decayed ? elapsedMs : decayed + (elapsedMs - decayed) * 0.1;
+    this.#latencyAtMs = nowMs;
+  }
+
+  /** No usable answer came: refused, reset, timed out, or an answer that shows the node itself is broken. */
+  recordFailure(elapsedMs: number, nowMs: number): void {
+    this.#failures += 1;
+    this.#latencyMs = Math.max(this.latencyMs(nowMs), elapsedMs);
+    this.#latencyAtMs = nowMs;
+  }
+
+  async close(): Promise<void> {
+    await this.pool.destroy();
+  }
+}

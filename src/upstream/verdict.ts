@@ -1,0 +1,89 @@
+/**
+ * What one node's answer means for the request: is it the fleet's answer, or news about that node only?
+ * Decided by status and `error_code`; message text only where the node has nothing better (protocol 10).
+ */
+import type { Need } from './select.ts';
+
+export type Verdict =
+  /** The fleet's answer. */
+  | 'final'
+  /** The node no longer holds the version: another may. */
+  | 'pruned'
+  /** The node has not got to the version yet: another may. */
+  | 'behind'
+  /** The node does not know the transaction: a deeper node may (protocol 7: a pruned hash is a plain 404). */
+  | 'absent'
+  /** The node will not do this by its configuration: another may. */
+  | 'refused'
+  /** The node is broken, overloaded, or not what it should be: another may be better. */
+  | 'failed';
+
+export interface Judged {
+  readonly status: number;
+  readonly contentType: string | undefined;
+  readonly body: Buffer;
+}
+
+/** Judges an answer that was read whole. `isDeepest`: no other node reaches further back than this one. */
+export function judge(answer: Judged, need: Need, isDeepest: boolean): Verdict {
+  if (answer.status < 300) return promisesJson(answer) && !looksLikeJson(answer.body) ? 'failed' : 'final';
+  const error = errorOf(answer);
+  switch (answer.status) {
+    case 410:
+      return 'pruned';
+    case 404:
+      if (error?.code === 'version_not_found' && need.kind === 'version') return 'behind';
+      return need.kind === 'transaction' && error?.code === 'transaction_not_found' && !isDeepest ? 'absent' : 'final';
+    case 403:
+      return error?.code === 'api_disabled' ? 'refused' : 'final';
+    case 500:
+      return need.kind !== 'head' && error !== undefined && saysPruned(error.message) ? 'pruned' : 'failed';
+    case 408:
+    case 429:
+      return 'failed';
+    default:
+      return answer.status > 500 && answer.status !== 507 ? 'failed' : 'final';
+  }
+}
+
+/** The `error_code` of a node's error body, or `undefined` when it is not the specified body. */
+export function errorCodeOf(answer: Judged): string | undefined {
+  return errorOf(answer)?.code;
+}
+
+/** Whether the answer of status 200 shows what it promises; nodes behind a broken balancer answer 200 with HTML. */
+function promisesJson(answer: Judged): boolean {
+  return answer.status === 200 && answer.contentType?.startsWith('application/x-bcs') !== true;
+}
+
+const opening = new Set(Buffer.from('{["-0123456789tfn'));
+const closing = new Set(Buffer.from('}]"0123456789el'));
+
+/** First and last byte of a JSON text: enough to tell HTML and cut-off bodies without parsing megabytes. */
+function looksLikeJson(body: Buffer): boolean {
+  let end = body.length - 1;
+  while (end >= 0 && isSpace(body[end])) end -= 1;
+  let start = 0;
+  while (start < end && isSpace(body[start])) start += 1;
+  return end >= 0 && opening.has(body[start] ?? 0) && closing.has(body[end] ?? 0);
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === 32 || byte === 10 || byte === 13 || byte === 9;
+}
+
+function errorOf(answer: Judged): { readonly code: string; readonly message: string } | undefined {
+  // Error bodies are small; one that is not is not the specified body.
+  if (answer.body.length > 64 * 1024) return undefined;
+  try {
+    const { error_code: code, message } = JSON.parse(answer.body.toString()) as Record<string, unknown>;
+    return typeof code === 'string' ? { code, message: typeof message === 'string' ? message : '' } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Newer and older nodes word it differently ("has been pruned", "is pruned, min available version is"). */
+function saysPruned(message: string): boolean {
+  return /\bpruned\b/i.test(message);
+}
