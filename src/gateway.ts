@@ -67,6 +67,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const probed = prober.start();
   try {
     await Promise.race([probed, sleep(firstProbeMs, undefined, { ref: false })]);
+    fleet.settle();
     await proxy.listen({ host: config.listen.host, port: config.listen.port });
     await operations.listen({ host: config.operations.host, port: config.operations.port });
   } catch (error) {

@@ -38,6 +38,11 @@ export class GatewayError extends Error {
     this.status = faults[fault].status;
     this.code = faults[fault].code;
   }
+
+  /** Whether the rest of the request cannot be trusted to be read, so that the connection ends with the answer. */
+  get closesConnection(): boolean {
+    return this.fault === 'payloadTooLarge' || this.fault === 'headersTooLarge' || this.fault === 'requestTimeout';
+  }
 }
 
 /** The specified error body. `vm_error_code` is always a key, `null` when there is none (protocol 0). */

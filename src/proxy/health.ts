@@ -30,7 +30,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     const status = parts.isDraining() ? 'draining' : isReady ? 'ready' : 'no usable node is known';
     reply.code(isReady ? 200 : 503);
     // Addresses stay out of it: readiness is often published further than the configuration.
-    return { status, upstreams: parts.status().map(({ url: _, ...shown }) => shown) };
+    return { status, upstreams: parts.status().map(({ url: _url, ...shown }) => shown) };
   });
   app.get('/metrics', async (_request, reply) => {
     reply.type(parts.metricsContentType);

@@ -28,6 +28,7 @@ export class Fleet {
   readonly #events: FleetEvents;
   readonly #waiters = new Set<Waiter>();
   #chainId: number | undefined;
+  #isSettled = false;
   #head: LedgerInfo | undefined;
   #headerList: readonly string[] | undefined;
 
@@ -140,13 +141,21 @@ export class Fleet {
     this.#head = isYounger ? { ...info, timestampUsec: before.timestampUsec } : info;
   }
 
-  /** The chain id of most nodes that have told one; of equals, the one told by the node configured first. */
+  /** Ends the start: from now on a tie between chain ids changes nothing any more. */
+  settle(): void {
+    this.#isSettled = this.#chainId !== undefined;
+  }
+
+  /**
+   * The chain id of most nodes that have told one. Of equals it is the one told by the node configured first, and
+   * after the start the one agreed on before: a single node that changes its mind must not turn the fleet round.
+   */
   #agreeOnChain(): void {
     const votes = new Map<number, number>();
     for (const { chainId } of this.upstreams) {
       if (chainId !== undefined) votes.set(chainId, (votes.get(chainId) ?? 0) + 1);
     }
-    let agreed: number | undefined;
+    let agreed = this.#isSettled ? this.#chainId : undefined;
     for (const [chainId, count] of votes) {
       if (agreed === undefined || count > (votes.get(agreed) ?? 0)) agreed = chainId;
     }

@@ -94,7 +94,7 @@ export class Sender {
     const course = new Course();
     while (course.asked.size < this.#limits.maxAttempts) {
       const leftMs = deadlineAtMs - performance.now();
-      const upstream = this.#next(need, course.asked);
+      const upstream = this.#next(need, course);
       if (upstream === undefined || leftMs <= 0 || signal.aborted) break;
       course.asked.add(upstream);
       const outcome = await this.#attempt(request, fetch, { upstream, signal, leftMs });
@@ -114,9 +114,12 @@ export class Sender {
     await this.#fleet.waitForVersion(version, this.#limits.waitForVersionMs, signal);
   }
 
-  #next(need: Need, asked: ReadonlySet<Upstream>): Upstream | undefined {
-    const candidates = this.#fleet.candidates(performance.now()).filter(({ upstream }) => !asked.has(upstream));
-    return selectUpstreams(candidates, need)[0]?.upstream;
+  #next(need: Need, course: Course): Upstream | undefined {
+    const candidates = this.#fleet.candidates(performance.now()).filter(({ upstream }) => !course.asked.has(upstream));
+    const best = selectUpstreams(candidates, need)[0];
+    // Once one node has said "pruned", only a node that may hold the version has more to say.
+    const isFutile = course.sawPruned && need.kind === 'version' && holdingOf(best?.window, need.version) === 'pruned';
+    return isFutile ? undefined : best?.upstream;
   }
 
   /** One node, one try: the answer judged, the node's record kept. */

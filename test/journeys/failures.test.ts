@@ -1,0 +1,237 @@
+import assert from 'node:assert/strict';
+import { createServer, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { fakeNode } from '../support/fake-node.ts';
+import { testGateway } from '../support/gateway.ts';
+
+const at = (version: number): string =>
+  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+
+const faults = [
+  { kind: 'reset' },
+  { kind: 'unavailable' },
+  { kind: 'truncated body' },
+  { kind: 'html' },
+  { kind: 'wrong chain id', chainId: 99 },
+  { kind: 'answer', status: 500, body: '{"message":"boom","error_code":"internal_error","vm_error_code":null}' },
+  { kind: 'answer', status: 429, body: 'slow down', contentType: 'text/plain' },
+] as const;
+
+for (const fault of faults) {
+  const title = fault.kind === 'answer' ? `status ${fault.status}` : `"${fault.kind}"`;
+  test(`${title} of one node is answered by another, and nothing bad is kept`, async (t) => {
+    // The first node is shallower, so it is the one that is asked first.
+    const bad = await fakeNode(t, { oldest: 500n, head: 900n });
+    const good = await fakeNode(t, { oldest: 0n, head: 900n });
+    const gateway = await testGateway(t, { full: [bad, good] });
+    bad.fault = fault;
+
+    const reply = await gateway.get(at(600));
+    const again = await gateway.get(at(600));
+
+    assert.equal(reply.status, 200);
+    assert.match(reply.text, /"ledger_version":"600"/);
+    assert.equal(again.headers['cache-status'], 'ledgergate; hit; detail=memory');
+    assert.deepEqual(again.body, reply.body);
+    assert.deepEqual({ bad: bad.requestsTo('resource'), good: good.requestsTo('resource') }, { bad: 1, good: 1 });
+  });
+}
+
+test('a node that hangs costs one attempt, not the request', async (t) => {
+  const hanging = await fakeNode(t, { oldest: 500n, head: 900n });
+  const good = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 100 } } });
+  hanging.fault = { kind: 'hang' };
+
+  const reply = await gateway.get(at(600));
+
+  assert.equal(reply.status, 200);
+  assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="timeout"}'), 1);
+});
+
+test('with every node hanging the client gets 503 with the specified body within the deadline', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { upstream: { timeoutMs: 200, deadlineMs: 300 } } });
+  node.fault = { kind: 'hang' };
+  const startedMs = performance.now();
+
+  const reply = await gateway.get(at(600));
+
+  assert.equal(reply.status, 503);
+  assert.ok(performance.now() - startedMs < 2_000);
+  assert.deepEqual(Object.keys(JSON.parse(reply.text) as object), ['message', 'error_code', 'vm_error_code']);
+  assert.equal(reply.headers['x-node-ledger-version'], '900');
+  assert.doesNotMatch(reply.text, /127\.0\.0\.1|full-0/);
+});
+
+test('a node\u2019s own error passes byte for byte when no node does better', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const body = '{"message":"boom  ","error_code":"internal_error","vm_error_code":null}';
+  node.fault = { kind: 'answer', status: 500, body };
+
+  const reply = await gateway.get(at(600));
+
+  assert.deepEqual([reply.status, reply.text], [500, body]);
+});
+
+test('answers without ledger headers are passed on and never kept', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  node.fault = { kind: 'no ledger headers' };
+
+  const first = await gateway.get(at(600));
+  const second = await gateway.get(at(600));
+
+  assert.deepEqual([first.status, second.status], [200, 200]);
+  assert.equal(first.headers['cache-control'], 'no-store');
+  assert.equal(first.headers['x-node-ledger-version'], '900');
+  assert.equal(node.requestsTo('resource'), 2);
+});
+
+test('a node of another chain is taken out, and the rest goes on', async (t) => {
+  const ours = await fakeNode(t, { head: 900n });
+  const alsoOurs = await fakeNode(t, { head: 900n });
+  const foreign = await fakeNode(t, { head: 5_000n, chainId: 77 });
+  const gateway = await testGateway(t, { full: [foreign, ours, alsoOurs] });
+
+  const replies = await Promise.all([
+    gateway.get(at(600)),
+    gateway.get(at(601)),
+    gateway.get('/accounts/0x1/module/coin'),
+  ]);
+
+  assert.deepEqual(
+    replies.map(({ status }) => status),
+    [200, 200, 200],
+  );
+  assert.equal(replies[2]?.headers['x-node-ledger-version'], '900');
+  assert.equal(foreign.reads, 0);
+  assert.equal(gateway.fleet()[0]?.state, 'foreign');
+});
+
+test('500 clients of one cold key cause one upstream read', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.fault = { kind: 'hold', until: released };
+
+  const replies = Promise.all(Array.from({ length: 500 }, () => gateway.get(at(600))));
+  await untilCoalesced(gateway, 499);
+  release();
+
+  const texts = new Set((await replies).map(({ status, text }) => `${status} ${text}`));
+  assert.equal(texts.size, 1);
+  assert.equal(node.requestsTo('resource'), 1);
+  const collapsed = (await replies).filter(({ headers }) => headers['cache-status']?.endsWith('; collapsed'));
+  assert.equal(collapsed.length, 499);
+});
+
+test('a leader whose client hangs up does not fail its followers', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.fault = { kind: 'hold', until: released };
+
+  const leader = new AbortController();
+  const gone = fetch(gateway.url + at(600), { signal: leader.signal });
+  await untilReads(node, 1);
+  const follower = gateway.get(at(600));
+  await untilCoalesced(gateway, 1);
+  leader.abort();
+  await assert.rejects(gone);
+  release();
+
+  assert.equal((await follower).status, 200);
+  assert.equal(node.requestsTo('resource'), 1);
+});
+
+test('a submission whose bytes may have left is never sent to a second node', async (t) => {
+  const one = await fakeNode(t, { head: 900n });
+  const other = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [one, other] });
+  one.fault = { kind: 'reset' };
+  other.fault = { kind: 'reset' };
+
+  const reply = await gateway.post('/transactions', '{}');
+
+  assert.equal(reply.status, 503);
+  assert.equal(one.reads + other.reads, 1);
+});
+
+test('a submission goes to another node when the first refused the connection', async (t) => {
+  const one = await fakeNode(t, { head: 901n });
+  const other = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [one, other] });
+  await one.refuse();
+
+  const reply = await gateway.post('/transactions', '{}');
+
+  assert.equal(reply.status, 400);
+  assert.equal(other.requestsTo('submit'), 1);
+});
+
+test('nodes that are down at the start do not stop the gateway; readiness follows the first that answers', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  await node.refuse();
+  const gateway = await testGateway(t, { full: [node], config: { upstream: { probeIntervalMs: 50 } } });
+
+  const before = await fetch(`${gateway.operationsUrl}/readyz`);
+  const read = await gateway.get(at(600));
+  await node.accept();
+  await untilReady(gateway.operationsUrl);
+
+  assert.deepEqual([before.status, read.status], [503, 503]);
+  assert.equal((await gateway.get(at(600))).status, 200);
+});
+
+test('a body that ends with the connection, its length never announced, is not kept', async (t) => {
+  const body = '{"type":"0x1::a::B","data":{}}';
+  const node = await rawNode(
+    t,
+    `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n${ledger}\r\n\r\n${body}`,
+  );
+  const gateway = await testGateway(t, { full: [node] });
+
+  const first = await gateway.get(at(600));
+  await gateway.get(at(600));
+
+  assert.deepEqual([first.status, first.text], [200, body]);
+  assert.equal(node.connections(), 3);
+});
+
+const ledger = [
+  ...['X-Node-Chain-Id: 1', 'X-Node-Ledger-Version: 900', 'X-Node-Ledger-Oldest-Version: 0'],
+  ...['X-Node-Ledger-Timestampusec: 1', 'X-Node-Epoch: 1', 'X-Node-Block-Height: 1', 'X-Node-Oldest-Block-Height: 0'],
+].join('\r\n');
+
+/** A server that writes the same bytes to every connection. */
+async function rawNode(t: TestContext, answer: string): Promise<{ url: string; connections(): number }> {
+  let connections = 0;
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    connections += 1;
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.once('data', () => socket.end(answer));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const { port } = server.address() as { port: number };
+  return { url: `http://127.0.0.1:${port}/v1`, connections: () => connections };
+}
+
+async function untilReads(node: { readonly reads: number }, count: number): Promise<void> {
+  while (node.reads < count) await new Promise(setImmediate);
+}
+
+async function untilCoalesced(gateway: { metric(name: string): Promise<number> }, waiting: number): Promise<void> {
+  while ((await gateway.metric('ledgergate_http_in_flight_requests')) < waiting + 1) await new Promise(setImmediate);
+}
+
+async function untilReady(operationsUrl: string): Promise<void> {
+  while ((await fetch(`${operationsUrl}/readyz`)).status !== 200) await new Promise(setImmediate);
+}

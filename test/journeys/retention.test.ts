@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fakeNode } from '../support/fake-node.ts';
+import { testGateway } from '../support/gateway.ts';
+
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+const at = (version: number | bigint): string => `${probe}?ledger_version=${version}`;
+
+test('a version below every full node is read from the archival node', async (t) => {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+
+  const reply = await gateway.get(at(120));
+
+  assert.equal(reply.status, 200);
+  assert.match(reply.text, /"ledger_version":"120"/);
+  assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 0, archival: 1 });
+});
+
+test('the archival node is left alone while a full node holds the version', async (t) => {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+
+  for (const version of [500, 600, 899, 900]) assert.equal((await gateway.get(at(version))).status, 200);
+
+  assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 4, archival: 0 });
+});
+
+test('a full node that has pruned the version meanwhile is news: the client gets 200, later reads skip that node', async (t) => {
+  const full = await fakeNode(t, { oldest: 100n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  full.clock.oldest = 500n;
+
+  const repaired = await gateway.get(at(300));
+  const next = await gateway.get(at(301));
+
+  assert.deepEqual([repaired.status, next.status], [200, 200]);
+  assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 1, archival: 2 });
+  assert.equal(await gateway.metric('ledgergate_pruned_answers_repaired_total'), 1);
+});
+
+for (const kind of ['pruned', 'pruned while reading'] as const) {
+  test(`"${kind}" from a node whose headers claim the version is repaired by the archival node`, async (t) => {
+    const full = await fakeNode(t, { oldest: 100n, head: 900n });
+    const archival = await fakeNode(t, { archival: true, head: 900n });
+    const gateway = await testGateway(t, { full: [full], archival: [archival] });
+    full.fault = { kind };
+
+    const reply = await gateway.get(at(300));
+
+    assert.equal(reply.status, 200);
+    assert.equal(full.reads, 1);
+    const { upstreams } = JSON.parse((await gatewayReadiness(gateway.operationsUrl)).text) as {
+      upstreams: { state: string }[];
+    };
+    assert.equal(upstreams[0]?.state, 'usable');
+  });
+}
+
+test('the client sees 410 when no node holds the version, in the words of the deepest node', async (t) => {
+  const shallow = await fakeNode(t, { oldest: 500n, head: 900n });
+  const deep = await fakeNode(t, { oldest: 200n, head: 900n });
+  const gateway = await testGateway(t, { full: [shallow], archival: [deep] });
+
+  const reply = await gateway.get(at(100));
+
+  assert.equal(reply.status, 410);
+  assert.deepEqual(JSON.parse(reply.text), {
+    message: 'Ledger version(100) has been pruned',
+    error_code: 'version_pruned',
+    vm_error_code: null,
+  });
+  assert.equal(reply.headers['cache-control'], 'no-store');
+  assert.equal(reply.headers['x-node-ledger-oldest-version'], '200');
+  assert.deepEqual({ shallow: shallow.reads, deep: deep.reads }, { shallow: 0, deep: 1 });
+});
+
+test('a pruned answer is not passed on while the node that holds the version is away', async (t) => {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  await archival.refuse();
+
+  const reply = await gateway.get(at(100));
+
+  assert.equal(reply.status, 503);
+  assert.equal((JSON.parse(reply.text) as { error_code: string }).error_code, 'internal_error');
+});
+
+test('a version just above every head is waited for', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
+
+  const reply = gateway.get(at(905));
+  node.clock.head = 910n;
+  const news = await gateway.get('/accounts/0x1/resource/0x1::account::Account');
+
+  assert.equal(news.status, 200);
+  assert.match((await reply).text, /"ledger_version":"905"/);
+});
+
+test('a version that no node reaches in time gets the node\u2019s own 404', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 30 } } });
+
+  const reply = await gateway.get(at(905));
+
+  assert.equal(reply.status, 404);
+  assert.equal((JSON.parse(reply.text) as { error_code: string }).error_code, 'version_not_found');
+  assert.equal(reply.headers['cache-control'], 'no-store');
+});
+
+test('a version ahead of one node is read from the node that has it', async (t) => {
+  const lagging = await fakeNode(t, { head: 800n });
+  const fresh = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [lagging, fresh] });
+
+  const reply = await gateway.get(at(850));
+
+  assert.equal(reply.status, 200);
+  assert.deepEqual({ lagging: lagging.reads, fresh: fresh.reads }, { lagging: 0, fresh: 1 });
+});
+
+async function gatewayReadiness(operationsUrl: string): Promise<{ text: string }> {
+  const response = await fetch(`${operationsUrl}/readyz`);
+  return { text: await response.text() };
+}

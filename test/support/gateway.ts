@@ -1,0 +1,104 @@
+/** A gateway in front of a test's nodes, over real sockets. */
+import type { TestContext } from 'node:test';
+import { pino } from 'pino';
+import { request as send, type Dispatcher } from 'undici';
+import type { Config } from '../../src/config/config.ts';
+import { startGateway, type RunningGateway } from '../../src/gateway.ts';
+
+export interface NodeAddress {
+  readonly url: string;
+}
+
+export interface TestGatewayOptions {
+  readonly full?: readonly NodeAddress[];
+  readonly archival?: readonly NodeAddress[];
+  /** Parts of the config that matter for the test. */
+  readonly config?: { readonly [Part in keyof Config]?: Partial<Config[Part]> };
+}
+
+/** An answer as a client sees it, body read whole. */
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  readonly body: Buffer;
+  readonly text: string;
+}
+
+export interface TestGateway extends RunningGateway {
+  /** GET of a path below the base path. */
+  get(path: string, headers?: Record<string, string>): Promise<Reply>;
+  post(path: string, body: string | Buffer, headers?: Record<string, string>): Promise<Reply>;
+  send(method: Dispatcher.HttpMethod, path: string, options?: SendOptions): Promise<Reply>;
+  /** A sample of `/metrics`, for example `ledgergate_pruned_answers_repaired_total`; 0 when it is not there yet. */
+  metric(sample: string): Promise<number>;
+}
+
+export interface SendOptions {
+  readonly headers?: Record<string, string>;
+  readonly body?: string | Buffer;
+}
+
+export function testConfig(options: TestGatewayOptions): Config {
+  const { full = [], archival = [], config = {} } = options;
+  return {
+    listen: { host: '127.0.0.1', port: 0, basePath: '/v1', ...config.listen },
+    operations: { host: '127.0.0.1', port: 0, ...config.operations },
+    dialect: 'node',
+    workers: 1,
+    upstreams: [
+      ...full.map(({ url }, index) => ({ name: `full-${index}`, url: new URL(url), tier: 'full' as const })),
+      ...archival.map(({ url }, index) => ({ name: `archive-${index}`, url: new URL(url), tier: 'archival' as const })),
+    ],
+    upstream: {
+      timeoutMs: 2_000,
+      deadlineMs: 4_000,
+      // Tests say when nodes are looked at: one probe at the start, then only answers.
+      probeIntervalMs: 3_600_000,
+      connections: 64,
+      maxAttempts: 3,
+      ...config.upstream,
+    },
+    cache: { memory: { maxBytes: 64 * 1024 * 1024 }, ...config.cache },
+    latest: { maxStalenessMs: 200, waitForVersionMs: 100, ...config.latest },
+    encode: { enabled: true, shadow: 0, signingDomain: 'APTOS', ...config.encode },
+    log: { level: 'silent', ...config.log },
+  };
+}
+
+/** Starts a gateway that is closed after the test. */
+export async function testGateway(
+  t: TestContext,
+  options: TestGatewayOptions,
+  dialect?: Config['dialect'],
+): Promise<TestGateway> {
+  const config = testConfig(options);
+  const gateway = await startGateway(
+    { ...config, dialect: dialect ?? 'node' },
+    { log: pino({ level: config.log.level }) },
+  );
+  t.after(() => gateway.close());
+  const call = (method: Dispatcher.HttpMethod, path: string, { headers = {}, body }: SendOptions = {}) =>
+    fetchReply(gateway.url + path, { method, headers, body: body ?? null });
+  return {
+    ...gateway,
+    send: call,
+    get: (path, headers = {}) => call('GET', path, { headers }),
+    post: (path, body, headers = {}) =>
+      call('POST', path, { body, headers: { 'content-type': 'application/json', ...headers } }),
+    async metric(sample) {
+      const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
+      const line = text.split('\n').find((candidate) => candidate.startsWith(`${sample} `));
+      return line === undefined ? 0 : Number(line.slice(sample.length + 1));
+    },
+  };
+}
+
+/** One request over a connection of its own. */
+export async function fetchReply(
+  url: string,
+  options: Omit<Dispatcher.RequestOptions, 'path' | 'origin'>,
+): Promise<Reply> {
+  const response = await send(url, { ...options, reset: true });
+  const body = Buffer.from(await response.body.arrayBuffer());
+  return { status: response.statusCode, headers: response.headers as Reply['headers'], body, text: body.toString() };
+}
