@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fakeNode } from '../support/fake-node.ts';
+
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+
+async function read(url: string): Promise<{ status: number; body: unknown; oldest: string | null }> {
+  const reply = await fetch(url);
+  return { status: reply.status, body: await reply.json(), oldest: reply.headers.get('x-node-ledger-oldest-version') };
+}
+
+function post(text: string): RequestInit {
+  return { method: 'POST', body: text, headers: { 'content-type': 'application/json' } };
+}
+
+function errorOf(code: string, message: string): unknown {
+  return { message, error_code: code, vm_error_code: null };
+}
+
+test('a version from oldest to head is served, with the state of that version', async (t) => {
+  const node = await fakeNode(t, { oldest: 500n, head: 900n });
+
+  for (const version of ['500', '700', '900', '+0700']) {
+    const { status, body } = await read(`${node.url}${probe}?ledger_version=${encodeURIComponent(version)}`);
+    assert.equal(status, 200);
+    const ledger_version = String(BigInt(version.replace('+', '')));
+    assert.deepEqual(body, {
+      type: '0x1::ledgergate_sample::Probe',
+      data: { address: '0x1', ledger_version },
+    });
+  }
+});
+
+test('without a version the head is read', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  node.clock.advance(7n);
+
+  const { body } = await read(`${node.url}${probe}`);
+
+  assert.deepEqual(body, { type: '0x1::ledgergate_sample::Probe', data: { address: '0x1', ledger_version: '907' } });
+});
+
+test('one version below oldest is a 410 and one above head a 404, both with ledger headers', async (t) => {
+  const node = await fakeNode(t, { oldest: 500n, head: 900n });
+
+  const below = await read(`${node.url}${probe}?ledger_version=499`);
+  const above = await read(`${node.url}${probe}?ledger_version=901`);
+
+  assert.deepEqual(below, {
+    status: 410,
+    body: errorOf('version_pruned', 'Ledger version(499) has been pruned'),
+    oldest: '500',
+  });
+  assert.deepEqual(above, {
+    status: 404,
+    body: errorOf('version_not_found', 'Ledger version not found by Ledger version(901)'),
+    oldest: '500',
+  });
+});
+
+test('every kind of read at a version checks the window', async (t) => {
+  const node = await fakeNode(t, { oldest: 500n, head: 900n });
+  const body = JSON.stringify({ function: '0x1::coin::balance', type_arguments: [], arguments: [] });
+  const item = JSON.stringify({ key_type: 'u64', value_type: 'u64', key: '1' });
+  const reads: readonly (readonly [string, RequestInit])[] = [
+    ['/accounts/0x1', {}],
+    [probe, {}],
+    ['/accounts/0x1/module/coin', {}],
+    ['/accounts/0x1/balance/0x1::aptos_coin::AptosCoin', {}],
+    ['/view', post(body)],
+    ['/tables/0x7/item', post(item)],
+  ];
+
+  for (const [path, init] of reads) {
+    const below = await fetch(`${node.url}${path}?ledger_version=499`, init);
+    const above = await fetch(`${node.url}${path}?ledger_version=901`, init);
+    assert.deepEqual([path, below.status, above.status], [path, 410, 404]);
+    assert.equal(above.headers.get('x-node-ledger-version'), '900');
+  }
+});
+
+test('the edges move with the clock', async (t) => {
+  const node = await fakeNode(t, { oldest: 500n, head: 900n });
+  const status = async (version: number): Promise<number> =>
+    (await fetch(`${node.url}${probe}?ledger_version=${version}`)).status;
+
+  assert.deepEqual([await status(500), await status(901)], [200, 404]);
+  node.clock.oldest = 501n;
+  node.clock.advance(1n);
+  assert.deepEqual([await status(500), await status(901)], [410, 200]);
+});
+
+test('an archival node serves version 0', async (t) => {
+  const node = await fakeNode(t, { oldest: 500n, head: 900n, archival: true });
+
+  assert.equal((await read(`${node.url}${probe}?ledger_version=0`)).status, 200);
+});
+
+test('a version that is no u64 is refused before the ledger is looked at', async (t) => {
+  const node = await fakeNode(t);
+
+  for (const text of ['', '-1', 'x', '1.0', '18446744073709551616', '0x1']) {
+    const reply = await fetch(`${node.url}${probe}?ledger_version=${text}`);
+    const body = (await reply.json()) as { error_code: string };
+    assert.deepEqual([reply.status, body.error_code], [400, 'web_framework_error'], text);
+    assert.equal(reply.headers.get('x-node-ledger-version'), null);
+  }
+});
+
+test('of two versions the first counts, and unknown parameters do not', async (t) => {
+  const node = await fakeNode(t);
+
+  const { body } = await read(`${node.url}${probe}?x=1&ledger_version=5&ledger_version=6`);
+
+  assert.deepEqual(body, { type: '0x1::ledgergate_sample::Probe', data: { address: '0x1', ledger_version: '5' } });
+});
+
+test('blocks below the oldest are pruned and blocks above the head unknown', async (t) => {
+  const node = await fakeNode(t, { oldest: 400n, head: 999n });
+  const code = async (path: string): Promise<unknown> => {
+    const { status, body } = await read(`${node.url}/blocks/${path}`);
+    return [status, (body as { error_code?: string }).error_code ?? 'found'];
+  };
+
+  assert.deepEqual(await code('by_height/19'), [410, 'block_pruned']);
+  assert.deepEqual(await code('by_height/20'), [200, 'found']);
+  assert.deepEqual(await code('by_height/49'), [200, 'found']);
+  assert.deepEqual(await code('by_height/50'), [404, 'block_not_found']);
+  assert.deepEqual(await code('by_version/1000'), [404, 'block_not_found']);
+  assert.deepEqual(await code('by_version/399'), [410, 'version_pruned']);
+});
+
+test('a block holds the versions it says, with their transactions on demand', async (t) => {
+  const node = await fakeNode(t, { head: 999n });
+
+  const { body } = await read(`${node.url}/blocks/by_version/125?with_transactions=true`);
+
+  const block = body as { first_version: string; last_version: string; transactions: { version: string }[] };
+  assert.deepEqual([block.first_version, block.last_version], ['120', '139']);
+  assert.deepEqual(
+    block.transactions.map(({ version }) => version),
+    Array.from({ length: 20 }, (_, at) => String(120 + at)),
+  );
+});
