@@ -1,0 +1,144 @@
+/** `POST /transactions/encode_submission` without a node: JSON and ABIs in, the bytes to sign out. */
+import type { TypeTag } from '../ledger/type-tag.ts';
+import type { CompiledFunction, CompiledModule, Parameter } from './abi.ts';
+import { everyTypeParameter, substitute } from './abi-type.ts';
+import { BcsWriter } from './bcs.ts';
+import { isPlain, type Layout } from './layout.ts';
+import { loadLayout, type LoadModule } from './load-layout.ts';
+import { invalidArgument } from './move-value.ts';
+import { Handover, Refusal, type EncodeOutcome } from './outcome.ts';
+import { signingPrefixes, type SigningPrefixes } from './signing-message.ts';
+import { parseSubmission, type EntryCall } from './submission.ts';
+import { writeSigningMessage, type PreparedCall, type PreparedSubmission } from './transaction.ts';
+
+export interface EncodeContext {
+  /** The ledger's chain id, a u8. */
+  readonly chainId: number;
+  /** `APTOS` on Aptos ledgers. */
+  readonly signingDomain: string;
+  readonly loadModule: LoadModule;
+  /** Where the bytes are built; the tests pass broken ones. */
+  readonly writer?: BcsWriter;
+}
+
+/**
+ * Encodes one request. `bodyText` must come from a UTF-8 decoder that refuses bad bytes and keeps a byte order mark
+ * (`new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })`). Rejects only when `loadModule` does, with its error.
+ */
+export async function encodeSubmission(bodyText: string, context: EncodeContext): Promise<EncodeOutcome> {
+  try {
+    const transaction = await prepareSubmission(bodyText, context.loadModule);
+    const compiled = transaction.prepared?.function;
+    const hex = encodeToHex(transaction, context);
+    return { kind: 'encoded', hex, functionId: compiled?.id, signature: compiled?.signature ?? '' };
+  } catch (error) {
+    if (error instanceof Handover) return { kind: 'forward', reason: error.reason };
+    if (error instanceof Refusal) return { kind: 'refused', message: error.message, code: error.code };
+    throw error;
+  }
+}
+
+/** Parses the request and finds the layout of every argument. Throws `Refusal`, `Handover`, or what `loadModule` does. */
+export async function prepareSubmission(bodyText: string, loadModule: LoadModule): Promise<PreparedSubmission> {
+  const submission = parseSubmission(bodyText);
+  const { call } = submission;
+  if (call === undefined) return { submission, prepared: undefined };
+  const { address, module: name } = call.function;
+  let compiled: CompiledFunction;
+  try {
+    compiled = findFunction(call, await loadModule(address, name));
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    // The module may have been upgraded since it was read: look again before believing it.
+    compiled = findFunction(call, await loadModule(address, name, { fresh: true }));
+  }
+  const layouts = findLayouts(compiled) ?? (await loadLayouts(compiled, call.typeArguments, loadModule));
+  return { submission, prepared: { call, function: compiled, layouts } satisfies PreparedCall };
+}
+
+/** The bytes as `0x` and lowercase hex. Throws `Refusal` or `Handover` for arguments that do not fit. */
+export function encodeToHex(transaction: PreparedSubmission, context: EncodeContext): string {
+  const writer = context.writer ?? sharedWriter;
+  writer.reset();
+  try {
+    writeSigningMessage(writer, transaction, { chainId: context.chainId, prefixes: prefixesOf(context.signingDomain) });
+  } catch (error) {
+    // A RangeError is the writer declining what it cannot write; better a node's answer than half of ours.
+    if (error instanceof RangeError) throw new Handover('encoder fault');
+    throw error;
+  }
+  return `0x${writer.toHex()}`;
+}
+
+/** Writing is synchronous from the first byte to the hex, so one buffer serves every request. */
+const sharedWriter = new BcsWriter();
+
+/** A process serves one domain, so remembering the last is enough. */
+let latest: { readonly domain: string; readonly prefixes: SigningPrefixes } | undefined;
+
+function prefixesOf(domain: string): SigningPrefixes {
+  if (latest?.domain !== domain) latest = { domain, prefixes: signingPrefixes(domain) };
+  return latest.prefixes;
+}
+
+/** The called function, with both counts checked. Throws `Refusal` in the words nodes use (protocol 3.4). */
+function findFunction(call: EntryCall, module: CompiledModule | undefined): CompiledFunction {
+  const { address, module: moduleName, name } = call.function;
+  const id = `${address}::${moduleName}::${name}`;
+  if (module === undefined) {
+    throw invalidArgument(`Module ModuleId { address: ${address}, name: Identifier("${moduleName}") } can't be found`);
+  }
+  if (module.abi === undefined || module.address !== address || module.name !== moduleName) {
+    throw new Handover('unreadable abi');
+  }
+  const compiled = module.abi.findEntryFunction(name);
+  if (compiled === undefined) throw invalidArgument(`could not find entry function by ${id}`);
+  if (compiled.parameters === undefined) throw new Handover('unreadable abi');
+  const { typeParameterCount, parameters } = compiled;
+  if (call.typeArguments.length !== typeParameterCount) {
+    const found = call.typeArguments.length;
+    throw invalidArgument(`expect ${typeParameterCount} type arguments for entry function ${id}, but got ${found}`);
+  }
+  if (call.arguments.length !== parameters.length) {
+    throw invalidArgument(`expected ${parameters.length} arguments, but got ${call.arguments.length}`);
+  }
+  return compiled;
+}
+
+/** The layouts known since the module was compiled, or `undefined` if one is still missing. */
+function findLayouts(compiled: CompiledFunction): readonly Layout[] | undefined {
+  const layouts: Layout[] = [];
+  for (const parameter of compiled.parameters ?? []) {
+    if (parameter.layout === undefined) return undefined;
+    layouts.push(parameter.layout);
+  }
+  return layouts;
+}
+
+async function loadLayouts(
+  compiled: CompiledFunction,
+  typeArguments: readonly TypeTag[],
+  loadModule: LoadModule,
+): Promise<readonly Layout[]> {
+  const layouts: Layout[] = [];
+  for (const parameter of compiled.parameters ?? []) {
+    layouts.push(parameter.layout ?? (await loadParameter(parameter, typeArguments, loadModule)));
+  }
+  return layouts;
+}
+
+async function loadParameter(
+  { type }: Parameter,
+  typeArguments: readonly TypeTag[],
+  loadModule: LoadModule,
+): Promise<Layout> {
+  if (type.kind === 'reference' || type.kind === 'function') throw new Handover('unsupported parameter');
+  const filled = substitute(type, typeArguments);
+  if (filled === undefined) throw new Handover('unreadable abi');
+  const plain = everyTypeParameter(type, (index) => {
+    const argument = typeArguments[index];
+    return argument !== undefined && isPlain(argument);
+  });
+  if (!plain) throw new Handover('generic argument');
+  return loadLayout(filled, loadModule);
+}

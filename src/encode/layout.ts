@@ -1,0 +1,98 @@
+/** What the bytes of a Move value look like, as data: the JSON reader, the writer and `explain` all follow it. */
+import { formatTypeTag, type TypeTag } from '../ledger/type-tag.ts';
+import type { AbiStruct, AbiType } from './abi-type.ts';
+import type { IntegerBits } from './bcs.ts';
+
+export type Layout =
+  | { readonly kind: 'bool' }
+  | { readonly kind: 'integer'; readonly bits: IntegerBits }
+  /** 32 bytes. Also an `Object<T>` that is a whole parameter (protocol 5.4). */
+  | { readonly kind: 'address' }
+  /** `vector<u8>`, hex in JSON. */
+  | { readonly kind: 'bytes' }
+  | { readonly kind: 'string' }
+  | { readonly kind: 'vector'; readonly element: Layout }
+  /** `{"vec":[...]}` with none or one element. */
+  | { readonly kind: 'option'; readonly element: Layout }
+  | { readonly kind: 'struct'; readonly name: string; readonly fields: readonly FieldLayout[] };
+
+export interface FieldLayout {
+  readonly name: string;
+  readonly layout: Layout;
+}
+
+const primitives = new Map<string, Layout>([
+  ['bool', { kind: 'bool' }],
+  ['u8', { kind: 'integer', bits: 8 }],
+  ['u16', { kind: 'integer', bits: 16 }],
+  ['u32', { kind: 'integer', bits: 32 }],
+  ['u64', { kind: 'integer', bits: 64 }],
+  ['u128', { kind: 'integer', bits: 128 }],
+  ['u256', { kind: 'integer', bits: 256 }],
+  ['address', { kind: 'address' }],
+]);
+
+const objectFields: readonly FieldLayout[] = [{ name: 'inner', layout: { kind: 'address' } }];
+
+/**
+ * The layout of a type that needs nothing but itself: the closed table of protocol 5.4 without other structs.
+ * `undefined` for the rest. `nested` tells a value inside of another from a whole parameter.
+ */
+export function findLayout(type: AbiType, nested = false): Layout | undefined {
+  switch (type.kind) {
+    case 'primitive':
+      return primitives.get(type.name);
+    case 'vector': {
+      const element = findLayout(type.element, true);
+      return element && vectorOf(element);
+    }
+    case 'struct':
+      return findStandardLayout(type, nested);
+    case 'parameter':
+    case 'reference':
+    case 'function':
+      return undefined;
+  }
+}
+
+/** The three structs of the standard library that JSON writes in a form of their own. */
+function findStandardLayout(type: AbiStruct, nested: boolean): Layout | undefined {
+  const [inner] = type.typeArguments;
+  if (type.typeArguments.length === 0) return isStandard(type, 'string', 'String') ? { kind: 'string' } : undefined;
+  if (type.typeArguments.length !== 1 || inner === undefined) return undefined;
+  if (isStandard(type, 'object', 'Object')) {
+    // What the object holds plays no part in its bytes, so even a type parameter may stand there.
+    return nested ? { kind: 'struct', name: '0x1::object::Object', fields: objectFields } : { kind: 'address' };
+  }
+  if (!isStandard(type, 'option', 'Option')) return undefined;
+  const element = findLayout(inner, true);
+  return element && { kind: 'option', element };
+}
+
+/** Whether this is the struct of that name in the standard library, package 0x1. */
+export function isStandard(type: AbiStruct, module: string, name: string): boolean {
+  return type.address === '0x1' && type.module === module && type.name === name;
+}
+
+/** The layout of a vector of `element`s; of u8 it is a kind of its own. */
+export function vectorOf(element: Layout): Layout {
+  return element.kind === 'integer' && element.bits === 8 ? { kind: 'bytes' } : { kind: 'vector', element };
+}
+
+/**
+ * Whether a type argument may take the place of a type parameter in an argument. For structs of their own JSON form
+ * it matters where the node looks, before or after the replacement, so they are left to it.
+ */
+export function isPlain(tag: TypeTag): boolean {
+  switch (tag.kind) {
+    case 'primitive':
+      return primitives.has(tag.name);
+    case 'vector':
+      return isPlain(tag.element);
+    case 'struct': {
+      const path = formatTypeTag({ ...tag, typeArguments: [] });
+      if (path === '0x1::option::Option') return tag.typeArguments.length === 1 && tag.typeArguments.every(isPlain);
+      return path === '0x1::string::String' && tag.typeArguments.length === 0;
+    }
+  }
+}

@@ -1,0 +1,75 @@
+/** Layouts that need other modules: structs, by the fields their module declares. */
+import type { Address } from '../ledger/address.ts';
+import type { CompiledModule } from './abi.ts';
+import { substitute, type AbiStruct, type AbiType } from './abi-type.ts';
+import { findLayout, isStandard, vectorOf, type FieldLayout, type Layout } from './layout.ts';
+import { Handover } from './outcome.ts';
+
+/**
+ * Supplies the module at head, compiled; `undefined` when there is none. `fresh` asks for one read now, not from a
+ * cache. It may reject, and then so does whoever asked.
+ */
+export type LoadModule = (
+  address: Address,
+  name: string,
+  options?: { readonly fresh: boolean },
+) => Promise<CompiledModule | undefined>;
+
+/**
+ * As `findLayout`, and structs of other modules besides, by their fields in declared order. Throws `Handover` for what
+ * only a node can lay out.
+ */
+export async function loadLayout(type: AbiType, loadModule: LoadModule): Promise<Layout> {
+  return load(type, { loadModule, structsLeft: 64 }, 0);
+}
+
+interface LoadState {
+  readonly loadModule: LoadModule;
+  /** Bounds what one request may cost. */
+  structsLeft: number;
+}
+
+/** Structs inside of structs; deeper ones are left to nodes, which have their own bound. */
+const maxDepth = 16;
+
+async function load(type: AbiType, state: LoadState, depth: number): Promise<Layout> {
+  const closed = findLayout(type, depth > 0);
+  if (closed !== undefined) return closed;
+  if (depth > maxDepth) throw new Handover('nested too deep');
+  switch (type.kind) {
+    case 'primitive':
+      // What has no layout above is a signer inside of something, or a signed integer.
+      throw new Handover(type.name === 'signer' ? 'unsupported parameter' : 'signed integer');
+    case 'vector':
+      return vectorOf(await load(type.element, state, depth + 1));
+    case 'struct': {
+      const [inner, ...others] = type.typeArguments;
+      const isOption = isStandard(type, 'option', 'Option') && others.length === 0;
+      if (!isOption || inner === undefined) return loadStruct(type, state, depth);
+      return { kind: 'option', element: await load(inner, state, depth + 1) };
+    }
+    case 'parameter':
+      throw new Handover('unreadable abi');
+    case 'reference':
+    case 'function':
+      throw new Handover('unsupported parameter');
+  }
+}
+
+async function loadStruct(type: AbiStruct, state: LoadState, depth: number): Promise<Layout> {
+  state.structsLeft -= 1;
+  if (state.structsLeft < 0) throw new Handover('struct argument');
+  const module = await state.loadModule(type.address, type.module);
+  if (module?.address !== type.address || module.name !== type.module) throw new Handover('struct argument');
+  const struct = module.abi?.findStruct(type.name);
+  if (struct === undefined || struct.typeParameterCount !== type.typeArguments.length) {
+    throw new Handover('struct argument');
+  }
+  const fields: FieldLayout[] = [];
+  for (const field of struct.fields) {
+    const fieldType = substitute(field.type, type.typeArguments);
+    if (fieldType === undefined) throw new Handover('unreadable abi');
+    fields.push({ name: field.name, layout: await load(fieldType, state, depth + 1) });
+  }
+  return { kind: 'struct', name: `${type.address}::${type.module}::${type.name}`, fields };
+}

@@ -1,0 +1,73 @@
+/** What came of one request to encode, and the two ways the code below says "not here". */
+
+/** Why a request is left to a node. A closed set, fit for a metric's label. */
+export const forwardReasons = [
+  /** Needs the parameter types inside the bytecode. */
+  'script payload',
+  'encrypted payload',
+  'unknown payload',
+  /** Which of two equal keys a node takes is not established. */
+  'duplicate key',
+  'nested too deep',
+  /** A lone surrogate or U+FFFD: the text may not be what the client sent. */
+  'doubtful text',
+  /** The module's answer has no ABI, another module's, or one this version cannot read. */
+  'unreadable abi',
+  /** A struct whose layout is not known: enum, native, or its module cannot be read. */
+  'struct argument',
+  /** A generic parameter standing for a struct: how nodes read it differs by version (protocol 5.9). */
+  'generic argument',
+  /** Sources disagree on their type tag numbers (protocol 5.6). */
+  'signed integer',
+  /** Function values, references to anything but a signer, signers inside of something. */
+  'unsupported parameter',
+  /** A type argument beyond what every node version reads alike. */
+  'type argument',
+  /** A spelling of a value that node versions read differently. */
+  'doubtful value',
+  /** For the gateway's own use: a `refused` outcome that a node could answer instead. */
+  'refused locally',
+  /** The encoder stopped itself, for instance at a length it cannot write. Never expected. */
+  'encoder fault',
+] as const;
+
+export type ForwardReason = (typeof forwardReasons)[number];
+
+/** The `error_code` of a refusal: at the level of the JSON shape, or of its meaning (protocol 3.2, 3.4). */
+export type RefusalCode = 'web_framework_error' | 'invalid_input';
+
+export type EncodeOutcome =
+  | {
+      readonly kind: 'encoded';
+      /** The node's answer: `0x` and the lowercase hex of prefix ‖ BCS. */
+      readonly hex: string;
+      /** `0x1::coin::transfer`, canonical; `undefined` for a multisig payload that calls nothing. */
+      readonly functionId: string | undefined;
+      /** The function's parameters as text; another text for the same id means that its ABI changed. */
+      readonly signature: string;
+    }
+  | { readonly kind: 'forward'; readonly reason: ForwardReason }
+  /** Locally certain: status 400 with this code. A node's own words are better where one is reachable. */
+  | { readonly kind: 'refused'; readonly message: string; readonly code: RefusalCode };
+
+/** Thrown inside `encode/` when a node must decide. */
+export class Handover extends Error {
+  override readonly name = 'Handover';
+  readonly reason: ForwardReason;
+
+  constructor(reason: ForwardReason) {
+    super(reason);
+    this.reason = reason;
+  }
+}
+
+/** Thrown inside `encode/` when every node would answer 400. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal';
+  readonly code: RefusalCode;
+
+  constructor(code: RefusalCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}

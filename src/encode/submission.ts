@@ -1,0 +1,177 @@
+/** The request to encode, JSON text to parsed fields (protocol 5.2; interface specification 4.5). */
+import { findAddress, type Address } from '../ledger/address.ts';
+import { quote } from '../ledger/errors.ts';
+import { findFunctionId, type FunctionId } from '../ledger/identifier.ts';
+import { canonicalJson, JsonError, parseJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
+import type { TypeTag } from '../ledger/type-tag.ts';
+import { findU64 } from '../ledger/version.ts';
+import { Handover, Refusal } from './outcome.ts';
+import { parseTypeArgument } from './type-argument.ts';
+
+export interface Submission {
+  readonly sender: Address;
+  readonly sequenceNumber: bigint;
+  readonly maxGasAmount: bigint;
+  readonly gasUnitPrice: bigint;
+  readonly expirationTimestampSecs: bigint;
+  /** Present: the transaction is orderless and its sequence number is ignored (protocol 5.5). */
+  readonly nonce: bigint | undefined;
+  /** Present, even empty: a multi-agent message (protocol 5.2). */
+  readonly secondarySigners: readonly Address[] | undefined;
+  /** Present: a multisig payload of this account. */
+  readonly multisigAddress: Address | undefined;
+  /** Absent only in a multisig payload. */
+  readonly call: EntryCall | undefined;
+}
+
+/** An entry function and what it is called with; the arguments wait for the module's ABI. */
+export interface EntryCall {
+  readonly function: FunctionId;
+  readonly typeArguments: readonly TypeTag[];
+  readonly arguments: readonly JsonValue[];
+}
+
+/** Nodes read JSON to this depth (serde_json's limit counts the 128th level as one too many). */
+const maxJsonDepth = 127;
+
+/**
+ * Parses the body. `bodyText` must come from a UTF-8 decoder that refuses bad bytes and keeps a byte order mark.
+ * Throws `Refusal` for what every node refuses and `Handover` for payloads and texts that are left to nodes.
+ */
+export function parseSubmission(bodyText: string): Submission {
+  const body = readObject(parseBody(bodyText), 'EncodeSubmissionRequest');
+  const envelope = {
+    sender: readAddress(body, 'sender'),
+    sequenceNumber: readU64(body, 'sequence_number'),
+    maxGasAmount: readU64(body, 'max_gas_amount'),
+    gasUnitPrice: readU64(body, 'gas_unit_price'),
+    expirationTimestampSecs: readU64(body, 'expiration_timestamp_secs'),
+    nonce: isAbsent(body, 'replay_protection_nonce') ? undefined : readU64(body, 'replay_protection_nonce'),
+    secondarySigners: readSigners(body),
+  };
+  const payload = readObject(readMember(body, 'payload'), 'TransactionPayload');
+  switch (readPayloadType(payload)) {
+    case 'entry function':
+      return { ...envelope, multisigAddress: undefined, call: readCall(payload) };
+    case 'multisig':
+      return { ...envelope, multisigAddress: readAddress(payload, 'multisig_address'), call: readInnerCall(payload) };
+  }
+}
+
+function parseBody(text: string): JsonValue {
+  // A decoder that replaced bad bytes leaves U+FFFD behind; a node would have refused those bytes.
+  if (text.includes('\ufffd') || !text.isWellFormed()) throw new Handover('doubtful text');
+  const value = parseStrictly(text);
+  // Nodes refuse an escape that is half of a surrogate pair, wherever it stands; canonical JSON shows those left.
+  if (/\\u[dD][89a-fA-F]/.test(text) && /\\ud[89a-f]/.test(canonicalJson(value))) throw new Handover('doubtful text');
+  return value;
+}
+
+function parseStrictly(text: string): JsonValue {
+  try {
+    return parseJson(text, maxJsonDepth);
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    switch (error.fault) {
+      case 'syntax':
+        throw malformed(error.message);
+      case 'duplicate key':
+        throw new Handover('duplicate key');
+      case 'too deep':
+        throw new Handover('nested too deep');
+    }
+  }
+}
+
+/** Throws for every payload that is not described here. */
+function readPayloadType(payload: JsonObject): 'entry function' | 'multisig' {
+  const type = readString(payload, 'type');
+  switch (type) {
+    case 'entry_function_payload':
+      return 'entry function';
+    case 'multisig_payload':
+      return 'multisig';
+    case 'script_payload':
+      throw new Handover('script payload');
+    case 'module_bundle_payload':
+      throw new Refusal('invalid_input', "'UserTransactionRequest' invalid: Module bundle payload has been removed");
+    default:
+      // Newer nodes know more payloads than this list, so an unknown one is no certain refusal.
+      throw new Handover(type.includes('encrypted') ? 'encrypted payload' : 'unknown payload');
+  }
+}
+
+function readInnerCall(payload: JsonObject): EntryCall | undefined {
+  if (isAbsent(payload, 'transaction_payload')) return undefined;
+  const inner = readObject(readMember(payload, 'transaction_payload'), 'MultisigTransactionPayload');
+  // Newer nodes take a script here; a multisig payload inside of another is nothing established.
+  if (readPayloadType(inner) === 'multisig') throw new Handover('unknown payload');
+  return readCall(inner);
+}
+
+function readCall(payload: JsonObject): EntryCall {
+  const id = readString(payload, 'function');
+  const found = findFunctionId(id);
+  if (found === undefined) throw malformed(`Invalid entry function ID ${quote(id)}`);
+  const typeArguments = readArray(payload, 'type_arguments').map((item) => {
+    if (typeof item !== 'string') throw malformed('type_arguments must be strings');
+    return item;
+  });
+  const values = readArray(payload, 'arguments');
+  return { function: found, typeArguments: typeArguments.map(parseTypeArgument), arguments: values };
+}
+
+function readSigners(body: JsonObject): readonly Address[] | undefined {
+  if (isAbsent(body, 'secondary_signers')) return undefined;
+  return readArray(body, 'secondary_signers').map((item) => {
+    const address = typeof item === 'string' ? findAddress(item) : undefined;
+    if (address === undefined) throw malformed('secondary_signers holds something that is no address');
+    return address;
+  });
+}
+
+function readAddress(object: JsonObject, name: string): Address {
+  const text = readString(object, name);
+  const address = findAddress(text);
+  if (address === undefined) throw malformed(`${name}: Invalid account address: ${quote(text)}`);
+  return address;
+}
+
+function readU64(object: JsonObject, name: string): bigint {
+  const text = readString(object, name);
+  const value = findU64(text);
+  if (value === undefined) throw malformed(`${name}: Parsing u64 string ${quote(text)} failed`);
+  return value;
+}
+
+function readString(object: JsonObject, name: string): string {
+  const value = readMember(object, name);
+  if (typeof value !== 'string') throw malformed(`${name} must be a string`);
+  return value;
+}
+
+function readArray(object: JsonObject, name: string): readonly JsonValue[] {
+  const value = readMember(object, name);
+  if (value !== null && typeof value === 'object' && value.kind === 'array') return value.items;
+  throw malformed(`${name} must be an array`);
+}
+
+function readMember(object: JsonObject, name: string): JsonValue {
+  const value = object.members.get(name);
+  if (value === undefined) throw malformed(`missing field ${name}`);
+  return value;
+}
+
+/** Optional fields: missing and null are the same (protocol 4.3). */
+function isAbsent(object: JsonObject, name: string): boolean {
+  return (object.members.get(name) ?? null) === null;
+}
+
+function readObject(value: JsonValue, what: string): JsonObject {
+  if (value !== null && typeof value === 'object' && value.kind === 'object') return value;
+  throw malformed(`${what} must be an object`);
+}
+
+function malformed(message: string): Refusal {
+  return new Refusal('web_framework_error', `parse request payload error: ${message}`);
+}

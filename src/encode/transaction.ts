@@ -1,0 +1,115 @@
+/** The bytes of a transaction to be signed (protocol 5.5 to 5.7). */
+import { maxU64 } from '../ledger/version.ts';
+import type { CompiledFunction } from './abi.ts';
+import type { BcsWriter } from './bcs.ts';
+import type { Layout } from './layout.ts';
+import { writeArgument } from './move-value.ts';
+import type { SigningPrefixes } from './signing-message.ts';
+import type { EntryCall, Submission } from './submission.ts';
+
+/** A call with everything its bytes depend on. */
+export interface PreparedCall {
+  readonly call: EntryCall;
+  readonly function: CompiledFunction;
+  /** One for each argument. */
+  readonly layouts: readonly Layout[];
+}
+
+export interface PreparedSubmission {
+  readonly submission: Submission;
+  readonly prepared: PreparedCall | undefined;
+}
+
+/** Variants of TransactionPayload; 0 is Script, 1 the dead module bundle. */
+export const payloadVariant = { entryFunction: 2, multisig: 3, versioned: 4 } as const;
+/** Variants of the executable of a versioned payload; 0 is Script. */
+export const executableVariant = { entryFunction: 1, empty: 2 } as const;
+
+/**
+ * Writes prefix ‖ RawTransaction, or with secondary signers prefix ‖ 00 ‖ RawTransaction ‖ `vector<address>`.
+ * `chainId` is a u8. Throws `Refusal` or `Handover` for an argument that does not fit its parameter.
+ */
+export function writeSigningMessage(
+  writer: BcsWriter,
+  transaction: PreparedSubmission,
+  ledger: { readonly chainId: number; readonly prefixes: SigningPrefixes },
+): void {
+  const signers = transaction.submission.secondarySigners;
+  if (signers === undefined) {
+    writer.raw(ledger.prefixes.plain);
+    writeRawTransaction(writer, transaction, ledger.chainId);
+    return;
+  }
+  writer.raw(ledger.prefixes.withData);
+  writer.byte(0);
+  writeRawTransaction(writer, transaction, ledger.chainId);
+  writer.sequenceLength(signers.length);
+  for (const signer of signers) writer.address(signer);
+}
+
+/** sender[32], sequence u64, payload, max gas u64, gas price u64, expiration u64 (seconds), chain id u8. */
+function writeRawTransaction(writer: BcsWriter, transaction: PreparedSubmission, chainId: number): void {
+  const { submission } = transaction;
+  writer.address(submission.sender);
+  writer.integer(submission.nonce === undefined ? submission.sequenceNumber : maxU64, 64);
+  writePayload(writer, transaction);
+  writer.integer(submission.maxGasAmount, 64);
+  writer.integer(submission.gasUnitPrice, 64);
+  writer.integer(submission.expirationTimestampSecs, 64);
+  writer.byte(chainId);
+}
+
+function writePayload(writer: BcsWriter, { submission, prepared }: PreparedSubmission): void {
+  const { multisigAddress, nonce } = submission;
+  if (nonce !== undefined) {
+    writeVersionedPayload(writer, { multisigAddress, nonce, prepared });
+    return;
+  }
+  if (multisigAddress === undefined) {
+    writer.byte(payloadVariant.entryFunction);
+    writeEntryFunction(writer, required(prepared));
+    return;
+  }
+  writer.byte(payloadVariant.multisig);
+  writer.address(multisigAddress);
+  writer.bool(prepared !== undefined);
+  if (prepared === undefined) return;
+  // MultisigTransactionPayload: 0 is an entry function.
+  writer.byte(0);
+  writeEntryFunction(writer, prepared);
+}
+
+/** With a nonce: inner V1 { executable, extra_config V1 { option of multisig address, option of nonce } }. */
+function writeVersionedPayload(
+  writer: BcsWriter,
+  payload: Pick<Submission, 'multisigAddress'> & { nonce: bigint; prepared: PreparedCall | undefined },
+): void {
+  writer.byte(payloadVariant.versioned);
+  writer.byte(0);
+  if (payload.prepared === undefined) {
+    writer.byte(executableVariant.empty);
+  } else {
+    writer.byte(executableVariant.entryFunction);
+    writeEntryFunction(writer, payload.prepared);
+  }
+  writer.byte(0);
+  writer.bool(payload.multisigAddress !== undefined);
+  if (payload.multisigAddress !== undefined) writer.address(payload.multisigAddress);
+  writer.bool(true);
+  writer.integer(payload.nonce, 64);
+}
+
+/** module address[32], module name, function name, `vector<TypeTag>`, `vector<bytes>`. */
+function writeEntryFunction(writer: BcsWriter, { call, function: compiled, layouts }: PreparedCall): void {
+  writer.raw(compiled.header);
+  writer.sequenceLength(call.typeArguments.length);
+  for (const tag of call.typeArguments) writer.typeTag(tag);
+  writer.sequenceLength(call.arguments.length);
+  for (const [index, value] of call.arguments.entries()) writeArgument(writer, required(layouts[index]), value, index);
+}
+
+/** For what the parser and the count check guarantee; a hole there must not become wrong bytes. */
+function required<T>(value: T | undefined): T {
+  if (value === undefined) throw new RangeError('an incomplete transaction cannot be written');
+  return value;
+}

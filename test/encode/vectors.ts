@@ -1,0 +1,48 @@
+/** The vectors of test/vectors/encode, as data: nobody here made them (their README is fixtures/README.md). */
+import { readdirSync, readFileSync } from 'node:fs';
+import { compileModule, type CompiledModule } from '../../src/encode/abi.ts';
+import type { LoadModule } from '../../src/encode/load-layout.ts';
+
+export interface Vector {
+  readonly name: string;
+  readonly chain_id: number;
+  /** A module answer, or the path of one. */
+  readonly abi: unknown;
+  readonly request: unknown;
+  readonly expected_hex?: string;
+  readonly expected_error?: { readonly status: number; readonly error_code: string };
+  readonly beyond_spec?: boolean;
+}
+
+const folder = new URL('../vectors/encode/', import.meta.url);
+
+/** Names of the vector files, in order. */
+export const groups = readdirSync(folder)
+  .filter((file) => file.endsWith('.json'))
+  .sort();
+
+export function readGroup(group: string): readonly Vector[] {
+  return JSON.parse(readFileSync(new URL(group, folder), 'utf8')) as readonly Vector[];
+}
+
+export function readText(file: string): string {
+  return readFileSync(new URL(file, folder), 'utf8');
+}
+
+/** The modules of the framework that struct arguments may need, and of the vectors that name one. */
+const modules = readdirSync(new URL('modules/', folder)).map((file) => compileModule(readText(`modules/${file}`)));
+
+/** Serves the vector's own module and those of the framework. */
+export function loaderOf(vector: Vector): LoadModule {
+  const own = compileModule(moduleText(vector.abi));
+  return (address, name) => Promise.resolve([own, ...modules].find((module) => isNamed(module, address, name)));
+}
+
+function isNamed(module: CompiledModule, address: string, name: string): boolean {
+  return module.address === address && module.name === name;
+}
+
+function moduleText(abi: unknown): string {
+  if (typeof abi !== 'string') return JSON.stringify(abi);
+  return readText(abi.replace('recorded/modules/', 'modules/').replace('encode/abis/', 'abis/'));
+}
