@@ -10,6 +10,7 @@ import { MemoryCache } from './cache/memory.ts';
 import { createCacheMetrics } from './metrics/cache-metrics.ts';
 import { createHttpMetrics } from './metrics/http-metrics.ts';
 import { createUpstreamMetrics } from './metrics/upstream-metrics.ts';
+import { Connections } from './proxy/connections.ts';
 import { Cors } from './proxy/cors.ts';
 import type { Exchange } from './proxy/exchange.ts';
 import { ResponseHeaders } from './proxy/headers.ts';
@@ -51,6 +52,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const { fleet, prober, sender, registry } = buildFleet(config, log);
   let isDraining = false;
   const proxy = buildProxy(config, { fleet, sender, registry, log, isDraining: () => isDraining });
+  const connections = new Connections(proxy.server);
   const operations = createOperationsServer({
     isReady: () => fleet.isReady,
     isDraining: () => isDraining,
@@ -86,7 +88,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
     fleet: () => statusOf(fleet),
     async close() {
       isDraining = true;
-      await drain(proxy, log);
+      await drain(proxy, connections, log);
       await stop();
     },
   };
@@ -152,8 +154,9 @@ function accessLog(log: Logger): (exchange: Exchange, seconds: number) => void {
 }
 
 /** Lets requests in flight finish, each answer asking its client to close; then closes what is left. */
-async function drain(proxy: FastifyInstance, log: Logger): Promise<void> {
+async function drain(proxy: FastifyInstance, connections: Connections, log: Logger): Promise<void> {
   const closed = proxy.close();
+  connections.closeIdle();
   const timer = setTimeout(() => {
     log.warn({ drainMs }, 'requests were still in flight at the end of the drain');
     proxy.server.closeAllConnections();

@@ -15,6 +15,8 @@ export function answerBrokenRequest(
   socket: Duplex,
   ledgerHeaders: readonly string[],
 ): void {
+  // The parser reports every further chunk of a broken request; the answer is out already.
+  if (socket.writableEnded) return;
   if (!socket.writable || error.code === 'ECONNRESET') {
     socket.destroy();
     return;
@@ -26,4 +28,14 @@ export function answerBrokenRequest(
   head.push(`Content-Length: ${body.length}`, 'Cache-Control: no-store', 'Connection: close');
   for (let at = 0; at + 1 < ledgerHeaders.length; at += 2) head.push(`${ledgerHeaders[at]}: ${ledgerHeaders[at + 1]}`);
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+  linger(socket);
+}
+
+/** Unread bytes make the kernel reset the connection, and the client may lose the answer: so reading goes on for a moment. */
+const lingerMs = 1_000;
+
+function linger(socket: Duplex): void {
+  const timer = setTimeout(() => socket.destroy(), lingerMs);
+  timer.unref();
+  socket.once('close', () => clearTimeout(timer));
 }

@@ -40,6 +40,8 @@ const httpOptions = {
   requestTimeout: 60_000,
   // Longer than balancers keep idle connections (60 s), so that they never send into one that is closing.
   keepAliveTimeout: 75_000,
+  // Checked below: Node's own refusal has no body.
+  requireHostHeader: false,
 };
 
 /** Builds the server; `listen` and `close` are the caller's. */
@@ -208,15 +210,21 @@ function createHttpServer(
 ): Server {
   const { replier, observer } = parts;
   const server = createServer(httpOptions, (request, response) => {
-    if ((request.url?.length ?? 0) <= longestTarget) {
-      handler(request, response);
-      return;
-    }
-    const error = new GatewayError('uriTooLong', `the request target is longer than ${longestTarget} characters`);
-    replier.error(new Exchange(request, response, 'none', observer), error);
+    const fault = faultOfHead(request);
+    if (fault === undefined) handler(request, response);
+    else replier.error(new Exchange(request, response, 'none', observer), fault);
   });
   server.on('clientError', (error, socket) => answerBrokenRequest(error, socket, replier.ledgerHeaders()));
   return server;
+}
+
+/** What is refused before any route is looked for. */
+function faultOfHead({ url = '', headers, httpVersion }: IncomingMessage): GatewayError | undefined {
+  if (url.length > longestTarget) {
+    return new GatewayError('uriTooLong', `the request target is longer than ${longestTarget} characters`);
+  }
+  const hasHost = headers.host !== undefined || httpVersion === '1.0';
+  return hasHost ? undefined : new GatewayError('malformed', 'the request has no Host header');
 }
 
 function pathRead(request: FastifyRequest): PathRead {

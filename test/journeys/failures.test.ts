@@ -201,8 +201,13 @@ test('a body that ends with the connection, its length never announced, is not k
 });
 
 const ledger = [
-  ...['X-Node-Chain-Id: 1', 'X-Node-Ledger-Version: 900', 'X-Node-Ledger-Oldest-Version: 0'],
-  ...['X-Node-Ledger-Timestampusec: 1', 'X-Node-Epoch: 1', 'X-Node-Block-Height: 1', 'X-Node-Oldest-Block-Height: 0'],
+  'X-Node-Chain-Id: 1',
+  'X-Node-Ledger-Version: 900',
+  'X-Node-Ledger-Oldest-Version: 0',
+  'X-Node-Ledger-Timestampusec: 1',
+  'X-Node-Epoch: 1',
+  'X-Node-Block-Height: 1',
+  'X-Node-Oldest-Block-Height: 0',
 ].join('\r\n');
 
 /** A server that writes the same bytes to every connection. */

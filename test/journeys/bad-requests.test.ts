@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fakeNode } from '../support/fake-node.ts';
+import { testGateway } from '../support/gateway.ts';
+import { exchangeRaw } from '../support/raw-http.ts';
+
+const get = (target: string, headers = ''): string =>
+  `GET ${target} HTTP/1.1\r\nHost: a\r\n${headers}Connection: close\r\n\r\n`;
+const post = (target: string, headers: string, body = ''): string =>
+  `POST ${target} HTTP/1.1\r\nHost: a\r\n${headers}Connection: close\r\n\r\n${body}`;
+const json = 'Content-Type: application/json\r\n';
+const sized = (body: string, type = json): string => `${type}Content-Length: ${Buffer.byteLength(body)}\r\n`;
+
+const rows: readonly (readonly [title: string, bytes: string, status: number, code: string])[] = [
+  ['a bad percent escape', get('/v1/accounts/0x1/resource/%zz'), 400, 'web_framework_error'],
+  ['a bad percent escape in a passed path', get('/v1/blocks/by_height/%zz'), 400, 'web_framework_error'],
+  ['an unreadable address', get('/v1/accounts/0xzz/resource/0x1::a::B'), 400, 'web_framework_error'],
+  ['an unreadable struct tag', get('/v1/accounts/0x1/resource/0x1::GUID_Generator'), 400, 'web_framework_error'],
+  ['an invalid module name', get('/v1/accounts/0x1/module/1coin'), 400, 'invalid_input'],
+  ['an unreadable hash', get('/v1/transactions/by_hash/0x1'), 400, 'web_framework_error'],
+  ['a negative version', get('/v1/accounts/0x1/module/coin?ledger_version=-1'), 400, 'web_framework_error'],
+  ['an empty version', get('/v1/accounts/0x1/module/coin?ledger_version='), 400, 'web_framework_error'],
+  [
+    'a version above u64',
+    get('/v1/accounts/0x1/module/coin?ledger_version=18446744073709551616'),
+    400,
+    'web_framework_error',
+  ],
+  ['an over-long target', get(`/v1/accounts/0x1/resource/${'a'.repeat(20_000)}`), 414, 'web_framework_error'],
+  ['an over-long head', get('/v1', `X-Long: ${'a'.repeat(70_000)}\r\n`), 431, 'web_framework_error'],
+  ['a path outside the base path', get('/v2/accounts'), 404, 'web_framework_error'],
+  [
+    'an unknown method',
+    `PROPFIND /v1/view HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
+    405,
+    'web_framework_error',
+  ],
+  [
+    'OPTIONS that is no preflight',
+    `OPTIONS /v1/view HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
+    405,
+    'web_framework_error',
+  ],
+  ['a view without a length', post('/v1/view', json), 411, 'web_framework_error'],
+  ['a view above the limit', post('/v1/view', `${json}Content-Length: 8388609\r\n`), 413, 'web_framework_error'],
+  ['a view without a content type', post('/v1/view', sized('{}', ''), '{}'), 415, 'web_framework_error'],
+  [
+    'a view with a charset parameter',
+    post('/v1/view', sized('{}', 'Content-Type: application/json; charset=utf-8\r\n'), '{}'),
+    415,
+    'web_framework_error',
+  ],
+  ['a view that is not JSON', post('/v1/view', sized('{"function":'), '{"function":'), 400, 'web_framework_error'],
+  [
+    'a view without a function',
+    post('/v1/view', sized('{"arguments":[],"type_arguments":[]}'), '{"arguments":[],"type_arguments":[]}'),
+    400,
+    'web_framework_error',
+  ],
+  ['a view of no object', post('/v1/view', sized('[1]'), '[1]'), 400, 'web_framework_error'],
+  ['dot segments', get('/v1/../admin'), 400, 'web_framework_error'],
+  ['dot segments below the base path', get('/v1/blocks/../../admin'), 400, 'web_framework_error'],
+  ['encoded dot segments', get('/v1/%2e%2e/admin'), 400, 'web_framework_error'],
+  ['an encoded slash', get('/v1/tables%2fx'), 400, 'web_framework_error'],
+  ['an encoded NUL', get('/v1/tables/%00'), 400, 'web_framework_error'],
+  [
+    'both length headers',
+    post('/v1/view', `${json}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n`, '0\r\n\r\n'),
+    400,
+    'web_framework_error',
+  ],
+  [
+    'two lengths',
+    post('/v1/view', `${json}Content-Length: 2\r\nContent-Length: 3\r\n`, '{}'),
+    400,
+    'web_framework_error',
+  ],
+  ['a folded header', get('/v1', 'X-A: b\r\n c\r\n'), 400, 'web_framework_error'],
+  ['no host', 'GET /v1 HTTP/1.1\r\nConnection: close\r\n\r\n', 400, 'web_framework_error'],
+  ['bytes that are no HTTP', 'hello\r\n\r\n', 400, 'web_framework_error'],
+];
+
+for (const [title, bytes, status, code] of rows) {
+  test(`${title}: ${status} ${code}, specified body, ledger headers, and no node is asked`, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const gateway = await testGateway(t, { full: [node] });
+
+    const answer = await exchangeRaw(gateway.port, bytes);
+
+    const [head = '', body = ''] = answer.split('\r\n\r\n');
+    assert.match(head, new RegExp(`^HTTP/1.1 ${status} `));
+    const error = JSON.parse(body) as Record<string, unknown>;
+    assert.deepEqual(Object.keys(error), ['message', 'error_code', 'vm_error_code']);
+    assert.deepEqual([error['error_code'], error['vm_error_code']], [code, null]);
+    assert.match(head, /x-node-ledger-version: 900/i);
+    assert.doesNotMatch(answer, /127\.0\.0\.1|full-0|node_modules/);
+    assert.equal(node.reads, 0);
+  });
+}
+
+test('a body above the limit that does not announce its length is cut off', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const chunk = `100000\r\n${'a'.repeat(0x100000)}\r\n`;
+
+  const answer = await exchangeRaw(
+    gateway.port,
+    post('/v1/view', `${json}Transfer-Encoding: chunked\r\n`, chunk.repeat(9)),
+  );
+
+  assert.match(answer, /^HTTP\/1.1 413 /);
+  assert.equal(node.reads, 0);
+});

@@ -1,0 +1,23 @@
+/** Snapshots of a node's ledger, made up for tests. */
+import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
+import { ledgerVersion } from '../../src/ledger/version.ts';
+
+export interface MadeUpLedger {
+  readonly version: bigint;
+  readonly oldest?: bigint;
+  readonly chainId?: number;
+  readonly timestampUsec?: bigint;
+}
+
+/** A coherent snapshot: ten versions a block, one microsecond a version. */
+export function ledgerInfo({ version, oldest = 0n, chainId = 4, timestampUsec = version }: MadeUpLedger): LedgerInfo {
+  return {
+    chainId,
+    version: ledgerVersion(version),
+    oldestVersion: ledgerVersion(oldest),
+    timestampUsec,
+    epoch: 7n,
+    blockHeight: version / 10n,
+    oldestBlockHeight: oldest / 10n,
+  };
+}
