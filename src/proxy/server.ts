@@ -53,6 +53,7 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
     // silently become pass-through requests: correct answers, never cached.
     routerOptions: { maxParamLength: longestTarget },
     serverFactory: (handler) => createHttpServer(handler, parts),
+    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, parts.replier.ledgerHeaders()),
     frameworkErrors: (error, request, reply) => fail(parts, 'none', request, reply, error),
   });
   app.removeAllContentTypeParsers();
@@ -209,13 +210,11 @@ function createHttpServer(
   parts: ServerParts,
 ): Server {
   const { replier, observer } = parts;
-  const server = createServer(httpOptions, (request, response) => {
+  return createServer(httpOptions, (request, response) => {
     const fault = faultOfHead(request);
     if (fault === undefined) handler(request, response);
     else replier.error(new Exchange(request, response, 'none', observer), fault);
   });
-  server.on('clientError', (error, socket) => answerBrokenRequest(error, socket, replier.ledgerHeaders()));
-  return server;
 }
 
 /** What is refused before any route is looked for. */

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { fakeNode } from '../support/fake-node.ts';
+import { testGateway } from '../support/gateway.ts';
+
+const at = (version: number): string =>
+  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+
+test('closing turns readiness off, finishes what is in flight and asks its client to close', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.fault = { kind: 'hold', until: released };
+  const arrived = node.log.next();
+  const reply = fetch(gateway.url + at(600));
+  await arrived;
+
+  const closed = gateway.close();
+  const readiness = await fetch(`${gateway.operationsUrl}/readyz`);
+  release();
+
+  const answer = await reply;
+  assert.equal(readiness.status, 503);
+  assert.equal(((await readiness.json()) as { status: string }).status, 'draining');
+  assert.deepEqual([answer.status, answer.headers.get('connection')], [200, 'close']);
+  await closed;
+  await assert.rejects(fetch(gateway.url + at(600)));
+});
+
+test('idle and silent connections do not hold up the end', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const silent = connect(gateway.port, '127.0.0.1');
+  await once(silent, 'connect');
+  const idle = connect(gateway.port, '127.0.0.1');
+  idle.write(`GET /v1${at(600)} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  await once(idle, 'data');
+  const startedMs = performance.now();
+
+  await gateway.close();
+
+  assert.ok(performance.now() - startedMs < 1_000);
+  assert.ok(idle.destroyed || idle.readableEnded || (await once(idle, 'close')).length >= 0);
+  silent.destroy();
+});
