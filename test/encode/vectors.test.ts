@@ -48,7 +48,7 @@ test('the vectors taken apart by hand are those that were encoded', () => {
     const [group, name] = title.split(' / ');
     const vector = readGroup(`${group}.json`).find((candidate) => candidate.name === name);
     const bytes = [...section.matchAll(/^\| `?([0-9a-f]+|[a-z0-9_]+)`? \|/gm)].map((match) => match[1]).join('');
-    assert.ok(vector?.expected_hex?.startsWith('0x'), title);
+    assert.ok(vector, title);
     assert.equal(`0x${bytes.replace(/^bytes/, '')}`, vector.expected_hex, title);
   }
 });
