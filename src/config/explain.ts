@@ -1,0 +1,94 @@
+/** Turns the schema's findings into problems a person can act on: where, which key, what was expected, what was met. */
+import type { z } from 'zod';
+import { findValue, formatPath, isMapping, type KeyPath } from './key-path.ts';
+import { findNearMiss, nearMissHint } from './near-miss.ts';
+import type { Positions } from './positions.ts';
+import { isSamePlace, type Problem } from './problem.ts';
+import { configJsonSchema } from './schema.ts';
+
+export interface Explained {
+  /** What was checked: the file with flags and variables laid over it. */
+  readonly root: unknown;
+  readonly positions: Positions;
+  /** Already reported; what the schema says about values in the same place would only be an echo. */
+  readonly known: readonly Problem[];
+}
+
+export function explainIssues(issues: readonly z.core.$ZodIssue[], context: Explained): readonly Problem[] {
+  const problems: Problem[] = [];
+  for (const issue of issues) {
+    const path = issue.path as KeyPath;
+    if (context.known.some(({ where }) => isSamePlace(where, context.positions.ofValue(path)))) continue;
+    if (issue.code === 'unrecognized_keys') {
+      for (const key of issue.keys) problems.push(unknownKey([...path, key], context));
+    } else {
+      problems.push({ where: context.positions.ofValue(path), path, message: wrongValue(issue, path, context) });
+    }
+  }
+  return problems;
+}
+
+/** How a value may be quoted in a message: never with what a variable holds, never with a password. */
+function quoteValue(value: unknown, path: KeyPath, positions: Positions): string {
+  const template = positions.findTemplate(path);
+  if (template !== undefined) return JSON.stringify(template);
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object' && value !== null) return 'a mapping';
+  if (typeof value !== 'string') return String(value);
+  return value.includes('://') ? 'another address' : JSON.stringify(value);
+}
+
+function wrongValue(issue: z.core.$ZodIssue, path: KeyPath, context: Explained): string {
+  const value = findValue(context.root, path);
+  if (value === undefined) return 'is required';
+  if (value === null) return 'is empty: give it a value or leave the key out';
+  const expected =
+    issue.code === 'invalid_value'
+      ? `expected ${alternatives(issue.values.map((word) => JSON.stringify(word)))}`
+      : issue.code === 'invalid_type' && issue.message.startsWith('Invalid input')
+        ? `expected ${issue.expected === 'object' ? 'a mapping of keys' : issue.expected}`
+        : issue.message;
+  if (!expected.startsWith('expected')) return expected;
+  const hint =
+    issue.code === 'invalid_value' && typeof value === 'string' ? nearMissHint(value, issue.values.map(String)) : '';
+  return `${expected}, got ${quoteValue(value, path, context.positions)}${hint}`;
+}
+
+function alternatives(words: readonly string[]): string {
+  return words.join(', ').replace(/, ([^,]*)$/, ' or $1');
+}
+
+function unknownKey(path: KeyPath, context: Explained): Problem {
+  const word = String(path.at(-1));
+  const parent = schemaAt(configJsonSchema(), path.slice(0, -1));
+  const near = findNearMiss(word, Object.keys(propertiesOf(parent)));
+  const elsewhere = near === undefined ? findElsewhere(configJsonSchema(), word, []) : undefined;
+  const hint =
+    near !== undefined
+      ? ` (did you mean "${near}"?)`
+      : elsewhere !== undefined
+        ? ` (did you mean "${elsewhere}"?)`
+        : '';
+  return { where: context.positions.ofKey(path), path, message: `unknown key${hint}` };
+}
+
+/** The full path of a key of that very name in another section, such as `upstream.timeout`. */
+function findElsewhere(schema: unknown, word: string, path: KeyPath): string | undefined {
+  for (const [key, child] of Object.entries(propertiesOf(schema))) {
+    if (key === word && path.length > 0) return formatPath([...path, key]);
+    const found = findElsewhere(child, word, [...path, key]);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function schemaAt(schema: unknown, path: KeyPath): unknown {
+  let at = schema;
+  for (const part of path) at = typeof part === 'number' ? findValue(at, ['items']) : propertiesOf(at)[part];
+  return at;
+}
+
+function propertiesOf(schema: unknown): Record<string, unknown> {
+  const properties = findValue(schema, ['properties']);
+  return isMapping(properties) ? properties : {};
+}

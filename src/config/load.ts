@@ -1,0 +1,79 @@
+/** Joins file, environment, flags and defaults into the one Config everything else is built from. */
+import { readFileSync } from 'node:fs';
+import type { Config } from './config.ts';
+import { findContradictions } from './consistency.ts';
+import { explainIssues } from './explain.ts';
+import type { Environment } from './interpolate.ts';
+import type { KeyPath } from './key-path.ts';
+import { applyOverrides, type Override } from './overrides.ts';
+import { Positions } from './positions.ts';
+import { ConfigError, type Where } from './problem.ts';
+import { configSchema } from './schema.ts';
+import { type ShownConfig, shownConfig } from './shown.ts';
+import { toConfig } from './to-config.ts';
+import { accessProblems, unservedWarnings } from './unserved.ts';
+import { readYaml, type YamlSource } from './yaml-source.ts';
+
+export interface LoadOptions {
+  readonly file?: string;
+  /** Laid over the file in order: the last one wins. */
+  readonly overrides?: readonly Override[];
+  /** What `${NAME}` may stand for. */
+  readonly env?: Environment;
+}
+
+export interface LoadedConfig {
+  /** Deeply frozen. */
+  readonly config: Config;
+  /** Things that are allowed and probably not meant. */
+  readonly warnings: readonly string[];
+  readonly shown: ShownConfig;
+  /** Where a value was given, for whoever finds fault with it later. */
+  whereIs(path: KeyPath): Where;
+}
+
+const emptySource: YamlSource = { value: {}, problems: [] };
+
+/** Throws ConfigError with every problem there is. */
+export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): LoadedConfig {
+  const positions = new Positions();
+  const source = file === undefined ? emptySource : readYaml(readText(file), file, env, positions);
+  // Text that is not YAML has no keys to check.
+  if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
+
+  const root = applyOverrides(source.value ?? {}, overrides, positions);
+  const checked = configSchema.safeParse(root);
+  const problems = [...source.problems, ...accessProblems(positions)];
+  if (!checked.success) {
+    problems.push(...explainIssues(checked.error.issues, { root, positions, known: problems }));
+  }
+  problems.push(...findContradictions(root, positions));
+  if (!checked.success || problems.length > 0) throw new ConfigError(problems);
+
+  const config = toConfig(checked.data);
+  return {
+    config,
+    warnings: [...unservedWarnings(checked.data, positions), ...sameAddressWarnings(config.upstreams)],
+    shown: shownConfig(checked.data, positions),
+    whereIs: (path) => positions.ofValue(path),
+  };
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+    const why = code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a folder' : code;
+    throw new ConfigError([{ where: { kind: 'nowhere' }, path: [], message: `cannot read ${file}: ${why}` }]);
+  }
+}
+
+function sameAddressWarnings(upstreams: Config['upstreams']): readonly string[] {
+  const first = new Map<string, string>();
+  return upstreams.flatMap(({ name, url }) => {
+    const earlier = first.get(url.href);
+    first.set(url.href, earlier ?? name);
+    return earlier === undefined ? [] : [`upstreams ${earlier} and ${name} have the same address: they are one node`];
+  });
+}

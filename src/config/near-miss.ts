@@ -1,0 +1,52 @@
+/** "Did you mean": the known word that somebody who typed another one most likely meant. */
+
+/** The closest of `known`, or `undefined` when nothing is close enough to be worth saying. */
+export function findNearMiss(word: string, known: Iterable<string>): string | undefined {
+  const plain = plainForm(word);
+  let best: { readonly word: string; readonly distance: number } | undefined;
+  for (const candidate of known) {
+    const target = plainForm(candidate);
+    const distance = editDistance(plain, target);
+    // A third of the letters wrong is a typo; more is another word, and a wrong hint costs more than none.
+    const tolerated = Math.max(1, Math.floor(Math.max(plain.length, target.length) / 3));
+    if (distance <= tolerated && distance < target.length && (best === undefined || distance < best.distance)) {
+      best = { word: candidate, distance };
+    }
+  }
+  return best?.word;
+}
+
+/** ` (did you mean "tier"?)`, or nothing: to be appended to a message. */
+export function nearMissHint(word: string, known: Iterable<string>): string {
+  const near = findNearMiss(word, known);
+  return near === undefined ? '' : ` (did you mean "${near}"?)`;
+}
+
+/** `probe_interval`, `probe-interval` and `probeInterval` are one word in three spellings. */
+function plainForm(word: string): string {
+  return word.toLowerCase().replaceAll(/[_-]/g, '');
+}
+
+/** Insertions, deletions, replacements and swaps of neighbours that turn one word into the other. */
+function editDistance(left: string, right: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: right.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= left.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= right.length; column += 1) {
+      const same = left[row - 1] === right[column - 1];
+      let cost = Math.min(at(last, column) + 1, at(current, column - 1) + 1, at(last, column - 1) + (same ? 0 : 1));
+      const swapped =
+        row > 1 && column > 1 && left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1];
+      if (swapped) cost = Math.min(cost, at(beforeLast, column - 2) + 1);
+      current.push(cost);
+    }
+    beforeLast = last;
+    last = current;
+  }
+  return at(last, right.length);
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Number.POSITIVE_INFINITY;
+}

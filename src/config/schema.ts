@@ -1,0 +1,249 @@
+/**
+ * The config file's keys, their forms, defaults and meaning. `config/schema.json` and `docs/configuration.md` are
+ * generated from here. The schema changes nothing but fills in defaults: what it returns is still what a file could
+ * have said (`5s`, `256MiB`), which is what the `config` command prints; `to-config.ts` makes numbers of it.
+ *
+ * Messages that begin with "expected" get the value they met appended.
+ */
+import { z } from 'zod';
+import { durationPattern, findDurationMs, findSizeBytes, sizePattern } from './units.ts';
+import { upstreamUrlFault, upstreamUrlPattern } from './upstream-url.ts';
+
+const hour = 3_600_000;
+
+const listen = z
+  .strictObject({
+    host: host('0.0.0.0').describe('Address clients connect to.'),
+    port: whole(0, 65_535).default(8080).describe('Port clients connect to. 0 picks a free one and prints it.'),
+    basePath: z
+      .string({ error: expectedBasePath() })
+      .regex(/^(?:\/[\w.~-]+)+$/, { error: expectedBasePath() })
+      .default('/v1')
+      .describe('Path below which the ledger interface is served.'),
+  })
+  .prefault({})
+  .describe('Where clients connect.');
+
+const operations = z
+  .strictObject({
+    host: host('127.0.0.1').describe('Address of the operations port. Keep it private: it has no access control.'),
+    port: whole(0, 65_535).default(9090).describe('Port for /livez, /readyz and /metrics. 0 picks a free one.'),
+  })
+  .prefault({})
+  .describe('Where orchestrators and monitoring connect.');
+
+const upstreams = z
+  .array(
+    z.strictObject({
+      name: z
+        .string({ error: expectedName() })
+        .regex(/^[A-Za-z][\w.-]{0,62}$/, { error: expectedName() })
+        .describe('Label in logs, metrics and Cache-Status. Unique.'),
+      url: z
+        .string({ error: 'expected a base address such as "http://10.0.0.1:8080/v1"' })
+        .regex(upstreamUrlPattern, { error: (issue) => upstreamUrlFault(String(issue.input)), abort: true })
+        .refine((text) => upstreamUrlFault(text) === undefined, {
+          error: (issue) => upstreamUrlFault(String(issue.input)),
+        })
+        .describe('Base address; ledger paths are appended to it. No credentials, query or fragment.'),
+      tier: z
+        .enum(['full', 'archival'])
+        .default('full')
+        .describe('archival: asked only when no full node holds the version.'),
+    }),
+    { error: 'expected a list of upstreams' },
+  )
+  .min(1, { error: 'needs at least one upstream' })
+  .describe('The nodes behind the gateway.');
+
+const upstream = z
+  .strictObject({
+    timeout: duration('5s', 1, hour).describe('Longest one attempt at one upstream may take.'),
+    deadline: duration('10s', 1, hour).describe('Longest all attempts for one request may take together.'),
+    probeInterval: duration('1s', 10, hour).describe('How often a quiet upstream is asked for its ledger.'),
+    connections: whole(1, 65_535).default(128).describe('Most open connections to one upstream.'),
+    maxAttempts: whole(1, 100).default(3).describe('Most attempts for one request, over all upstreams.'),
+    hedge: z.unknown().optional().describe('Second attempt before the first has failed. Not served by this version.'),
+  })
+  .prefault({})
+  .describe('Bounds on the work for one request and the load on one upstream.');
+
+const cache = z
+  .strictObject({
+    memory: z
+      .strictObject({
+        maxBytes: size('256MiB', 2 ** 20).describe('Most bytes of answers kept in memory.'),
+      })
+      .prefault({})
+      .describe('The cache inside the process.'),
+    redis: z
+      .strictObject({
+        url: redisUrl().optional().describe('One server: redis://HOST:PORT/DB, or rediss:// for TLS.'),
+        cluster: z
+          .array(redisUrl(), { error: 'expected a list of redis:// addresses' })
+          .min(1, { error: 'needs at least one node' })
+          .optional()
+          .describe('Cluster: addresses of some of its nodes.'),
+        sentinel: z
+          .strictObject({
+            name: z
+              .string()
+              .min(1, { error: 'must not be empty' })
+              .describe('Name of the primary the sentinels watch.'),
+            nodes: z
+              .array(redisUrl(), { error: 'expected a list of redis:// addresses' })
+              .min(1, { error: 'needs at least one sentinel' })
+              .describe('Addresses of the sentinels.'),
+          })
+          .optional()
+          .describe('Servers found through sentinels.'),
+        keyPrefix: z
+          .string({ error: 'expected text' })
+          .regex(/^[\w.:-]{1,64}$/, { error: 'expected 1 to 64 letters, digits or any of "._:-"' })
+          .default('lg')
+          .describe('First part of every key.'),
+        timeout: duration('50ms', 1, hour).describe('After this a look-up counts as a miss.'),
+        ttl: duration('7d', 1000, 3650 * 24 * hour).describe('How long an answer is kept.'),
+      })
+      .optional()
+      .describe('Shared second cache; exactly one of url, cluster, sentinel. Not served by this version.'),
+  })
+  .prefault({})
+  .describe('Where answers that can never change are kept.');
+
+const latest = z
+  .strictObject({
+    maxStaleness: duration('200ms', 0, hour).describe(
+      'Unpinned reads may be answered from a state this old; 0ms: always ask an upstream. Sharing is not served by this version.',
+    ),
+    waitForVersion: duration('500ms', 0, hour).describe(
+      'How long a read above every head waits for a node to get there.',
+    ),
+  })
+  .prefault({})
+  .describe('Reads that do not say which version.');
+
+const encode = z
+  .strictObject({
+    enabled: z
+      .boolean({ error: 'expected true or false' })
+      .default(true)
+      .describe('Encode transactions in the gateway; false: every encode_submission goes to an upstream.'),
+    shadow: z
+      .number({ error: 'expected a share from 0 to 1' })
+      .min(0, { error: 'expected a share from 0 to 1' })
+      .max(1, { error: 'expected a share from 0 to 1' })
+      .default(0.01)
+      .describe('Share of encodings that are compared with an upstream.'),
+    signingDomain: z
+      .string({ error: expectedDomain() })
+      .regex(/^[A-Z][A-Z0-9_]{0,31}$/, { error: expectedDomain() })
+      .default('APTOS')
+      .describe('Word before ::RawTransaction in the signing prefix.'),
+  })
+  .prefault({})
+  .describe('Transactions encoded for signing.');
+
+const log = z
+  .strictObject({
+    level: z
+      .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+      .default('info')
+      .describe('Least serious line that is written. Bodies and query strings only at trace.'),
+  })
+  .prefault({})
+  .describe('Log lines.');
+
+export const configSchema = z.strictObject({
+  listen,
+  operations,
+  dialect: z
+    .enum(['node', 'aptos'])
+    .default('node')
+    .describe('Header names: node speaks X-NODE-*, aptos speaks X-APTOS-*.'),
+  workers: z
+    .union([whole(1, 1024), z.literal('auto')], { error: 'expected a whole number from 1 to 1024, or "auto"' })
+    .default(1)
+    .describe('Processes that share the port. Only 1 is served by this version.'),
+  upstreams,
+  upstream,
+  cache,
+  latest,
+  encode,
+  access: z
+    .unknown()
+    .optional()
+    .describe('API keys and limits. Not served by this version: setting it stops the start.'),
+  log,
+});
+
+/** A config as a file would say it, with every default filled in. */
+export type FileConfig = z.output<typeof configSchema>;
+
+/** JSON Schema of the file, for editors and for whoever needs the list of keys. */
+export function configJsonSchema(): z.core.JSONSchema.JSONSchema {
+  return z.toJSONSchema(configSchema, { io: 'input' });
+}
+
+function whole(min: number, max: number) {
+  const error = `expected a whole number from ${min} to ${max}`;
+  return z.int({ error }).min(min, { error }).max(max, { error });
+}
+
+function duration(fallback: string, minMs: number, maxMs: number) {
+  const error = 'expected a duration with a unit (ms, s, m, h, d), such as "5s" or "200ms"';
+  return z
+    .string({ error })
+    .regex(durationPattern, { error, abort: true })
+    .refine((text) => isBetween(findDurationMs(text), minMs, maxMs), {
+      // Node's timers fire at once when told to wait longer than 2^31 ms: bounded here, no timer can be.
+      error: `expected a duration from ${shortDuration(minMs)} to ${shortDuration(maxMs)}`,
+    })
+    .default(fallback);
+}
+
+function size(fallback: string, minBytes: number) {
+  const error = 'expected a size with a unit (B, KiB, MiB, GiB, TiB), such as "256MiB"';
+  return z
+    .string({ error })
+    .regex(sizePattern, { error, abort: true })
+    .refine((text) => isBetween(findSizeBytes(text), minBytes, Number.MAX_SAFE_INTEGER), {
+      error: `expected a size of at least ${minBytes / 2 ** 20}MiB`,
+    })
+    .default(fallback);
+}
+
+function host(fallback: string) {
+  const error = 'expected an IP address (IPv6 without brackets) or a host name';
+  return z
+    .string({ error })
+    .regex(/^[\w.:%-]+$/, { error })
+    .default(fallback);
+}
+
+function redisUrl() {
+  const error = 'must be an address such as "redis://10.0.0.1:6379"';
+  return z.string({ error }).regex(/^rediss?:\/\/[^\s/?#]+(?:[/?][^\s#]*)?$/, { error });
+}
+
+function isBetween(value: number | undefined, min: number, max: number): boolean {
+  return value !== undefined && value >= min && value <= max;
+}
+
+function shortDuration(ms: number): string {
+  if (ms > 0 && ms % (24 * hour) === 0) return `${ms / (24 * hour)}d`;
+  if (ms > 0 && ms % hour === 0) return `${ms / hour}h`;
+  return ms > 0 && ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;
+}
+
+function expectedBasePath(): string {
+  return 'expected a path such as "/v1": a leading slash, no trailing one';
+}
+
+function expectedName(): string {
+  return 'expected a letter, then at most 62 letters, digits or any of "._-"';
+}
+
+function expectedDomain(): string {
+  return 'expected capital letters, digits and "_", such as "APTOS"';
+}

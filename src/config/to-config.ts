@@ -1,0 +1,36 @@
+/** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs. */
+import type { Config } from './config.ts';
+import type { FileConfig } from './schema.ts';
+import { durationMs, sizeBytes } from './units.ts';
+import { upstreamUrl } from './upstream-url.ts';
+
+export function toConfig(file: FileConfig): Config {
+  return deepFreeze<Config>({
+    listen: file.listen,
+    operations: file.operations,
+    dialect: file.dialect,
+    workers: file.workers,
+    upstreams: file.upstreams.map(({ name, url, tier }) => ({ name, url: upstreamUrl(url), tier })),
+    upstream: {
+      timeoutMs: durationMs(file.upstream.timeout),
+      deadlineMs: durationMs(file.upstream.deadline),
+      probeIntervalMs: durationMs(file.upstream.probeInterval),
+      connections: file.upstream.connections,
+      maxAttempts: file.upstream.maxAttempts,
+    },
+    cache: { memory: { maxBytes: sizeBytes(file.cache.memory.maxBytes) } },
+    latest: {
+      maxStalenessMs: durationMs(file.latest.maxStaleness),
+      waitForVersionMs: durationMs(file.latest.waitForVersion),
+    },
+    encode: file.encode,
+    log: file.log,
+  });
+}
+
+/** Freezes a value and everything it holds. A URL keeps its setters, which work on state no freeze can reach. */
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
+  for (const part of Object.values(value)) deepFreeze(part);
+  return Object.freeze(value);
+}

@@ -1,0 +1,40 @@
+/** Keys the contract names and this version does not act on. Saying so beats silence: nobody should rely on them. */
+import type { KeyPath } from './key-path.ts';
+import type { Positions } from './positions.ts';
+import type { Problem } from './problem.ts';
+import type { FileConfig } from './schema.ts';
+import { durationMs } from './units.ts';
+
+/** What to tell the operator about keys that are set and have no effect. */
+export function unservedWarnings(file: FileConfig, positions: Positions): readonly string[] {
+  const isSet = (path: KeyPath) => positions.findValue(path) !== undefined;
+  const warnings: string[] = [];
+  if (file.workers !== 1) {
+    warnings.push(`workers is not served by this version yet: one process serves, not ${file.workers}`);
+  }
+  if (isSet(['upstream', 'hedge'])) {
+    warnings.push(
+      'upstream.hedge is not served by this version yet: an attempt is made when the one before has failed',
+    );
+  }
+  if (file.cache.redis !== undefined) {
+    warnings.push('cache.redis is not served by this version yet: answers are cached in memory only');
+  }
+  // 0ms asks for exactly what this version does.
+  if (isSet(['latest', 'maxStaleness']) && durationMs(file.latest.maxStaleness) > 0) {
+    warnings.push('latest.maxStaleness is not served by this version yet: every unpinned read is sent to an upstream');
+  }
+  return warnings;
+}
+
+/**
+ * An operator who set `access` asked for a closed endpoint and must not get an open one. An empty `access:` counts as
+ * set: what stood below it may have been commented out, and guessing "open" is the wrong way to be wrong.
+ */
+export function accessProblems(positions: Positions): readonly Problem[] {
+  const path = ['access'];
+  if (positions.findValue(path) === undefined) return [];
+  const message =
+    'is not served by this version yet; without it the endpoint is open to everybody, so this config is refused';
+  return [{ where: positions.ofKey(path), path, message }];
+}
