@@ -10,6 +10,7 @@ import { MemoryCache } from './cache/memory.ts';
 import { createCacheMetrics } from './metrics/cache-metrics.ts';
 import { createHttpMetrics } from './metrics/http-metrics.ts';
 import { createUpstreamMetrics } from './metrics/upstream-metrics.ts';
+import { Aliases } from './proxy/aliases.ts';
 import { Connections } from './proxy/connections.ts';
 import { Cors } from './proxy/cors.ts';
 import type { Exchange } from './proxy/exchange.ts';
@@ -142,7 +143,8 @@ function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
   const responseHeaders = new ResponseHeaders(fleet.dialect);
   const passThrough = new PassThrough({ basePath, sender, replier, responseHeaders, submissions });
   const observer = { metrics: createHttpMetrics(registry), onEnd: accessLog(log) };
-  return createProxyServer({ basePath, reader, replier, passThrough, submissions, cors, observer });
+  const aliases = new Aliases();
+  return createProxyServer({ basePath, reader, replier, passThrough, submissions, aliases, cors, observer });
 }
 
 /** One line per request at `debug`, so that the usual level costs nothing on a hit; paths and queries stay out of it. */

@@ -14,27 +14,44 @@ export class Exchange {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly route: RouteName;
+  readonly #observer: ExchangeObserver;
   readonly #startedMs = performance.now();
   #abort: AbortController | undefined;
+  #hasEnded = false;
 
   constructor(request: IncomingMessage, response: ServerResponse, route: RouteName, observer: ExchangeObserver) {
     this.request = request;
     this.response = response;
     this.route = route;
+    this.#observer = observer;
     observer.metrics.started();
-    response.once('close', () => {
-      const seconds = (performance.now() - this.#startedMs) / 1000;
-      observer.metrics.finished(route, response.statusCode, seconds);
-      observer.onEnd(this, seconds);
-      if (!response.writableFinished) this.#abort?.abort(new Error('the client hung up'));
-    });
   }
 
-  /** Aborts when the client hangs up. Made on demand: a cache hit never needs it. */
+  /**
+   * Aborts when the client hangs up. Made on demand: who answers at once never waits for anything, and a listener
+   * for each cached hit would cost more than finding it.
+   */
   get signal(): AbortSignal {
-    this.#abort ??= new AbortController();
-    if (this.response.destroyed) this.#abort.abort(new Error('the client hung up'));
+    if (this.#abort === undefined) {
+      const abort = new AbortController();
+      this.#abort = abort;
+      const onClose = (): void => {
+        if (!this.#hasEnded) abort.abort(new Error('the client hung up'));
+        this.end();
+      };
+      if (this.response.destroyed) onClose();
+      else this.response.once('close', onClose);
+    }
     return this.#abort.signal;
+  }
+
+  /** Reports the end, once: the answer is handed to the socket, or there will be none. */
+  end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    const seconds = (performance.now() - this.#startedMs) / 1000;
+    this.#observer.metrics.finished(this.route, this.response.statusCode, seconds);
+    this.#observer.onEnd(this, seconds);
   }
 
   get isHead(): boolean {

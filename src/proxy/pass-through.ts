@@ -63,10 +63,12 @@ export class PassThrough {
     response.writeHead(answer.status, head);
     if ('body' in answer) {
       response.end(exchange.isHead ? undefined : answer.body);
+      exchange.end();
       return;
     }
     try {
       await pipeline(answer.stream, response);
+      exchange.end();
     } catch (error) {
       // The head is out, so a cut connection is how the client learns that the body is not whole.
       throw new GatewayError('unavailable', 'the answer broke off', { cause: error });

@@ -67,6 +67,7 @@ export class Replier {
     if (exchange.response.headersSent) {
       // A streamed answer broke after its head: a cut connection is the only way left to say so.
       exchange.response.destroy();
+      exchange.end();
       return;
     }
     const known = error instanceof GatewayError ? error : new GatewayError('internal', 'internal error');
@@ -83,6 +84,7 @@ export class Replier {
     this.addCommon(exchange, head);
     response.writeHead(status, head);
     response.end(exchange.isHead ? undefined : body);
+    exchange.end();
   }
 
   /** The live ledger headers, for answers that are written elsewhere. */

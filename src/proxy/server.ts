@@ -6,6 +6,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { GatewayError, type Fault } from '../ledger/errors.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
+import type { Aliases } from './aliases.ts';
 import type { Cors } from './cors.ts';
 import { answerBrokenRequest } from './broken-request.ts';
 import { Exchange, type ExchangeObserver } from './exchange.ts';
@@ -26,6 +27,7 @@ export interface ServerParts {
   readonly replier: Replier;
   readonly passThrough: PassThrough;
   readonly submissions: Submissions;
+  readonly aliases: Aliases;
   readonly cors: Cors;
   readonly observer: ExchangeObserver;
 }
@@ -125,7 +127,22 @@ function addRoutes(app: FastifyInstance, parts: ServerParts): void {
 /** A read by path: from memory at once, or from the fleet. */
 function serveRead(parts: ServerParts, name: RouteName, parse: (request: FastifyRequest) => Read) {
   return (request: FastifyRequest, reply: FastifyReply): void =>
-    run(parts, name, request, reply, (exchange) => answerRead(parts, exchange, parse(request)));
+    run(parts, name, request, reply, (exchange) => {
+      const read = parse(request);
+      parts.aliases.learn(exchange.target, request.headers.accept, { route: name, read });
+      return answerRead(parts, exchange, read);
+    });
+}
+
+/** Answers from memory what has been read before under the same text, ahead of routing. False: not answered. */
+function answerKnown(parts: ServerParts, request: IncomingMessage, response: ServerResponse): boolean {
+  if (request.method !== 'GET' && request.method !== 'HEAD') return false;
+  const alias = parts.aliases.find(request.url ?? '', request.headers.accept);
+  const hit = alias === undefined ? undefined : parts.reader.find(alias.read);
+  if (alias === undefined || hit === undefined) return false;
+  const exchange = new Exchange(request, response, alias.route, parts.observer);
+  guard(parts, exchange, () => parts.replier.read(exchange, hit, parts.reader));
+  return true;
 }
 
 function answerRead({ reader, replier }: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
@@ -167,16 +184,20 @@ function servePreflight(parts: ServerParts, request: FastifyRequest, reply: Fast
 
 /** Takes the answer out of Fastify's hands and gives `serve` the exchange; whatever it throws becomes an error answer. */
 function run(
-  { replier, observer }: ServerParts,
+  parts: ServerParts,
   name: RouteName,
   request: FastifyRequest,
   reply: FastifyReply,
   serve: (exchange: Exchange) => void | Promise<void>,
 ): void {
   reply.hijack();
-  const exchange = new Exchange(request.raw, reply.raw, name, observer);
+  const exchange = new Exchange(request.raw, reply.raw, name, parts.observer);
+  guard(parts, exchange, () => serve(exchange));
+}
+
+function guard({ replier }: ServerParts, exchange: Exchange, serve: () => void | Promise<void>): void {
   try {
-    serve(exchange)?.catch((error: unknown) => replier.error(exchange, error));
+    serve()?.catch((error: unknown) => replier.error(exchange, error));
   } catch (error) {
     replier.error(exchange, error);
   }
@@ -212,8 +233,9 @@ function createHttpServer(
   const { replier, observer } = parts;
   return createServer(httpOptions, (request, response) => {
     const fault = faultOfHead(request);
-    if (fault === undefined) handler(request, response);
-    else replier.error(new Exchange(request, response, 'none', observer), fault);
+    if (fault === undefined) {
+      if (!answerKnown(parts, request, response)) handler(request, response);
+    } else replier.error(new Exchange(request, response, 'none', observer), fault);
   });
 }
 

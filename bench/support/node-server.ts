@@ -1,0 +1,6 @@
+/** A sample node on its own, as the upstream of a benchmark. */
+import { advancingClock } from '../../src/sample/ledger-clock.ts';
+import { createSampleNode } from '../../src/sample/sample-node.ts';
+
+const node = await createSampleNode({ clock: advancingClock({ startHead: 1_000_000n }), keepRequests: 1 });
+process.stdout.write(`${node.url}\n`);

@@ -1,0 +1,39 @@
+/**
+ * Request targets that have been parsed before. Clients repeat the same text, and looking it up costs a fraction of
+ * parsing it; it also lets a hit be answered before any routing.
+ */
+import { LRUCache } from 'lru-cache';
+import type { RouteName } from '../metrics/http-metrics.ts';
+import type { Read } from './read.ts';
+
+/** A target's canonical read. */
+export interface Alias {
+  readonly route: RouteName;
+  readonly read: Read;
+}
+
+/** Bound of the texts and the reads they stand for, in bytes; targets are at most 16 kB. */
+const maxBytes = 16 * 1024 * 1024;
+/** What a read beside its own texts takes. */
+const overheadBytes = 600;
+
+export class Aliases {
+  readonly #known = new LRUCache<string, Alias>({
+    maxSize: maxBytes,
+    sizeCalculation: ({ read }, key) => overheadBytes + 2 * (key.length + read.subject.length),
+  });
+
+  find(target: string, accept: string | undefined): Alias | undefined {
+    return this.#known.get(aliasOf(target, accept));
+  }
+
+  learn(target: string, accept: string | undefined, alias: Alias): void {
+    // Only final answers are ever found by it; the others would push them out.
+    if (alias.read.version !== undefined) this.#known.set(aliasOf(target, accept), alias);
+  }
+}
+
+/** A target holds no space, so the two parts cannot run into each other. */
+function aliasOf(target: string, accept: string | undefined): string {
+  return accept === undefined ? target : `${target} ${accept}`;
+}
