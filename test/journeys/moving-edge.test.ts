@@ -44,5 +44,5 @@ test(`${reads} reads on both sides of an edge moving at 20,000 versions a second
   const repaired = await gateway.metric('ledgergate_pruned_answers_repaired_total');
   t.diagnostic(`${JSON.stringify(seen)}, full ${full.reads}, archival ${archival.reads}, repaired ${repaired}`);
   assert.deepEqual({ ok: seen.ok, wrong: seen.wrong }, { ok: reads, wrong: 0 });
-  assert.ok(seen.wellAboveFromFull > seen.wellAbove * 0.9, 'the full node serves what it surely holds');
+  assert.ok(seen.wellAboveFromFull > seen.wellAbove * 0.5, 'the full node serves what it surely holds');
 });
