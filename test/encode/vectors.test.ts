@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import type { EncodeOutcome } from '../../src/encode/outcome.ts';
-import { groups, loaderOf, readGroup, readText, type Vector } from './vectors.ts';
+import { groups, loaderOf, readGroup, type Vector } from './vectors.ts';
 
 /** Of the payloads that the interface does not describe, those that only a node encodes. */
 function whyLeftToNodes(vector: Vector): string {
@@ -38,17 +38,3 @@ for (const group of groups) {
     }
   });
 }
-
-test('the vectors taken apart by hand are those that were encoded', () => {
-  const text = readText('hand-checked.md');
-  const sections = text.split(/^## /m).slice(1);
-  assert.ok(sections.length > 0);
-  for (const section of sections) {
-    const [title = ''] = section.split('\n');
-    const [group, name] = title.split(' / ');
-    const vector = readGroup(`${group}.json`).find((candidate) => candidate.name === name);
-    const bytes = [...section.matchAll(/^\| `?([0-9a-f]+|[a-z0-9_]+)`? \|/gm)].map((match) => match[1]).join('');
-    assert.ok(vector, title);
-    assert.equal(`0x${bytes.replace(/^bytes/, '')}`, vector.expected_hex, title);
-  }
-});

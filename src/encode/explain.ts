@@ -1,0 +1,148 @@
+/**
+ * A signing message taken apart field by field, so that a person sees what they sign. It reads the finished bytes back
+ * instead of following the writer: what it shows is what the bytes say.
+ */
+import { PartReader, type ExplainedPart } from './explain-reader.ts';
+import { encodeToHex, prepareSubmission, type EncodeContext } from './encode-submission.ts';
+import type { Layout } from './layout.ts';
+import { Handover, Refusal, type EncodeOutcome } from './outcome.ts';
+import { payloadVariant, type PreparedCall, type PreparedSubmission } from './transaction.ts';
+
+export type { ExplainedPart } from './explain-reader.ts';
+
+export type Explanation =
+  | { readonly kind: 'explained'; readonly hex: string; readonly parts: readonly ExplainedPart[] }
+  | Exclude<EncodeOutcome, { kind: 'encoded' }>;
+
+/**
+ * Encodes the request and takes the bytes apart; the parts' bytes, joined, are the whole message. Rejects when
+ * `loadModule` does, or with a `RangeError` if the bytes could not be read back.
+ */
+export async function explainSubmission(bodyText: string, context: EncodeContext): Promise<Explanation> {
+  try {
+    const transaction = await prepareSubmission(bodyText, context.loadModule);
+    const hex = encodeToHex(transaction, context);
+    const reader = new PartReader(Buffer.from(hex.slice(2), 'hex'));
+    readMessage(reader, transaction, context.signingDomain);
+    return { kind: 'explained', hex, parts: reader.end() };
+  } catch (error) {
+    if (error instanceof Handover) return { kind: 'forward', reason: error.reason };
+    if (error instanceof Refusal) return { kind: 'refused', message: error.message, code: error.code };
+    throw error;
+  }
+}
+
+/** The parts as a table for a terminal: offset, bytes (32 a line), field and meaning. */
+export function formatExplanation(parts: readonly ExplainedPart[]): string {
+  const lines: string[] = [];
+  let offset = 0;
+  for (const { hex, field, meaning } of parts) {
+    const [first = '', ...rest] = hex.match(/.{1,64}/g) ?? [];
+    lines.push(`${String(offset).padStart(6)}  ${first.padEnd(64)}  ${field}: ${meaning}`);
+    for (const line of rest) lines.push(`${' '.repeat(8)}${line}`);
+    offset += hex.length / 2;
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function readMessage(reader: PartReader, transaction: PreparedSubmission, domain: string): void {
+  const isMultiAgent = transaction.submission.secondarySigners !== undefined;
+  const label = isMultiAgent ? 'RawTransactionWithData' : 'RawTransaction';
+  reader.raw(32, 'prefix', `SHA3-256 of "${domain}::${label}"`);
+  if (isMultiAgent) reader.variant('kind', ['multi-agent without fee payer']);
+  readRawTransaction(reader, transaction);
+  if (!isMultiAgent) return;
+  const count = reader.length('secondary signers', 'addresses');
+  for (let at = 0; at < count; at += 1) reader.address(`secondary signer ${at}`);
+}
+
+function readRawTransaction(reader: PartReader, { submission, prepared }: PreparedSubmission): void {
+  reader.address('sender');
+  const note = submission.nonce === undefined ? '' : ', the largest, because a nonce takes its place';
+  reader.integer(64, 'sequence number', note);
+  const kinds = ['script', 'module bundle', 'entry function', 'multisig', 'versioned payload'];
+  const kind = reader.variant('payload', kinds);
+  if (kind === payloadVariant.entryFunction) {
+    readEntryFunction(reader, prepared);
+  } else if (kind === payloadVariant.multisig) {
+    reader.address('multisig account');
+    if (reader.isSome('multisig payload')) {
+      reader.variant('multisig payload', ['entry function']);
+      readEntryFunction(reader, prepared);
+    }
+  } else {
+    readVersionedPayload(reader, prepared);
+  }
+  reader.integer(64, 'max gas amount');
+  reader.integer(64, 'gas unit price');
+  const expiration = Number(submission.expirationTimestampSecs) * 1000;
+  const date = new Date(expiration);
+  reader.integer(64, 'expiration', Number.isNaN(date.getTime()) ? ' seconds' : ` seconds, ${date.toISOString()}`);
+  reader.integer(8, 'chain id');
+}
+
+function readVersionedPayload(reader: PartReader, prepared: PreparedCall | undefined): void {
+  reader.variant('versioned payload', ['V1']);
+  const executables = ['script', 'entry function', 'nothing'];
+  if (executables[reader.variant('executable', executables)] === 'entry function') readEntryFunction(reader, prepared);
+  reader.variant('extra config', ['V1']);
+  if (reader.isSome('multisig account')) reader.address('multisig account');
+  if (reader.isSome('nonce')) reader.integer(64, 'nonce');
+}
+
+function readEntryFunction(reader: PartReader, prepared: PreparedCall | undefined): void {
+  reader.address('module address');
+  reader.string('module name');
+  reader.string('function name');
+  const tags = reader.length('type arguments', 'types');
+  for (let at = 0; at < tags; at += 1) readTypeTag(reader, `type argument ${at}`);
+  const count = reader.length('arguments', 'values');
+  for (let at = 0; at < count; at += 1) {
+    const field = `argument ${at}, ${prepared?.function.parameters?.[at]?.text ?? ''}`;
+    reader.length(field, 'bytes');
+    const layout = prepared?.layouts[at];
+    if (layout === undefined) throw new RangeError(`no layout for ${field}`);
+    readValue(reader, layout, field);
+  }
+}
+
+const typeTags = ['bool', 'u8', 'u64', 'u128', 'address', 'signer', 'vector', 'struct', 'u16', 'u32', 'u256'];
+
+function readTypeTag(reader: PartReader, field: string): void {
+  const kind = typeTags[reader.variant(field, typeTags)];
+  if (kind === 'vector') readTypeTag(reader, `${field}, element`);
+  if (kind !== 'struct') return;
+  reader.address(`${field}, address`);
+  reader.string(`${field}, module`);
+  reader.string(`${field}, name`);
+  const count = reader.length(`${field}, type arguments`, 'types');
+  for (let at = 0; at < count; at += 1) readTypeTag(reader, `${field}.${at}`);
+}
+
+function readValue(reader: PartReader, layout: Layout, field: string): void {
+  switch (layout.kind) {
+    case 'bool':
+      reader.variant(field, ['false', 'true']);
+      return;
+    case 'integer':
+      reader.integer(layout.bits, field);
+      return;
+    case 'address':
+      reader.address(field);
+      return;
+    case 'bytes':
+      reader.raw(reader.length(field, 'bytes'), field, 'bytes');
+      return;
+    case 'string':
+      reader.string(field);
+      return;
+    case 'vector':
+    case 'option': {
+      const count = reader.length(field, layout.kind === 'option' ? 'value, of at most one' : 'elements');
+      for (let at = 0; at < count; at += 1) readValue(reader, layout.element, `${field}[${at}]`);
+      return;
+    }
+    case 'struct':
+      for (const member of layout.fields) readValue(reader, member.layout, `${field}.${member.name}`);
+  }
+}

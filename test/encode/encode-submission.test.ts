@@ -1,0 +1,261 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compileModule, type CompiledModule } from '../../src/encode/abi.ts';
+import { encodeSubmission } from '../../src/encode/encode-submission.ts';
+import type { EncodeOutcome } from '../../src/encode/outcome.ts';
+
+interface Options {
+  readonly params?: readonly string[];
+  readonly generics?: number;
+  readonly types?: readonly string[];
+  /** Arguments as JSON text. */
+  readonly values?: string;
+  /** Further members of the request, as JSON text that starts with a comma. */
+  readonly more?: string;
+}
+
+function moduleOf(params: readonly string[], generics = 0, more: object = {}): CompiledModule {
+  const entry = {
+    name: 'f',
+    is_entry: true,
+    params,
+    generic_type_params: Array.from({ length: generics }, () => ({ constraints: [] })),
+  };
+  const abi = { address: '0xcafe', name: 'm', exposed_functions: [entry], structs: [], ...more };
+  return compileModule(JSON.stringify({ bytecode: '0x', abi }));
+}
+
+function bodyOf({ types = [], values = '[]', more = '' }: Options): string {
+  const call = `"function":"0xcafe::m::f","type_arguments":${JSON.stringify(types)},"arguments":${values}`;
+  const envelope = '"sequence_number":"0","max_gas_amount":"1","gas_unit_price":"1","expiration_timestamp_secs":"1"';
+  return `{"sender":"0x1",${envelope},"payload":{"type":"entry_function_payload",${call}}${more}}`;
+}
+
+function encode(options: Options): Promise<EncodeOutcome> {
+  const module = moduleOf(options.params ?? [], options.generics);
+  const loadModule = (): Promise<CompiledModule> => Promise.resolve(module);
+  return encodeSubmission(bodyOf(options), { chainId: 4, signingDomain: 'APTOS', loadModule });
+}
+
+/** `vector<vector<...inner...>>`. */
+function vectorsOf(levels: number, inner: string): string {
+  return `${'vector<'.repeat(levels)}${inner}${'>'.repeat(levels)}`;
+}
+
+/** A member nobody asks for, with so many arrays inside each other. */
+function deep(levels: number): string {
+  return `,"x":${'['.repeat(levels)}${']'.repeat(levels)}`;
+}
+
+async function encodeOne(type: string, value: string): Promise<string> {
+  const outcome = await encode({ params: [type], values: `[${value}]` });
+  return outcome.kind === 'forward' ? outcome.reason : outcome.kind;
+}
+
+test('a number for a small integer counts by its source text', async () => {
+  const table: [string, string, string][] = [
+    ['u8', '1', 'encoded'],
+    ['u8', '1.0', 'refused'],
+    ['u8', '1e0', 'refused'],
+    ['u8', '10e-1', 'refused'],
+    ['u8', '0.1E1', 'refused'],
+    ['u8', '256', 'refused'],
+    ['u8', '-0', 'doubtful value'],
+    ['u16', '65535', 'encoded'],
+    ['u16', '65536', 'refused'],
+    ['u32', '4294967295', 'encoded'],
+    ['u32', '4294967296', 'refused'],
+    ['u32', '99999999999999999999', 'refused'],
+  ];
+  for (const [type, value, outcome] of table) assert.equal(await encodeOne(type, value), outcome, `${type} ${value}`);
+});
+
+test('a large integer is a string, in the spellings that every node takes', async () => {
+  const table: [string, string, string][] = [
+    ['u64', '"+007"', 'encoded'],
+    ['u64', '7', 'refused'],
+    ['u128', `"${2n ** 128n - 1n}"`, 'encoded'],
+    ['u128', `"${2n ** 128n}"`, 'refused'],
+    ['u128', '"+1"', 'encoded'],
+    ['u256', `"${2n ** 256n - 1n}"`, 'encoded'],
+    ['u256', `"${2n ** 256n}"`, 'refused'],
+    ['u256', `"${'9'.repeat(1000)}"`, 'refused'],
+    ['u256', '"007"', 'encoded'],
+    ['u256', '"+1"', 'doubtful value'],
+    ['u256', '""', 'doubtful value'],
+    ['u64', '"1\\n"', 'refused'],
+    ['u64', '"\u0661"', 'refused'],
+  ];
+  for (const [type, value, outcome] of table) assert.equal(await encodeOne(type, value), outcome, `${type} ${value}`);
+});
+
+test('an option that says more than one thing is left to a node', async () => {
+  assert.equal(await encodeOne('0x1::option::Option<u64>', '{"vec":["1","2"]}'), 'doubtful value');
+  assert.equal(await encodeOne('0x1::option::Option<u64>', '{"vec":["1"],"x":1}'), 'doubtful value');
+  assert.equal(await encodeOne('0x1::option::Option<u8>', '{"vec":"0x0102"}'), 'doubtful value');
+  assert.equal(await encodeOne('0x1::option::Option<u8>', '{"vec":[1]}'), 'refused');
+});
+
+test('parameters that only a node can lay out are left to it, even where the value would have no bytes of them', async () => {
+  const table: [string, string, string][] = [
+    ['i64', '"1"', 'signed integer'],
+    ['vector<i8>', '[]', 'signed integer'],
+    ['0x1::option::Option<i8>', '{"vec":[]}', 'signed integer'],
+    ['|u64|bool', '"0x1::m::f"', 'unsupported parameter'],
+    ['&u64', '"1"', 'unsupported parameter'],
+    ['&mut 0x1::coin::Coin', '{}', 'unsupported parameter'],
+    ['vector<signer>', '[]', 'unsupported parameter'],
+    ['vector<0x2::m::S>', '[]', 'struct argument'],
+    ['0xcafe::m::Absent', '{}', 'struct argument'],
+    ['T3', '"1"', 'unreadable abi'],
+    ['u512', '"1"', 'unreadable abi'],
+    ['0x1::object::Object', '"0x1"', 'struct argument'],
+    ['0x1::string::String<u8>', '"a"', 'struct argument'],
+  ];
+  for (const [type, value, outcome] of table) assert.equal(await encodeOne(type, value), outcome, `${type} ${value}`);
+});
+
+test('a type parameter is replaced by a plain type and not by a struct', async () => {
+  const table: [string, string, string, string][] = [
+    ['T0', 'u64', '"9"', 'encoded'],
+    ['vector<T0>', 'u8', '"0x01"', 'encoded'],
+    ['vector<T0>', 'u8', '[1]', 'refused'],
+    ['T0', '0x1::string::String', '"a"', 'encoded'],
+    ['T0', 'vector<0x1::option::Option<u8>>', '[{"vec":"0x"}]', 'encoded'],
+    ['T0', '0x1::object::Object<u8>', '"0x1"', 'generic argument'],
+    ['vector<T0>', '0x1::object::Object<u8>', '[]', 'generic argument'],
+    ['T0', '0x5::m::S', '{}', 'generic argument'],
+    ['T0', 'signer', '"0x1"', 'generic argument'],
+    ['0x1::object::Object<T0>', '0x5::m::S', '"0x1"', 'encoded'],
+  ];
+  for (const [type, argument, value, expected] of table) {
+    const outcome = await encode({ params: [type], generics: 1, types: [argument], values: `[${value}]` });
+    assert.equal(outcome.kind === 'forward' ? outcome.reason : outcome.kind, expected, `${type} of ${argument}`);
+  }
+});
+
+test('type arguments beyond what every node reads alike are left to a node', async () => {
+  const table: [string, string][] = [
+    [vectorsOf(8, 'u8'), 'encoded'],
+    [vectorsOf(9, 'u8'), 'type argument'],
+    [vectorsOf(10, 'u8'), 'refused'],
+    [vectorsOf(7, '0x1::m::S'), 'encoded'],
+    [vectorsOf(8, '0x1::m::S'), 'type argument'],
+    ['0x1::a::A<0x1::a::A<0x1::a::A<0x1::a::A<u8>>>>', 'encoded'],
+    ['0x1::a::A<0x1::a::A<0x1::a::A<0x1::a::A<vector<u8>>>>>', 'type argument'],
+    ['i64', 'signed integer'],
+    ['vector<i8>', 'signed integer'],
+    ['0x1::i8::S', 'signed integer'],
+    ['|u8|u8', 'type argument'],
+    ['&u8', 'refused'],
+    ['T0', 'refused'],
+    ['', 'refused'],
+  ];
+  for (const [argument, expected] of table) {
+    const outcome = await encode({ generics: 1, types: [argument] });
+    assert.equal(outcome.kind === 'forward' ? outcome.reason : outcome.kind, expected, argument);
+  }
+});
+
+test('a text that may not be what the client sent is left to a node', async () => {
+  const string = '0x1::string::String';
+  assert.equal(await encodeOne(string, '"\\ud83d\\ude00"'), 'encoded');
+  assert.equal(await encodeOne(string, '"\\\\ud800"'), 'doubtful text');
+  assert.equal(await encodeOne(string, '"\\ud800"'), 'doubtful text');
+  assert.equal(await encodeOne(string, '"\ufffd"'), 'doubtful text');
+  assert.equal(await encodeOne(string, '"\ud800"'), 'doubtful text');
+  const ignored = await encode({ more: ',"x":{"\\udc00":1}' });
+  assert.deepEqual(ignored, { kind: 'forward', reason: 'doubtful text' });
+});
+
+test('a key written twice is left to a node, wherever it stands', async () => {
+  for (const more of [',"sender":"0x1"', ',"x":{"a":1,"a":1}', ',"sende\\u0072":"0x2"']) {
+    assert.deepEqual(await encode({ more }), { kind: 'forward', reason: 'duplicate key' }, more);
+  }
+});
+
+test('JSON nested deeper than nodes read is left to a node', async () => {
+  assert.equal((await encode({ more: deep(126) })).kind, 'encoded');
+  assert.deepEqual(await encode({ more: deep(127) }), { kind: 'forward', reason: 'nested too deep' });
+});
+
+test('payloads of other kinds are left to a node', async () => {
+  const table: [string, string][] = [
+    ['{"type":"script_payload"}', 'script payload'],
+    ['{"type":"encrypted_transaction_payload"}', 'encrypted payload'],
+    ['{"type":"something_new"}', 'unknown payload'],
+    [
+      '{"type":"multisig_payload","multisig_address":"0x1","transaction_payload":{"type":"script_payload"}}',
+      'script payload',
+    ],
+  ];
+  for (const [payload, reason] of table) {
+    const body = bodyOf({}).replace(/"payload":\{.*\}\}$/, `"payload":${payload}}`);
+    const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(undefined) };
+    assert.deepEqual(await encodeSubmission(body, context), { kind: 'forward', reason });
+  }
+});
+
+test('malformed requests are refused as nodes refuse them', async () => {
+  const whole = bodyOf({});
+  const bodies = ['', '[]', 'null', '{}', whole.slice(1), `\ufeff${whole}`, whole.replace('"0x1"', '"0X1"')];
+  bodies.push(whole.replace('"payload"', '"Payload"'), whole.replace('"0xcafe::m::f"', '"0xcafe::m"'));
+  for (const body of bodies) {
+    const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(undefined) };
+    const outcome = await encodeSubmission(body, context);
+    assert.ok(outcome.kind === 'refused' && outcome.code === 'web_framework_error', body);
+  }
+});
+
+test('what an old ABI denies is believed only after the module was read afresh', async () => {
+  const upgraded = moduleOf(['u64']);
+  const olds = [undefined, moduleOf([]), moduleOf(['u64'], 1), moduleOf([], 0, { exposed_functions: [] })];
+  for (const old of olds) {
+    const reads: boolean[] = [];
+    const outcome = await encodeSubmission(bodyOf({ values: '["1"]' }), {
+      chainId: 4,
+      signingDomain: 'APTOS',
+      loadModule: (_, __, options) => {
+        reads.push(options?.fresh ?? false);
+        return Promise.resolve(options?.fresh === true ? upgraded : old);
+      },
+    });
+    assert.equal(outcome.kind, 'encoded');
+    assert.deepEqual(reads, [false, true]);
+  }
+});
+
+test('what a fresh module denies too is refused', async () => {
+  for (const module of [undefined, moduleOf([]), moduleOf(['u64'], 1)]) {
+    const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(module) };
+    const outcome = await encodeSubmission(bodyOf({ values: '["1"]' }), context);
+    assert.ok(outcome.kind === 'refused' && outcome.code === 'invalid_input');
+  }
+});
+
+test('a module that is not the one asked for is not used', async () => {
+  for (const more of [{ address: '0xcaff' }, { name: 'M' }, { structs: undefined }, { exposed_functions: {} }]) {
+    const module = moduleOf([], 0, more);
+    const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(module) };
+    assert.deepEqual(await encodeSubmission(bodyOf({}), context), { kind: 'forward', reason: 'unreadable abi' });
+  }
+});
+
+test("a failure to load the module is the caller's to handle", async () => {
+  const loading = Promise.reject(new Error('no node reachable'));
+  const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => loading };
+  await assert.rejects(encodeSubmission(bodyOf({}), context), { message: 'no node reachable' });
+});
+
+test('another ABI of the same function shows in the signature', async () => {
+  const [first, second] = [await encode({ params: ['&signer'] }), await encode({ params: ['signer'] })];
+  assert.ok(first.kind === 'encoded' && second.kind === 'encoded');
+  assert.equal(first.functionId, '0xcafe::m::f');
+  assert.notEqual(first.signature, second.signature);
+});
+
+test('requests at the same time do not mix their bytes', async () => {
+  const alone = await encode({ params: ['u64'], values: '["1"]' });
+  const together = await Promise.all(Array.from({ length: 50 }, () => encode({ params: ['u64'], values: '["1"]' })));
+  for (const outcome of together) assert.deepEqual(outcome, alone);
+});
