@@ -6,16 +6,20 @@ import { pino, type Logger } from 'pino';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from './config/config.ts';
 import { dialectOf } from './ledger/ledger-headers.ts';
+import { ShadowProof } from './encode/shadow.ts';
 import { MemoryCache } from './cache/memory.ts';
 import { createCacheMetrics } from './metrics/cache-metrics.ts';
+import { createEncodeMetrics } from './metrics/encode-metrics.ts';
 import { createHttpMetrics } from './metrics/http-metrics.ts';
 import { createUpstreamMetrics } from './metrics/upstream-metrics.ts';
 import { Aliases } from './proxy/aliases.ts';
 import { Connections } from './proxy/connections.ts';
 import { Cors } from './proxy/cors.ts';
+import { Encoder } from './proxy/encode-submission.ts';
 import type { Exchange } from './proxy/exchange.ts';
 import { ResponseHeaders } from './proxy/headers.ts';
 import { createOperationsServer, type UpstreamStatus } from './proxy/health.ts';
+import { ModuleSource } from './proxy/module-source.ts';
 import { PassThrough } from './proxy/pass-through.ts';
 import { Reader } from './proxy/read.ts';
 import { Replier } from './proxy/reply.ts';
@@ -52,12 +56,14 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const log = options.log ?? pino({ level: config.log.level });
   const { fleet, prober, sender, registry } = buildFleet(config, log);
   let isDraining = false;
-  const proxy = buildProxy(config, { fleet, sender, registry, log, isDraining: () => isDraining });
+  const proof = new ShadowProof({ share: config.encode.shadow });
+  const proxy = buildProxy(config, { fleet, sender, registry, log, proof, isDraining: () => isDraining });
   const connections = new Connections(proxy.server);
   const operations = createOperationsServer({
     isReady: () => fleet.isReady,
     isDraining: () => isDraining,
     status: () => statusOf(fleet),
+    distrustedFunctions: () => [...proof.distrusted],
     metrics: () => registry.metrics(),
     metricsContentType: registry.contentType,
   });
@@ -125,11 +131,12 @@ interface ProxyContext {
   readonly sender: Sender;
   readonly registry: Registry;
   readonly log: Logger;
+  readonly proof: ShadowProof;
   isDraining(): boolean;
 }
 
 function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
-  const { fleet, sender, registry, log } = context;
+  const { fleet, sender, registry, log, proof } = context;
   const { basePath } = config.listen;
   const cacheMetrics = createCacheMetrics(registry, () => memory.fill);
   const memory: MemoryCache = new MemoryCache({
@@ -143,8 +150,24 @@ function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
   const responseHeaders = new ResponseHeaders(fleet.dialect);
   const passThrough = new PassThrough({ basePath, sender, replier, responseHeaders, submissions });
   const observer = { metrics: createHttpMetrics(registry), onEnd: accessLog(log) };
+  const encoder = config.encode.enabled ? buildEncoder() : undefined;
   const aliases = new Aliases();
-  return createProxyServer({ basePath, reader, replier, passThrough, submissions, aliases, cors, observer });
+  return createProxyServer({ basePath, reader, replier, passThrough, encoder, submissions, aliases, cors, observer });
+
+  function buildEncoder(): Encoder {
+    return new Encoder({
+      fleet,
+      sender,
+      replier,
+      passThrough,
+      proof,
+      modules: new ModuleSource(reader),
+      metrics: createEncodeMetrics(registry, () => proof.distrusted.size),
+      signingDomain: config.encode.signingDomain,
+      onMismatch: (functionId, local, node) =>
+        log.error({ functionId, local, node }, 'a node encodes this function differently: it is left to nodes now'),
+    });
+  }
 }
 
 /** One line per request at `debug`, so that the usual level costs nothing on a hit; paths and queries stay out of it. */

@@ -18,6 +18,8 @@ export interface OperationsParts {
   isReady(): boolean;
   isDraining(): boolean;
   status(): readonly UpstreamStatus[];
+  /** Functions that nodes encode, because one of them once gave other bytes. */
+  distrustedFunctions(): readonly string[];
   metrics(): Promise<string>;
   readonly metricsContentType: string;
 }
@@ -30,7 +32,8 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     const status = parts.isDraining() ? 'draining' : isReady ? 'ready' : 'no usable node is known';
     reply.code(isReady ? 200 : 503);
     // Addresses stay out of it: readiness is often published further than the configuration.
-    return { status, upstreams: parts.status().map(({ url: _url, ...shown }) => shown) };
+    const upstreams = parts.status().map(({ url: _url, ...shown }) => shown);
+    return { status, upstreams, encode: { distrusted: parts.distrustedFunctions() } };
   });
   app.get('/metrics', async (_request, reply) => {
     reply.type(parts.metricsContentType);

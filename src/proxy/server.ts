@@ -9,6 +9,7 @@ import type { RouteName } from '../metrics/http-metrics.ts';
 import type { Aliases } from './aliases.ts';
 import type { Cors } from './cors.ts';
 import { answerBrokenRequest } from './broken-request.ts';
+import type { Encoder } from './encode-submission.ts';
 import { Exchange, type ExchangeObserver } from './exchange.ts';
 import { moduleRead, type ModuleParameters } from './module.ts';
 import type { PassThrough } from './pass-through.ts';
@@ -26,6 +27,8 @@ export interface ServerParts {
   readonly reader: Reader;
   readonly replier: Replier;
   readonly passThrough: PassThrough;
+  /** Absent: nodes encode. */
+  readonly encoder: Encoder | undefined;
   readonly submissions: Submissions;
   readonly aliases: Aliases;
   readonly cors: Cors;
@@ -99,7 +102,7 @@ function addRoutes(app: FastifyInstance, parts: ServerParts): void {
   app.route({
     method: 'POST',
     url: `${basePath}/transactions/encode_submission`,
-    handler: (request, reply) => serveRaw(parts, 'encode_submission', request, reply),
+    handler: (request, reply) => serveEncode(parts, request, reply),
   });
   for (const path of ['/transactions', '/transactions/batch']) {
     app.route({
@@ -164,6 +167,18 @@ function serveWait(parts: ServerParts, request: FastifyRequest, reply: FastifyRe
   run(parts, 'wait_by_hash', request, reply, async (exchange) => {
     const read = transactionRead(hashOf(request), pathRead(request), parts.submissions, 'wait_by_hash');
     await parts.replier.read(exchange, await parts.reader.ask(read, exchange.signal), parts.reader);
+  });
+}
+
+function serveEncode(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
+  const { encoder } = parts;
+  if (encoder === undefined) {
+    serveRaw(parts, 'encode_submission', request, reply);
+    return;
+  }
+  run(parts, 'encode_submission', request, reply, (exchange) => {
+    requireLength(request);
+    return encoder.serve(exchange, bodyOf(request) ?? Buffer.alloc(0));
   });
 }
 
