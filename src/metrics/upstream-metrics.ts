@@ -14,16 +14,23 @@ export interface UpstreamGauges {
   readonly lag: bigint | undefined;
 }
 
+/** The fleet as a scrape sees it. */
+export interface FleetGauges {
+  readonly head: bigint | undefined;
+  readonly oldest: bigint | undefined;
+}
+
 export interface UpstreamMetrics {
   observeAnswer(upstream: string, status: number, seconds: number): void;
   observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
   readonly prunedRepaired: Counter;
 }
 
-/** `readGauges` is called at each scrape, so that nothing is counted while requests are served. */
+/** `readGauges` and `readFleet` are called at each scrape, so that nothing is counted while requests are served. */
 export function createUpstreamMetrics(
   registry: Registry,
   readGauges: () => readonly UpstreamGauges[],
+  readFleet: () => FleetGauges,
 ): UpstreamMetrics {
   const registers = [registry];
   const requests = new Counter({
@@ -51,6 +58,7 @@ export function createUpstreamMetrics(
     registers,
   });
   createGauges(registry, readGauges);
+  createFleetGauges(registry, readFleet);
   return {
     observeAnswer(upstream, status, seconds) {
       requests.inc({ upstream, status: `${Math.floor(status / 100)}xx` });
@@ -90,4 +98,20 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
   gauge('ledgergate_upstream_head_version', 'Newest ledger version the upstream told.', (u) => u.head);
   gauge('ledgergate_upstream_oldest_version', 'Oldest ledger version the upstream holds.', (u) => u.oldest);
   gauge('ledgergate_upstream_lag_versions', 'Versions the upstream is behind the head of the fleet.', (u) => u.lag);
+}
+
+function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
+  const gauge = (name: string, help: string, value: (fleet: FleetGauges) => bigint | undefined): void => {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        const current = value(read());
+        if (current !== undefined) this.set(Number(current));
+      },
+    });
+  };
+  gauge('ledgergate_fleet_head_version', 'Newest ledger version the fleet has told.', ({ head }) => head);
+  gauge('ledgergate_fleet_oldest_version', 'Oldest ledger version the fleet can serve.', ({ oldest }) => oldest);
 }

@@ -27,6 +27,8 @@ export class Fleet {
   readonly dialect: Dialect;
   readonly #events: FleetEvents;
   readonly #waiters = new Set<Waiter>();
+  /** The lowest version that is waited for, or lower. */
+  #nearest: LedgerVersion | undefined;
   #chainId: number | undefined;
   #isSettled = false;
   #head: LedgerInfo | undefined;
@@ -87,9 +89,7 @@ export class Fleet {
     this.#headerList = undefined;
     if (info.chainId !== this.#chainId) return false;
     if (this.#head === undefined || info.version > this.#head.version) this.#advance(info);
-    for (const waiter of this.#waiters) {
-      if (waiter.version <= info.version) waiter.wake();
-    }
+    this.#wake(info.version);
     return true;
   }
 
@@ -131,8 +131,20 @@ export class Fleet {
       }
       signal.addEventListener('abort', finish);
       waiters.add(waiter);
+      if (this.#nearest === undefined || version < this.#nearest) this.#nearest = version;
     });
     return reached();
+  }
+
+  /** Wakes who waits for what a node has reached. Far versions cost nothing: only the nearest is looked at. */
+  #wake(reached: LedgerVersion): void {
+    if (this.#nearest === undefined || reached < this.#nearest) return;
+    let nearest: LedgerVersion | undefined;
+    for (const waiter of this.#waiters) {
+      if (waiter.version <= reached) waiter.wake();
+      else if (nearest === undefined || waiter.version < nearest) nearest = waiter.version;
+    }
+    this.#nearest = nearest;
   }
 
   #advance(info: LedgerInfo): void {

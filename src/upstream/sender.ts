@@ -152,7 +152,7 @@ export class Sender {
     const elapsedMs = nowMs - startedMs;
     const isOurs = info === undefined || this.#fleet.observe(upstream, info, nowMs);
     const verdict = isOurs ? this.#judge(answer, request.need, upstream) : 'failed';
-    if (verdict === 'failed') {
+    if (verdict === 'failed' && !(isOurs && requestMayBeAtFault.has(answer.status))) {
       this.#recordFailure(upstream, elapsedMs, isOurs ? 'status' : 'chain', `status ${answer.status}`);
     } else {
       this.#recordAnswer(upstream, elapsedMs, answer.status);
@@ -283,6 +283,9 @@ function judged(answer: NodeAnswer): Judged {
     body: answer.body,
   };
 }
+
+/** A client could provoke these at every node in turn, so they say nothing of a node's health. */
+const requestMayBeAtFault = new Set([408, 429, 500]);
 
 const connectFailures = new Set([
   'ECONNREFUSED',
