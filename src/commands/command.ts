@@ -1,0 +1,48 @@
+/** What a command is, and what it gets from the outside. */
+import type { Environment } from '../config/interpolate.ts';
+import type { GivenSettings } from '../config/overrides.ts';
+import type { FlagName } from './flags.ts';
+
+/** 0: fine. 1: something failed while running. 2: bad usage or config. */
+export type ExitCode = 0 | 1 | 2;
+
+export interface Command {
+  readonly name: string;
+  /** One sentence for the overview. */
+  readonly summary: string;
+  /** Forms of the call, without the program's name. */
+  readonly usage: readonly string[];
+  readonly flags: readonly FlagName[];
+  /** The one word a command may take besides flags. */
+  readonly operand?: string;
+  /** Imports the work: a health check every few seconds must not pay for loading the gateway. */
+  load(): Promise<Run>;
+}
+
+export type Run = (call: Call) => Promise<ExitCode>;
+
+/** One call of a command, understood. */
+export interface Call {
+  readonly operand: string | undefined;
+  readonly given: GivenSettings;
+  readonly terminal: Terminal;
+}
+
+/** The world outside: tests give another one. */
+export interface Terminal {
+  readonly env: Environment;
+  out(line: string): void;
+  error(line: string): void;
+  /** Aborted when the process is asked to end. From the first call on, signals do nothing else. */
+  stopSignal(): AbortSignal;
+}
+
+/** The call makes no sense; its message fits one line and says what would. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** Something outside is not as it has to be; the message is all a user needs. */
+export class RuntimeFailure extends Error {
+  override readonly name = 'RuntimeFailure';
+}

@@ -1,0 +1,72 @@
+/** Every flag of every command, once. Each has an environment variable: `--operations-port` is LEDGERGATE_OPERATIONS_PORT. */
+import { findNearMiss } from '../config/near-miss.ts';
+
+export interface Flag {
+  /** `list` may be repeated (in the environment: separated by commas); `switch` takes no value. */
+  readonly kind: 'text' | 'port' | 'list' | 'switch';
+  /** What stands for the value in help. */
+  readonly value?: string;
+  readonly choices?: readonly string[];
+  readonly meaning: string;
+}
+
+export const flags = {
+  config: { kind: 'text', value: 'FILE', meaning: 'Config file (YAML).' },
+  upstream: {
+    kind: 'list',
+    value: 'URL',
+    meaning: 'A full node, such as http://10.0.0.1:8080/v1. May be repeated. Replaces the upstreams of the file.',
+  },
+  archival: {
+    kind: 'list',
+    value: 'URL',
+    meaning: 'A node asked only when no full node holds the version. May be repeated, like --upstream.',
+  },
+  dialect: { kind: 'text', value: 'NAME', meaning: 'node: X-NODE-* headers. aptos: X-APTOS-* headers.' },
+  host: { kind: 'text', value: 'HOST', meaning: 'Address clients connect to.' },
+  port: { kind: 'port', value: 'N', meaning: 'Port clients connect to. 0 picks a free one and prints it.' },
+  'operations-port': {
+    kind: 'port',
+    value: 'N',
+    meaning: 'Port for /livez, /readyz and /metrics. 0 picks a free one.',
+  },
+  'log-level': { kind: 'text', value: 'LEVEL', meaning: 'trace, debug, info, warn, error, fatal or silent.' },
+  offline: { kind: 'switch', meaning: 'Check the config only; ask no upstream.' },
+  format: { kind: 'text', value: 'FORM', choices: ['text', 'json'], meaning: 'text (default) or json.' },
+} as const satisfies Readonly<Record<string, Flag>>;
+
+export type FlagName = keyof typeof flags;
+
+/** The flags that say something about the config: `serve`, `check` and `config` take all of them. */
+export const configFlags: readonly FlagName[] = [
+  'config',
+  'upstream',
+  'archival',
+  'dialect',
+  'host',
+  'port',
+  'operations-port',
+  'log-level',
+];
+
+export function flagNames(): readonly FlagName[] {
+  return Object.keys(flags) as FlagName[];
+}
+
+export function variableOf(flag: string): string {
+  return `LEDGERGATE_${flag.toUpperCase().replaceAll('-', '_')}`;
+}
+
+/** Warnings about LEDGERGATE_* variables that nothing reads and that look like a slip of one that is read. */
+export function strayVariables(env: Readonly<Record<string, string | undefined>>): readonly string[] {
+  const known = flagNames().map(variableOf);
+  return Object.keys(env).flatMap((name) => {
+    if (!name.startsWith('LEDGERGATE_') || known.includes(name)) return [];
+    // Without the prefix: twelve letters in common would make everything look near.
+    const near = findNearMiss(
+      name.slice(11),
+      known.map((variable) => variable.slice(11)),
+    );
+    return near === undefined ? [] : [`${name} is not read by anything (did you mean "LEDGERGATE_${near}"?)`];
+  });
+}

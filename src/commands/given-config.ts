@@ -1,0 +1,30 @@
+/** The config a call asks for: its file, under its flags and variables. */
+import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { overridesOf } from '../config/overrides.ts';
+import { type Call, UsageError } from './command.ts';
+import { strayVariables } from './flags.ts';
+
+export interface GivenConfig extends LoadedConfig {
+  readonly file: string | undefined;
+}
+
+/** Throws ConfigError for what is wrong with the config, UsageError when the call names none. */
+export function loadGivenConfig(command: string, call: Call): GivenConfig {
+  const file = givenFile(command, call);
+  const overrides = overridesOf(call.given);
+  if (file === undefined && !overrides.some(({ path }) => path[0] === 'upstreams')) {
+    throw new UsageError(`${command} needs a config FILE or --upstream URL; see ledgergate ${command} --help`);
+  }
+  const { env } = call.terminal;
+  const loaded = loadConfig({ overrides, env, ...(file === undefined ? {} : { file }) });
+  return { ...loaded, file, warnings: [...loaded.warnings, ...strayVariables(env)] };
+}
+
+/** The file, as an operand or by --config. */
+export function givenFile(command: string, { operand, given }: Call): string | undefined {
+  const setting = given.get('config');
+  if (operand !== undefined && setting?.origin === '--config') {
+    throw new UsageError(`${command}: give the file once: as ${operand} or by --config`);
+  }
+  return operand ?? setting?.values[0];
+}

@@ -1,0 +1,62 @@
+/** One look at one upstream from outside: does it answer, in which dialect, with which ledger? */
+import { Agent, errors, request } from 'undici';
+import { type DialectName, dialectOf, findLedgerInfo, type LedgerInfo } from '../ledger/ledger-headers.ts';
+
+export type ProbeOutcome =
+  | { readonly kind: 'ledger'; readonly ledger: LedgerInfo }
+  | { readonly kind: 'other dialect'; readonly dialect: DialectName; readonly ledger: LedgerInfo }
+  | { readonly kind: 'no ledger'; readonly status: number }
+  | { readonly kind: 'unreachable'; readonly why: string };
+
+export interface ProbeOptions {
+  readonly dialect: DialectName;
+  readonly timeoutMs: number;
+}
+
+/** `GET {url}` on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
+export async function probe(url: URL, { dialect, timeoutMs }: ProbeOptions): Promise<ProbeOutcome> {
+  const agent = new Agent({ connections: 1 });
+  try {
+    const { statusCode, headers, body } = await request(url, {
+      dispatcher: agent,
+      signal: AbortSignal.timeout(timeoutMs),
+      headers: { accept: 'application/json' },
+    });
+    await body.dump();
+    return outcomeOf(statusCode, headers, dialect);
+  } catch (error) {
+    return { kind: 'unreachable', why: reasonOf(error, timeoutMs) };
+  } finally {
+    await agent.destroy();
+  }
+}
+
+function outcomeOf(status: number, headers: Parameters<typeof findLedgerInfo>[0], dialect: DialectName): ProbeOutcome {
+  if (status < 200 || status > 299) return { kind: 'no ledger', status };
+  const ledger = findLedgerInfo(headers, dialectOf(dialect));
+  if (ledger !== undefined) return { kind: 'ledger', ledger };
+  const other = dialect === 'node' ? 'aptos' : 'node';
+  const otherLedger = findLedgerInfo(headers, dialectOf(other));
+  return otherLedger === undefined
+    ? { kind: 'no ledger', status }
+    : { kind: 'other dialect', dialect: other, ledger: otherLedger };
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'the connection is refused',
+  ECONNRESET: 'the connection is cut',
+  UND_ERR_SOCKET: 'the connection is cut',
+  ENOTFOUND: 'the host name is not known',
+  EAI_AGAIN: 'the host name cannot be looked up',
+  EHOSTUNREACH: 'there is no route to the host',
+  ENETUNREACH: 'there is no route to the host',
+};
+
+function reasonOf(error: unknown, timeoutMs: number): string {
+  if (!(error instanceof Error)) return String(error);
+  const isTimeout = error.name === 'TimeoutError' || error instanceof errors.ConnectTimeoutError;
+  if (isTimeout) return `there is no answer within ${timeoutMs} ms`;
+  const { code } = error as NodeJS.ErrnoException;
+  if (code?.startsWith('HPE_') === true) return 'the answer is not HTTP';
+  return (code === undefined ? undefined : reasons[code]) ?? code ?? error.message;
+}

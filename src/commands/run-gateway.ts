@@ -1,0 +1,55 @@
+/** From a config to a gateway that listens, tells where, and stops when it is asked to. Shared by `serve` and `sample`. */
+import { once } from 'node:events';
+import { destination, pino } from 'pino';
+import type { LoadedConfig } from '../config/load.ts';
+import { type RunningGateway, startGateway } from '../gateway.ts';
+import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
+import { formatTable } from './text-table.ts';
+
+export interface RunOptions {
+  readonly terminal: Terminal;
+  /** More lines for the terminal, once the gateway answers. */
+  readonly announce?: (gateway: RunningGateway) => readonly string[];
+}
+
+/** Resolves when the gateway has stopped. Lines for people go to stdout, log lines (JSON) to stderr. */
+export async function runGateway(loaded: LoadedConfig, { terminal, announce }: RunOptions): Promise<ExitCode> {
+  const stop = terminal.stopSignal();
+  for (const warning of loaded.warnings) terminal.error(`warning: ${warning}`);
+  const log = pino({ level: loaded.config.log.level }, destination(2));
+  const gateway = await startGateway(loaded.config, { log }).catch((error: unknown) => {
+    throw listenFailure(error);
+  });
+  for (const line of [...describe(gateway, loaded), ...(announce?.(gateway) ?? [])]) terminal.out(line);
+  if (!stop.aborted) await once(stop, 'abort');
+  terminal.out('Stopping: finishing what is in flight. A second signal ends at once.');
+  await gateway.close();
+  return 0;
+}
+
+/** Where it listens, and the fleet as it is known so far. */
+function describe(gateway: RunningGateway, { config, shown }: LoadedConfig): readonly string[] {
+  const rows = gateway.fleet().map(({ name, tier, chainId, oldest, head, lag, state }) => {
+    // The address as it may be shown: the one the fleet works with may hold a key that came from the environment.
+    const url = shown.upstreams.find((upstream) => upstream.name === name)?.url;
+    return [name, url, tier, chainId, oldest, head, lag, state].map((cell) =>
+      cell === undefined ? '-' : String(cell),
+    );
+  });
+  return [
+    ...formatTable([['UPSTREAM', 'URL', 'TIER', 'CHAIN', 'OLDEST', 'HEAD', 'LAG', 'STATE'], ...rows]),
+    '',
+    `Clients:    ${gateway.url} (listening on ${config.listen.host}, port ${gateway.port})`,
+    `Operations: ${gateway.operationsUrl} (listening on ${config.operations.host}, port ${gateway.operationsPort})`,
+  ];
+}
+
+function listenFailure(error: unknown): unknown {
+  if (!(error instanceof Error) || !('syscall' in error) || !('port' in error)) return error;
+  const { code, address, port } = error as NodeJS.ErrnoException & { address?: string; port?: number };
+  const why = code === 'EADDRINUSE' ? 'the port is taken' : String(code);
+  const hint = 'choose another one with --port or --operations-port; 0 picks a free one';
+  return new RuntimeFailure(`cannot listen on ${address ?? 'the host'}, port ${port}: ${why} (${hint})`, {
+    cause: error,
+  });
+}

@@ -1,0 +1,44 @@
+/** The commands. A new one is an entry here and a file beside this one. */
+import type { Command } from './command.ts';
+import { configFlags } from './flags.ts';
+
+export const commands: readonly Command[] = [
+  {
+    name: 'serve',
+    summary: 'Serves the ledger interface in front of a fleet of nodes.',
+    usage: ['serve --config FILE', 'serve --upstream URL [--upstream URL ...] [--archival URL ...] [--dialect aptos]'],
+    flags: configFlags,
+    load: async () => (await import('./serve.ts')).serve,
+  },
+  {
+    name: 'check',
+    summary: 'Checks a config and, unless --offline, asks every upstream.',
+    usage: ['check FILE [--offline] [--format json]'],
+    flags: [...configFlags, 'offline', 'format'],
+    operand: 'FILE',
+    load: async () => (await import('./check.ts')).check,
+  },
+  {
+    name: 'config',
+    summary: 'Prints the effective config, secrets masked.',
+    usage: ['config FILE'],
+    flags: configFlags,
+    operand: 'FILE',
+    load: async () => (await import('./config.ts')).config,
+  },
+  {
+    name: 'sample',
+    summary: 'Serves a small built-in fleet of sample nodes, to try things out.',
+    usage: ['sample'],
+    flags: ['host', 'port', 'operations-port', 'log-level'],
+    load: async () => (await import('./sample.ts')).sample,
+  },
+  {
+    name: 'health',
+    summary: 'Asks a running gateway whether it is ready: exit code 0 or 1.',
+    usage: ['health [URL]'],
+    flags: ['config', 'operations-port'],
+    operand: 'URL',
+    load: async () => (await import('./health.ts')).health,
+  },
+];
