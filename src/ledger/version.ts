@@ -19,7 +19,8 @@ export function parseLedgerVersion(text: string): LedgerVersion {
 
 /** The u64 that `text` spells, or `undefined`. */
 export function findU64(text: string): bigint | undefined {
-  const significant = /^\+?0*(\d{1,20})$/.exec(text)?.[1];
+  // A first digit that is no zero leaves one way to read the zeros: megabytes of them cost no seconds.
+  const significant = /^\+?0*([1-9]\d{0,19}|0)$/.exec(text)?.[1];
   if (significant === undefined) return undefined;
   const value = BigInt(significant);
   return value <= maxU64 ? value : undefined;
