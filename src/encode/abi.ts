@@ -95,17 +95,19 @@ function findNamed(list: unknown): ReadonlyMap<string, Json> | undefined {
   return named;
 }
 
+const headerWriter = new BcsWriter();
+
 function compileFunction(address: Address, module: string, name: string, source: Json): CompiledFunction {
-  const writer = new BcsWriter();
-  writer.raw(addressBytes(address));
-  writer.string(module);
-  writer.string(name);
+  headerWriter.reset();
+  headerWriter.raw(addressBytes(address));
+  headerWriter.string(module);
+  headerWriter.string(name);
   const params = source['params'];
   const generics = source['generic_type_params'];
   return {
     id: `${address}::${module}::${name}`,
     signature: `${Array.isArray(generics) ? generics.length : '?'}:${JSON.stringify(params)}`,
-    header: writer.toBytes(),
+    header: headerWriter.toBytes(),
     typeParameterCount: Array.isArray(generics) ? generics.length : 0,
     parameters: Array.isArray(generics) ? compileParameters(params) : undefined,
   };

@@ -68,8 +68,13 @@ export class BcsWriter {
 
   /** An unsigned integer of `bits / 8` bytes, little-endian. Throws `RangeError` when it does not fit. */
   integer(value: bigint, bits: IntegerBits): void {
-    if (value < 0n || value >> BigInt(bits) !== 0n) throw new RangeError(`not a u${bits}: ${value}`);
     this.#reserve(bits / 8);
+    if (bits === 64) {
+      // Nearly every integer, and the Buffer checks the range itself.
+      this.#length = this.#buffer.writeBigUInt64LE(value, this.#length);
+      return;
+    }
+    if (value < 0n || value >> BigInt(bits) !== 0n) throw new RangeError(`not a u${bits}: ${value}`);
     if (bits < 64) {
       this.#length = this.#buffer.writeUIntLE(Number(value), this.#length, bits / 8);
       return;

@@ -1,4 +1,5 @@
 /** `POST /transactions/encode_submission` without a node: JSON and ABIs in, the bytes to sign out. */
+import { formatFunctionId } from '../ledger/identifier.ts';
 import type { TypeTag } from '../ledger/type-tag.ts';
 import type { CompiledFunction, CompiledModule, Parameter } from './abi.ts';
 import { everyTypeParameter, substitute } from './abi-type.ts';
@@ -84,7 +85,6 @@ function prefixesOf(domain: string): SigningPrefixes {
 /** The called function, with both counts checked. Throws `Refusal` in the words nodes use (protocol 3.4). */
 function findFunction(call: EntryCall, module: CompiledModule | undefined): CompiledFunction {
   const { address, module: moduleName, name } = call.function;
-  const id = `${address}::${moduleName}::${name}`;
   if (module === undefined) {
     throw invalidArgument(`Module ModuleId { address: ${address}, name: Identifier("${moduleName}") } can't be found`);
   }
@@ -92,15 +92,17 @@ function findFunction(call: EntryCall, module: CompiledModule | undefined): Comp
     throw new Handover('unreadable abi');
   }
   const compiled = module.abi.findEntryFunction(name);
-  if (compiled === undefined) throw invalidArgument(`could not find entry function by ${id}`);
-  if (compiled.parameters === undefined) throw new Handover('unreadable abi');
-  const { typeParameterCount, parameters } = compiled;
-  if (call.typeArguments.length !== typeParameterCount) {
-    const found = call.typeArguments.length;
-    throw invalidArgument(`expect ${typeParameterCount} type arguments for entry function ${id}, but got ${found}`);
+  if (compiled === undefined) {
+    throw invalidArgument(`could not find entry function by ${formatFunctionId(call.function)}`);
   }
-  if (call.arguments.length !== parameters.length) {
-    throw invalidArgument(`expected ${parameters.length} arguments, but got ${call.arguments.length}`);
+  if (compiled.parameters === undefined) throw new Handover('unreadable abi');
+  const [types, values] = [call.typeArguments.length, call.arguments.length];
+  if (types !== compiled.typeParameterCount) {
+    const expected = `expect ${compiled.typeParameterCount} type arguments for entry function ${compiled.id}`;
+    throw invalidArgument(`${expected}, but got ${types}`);
+  }
+  if (values !== compiled.parameters.length) {
+    throw invalidArgument(`expected ${compiled.parameters.length} arguments, but got ${values}`);
   }
   return compiled;
 }

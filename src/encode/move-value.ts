@@ -128,7 +128,7 @@ function readSmall(value: JsonValue, bits: IntegerBits): bigint {
 /** u64, u128, u256: a string of decimal digits, leading zeros and (below 256 bits) one leading plus allowed. */
 function readLarge(value: JsonValue, bits: IntegerBits): bigint {
   const text = readText(value);
-  const [, plus, digits] = /^(\+?)0*(\d{1,78})$/.exec(text) ?? [];
+  const [, plus, digits] = /^(\+?)0*([1-9]\d{0,77}|0)$/.exec(text) ?? [];
   // Older nodes read a u256 with another parser, which knows no plus and takes an empty text for zero.
   if (bits === 256 && (plus === '+' || text === '')) throw new Handover('doubtful value');
   const number = digits === undefined ? -1n : BigInt(digits);

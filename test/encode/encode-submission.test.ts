@@ -89,6 +89,15 @@ test('a large integer is a string, in the spellings that every node takes', asyn
   for (const [type, value, outcome] of table) assert.equal(await encodeOne(type, value), outcome, `${type} ${value}`);
 });
 
+test('megabytes of zeros are read in the time they take to scan', async () => {
+  const zeros = '0'.repeat(4_000_000);
+  const started = performance.now();
+  assert.equal(await encodeOne('u64', `"${zeros}7"`), 'encoded');
+  assert.equal(await encodeOne('u64', `"${zeros}x"`), 'refused');
+  assert.equal((await encode({ more: `,"replay_protection_nonce":"${zeros}x"` })).kind, 'refused');
+  assert.ok(performance.now() - started < 1000);
+});
+
 test('an option that says more than one thing is left to a node', async () => {
   assert.equal(await encodeOne('0x1::option::Option<u64>', '{"vec":["1","2"]}'), 'doubtful value');
   assert.equal(await encodeOne('0x1::option::Option<u64>', '{"vec":["1"],"x":1}'), 'doubtful value');
@@ -239,6 +248,11 @@ test('a module that is not the one asked for is not used', async () => {
     const context = { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(module) };
     assert.deepEqual(await encodeSubmission(bodyOf({}), context), { kind: 'forward', reason: 'unreadable abi' });
   }
+});
+
+test('what the writer declines is left to a node, never written short', async () => {
+  const context = { chainId: 300, signingDomain: 'APTOS', loadModule: () => Promise.resolve(moduleOf([])) };
+  assert.deepEqual(await encodeSubmission(bodyOf({}), context), { kind: 'forward', reason: 'encoder fault' });
 });
 
 test("a failure to load the module is the caller's to handle", async () => {
