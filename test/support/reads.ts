@@ -30,8 +30,10 @@ export function readView(body: string | Buffer, options: ReadOptions & { readonl
   return viewRead({ ...request(options), contentType, body: Buffer.from(body) });
 }
 
+const noSubmissions = new Submissions();
+
 export function readTransaction(hash: string, options: ReadOptions = {}): Read {
-  return transactionRead(hash, request(options), new Submissions());
+  return transactionRead(hash, request(options), noSubmissions);
 }
 
 /** The key a read has on chain 4. */

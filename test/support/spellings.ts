@@ -4,8 +4,43 @@
  */
 import * as fc from 'fast-check';
 
-/** Draws one value; fast-check's `fc.gen()` inside a property. */
-export type Draw = fc.GeneratorValue;
+/** What a `Draw` starts from. Spellings do not shrink: the meaning that failed does, and tells enough. */
+export const seed: fc.Arbitrary<number> = fc.noShrink(fc.integer());
+
+/** A stream of choices, the same for the same seed. */
+export class Draw {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed | 0;
+  }
+
+  /** A whole number from 0 to `max`, `max` included. */
+  upTo(max: number): number {
+    // mulberry32
+    this.#state = (this.#state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) % (max + 1);
+  }
+
+  pick<const T>(...options: readonly [T, ...T[]]): T {
+    return options[this.upTo(options.length - 1)] ?? options[0];
+  }
+
+  flip(): boolean {
+    return this.upTo(1) === 1;
+  }
+
+  mixedCase(text: string): string {
+    return text.replace(/[a-zA-Z]/g, (letter) => (this.flip() ? letter.toUpperCase() : letter.toLowerCase()));
+  }
+
+  shuffled<T>(items: readonly T[]): readonly T[] {
+    const left = [...items];
+    return items.flatMap(() => left.splice(this.upTo(left.length - 1), 1));
+  }
+}
 
 /** Significant hex digits, lowercase, `0` for zero. */
 export type Hex = string;
@@ -104,42 +139,42 @@ export function plainTag(tag: Tag): string {
 
 /** Hex digits with drawn case and drawn leading zeros, 64 digits at most. */
 export function spellHex(draw: Draw, digits: Hex): string {
-  const zeros = '0'.repeat(draw(fc.nat, { max: 64 - digits.length }));
-  return draw(() => fc.mixedCase(fc.constant(zeros + digits)));
+  const zeros = '0'.repeat(draw.upTo(64 - digits.length));
+  return draw.mixedCase(zeros + digits);
 }
 
 /** An address in a path: the prefix may be missing, and is lowercase. */
 export function spellAddress(draw: Draw, digits: Hex): string {
-  return draw(fc.constantFrom, '', '0x') + spellHex(draw, digits);
+  return draw.pick('', '0x') + spellHex(draw, digits);
 }
 
 /** A tag with drawn prefixes, case, white space, trailing commas and empty lists. */
 export function spellTag(draw: Draw, tag: Tag): string {
-  const gap = (): string => draw(fc.constantFrom, '', '', '', ' ', '  ', '\t', '\n', '\r\f');
+  const gap = (): string => draw.pick('', '', '', ' ', '  ', '\t', '\n', '\r\f');
   const spell = (one: Tag): string => {
     if (one.kind === 'primitive') return gap() + one.name + gap();
     if (one.kind === 'vector') return `${gap()}vector${gap()}<${spell(one.element)}>${gap()}`;
-    const address = draw(fc.constantFrom, '0x', '0X') + spellHex(draw, one.address);
+    const address = draw.pick('0x', '0X') + spellHex(draw, one.address);
     const path = [address, one.module, one.name].map((part) => gap() + part + gap()).join('::');
-    if (one.arguments.length === 0) return path + draw(fc.constantFrom, '', '', '<>', '< >') + gap();
+    if (one.arguments.length === 0) return path + draw.pick('', '', '<>', '< >') + gap();
     const list = one.arguments.map(spell).join(',');
-    return `${path}<${list}${draw(fc.constantFrom, '', '', ',', ', ')}>${gap()}`;
+    return `${path}<${list}${draw.pick('', '', ',', ', ')}>${gap()}`;
   };
   return spell(tag);
 }
 
 /** A JSON text with drawn white space, order of members and escapes. */
 export function spellJson(draw: Draw, value: Json): string {
-  const gap = (): string => draw(fc.constantFrom, '', '', ' ', '\n  ', '\t\r');
+  const gap = (): string => draw.pick('', '', ' ', '\n  ', '\t\r');
   const spell = (one: Json): string => gap() + bare(one) + gap();
   const bare = (one: Json): string => {
     if (one === null || typeof one === 'boolean') return String(one);
     if (typeof one === 'string') return spellString(draw, one);
     if ('number' in one) return one.number;
     if ('members' in one) {
-      const members = shuffle(draw, one.members).map(
-        ([key, member]) => `${gap()}${spellString(draw, key)}${gap()}:${spell(member)}`,
-      );
+      const members = draw
+        .shuffled(one.members)
+        .map(([key, member]) => `${gap()}${spellString(draw, key)}${gap()}:${spell(member)}`);
       return `{${members.length === 0 ? gap() : members.join(',')}}`;
     }
     return `[${one.length === 0 ? gap() : one.map(spell).join(',')}]`;
@@ -155,7 +190,7 @@ export function spellView(draw: Draw, request: ViewRequest): string {
     ['type_arguments', request.typeArguments.map((tag) => spellTag(draw, tag))],
     ['arguments', request.arguments],
   ];
-  if (draw(fc.boolean)) members.push(['comment', 'nodes ignore what they do not know']);
+  if (draw.flip()) members.push(['comment', 'nodes ignore what they do not know']);
   return spellJson(draw, { members });
 }
 
@@ -175,7 +210,7 @@ function spellString(draw: Draw, text: string): string {
   for (const unit of text.split('')) {
     const code = unit.charCodeAt(0);
     const mustEscape = code < 32 || unit === '"' || unit === '\\' || (code >= 0xd800 && code < 0xe000);
-    const way = draw(fc.constantFrom, 'bare', 'bare', 'short', 'lower', 'upper');
+    const way = draw.pick('bare', 'bare', 'short', 'lower', 'upper');
     const digits = code.toString(16).padStart(4, '0');
     if (way === 'bare' && !mustEscape) spelled += unit;
     else if (way === 'short' && unit in shortEscapes) spelled += shortEscapes[unit];
@@ -183,8 +218,4 @@ function spellString(draw: Draw, text: string): string {
     else spelled += `\\u${way === 'upper' ? digits.toUpperCase() : digits}`;
   }
   return `"${spelled}"`;
-}
-
-function shuffle<T>(draw: Draw, items: readonly T[]): readonly T[] {
-  return items.length < 2 ? items : draw(() => fc.shuffledSubarray([...items], { minLength: items.length }));
 }
