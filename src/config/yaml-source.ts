@@ -1,5 +1,16 @@
 /** Reads a YAML text into plain values, putting environment variables in and remembering where everything stood. */
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, Scalar } from 'yaml';
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  Scalar,
+} from 'yaml';
 import { type Environment, interpolate } from './interpolate.ts';
 import type { KeyPath } from './key-path.ts';
 import type { Positions } from './positions.ts';
@@ -50,7 +61,7 @@ class YamlReader {
   read(node: unknown, path: KeyPath, keyOffset?: number): unknown {
     const offset = (node as Node | null)?.range?.[0] ?? keyOffset ?? 0;
     this.#positions.set(path, this.#whereOf(offset), this.#whereOf(keyOffset ?? offset));
-    if (isAlias(node)) return this.#readAlias(node, path, offset);
+    if (isAlias(node)) return this.#readAlias(node, path, keyOffset);
     if (isMap(node)) return this.#readMapping(node.items, path);
     if (isSeq(node)) return node.items.map((item, index) => this.read(item, [...path, index]));
     if (isScalar(node)) return this.#readScalar(node, path);
@@ -90,21 +101,23 @@ class YamlReader {
     return replaced && scalar.type === Scalar.PLAIN ? plainValue(value) : value;
   }
 
-  #readAlias(alias: Node & { source: string; resolve(document: Document): unknown }, path: KeyPath, offset: number) {
+  /** The keys inside stand where the anchor is; the value as a whole stands where the alias is. */
+  #readAlias(alias: Alias, path: KeyPath, keyOffset: number | undefined): unknown {
+    const where = this.#whereOf(alias.range?.[0] ?? 0);
     this.#aliases += 1;
-    if (this.#aliases <= maxAliases) {
-      const value = this.read(alias.resolve(this.#document), path);
-      this.#positions.set(path, this.#whereOf(offset));
-      return value;
+    if (this.#aliases > maxAliases) {
+      const message = 'too many aliases, or one that holds itself';
+      if (this.#aliases === maxAliases + 1) this.problems.push({ where, path: [], message });
+      return null;
     }
-    if (this.#aliases === maxAliases + 1) {
-      this.problems.push({
-        where: this.#whereOf(offset),
-        path: [],
-        message: 'too many aliases, or one that holds itself',
-      });
+    const target = alias.resolve(this.#document);
+    if (target === undefined) {
+      this.problems.push({ where, path, message: `there is no anchor &${alias.source} before this alias` });
+      return null;
     }
-    return null;
+    const value = this.read(target, path);
+    this.#positions.set(path, where, keyOffset === undefined ? where : this.#whereOf(keyOffset));
+    return value;
   }
 }
 

@@ -1,0 +1,35 @@
+/** Config texts as files, and what loading them says. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { type LoadedConfig, loadConfig, type LoadOptions } from '../../src/config/load.ts';
+import { ConfigError, formatProblem } from '../../src/config/problem.ts';
+
+/** Writes `text` to a file of its own, which goes when the test ends. */
+export function configFile(t: TestContext, text: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-config-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'ledgergate.yaml');
+  writeFileSync(file, text);
+  return file;
+}
+
+export function loadText(t: TestContext, text: string, options: LoadOptions = {}): LoadedConfig {
+  return loadConfig({ ...options, file: configFile(t, text) });
+}
+
+/** Every problem as it is printed, with `F` for the name of the file. None: an empty list. */
+export function problemsOf(t: TestContext, text: string, options: LoadOptions = {}): readonly string[] {
+  const file = configFile(t, text);
+  try {
+    loadConfig({ ...options, file });
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return error.problems.map((problem) => formatProblem(problem).replaceAll(file, 'F'));
+  }
+}
+
+/** A fleet that is fine, in one line, so that other lines can be counted. */
+export const oneUpstream = 'upstreams: [{ name: a, url: "http://10.0.0.1/v1" }]\n';

@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { parse, stringify } from 'yaml';
+import { loadConfig } from '../../src/config/load.ts';
+import { configFile, loadText, oneUpstream } from './config-file.ts';
+
+test('what a file leaves out is the default of the contract, in ms and bytes', (t) => {
+  const { config, warnings } = loadText(t, oneUpstream);
+
+  const { upstreams, ...rest } = config;
+  assert.deepEqual(rest, {
+    listen: { host: '0.0.0.0', port: 8080, basePath: '/v1' },
+    operations: { host: '127.0.0.1', port: 9090 },
+    dialect: 'node',
+    workers: 1,
+    upstream: { timeoutMs: 5_000, deadlineMs: 10_000, probeIntervalMs: 1_000, connections: 128, maxAttempts: 3 },
+    cache: { memory: { maxBytes: 256 * 2 ** 20 } },
+    latest: { maxStalenessMs: 200, waitForVersionMs: 500 },
+    encode: { enabled: true, shadow: 0.01, signingDomain: 'APTOS' },
+    log: { level: 'info' },
+  });
+  assert.deepEqual(upstreams, [{ name: 'a', url: new URL('http://10.0.0.1/v1'), tier: 'full' }]);
+  assert.deepEqual(warnings, []);
+});
+
+test('the config is frozen to its last object', (t) => {
+  const { config } = loadText(t, oneUpstream);
+  const thawed: string[] = [];
+  const visit = (value: unknown, path: string): void => {
+    if (typeof value !== 'object' || value === null) return;
+    if (!Object.isFrozen(value)) thawed.push(path);
+    for (const [key, part] of Object.entries(value)) visit(part, `${path}.${key}`);
+  };
+
+  visit(config, 'config');
+
+  assert.deepEqual(thawed, []);
+});
+
+test('a flag or variable beats the file, and the file the default', (t) => {
+  const text = `${oneUpstream}listen: { port: 1000, host: 10.0.0.7 }\n`;
+
+  const { config } = loadText(t, text, { overrides: [{ path: ['listen', 'port'], value: 2000, origin: '--port' }] });
+
+  assert.deepEqual(config.listen, { host: '10.0.0.7', port: 2000, basePath: '/v1' });
+});
+
+test('a wrong flag is reported by its name, whatever the file says', (t) => {
+  const file = configFile(t, `${oneUpstream}dialect: node\n`);
+  const overrides = [
+    { path: ['dialect'], value: 'apto', origin: '--dialect' },
+    { path: ['operations', 'port'], value: 8080, origin: 'LEDGERGATE_OPERATIONS_PORT' },
+  ];
+
+  assert.throws(() => loadConfig({ file, overrides }), {
+    message: [
+      '--dialect: dialect: expected "node" or "aptos", got "apto" (did you mean "aptos"?)',
+      'LEDGERGATE_OPERATIONS_PORT: operations.port: listen.port and operations.port are both 8080',
+    ].join('\n'),
+  });
+});
+
+test('keys that have no effect yet are warned about, and only when they ask for one', (t) => {
+  const text = `${oneUpstream}workers: auto
+upstream: { hedge: { after: 50ms } }
+cache: { redis: { url: "redis://r:6379" } }
+latest: { maxStaleness: 100ms }
+`;
+  assert.deepEqual(loadText(t, text).warnings, [
+    'workers is not served by this version yet: one process serves, not auto',
+    'upstream.hedge is not served by this version yet: an attempt is made when the one before has failed',
+    'cache.redis is not served by this version yet: answers are cached in memory only',
+    'latest.maxStaleness is not served by this version yet: every unpinned read is sent to an upstream',
+  ]);
+  assert.deepEqual(loadText(t, `${oneUpstream}workers: 1\nlatest: { maxStaleness: 0ms }\n`).warnings, []);
+});
+
+test('what is shown holds no secret, and reads as the same config', (t) => {
+  const text = `upstreams: [{ name: a, url: "https://node/\${KEY}/v1" }]
+cache:
+  redis: { url: "redis://me:hunter2@r:6379/0?password=hunter2", keyPrefix: lg }
+encode: { signingDomain: "\${DOMAIN}" }
+`;
+  const env = { KEY: 'hunter2', DOMAIN: 'APTOS' };
+
+  const { shown, config } = loadText(t, text, { env });
+
+  const yaml = stringify(shown);
+  assert.ok(!yaml.includes('hunter2'), yaml);
+  assert.equal(shown.upstreams[0]?.url, 'https://node/${KEY}/v1');
+  assert.equal(shown.cache.redis?.url, 'redis://me:***@r:6379/0?password=***');
+  assert.deepEqual(loadText(t, yaml, { env }).config, config);
+  assert.deepEqual((parse(yaml) as { upstream: unknown }).upstream, {
+    timeout: '5s',
+    deadline: '10s',
+    probeInterval: '1s',
+    connections: 128,
+    maxAttempts: 3,
+  });
+});
+
+test('passwords are masked wherever a redis address may stand', (t) => {
+  const nodes = '["redis://:hunter2@a:1", "rediss://hunter2@b:2", "redis://u:hunt@er2@c:3"]';
+  for (const servers of [`cluster: ${nodes}`, `sentinel: { name: p, nodes: ${nodes} }`]) {
+    const { shown } = loadText(t, `${oneUpstream}cache: { redis: { ${servers} } }\n`);
+    assert.ok(!/hunt|er2/.test(JSON.stringify(shown)), JSON.stringify(shown));
+  }
+});

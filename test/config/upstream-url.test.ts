@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { loadText, problemsOf } from './config-file.ts';
+
+const fleet = (url: string): string => `upstreams: [{ name: a, url: ${JSON.stringify(url)} }]\n`;
+
+test('base addresses that can be called are taken, a trailing slash or not', (t) => {
+  const table = {
+    'http://10.0.0.1:8080/v1': 'http://10.0.0.1:8080/v1',
+    'http://10.0.0.1:8080/v1/': 'http://10.0.0.1:8080/v1',
+    'https://node.example/a/key/v1': 'https://node.example/a/key/v1',
+    'http://[::1]:8081/v1': 'http://[::1]:8081/v1',
+    'http://node.example': 'http://node.example/',
+    'http://node.example/': 'http://node.example/',
+  };
+  for (const [url, href] of Object.entries(table)) {
+    assert.equal(loadText(t, fleet(url)).config.upstreams[0]?.url.href, href, url);
+  }
+});
+
+test('others are refused with the reason, and never repeated: they may hold a password', (t) => {
+  const table = {
+    'ftp://node/v1': 'expected a base address such as "http://10.0.0.1:8080/v1", got another address',
+    '10.0.0.1:8080/v1': 'expected a base address such as "http://10.0.0.1:8080/v1", got "10.0.0.1:8080/v1"',
+    'http:/node/v1': 'expected a base address such as "http://10.0.0.1:8080/v1", got "http:/node/v1"',
+    'http://me:secret@node/v1': 'must not carry credentials',
+    'http://secret@node/v1': 'must not carry credentials',
+    'http://node/v1?': 'must end with its path: no "?" and no "#"',
+    'http://node/v1?key=1': 'must end with its path: no "?" and no "#"',
+    'http://node/v1#archival': 'must end with its path: no "?" and no "#"',
+    'http://node:99999/v1': 'is not an address that can be called',
+    'http://no de/v1': 'is not an address that can be called',
+    'http://node\\v1': 'is not an address that can be called',
+  };
+  for (const [url, problem] of Object.entries(table)) {
+    assert.deepEqual(problemsOf(t, fleet(url)), [`F:1:29: upstreams[0].url: ${problem}`], url);
+  }
+});
+
+test("the gateway's own address is no upstream", (t) => {
+  const problem = "is the gateway's own address: listen.port is 8080, too (give the gateway another port)";
+  for (const url of ['http://127.0.0.1:8080/v1', 'http://localhost:8080', 'http://[::1]:8080/v1']) {
+    assert.deepEqual(problemsOf(t, fleet(url)), [`F:1:29: upstreams[0].url: ${problem}`], url);
+  }
+  for (const url of ['http://127.0.0.1:8081/v1', 'http://10.0.0.1:8080/v1']) {
+    assert.deepEqual(problemsOf(t, fleet(url)), [], url);
+  }
+  const elsewhere = 'listen: { host: 10.0.0.2 }\n';
+  assert.deepEqual(problemsOf(t, fleet('http://127.0.0.1:8080/v1') + elsewhere), []);
+});
+
+test('two names for one address are warned about', (t) => {
+  const { warnings } = loadText(t, 'upstreams: [{ name: a, url: "http://n/v1" }, { name: b, url: "http://n/v1/" }]\n');
+
+  assert.deepEqual(warnings, ['upstreams a and b have the same address: they are one node']);
+});
