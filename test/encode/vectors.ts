@@ -1,4 +1,7 @@
-/** The vectors of test/vectors/encode, as data: nobody here made them (their README is fixtures/README.md). */
+/**
+ * The vectors of test/vectors/encode, as data: nobody here made them, each names its `origin`. Where an `abi` is a path,
+ * it is one below that folder; `modules/` holds recorded answers of nodes.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 import { compileModule, type CompiledModule } from '../../src/encode/abi.ts';
 import type { LoadModule } from '../../src/encode/load-layout.ts';
