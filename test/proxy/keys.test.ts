@@ -335,7 +335,8 @@ function changedJson(draw: Draw, value: Json): Json {
   if (value === null) return 'null';
   if (typeof value === 'boolean') return draw.flip() ? !value : String(value);
   if (typeof value === 'string') return draw.pick<Json>(`${value} `, ` ${value}`, [value], `${value}\0`);
-  if ('number' in value) return draw.flip() ? value.number : { number: value.number + (/[.eE]/.test(value.number) ? '1' : '.0') };
+  if ('number' in value)
+    return draw.flip() ? value.number : { number: value.number + (/[.eE]/.test(value.number) ? '1' : '.0') };
   if ('members' in value) return draw.flip() ? [value] : { members: [...value.members, ['one key more', null]] };
   const [first, second] = value;
   const isSwappable = first !== undefined && second !== undefined && JSON.stringify(first) !== JSON.stringify(second);

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { dialectOf, findLedgerInfo, ledgerHeaderList, type HeaderValues } from '../../src/ledger/ledger-headers.ts';
+
+/** As the interface specification names them. */
+const complete = {
+  'x-node-chain-id': '4',
+  'x-node-ledger-version': '1000',
+  'x-node-ledger-oldest-version': '100',
+  'x-node-ledger-timestampusec': '1700000000000000',
+  'x-node-epoch': '7',
+  'x-node-block-height': '50',
+  'x-node-oldest-block-height': '5',
+} as const;
+
+const names = Object.keys(complete) as (keyof typeof complete)[];
+const node = dialectOf('node');
+
+test('seven headers make a snapshot', () => {
+  assert.deepEqual(findLedgerInfo(complete, node), {
+    chainId: 4,
+    version: 1000n,
+    oldestVersion: 100n,
+    timestampUsec: 1700000000000000n,
+    epoch: 7n,
+    blockHeight: 50n,
+    oldestBlockHeight: 5n,
+  });
+});
+
+for (const name of names) {
+  test(`without ${name}, or with nonsense in it, there is no snapshot`, () => {
+    const nonsense: HeaderValues[string][] = [
+      undefined,
+      '',
+      ' ',
+      '-1',
+      '1.5',
+      '0x10',
+      'null',
+      '1e3',
+      '4, 4',
+      ['4', '4'],
+      [],
+    ];
+    nonsense.push('18446744073709551616', '1 ', ' 1');
+    for (const value of nonsense) {
+      assert.equal(findLedgerInfo({ ...complete, [name]: value }, node), undefined, JSON.stringify(value));
+    }
+  });
+}
+
+const absurd: readonly (readonly [string, HeaderValues])[] = [
+  ['a chain id above 255', { 'x-node-chain-id': '256' }],
+  ['an oldest version above the head', { 'x-node-ledger-oldest-version': '1001' }],
+  ['an oldest block above the newest', { 'x-node-oldest-block-height': '51' }],
+];
+
+for (const [what, headers] of absurd) {
+  test(`${what} is no snapshot`, () => {
+    assert.equal(findLedgerInfo({ ...complete, ...headers }, node), undefined);
+  });
+}
+
+test('the edges of what makes sense are a snapshot: one version, chain 255, the largest u64', () => {
+  const max = '18446744073709551615';
+  const info = findLedgerInfo(
+    {
+      'x-node-chain-id': '255',
+      'x-node-ledger-version': max,
+      'x-node-ledger-oldest-version': max,
+      'x-node-ledger-timestampusec': max,
+      'x-node-epoch': max,
+      'x-node-block-height': max,
+      'x-node-oldest-block-height': max,
+    },
+    node,
+  );
+  assert.equal(info?.oldestVersion, 18446744073709551615n);
+  assert.equal(findLedgerInfo({ ...complete, 'x-node-ledger-oldest-version': '0' }, node)?.oldestVersion, 0n);
+});
+
+test('each dialect reads its own names only', () => {
+  const aptos = Object.fromEntries(
+    Object.entries(complete).map(([name, value]) => [name.replace('node', 'aptos'), value]),
+  );
+  assert.equal(findLedgerInfo(aptos, dialectOf('aptos'))?.version, 1000n);
+  assert.equal(findLedgerInfo(aptos, node), undefined);
+  assert.equal(findLedgerInfo(complete, dialectOf('aptos')), undefined);
+});
+
+test('what is written is what was read, under the names as nodes write them', () => {
+  const info = findLedgerInfo(complete, node);
+  assert.ok(info !== undefined);
+  const list = ledgerHeaderList(info, node);
+  assert.deepEqual(
+    list.filter((_, at) => at % 2 === 0),
+    [
+      'X-Node-Chain-Id',
+      'X-Node-Ledger-Version',
+      'X-Node-Ledger-Oldest-Version',
+      'X-Node-Ledger-Timestampusec',
+      'X-Node-Epoch',
+      'X-Node-Block-Height',
+      'X-Node-Oldest-Block-Height',
+    ],
+  );
+  assert.deepEqual(
+    list.filter((_, at) => at % 2 === 1),
+    Object.values(complete),
+  );
+});
+
+test('headers of any content give a whole snapshot or none', () => {
+  const value = fc.oneof(fc.constantFrom('4', '0', '300', ''), fc.bigInt(0n, 2n ** 65n).map(String), fc.string());
+  fc.assert(
+    fc.property(fc.dictionary(fc.constantFrom<string>(...names), value, { maxKeys: 7 }), (headers) => {
+      const info = findLedgerInfo(headers, node);
+      if (info === undefined) return;
+      assert.ok(Object.keys(headers).length === 7 && info.oldestVersion <= info.version && info.chainId <= 255);
+    }),
+    { numRuns: 5000 },
+  );
+});

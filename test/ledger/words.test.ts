@@ -1,0 +1,166 @@
+/** Addresses, versions, hashes and names: what is read, and what is refused. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { addressBytes, parseAddress } from '../../src/ledger/address.ts';
+import { errorBody, GatewayError, quote, type Fault } from '../../src/ledger/errors.ts';
+import { findFunctionId, formatFunctionId, isIdentifier } from '../../src/ledger/identifier.ts';
+import { parseTransactionHash } from '../../src/ledger/transaction-hash.ts';
+import { findU64, ledgerVersion, parseLedgerVersion } from '../../src/ledger/version.ts';
+import { Draw, hex, seed, spellAddress } from '../support/spellings.ts';
+
+const maxU64 = 18446744073709551615n;
+
+test('an address is written short and lowercase, and stands for its 32 bytes', () => {
+  fc.assert(
+    fc.property(hex, seed, (digits, seed) => {
+      const address = parseAddress(spellAddress(new Draw(seed), digits));
+      assert.equal(address, `0x${digits}`);
+      assert.equal(Buffer.from(addressBytes(address)).toString('hex'), digits.padStart(64, '0'));
+    }),
+  );
+});
+
+test('what is not 1 to 64 hex digits is no address', () => {
+  const texts = [
+    '',
+    '0x',
+    '0X1',
+    '0x0x1',
+    '00x1',
+    ' 0x1',
+    '0x1 ',
+    '0x1\n',
+    '+1',
+    '-1',
+    '0x-1',
+    '1_0',
+    'g',
+    '0xg',
+    '1.0',
+  ];
+  texts.push('\uff11', '0x\u0661', `0x${'0'.repeat(65)}`, '0'.repeat(65), '0x1\0', '0x1::a');
+  for (const text of texts) assert.throws(() => parseAddress(text), refusal, text);
+});
+
+test('a version is read as nodes read a u64: a plus sign and leading zeros do not matter', () => {
+  const texts: readonly (readonly [string, bigint])[] = [
+    ['0', 0n],
+    ['5', 5n],
+    ['005', 5n],
+    ['+5', 5n],
+    ['+005', 5n],
+    ['9007199254740993', 9007199254740993n],
+    ['18446744073709551615', maxU64],
+    ['00000018446744073709551615', maxU64],
+    [`${'0'.repeat(100_000)}7`, 7n],
+  ];
+  for (const [text, version] of texts) assert.equal(parseLedgerVersion(text), version, text.slice(0, 40));
+  fc.assert(fc.property(fc.bigInt(0n, maxU64), (value) => assert.equal(parseLedgerVersion(String(value)), value)));
+});
+
+test('what is not a u64 is no version', () => {
+  const texts = ['', '+', '-0', '-1', '++1', '1+', ' 1', '1 ', '1\n', '0x1', '1e3', '1.0', '1_000', 'latest', '\u0661'];
+  texts.push('18446744073709551616', '99999999999999999999', '100000000000000000000', '9'.repeat(100_000));
+  for (const text of texts) {
+    assert.throws(() => parseLedgerVersion(text), refusal, text.slice(0, 40));
+    assert.equal(findU64(text), undefined);
+  }
+  assert.throws(() => ledgerVersion(-1n), RangeError);
+  assert.throws(() => ledgerVersion(maxU64 + 1n), RangeError);
+});
+
+test('a hash is 64 hex digits, written lowercase with prefix', () => {
+  const digits = 'Ab'.repeat(32);
+  for (const text of [digits, `0x${digits}`]) assert.equal(parseTransactionHash(text), `0x${digits.toLowerCase()}`);
+  for (const text of ['', '0x', `0X${digits}`, digits.slice(1), `${digits}0`, `0x${digits.slice(2)}`, ` ${digits}`]) {
+    assert.throws(() => parseTransactionHash(text), refusal, text);
+  }
+});
+
+test('names are what Move calls identifiers, case-sensitive', () => {
+  for (const name of ['a', 'A1', 'a_b$', '_a', '__', '$x', '_1', '<SELF>', 'u8', 'vector'])
+    assert.ok(isIdentifier(name), name);
+  for (const name of ['', '_', '$', '1a', 'a-b', 'a b', 'a\n', '<self>', '<SELF', 'a::b', '\u00e4', 'a\0', '..']) {
+    assert.ok(!isIdentifier(name), JSON.stringify(name));
+  }
+});
+
+test('a function is split at the first and the last pair of colons', () => {
+  const found = (text: string): string | undefined => {
+    const id = findFunctionId(text);
+    return id === undefined ? undefined : formatFunctionId(id);
+  };
+  assert.equal(found('0x00A::coin::balance'), '0xa::coin::balance');
+  assert.equal(found('1::coin::balance'), '0x1::coin::balance');
+  const texts = ['', '::', '::::', '0x1', '0x1::coin', '0x1::coin::', '0x1::::balance', '::coin::balance', '0x1:::b'];
+  texts.push(
+    '0x1::a::b::c',
+    '0X1::a::b',
+    ' 0x1::a::b',
+    '0x1::a::b ',
+    '0x1::a ::b',
+    '0x1::a::b<u8>',
+    '0x1:a:b',
+    '0x1:::a::b',
+  );
+  for (const text of texts) assert.equal(found(text), undefined, text);
+});
+
+test('whatever a client writes, the parsers either read it or refuse it with 400', () => {
+  const parsers = [parseAddress, parseLedgerVersion, parseTransactionHash];
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (text) => {
+      for (const parse of parsers) {
+        try {
+          parse(text);
+        } catch (error) {
+          assert.ok(refusal(error));
+        }
+      }
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+test('a message quotes at most 120 characters of what the client wrote, on one line', () => {
+  assert.equal(quote('a\nb'), '"a\\nb"');
+  assert.ok(quote('a'.repeat(1_000_000)).length < 130);
+  assert.throws(
+    () => parseAddress('x'.repeat(100_000)),
+    (error) => error instanceof Error && error.message.length < 200,
+  );
+});
+
+const statuses: Readonly<Record<Fault, number>> = {
+  malformed: 400,
+  invalidInput: 400,
+  notFound: 404,
+  methodNotAllowed: 405,
+  requestTimeout: 408,
+  lengthRequired: 411,
+  payloadTooLarge: 413,
+  uriTooLong: 414,
+  unsupportedMediaType: 415,
+  headersTooLarge: 431,
+  disabled: 403,
+  internal: 500,
+  unavailable: 503,
+};
+
+test('every fault has its HTTP status, and framework faults the code nodes give them', () => {
+  for (const [fault, status] of Object.entries(statuses)) {
+    const error = new GatewayError(fault as Fault, 'why');
+    assert.equal(error.status, status);
+    if (fault !== 'invalidInput' && fault !== 'disabled' && status < 500)
+      assert.equal(error.code, 'web_framework_error');
+  }
+});
+
+test('an error body has the three specified members in their order', () => {
+  assert.equal(errorBody('c', 'm"'), '{"message":"m\\"","error_code":"c","vm_error_code":null}');
+});
+
+function refusal(error: unknown): boolean {
+  return error instanceof GatewayError && error.status === 400;
+}
