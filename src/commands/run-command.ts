@@ -42,8 +42,9 @@ function commandFromEnvironment(terminal: Terminal): Command {
   const isServed = ['config', 'upstream', 'archival'].some(
     (flag) => (terminal.env[variableOf(flag)]?.trim() ?? '') !== '',
   );
-  if (!isServed)
-    out('No command was given: serving the built-in SAMPLE fleet. `ledgergate --help` lists the commands.\n');
+  if (!isServed) {
+    terminal.out('No command was given: serving the built-in SAMPLE fleet. `ledgergate --help` lists the commands.\n');
+  }
   return findCommand(isServed ? 'serve' : 'sample');
 }
 

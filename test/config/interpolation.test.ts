@@ -48,11 +48,11 @@ test('a missing variable is reported with its place and path, once', (t) => {
 test('an unquoted variable is a number where it holds one, a quoted one is text', (t) => {
   const fleet = 'upstreams: [{ name: a, url: "http://n/v1" }]\n';
   const env = { PORT: '7000', OFF: 'false', KEY: '12' };
-  const { config } = loadText(t, `${fleet}listen:\n  port: ${'${PORT}'}\nencode:\n  enabled: ${'${OFF}'}\n`, { env });
+  const { config } = loadText(t, `${fleet}listen:\n  port: \${PORT}\nencode:\n  enabled: \${OFF}\n`, { env });
 
   assert.equal(config.listen.port, 7000);
   assert.equal(config.encode.enabled, false);
-  assert.deepEqual(problemsOf(t, `${fleet}listen:\n  port: "${'${PORT}'}"\n`, { env }), [
+  assert.deepEqual(problemsOf(t, `${fleet}listen:\n  port: "\${PORT}"\n`, { env }), [
     'F:3:9: listen.port: expected a whole number from 0 to 65535, got "${PORT}"',
   ]);
 });

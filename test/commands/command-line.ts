@@ -1,0 +1,75 @@
+/** Command lines run in this process with a made-up terminal, or in a process of their own. */
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import type { TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import type { Environment } from '../../src/config/interpolate.ts';
+import { runCommand } from '../../src/commands/run-command.ts';
+
+export interface Outcome {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+/** What a command line prints and returns, in this process. */
+export async function call(args: readonly string[], env: Environment = {}): Promise<Outcome> {
+  const out: string[] = [];
+  const err: string[] = [];
+  const code = await runCommand(args, {
+    env,
+    out: (line) => out.push(line),
+    error: (line) => err.push(line),
+    stopSignal: () => AbortSignal.abort(),
+  });
+  return { code, out: out.join('\n'), err: err.join('\n') };
+}
+
+export const binary = fileURLToPath(new URL('../../bin/ledgergate.js', import.meta.url));
+
+export interface RunningProcess {
+  readonly process: ChildProcess;
+  /** The first line that `pattern` matches, from either stream; rejects when the process ends without one. */
+  line(pattern: RegExp): Promise<RegExpExecArray>;
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<Outcome>;
+}
+
+/** Starts the real binary; it is killed after the test, whatever happened. */
+export function start(t: TestContext, args: readonly string[], options: StartOptions = {}): RunningProcess {
+  const { env = {}, node = process.execPath, script = binary } = options;
+  const child = spawn(node, [script, ...args], { env: { PATH: process.env['PATH'], ...env } });
+  t.after(() => child.kill('SIGKILL'));
+  const lines: string[] = [];
+  const text = { out: '', err: '' };
+  const waiting = new Set<() => void>();
+  for (const [stream, key] of [
+    [child.stdout, 'out'],
+    [child.stderr, 'err'],
+  ] as const) {
+    createInterface({ input: stream }).on('line', (line) => {
+      lines.push(line);
+      text[key] += `${line}\n`;
+      for (const look of waiting) look();
+    });
+  }
+  const ended = once(child, 'close').then(([code]): Outcome => ({ code: code as number | null, ...text }));
+  const line = (pattern: RegExp): Promise<RegExpExecArray> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        const match = lines.map((candidate) => pattern.exec(candidate)).find((found) => found !== null);
+        if (match !== undefined) resolve(match);
+      };
+      waiting.add(look);
+      look();
+      void ended.then(({ out, err }) => reject(new Error(`ended without ${String(pattern)}:\n${out}${err}`)));
+    });
+  return { process: child, line, ended };
+}
+
+export interface StartOptions {
+  readonly env?: Environment;
+  readonly node?: string;
+  readonly script?: string;
+}

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { commands } from '../../src/commands/table.ts';
+import { call } from './command-line.ts';
+
+test('--version prints the version of the package', async () => {
+  const manifest = new URL('../../package.json', import.meta.url);
+  const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
+
+  assert.deepEqual(await call(['--version']), { code: 0, out: version, err: '' });
+});
+
+test('--help names every command, and each command its flags with their variables', async () => {
+  const overview = await call(['--help']);
+
+  assert.equal(overview.code, 0);
+  for (const { name, flags } of commands) {
+    assert.ok(overview.out.includes(`  ${name} `), name);
+    const help = await call([name, '--help']);
+    assert.equal(help.code, 0);
+    for (const flag of flags) {
+      assert.ok(help.out.includes(`--${flag}`), `${name} --${flag}`);
+      assert.ok(help.out.includes(`LEDGERGATE_${flag.toUpperCase().replaceAll('-', '_')}`), `${name} --${flag}`);
+    }
+  }
+});
+
+const misuses: readonly (readonly [line: string, message: string])[] = [
+  ['serv', 'unknown command "serv" (did you mean "serve"?)'],
+  ['status', 'unknown command "status"; the commands are serve, check, config, sample, health'],
+  ['--port 1', 'expected a command before --port, as in: ledgergate serve --config FILE'],
+  ['--versoin', 'expected a command before --versoin (did you mean "--version"?)'],
+  ['serve', 'serve needs a config FILE or --upstream URL; see ledgergate serve --help'],
+  ['serve x.yaml', 'serve: unexpected argument "x.yaml"'],
+  ['serve --prot 1', 'serve: unknown flag --prot (did you mean "--port"?)'],
+  ['serve -p 1', 'serve: unknown flag -p'],
+  ['serve --no-port', 'serve: unknown flag --no-port (did you mean "--port"?)'],
+  ['serve --port', 'serve: --port needs a value: --port N'],
+  ['serve --port --host x', 'serve: --port needs a value: --port N'],
+  ['serve --port=', 'serve: --port needs a value: --port N'],
+  ['serve --port 1 --port 2', 'serve: --port is given twice'],
+  ['check --offline=yes x', 'check: --offline takes no value'],
+  ['check --format yaml x', '--format: expected text or json, got "yaml"'],
+  ['check --format jsn x', '--format: expected text or json, got "jsn" (did you mean "json"?)'],
+  ['check a b', 'check: unexpected argument "b"'],
+  ['check a --config b', 'check: give the file once: as a or by --config'],
+  ['config', 'config needs a config FILE or --upstream URL; see ledgergate config --help'],
+  ['sample --upstream http://n/v1', 'sample: unknown flag --upstream'],
+  ['health ftp://x', 'health: expected a URL such as http://127.0.0.1:9090, got "ftp://x"'],
+  ['health --operations-port 0', '--operations-port: expected a port that can be asked, got "0"'],
+];
+
+for (const [line, message] of misuses) {
+  test(`misuse is one line and exit code 2: ${line}`, async () => {
+    assert.deepEqual(await call(line.split(' ')), { code: 2, out: '', err: `ledgergate: ${message}` });
+  });
+}
+
+test('a wrong value is reported under the name of its flag', async () => {
+  const { code, err } = await call(['config', '--upstream', 'http://n/v1', '--port', 'abc', '--log-level', 'inf']);
+
+  assert.equal(code, 2);
+  assert.deepEqual(err.split('\n'), [
+    '--port: listen.port: expected a whole number from 0 to 65535, got "abc"',
+    '--log-level: log.level: expected "trace", "debug", "info", "warn", "error", "fatal" or "silent", got "inf" (did you mean "info"?)',
+  ]);
+});
