@@ -12,7 +12,10 @@ export interface ServerProcess {
   stop(): void;
 }
 
-/** Starts `node ARGS` on core `cpu`; resolves with the first `http://` address that the process prints. */
+/** A gateway prints its nodes' addresses too; its own stands behind this word. Other servers print theirs alone. */
+const ownAddress = /(?:^|Clients: +)(http:\/\/127\.0\.0\.1:\d+\S*)/;
+
+/** Starts `node ARGS` on core `cpu`; resolves with the address that the process prints as its own. */
 export function startServer(name: string, args: readonly string[], cpu: number): Promise<ServerProcess> {
   return new Promise((resolve, reject) => {
     const child = spawn('taskset', ['-c', String(cpu), process.execPath, ...args], {
@@ -21,7 +24,7 @@ export function startServer(name: string, args: readonly string[], cpu: number):
     let printed = '';
     const onData = (chunk: Buffer): void => {
       printed += chunk.toString();
-      const url = /http:\/\/127\.0\.0\.1:\d+(?:\/v1)?(?=\s|$)/.exec(printed)?.[0];
+      const url = ownAddress.exec(printed)?.[1];
       if (url !== undefined) resolve(account(name, url, child));
     };
     child.stdout.on('data', onData);
