@@ -52,7 +52,7 @@ test('what is wrong with an upstream is reported at its line, exit code 1', asyn
   const silent = await fakeNode(t, {});
   silent.faults.add({ kind: 'hang' });
   const urls = [good, aptos, foreign, bare, starting, cut, silent].map(({ url }) => url);
-  const rest = 'upstream: { timeout: 300ms }\n';
+  const rest = 'upstream: { timeout: 1s }\n';
   const file = fleetFile(t, [...urls, await deadAddress(), 'http://no-such-host.invalid/v1'], rest);
 
   const { code, out } = await call(['check', file]);
@@ -67,7 +67,7 @@ test('what is wrong with an upstream is reported at its line, exit code 1', asyn
       '5:22: upstreams[3].url: answers without ledger headers: is this the base address of a ledger node?',
       '6:22: upstreams[4].url: answers 503 instead of its ledger: is this the base address, path included?',
       '7:22: upstreams[5].url: cannot be reached: the connection is cut',
-      '8:22: upstreams[6].url: cannot be reached: there is no answer within 300 ms',
+      '8:22: upstreams[6].url: cannot be reached: there is no answer within 1000 ms',
       '9:22: upstreams[7].url: cannot be reached: the connection is refused',
       reported.at(-2)?.slice(file.length + 1) ?? '',
       ' 8 problems',
