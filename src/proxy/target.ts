@@ -9,7 +9,7 @@ export const longestTarget = 16 * 1024;
 export function versionParameter(target: string): LedgerVersion | undefined {
   const query = queryOf(target);
   if (query === '') return undefined;
-  const text = plainVersion.exec(query)?.[1] ?? new URLSearchParams(query).get('ledger_version');
+  const text = plainVersion.exec(query)?.[1] ?? parametersOf(query).get('ledger_version');
   return text === null ? undefined : parseLedgerVersion(text);
 }
 
@@ -18,8 +18,13 @@ const plainVersion = /^ledger_version=(\d{1,20})$/;
 
 /** The value of a parameter that is a u64 where it is there and readable; routing only, never an error. */
 export function numberParameter(target: string, name: string): LedgerVersion | undefined {
-  const text = new URLSearchParams(queryOf(target)).get(name);
+  const text = parametersOf(queryOf(target)).get(name);
   return text === null || !/^\d{1,19}$/.test(text) ? undefined : parseLedgerVersion(text);
+}
+
+/** `URLSearchParams` drops a leading question mark, which in a query is part of the first name: `??ledger_version=5`. */
+function parametersOf(query: string): URLSearchParams {
+  return new URLSearchParams(`&${query}`);
 }
 
 function queryOf(target: string): string {
@@ -46,5 +51,5 @@ export function pathBelow(basePath: string, target: string): string {
 /** Printable ASCII without what no well-formed client leaves unescaped in a target. */
 const visible = /^[!$-;=?-[\]_a-z|~]*$/;
 
-/** Dot segments, plain or encoded; encoded slashes, backslashes, NUL and percent signs; empty segments. */
-const escapes = /(?:^|\/)(?:\.|%2e){1,2}(?=\/|$)|%(?:2f|5c|00|25)|\/\//i;
+/** Dot segments, plain or encoded; encoded slashes, backslashes, NUL and percent signs, and stray ones; empty segments. */
+const escapes = /(?:^|\/)(?:\.|%2e){1,2}(?=\/|$)|%(?:2f|5c|00|25)|%(?![\da-f]{2})|\/\//i;

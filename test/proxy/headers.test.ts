@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dialectOf } from '../../src/ledger/ledger-headers.ts';
+import { requestHeaders, ResponseHeaders } from '../../src/proxy/headers.ts';
+
+test('what a client says end to end reaches the node, unknown names and lists included', () => {
+  const headers = {
+    accept: 'application/json',
+    'accept-encoding': 'gzip',
+    'content-type': 'application/json',
+    'content-encoding': 'gzip',
+    'user-agent': 'x',
+    'x-node-anything': 'y',
+    'x-aptos-client': 'aptos-typescript-sdk/7.3.1',
+    traceparent: '00-1-2-01',
+    'x-list': ['a', 'b'],
+  };
+  assert.deepEqual(requestHeaders(headers as Parameters<typeof requestHeaders>[0]), headers);
+});
+
+const withheld = [
+  ...['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'],
+  ...[
+    'transfer-encoding',
+    'upgrade',
+    'content-length',
+    'expect',
+    'host',
+    'authorization',
+    'cookie',
+    'forwarded',
+    'via',
+  ],
+  ...[
+    'x-real-ip',
+    'x-forwarded-for',
+    'x-forwarded-proto',
+    'x-forwarded-host',
+    'x-forwarded-anything',
+    'http2-settings',
+  ],
+  ...['ledgergate-min-version', 'ledgergate-anything'],
+];
+
+for (const name of withheld) {
+  test(`${name} does not reach the node`, () => {
+    assert.deepEqual(requestHeaders({ accept: 'a', [name]: 'x' }), { accept: 'a' });
+  });
+}
+
+test('what Connection names is of this connection only, in both directions', () => {
+  const connection = 'close, X-One ,x-two';
+  const others = { 'x-one': '1', 'x-two': '2', 'x-three': '3' };
+  assert.deepEqual(requestHeaders({ connection, ...others }), { 'x-three': '3' });
+  const kept = new ResponseHeaders(dialectOf('node')).keep({ connection, ...others });
+  assert.deepEqual(kept, ['x-three', '3']);
+});
+
+test('a header without a value is left out', () => {
+  assert.deepEqual(requestHeaders({ accept: undefined, 'x-empty': '' }), { 'x-empty': '' });
+});
+
+for (const name of ['node', 'aptos'] as const) {
+  test(`the seven ledger headers of a node are not handed on (${name}); its other headers are`, () => {
+    const prefix = `x-${name}-`;
+    const seven = ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch'];
+    seven.push('block-height', 'oldest-block-height');
+    const others = { [`${prefix}gas-used`]: '9', [`${prefix}cursor`]: 'ab', [`${prefix}txn-encryption-key`]: 'cd' };
+    const ledger = Object.fromEntries(seven.map((word) => [prefix + word, '1']));
+
+    const kept = new ResponseHeaders(dialectOf(name)).keep({ ...ledger, ...others });
+
+    assert.deepEqual(kept, Object.entries(others).flat());
+  });
+}
+
+test('an answer keeps its length, type, coding and repeated headers, and loses what the gateway answers for', () => {
+  const end = { 'content-length': '2', 'content-type': 'application/json', 'content-encoding': 'gzip', etag: '"x"' };
+  const own = { date: 'd', server: 's', 'set-cookie': ['a=b'], vary: 'Origin', 'cache-status': 'x', 'alt-svc': 'h3' };
+  const hop = { 'keep-alive': 'timeout=5', 'transfer-encoding': 'chunked', trailer: 'x', upgrade: 'h2c', te: 'x' };
+  const cors = { 'access-control-allow-origin': '*', 'access-control-allow-credentials': 'true' };
+
+  const kept = new ResponseHeaders(dialectOf('node')).keep({ ...end, ...own, ...hop, ...cors, link: ['a', 'b'] });
+
+  assert.deepEqual(kept, [...Object.entries(end).flat(), 'link', 'a', 'link', 'b']);
+});

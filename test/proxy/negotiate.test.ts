@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
+
+/** Protocol 2.3: the first entry that is exactly one of two types, without parameters; JSON otherwise. */
+const accepts: readonly (readonly [string | undefined, 'json' | 'bcs'])[] = [
+  [undefined, 'json'],
+  ['', 'json'],
+  ['*/*', 'json'],
+  ['text/html', 'json'],
+  ['application/*', 'json'],
+  ['application/json', 'json'],
+  ['application/x-bcs', 'bcs'],
+  ['APPLICATION/X-BCS', 'bcs'],
+  ['  application/x-bcs  ', 'bcs'],
+  ['application/x-bcs, application/json', 'bcs'],
+  ['application/json, application/x-bcs', 'json'],
+  ['text/html,application/x-bcs,*/*', 'bcs'],
+  ['*/*, application/x-bcs', 'bcs'],
+  ['application/json;q=0.1, application/x-bcs', 'bcs'],
+  ['application/json;charset=utf-8, application/x-bcs', 'bcs'],
+  ['application/x-bcs;q=0.9', 'json'],
+  ['application/x-bcs;q=1', 'json'],
+  ['application/x-bcs ; charset=utf-8', 'json'],
+  ['application/x-bcs;q=0.9, application/json', 'json'],
+  ['application/x-bcs2', 'json'],
+  ['xapplication/x-bcs', 'json'],
+  ['application/x.aptos.signed_transaction+bcs', 'json'],
+];
+
+for (const [accept, form] of accepts) {
+  test(`Accept ${JSON.stringify(accept)} is answered in ${form}`, () => {
+    assert.equal(answerForm(accept), form);
+  });
+}
+
+/** RFC 9110 12.5.3. */
+const encodings: readonly (readonly [string | undefined, 'gzip' | 'br' | 'zstd' | undefined])[] = [
+  [undefined, undefined],
+  ['', undefined],
+  ['identity', undefined],
+  ['deflate', undefined],
+  ['gzip', 'gzip'],
+  ['GZip', 'gzip'],
+  ['br', 'br'],
+  ['zstd', 'zstd'],
+  ['gzip, deflate, br, zstd', 'zstd'],
+  ['gzip, deflate, br', 'br'],
+  ['gzip;q=1.0, br;q=0.5', 'gzip'],
+  ['gzip;q=0.2, br;q=0.3, zstd;q=0.25', 'br'],
+  ['gzip ; q=0.2 , br ; q=0.1', 'gzip'],
+  ['br;Q=0.1, gzip;Q=0.2', 'gzip'],
+  ['gzip;q=0', undefined],
+  ['gzip;q=0.000, br;q=0.001', 'br'],
+  ['*', 'zstd'],
+  ['*;q=0', undefined],
+  ['*;q=0, gzip', 'gzip'],
+  ['gzip;q=0.5, *;q=0.8', 'zstd'],
+  ['zstd;q=0, *', 'br'],
+  ['zstd;q=0, br;q=0, *;q=0.1', 'gzip'],
+  ['identity, gzip;q=0.5', undefined],
+  ['identity;q=0.5, gzip', 'gzip'],
+  ['identity;q=0.5, gzip;q=0.5', 'gzip'],
+  ['identity;q=0', undefined],
+  ['gzip;q=nonsense', undefined],
+  ['gzip;q=', undefined],
+  ['gzip;q=-1', undefined],
+  ['gzip;level=9', 'gzip'],
+  [',, gzip ,,', 'gzip'],
+  ['gzipped, x-br', undefined],
+];
+
+for (const [value, coding] of encodings) {
+  test(`Accept-Encoding ${JSON.stringify(value)} is answered ${coding ?? 'plain'}, asked again too`, () => {
+    assert.equal(chooseCoding(value), coding);
+    assert.equal(chooseCoding(value), coding);
+  });
+}
+
+test('ten thousand different Accept-Encoding values are answered right, the remembered ones among them', () => {
+  for (let index = 0; index < 10_000; index += 1) assert.equal(chooseCoding(`x-${index}, gzip;q=0.5`), 'gzip');
+  assert.equal(chooseCoding('gzip, br'), 'br');
+});
+
+/** RFC 9110 13.1.2. */
+const conditions: readonly (readonly [string | undefined, boolean])[] = [
+  [undefined, false],
+  ['', false],
+  ['"abc"', true],
+  [' "abc" ', true],
+  ['W/"abc"', true],
+  ['"x", "abc"', true],
+  ['"x","abc","y"', true],
+  ['"x", W/"abc"', true],
+  ['*', true],
+  [' * ', true],
+  ['"*"', false],
+  ['abc', false],
+  ['"ab"', false],
+  ['"abcd"', false],
+  ['"ABC"', false],
+  ['"abc-gzip"', false],
+  ['"x", "y"', false],
+  ['w/"abc"', false],
+  ['W/ "abc"', false],
+];
+
+for (const [value, isMatch] of conditions) {
+  test(`If-None-Match ${JSON.stringify(value)} ${isMatch ? 'names' : 'does not name'} the tag "abc"`, () => {
+    assert.equal(matchesTag(value, '"abc"'), isMatch);
+  });
+}

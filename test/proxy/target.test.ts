@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { GatewayError } from '../../src/ledger/errors.ts';
+import { needOfPath } from '../../src/proxy/pass-through.ts';
+import { numberParameter, pathBelow, versionParameter } from '../../src/proxy/target.ts';
+
+function statusOf(basePath: string, target: string): number {
+  try {
+    pathBelow(basePath, target);
+    return 200;
+  } catch (error) {
+    assert.ok(error instanceof GatewayError, String(error));
+    return error.status;
+  }
+}
+
+const ordinary = [
+  ...['', '/', '/-/healthy', '/info', '/spec.yaml', '/spec', '/estimate_gas_price', '/transactions?limit=25&start=100'],
+  ...['?', '/?x=y', '/accounts/0x1', '/accounts/0x1/resources?limit=9999&start=0061&ledger_version=5'],
+  ...['/accounts/0x1/balance/0x1::aptos_coin::AptosCoin', '/accounts/0x1/balance/0x1::coin::Coin%3C0x1::a::B%3E'],
+  ...[
+    '/accounts/0x1/events/0x1::account::Account/coin_register_events',
+    '/accounts/0x1/modules',
+    '/blocks/by_height/1',
+  ],
+  ...['/tables/0x1b854694ae746cdbd8d44186ca4929b2b337df21d1c74633be19b2710552fdca/item', '/transactions/by_version/5'],
+  ...[
+    '/a..b/c.d/...',
+    '/.well-known',
+    '/a/.hidden',
+    "/~a/b_c-d!$&'()*+,;=:@",
+    '/a%20b',
+    '/%E4',
+    '/a?b=/../c',
+    '/a?b=%2F..%00',
+  ],
+  ...['/a?next=http://h//x', '/a?b=c%25', '/a|b', '/a[0]'],
+];
+
+for (const path of ordinary) {
+  test(`/v1${path} passes as it is`, () => {
+    assert.equal(pathBelow('/v1', `/v1${path}`), path);
+    assert.equal(pathBelow('', path), path);
+  });
+}
+
+const hostile = [
+  ...['/..', '/../', '/../admin', '/a/../b', '/a/..', '/./', '/.', '/a/./b', '/a/.', '/..?a=b', '/a/.?x'],
+  ...['/%2e%2e', '/%2E%2e/admin', '/.%2e/', '/%2e./', '/%2e', '/a/%2e%2E/b', '/a/%2E/b', '/%2e%2e?x=y'],
+  ...[
+    '/%2f',
+    '/a%2Fb',
+    '/..%2fadmin',
+    '/%2f..%2f',
+    '/%2F%2Fhost',
+    '/a%5cb',
+    '/..%5Cadmin',
+    '/%5c',
+    '/a\\b',
+    '/..\\admin',
+  ],
+  ...['/%00', '/a%00.json', '/a%00/../b', '/\0', '/a\tb', '/a b', '/a\r\nX: y', '/a\u007f', '/\u00e4', '/a\u2215b'],
+  ...['/%252e%252e', '/%252f', '/%255c', '/%2500', '/a%25b', '/%25252e'],
+  ...['/%', '/%2', '/%zz', '/100%/a', '/%%32%65%%32%65/admin', '/a%%32%66b', '/%u002e'],
+  ...['//', '//host', '//host/path', '/a//b', '/a//', '///', '/..//', '/.//a'],
+  ...['/a#b', '/a?b#c', '/a?b=c d', '/a?b=\0', '/a?b=\u00e4', '/a"b', '/a<b>', '/a`b', '/a{b}', '/a^b', '/a?b="c"'],
+];
+
+for (const path of hostile) {
+  test(`/v1${JSON.stringify(path)} is refused`, () => {
+    assert.equal(statusOf('/v1', `/v1${path}`), 400);
+    assert.equal(statusOf('', path), 400);
+  });
+}
+
+const outside = [
+  ...['', '/', '/v', '/v2', '/v1x', '/v10/info', '/V1/info', '/v1%2finfo', '/v1;x', '/../v1', '//v1', '/./v1', '*'],
+  ...['http://host/v1/info', 'https://host/v1', 'host:443', '/admin', '/%76%31/info', '\\v1\\info', 'v1/info'],
+];
+
+for (const target of outside) {
+  test(`${JSON.stringify(target)} is not below /v1`, () => {
+    assert.equal(statusOf('/v1', target), 404);
+  });
+}
+
+test('without a base path an absolute target is not found either', () => {
+  for (const target of ['http://host/v1', 'host:443', '*']) assert.equal(statusOf('', target), 404);
+});
+
+test('a path that passes stays below the base of a node, however it is decoded', () => {
+  const piece = fc.constantFrom(
+    ...[
+      '/',
+      '.',
+      '..',
+      '%2e',
+      '%2E',
+      '%2f',
+      '%5C',
+      '\\',
+      '%',
+      '25',
+      '2e',
+      '%32',
+      '%65',
+      '%66',
+      'a',
+      ':',
+      ';',
+      '?',
+      '%00',
+    ],
+  );
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
+      const target = `/v1/${pieces.join('')}`;
+      if (statusOf('/v1', target) !== 200) return;
+      for (const text of [target, lenientDecode(target), lenientDecode(lenientDecode(target))]) {
+        const { pathname } = new URL(text.split('?', 1)[0]?.replaceAll('\\', '/') ?? '', 'http://node');
+        assert.ok(pathname.startsWith('/v1/'), `${target} becomes ${pathname}`);
+      }
+    }),
+    { numRuns: 20_000 },
+  );
+});
+
+function lenientDecode(text: string): string {
+  return text.replace(/%([0-9a-f]{2})/gi, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+}
+
+const versions: readonly (readonly [string, bigint | undefined])[] = [
+  ['', undefined],
+  ['?', undefined],
+  ['?limit=5', undefined],
+  ['?ledger_version=5', 5n],
+  ['?ledger_version=18446744073709551615', 18446744073709551615n],
+  ['?ledger_version=005', 5n],
+  ['?ledger_version=%2B5', 5n],
+  ['?ledger_version=%35', 5n],
+  ['?ledger%5Fversion=5', 5n],
+  ['?limit=1&ledger_version=5', 5n],
+  ['?ledger_version=5&ledger_version=6', 5n],
+  ['?ledger_version=5&limit=1', 5n],
+  ['?&&ledger_version=5&', 5n],
+  ['?LEDGER_VERSION=5', undefined],
+  ['?ledger_version2=5', undefined],
+  ['?x?ledger_version=5', undefined],
+  // The name of this parameter starts with a question mark: nodes do not know it.
+  ['??ledger_version=5', undefined],
+];
+
+for (const [query, version] of versions) {
+  test(`${JSON.stringify(query)} asks for ${version ?? 'no version'}`, () => {
+    assert.equal(versionParameter(`/v1/x${query}`), version);
+  });
+}
+
+const badVersions = [
+  '',
+  '-1',
+  '+5',
+  '%205',
+  '5%20',
+  'latest',
+  '0x5',
+  '5.0',
+  '1e3',
+  '5_0',
+  '18446744073709551616',
+  '5?',
+  '5%00',
+];
+
+for (const text of badVersions) {
+  test(`ledger_version=${text} is refused with 400`, () => {
+    assert.throws(
+      () => versionParameter(`/v1/x?ledger_version=${text}`),
+      (error) => error instanceof GatewayError && error.status === 400,
+    );
+    assert.equal(numberParameter(`/v1/x?start=${text}`, 'start'), undefined);
+  });
+}
+
+test('the first of several versions counts, a bad one too', () => {
+  assert.throws(() => versionParameter('/v1/x?ledger_version=&ledger_version=5'), GatewayError);
+  assert.equal(versionParameter('/v1/x?ledger_version=5&ledger_version='), 5n);
+});
+
+const needs: readonly (readonly [string, bigint | undefined])[] = [
+  ['', undefined],
+  ['/accounts/0x1', undefined],
+  ['/accounts/0x1?ledger_version=5', 5n],
+  ['/accounts/0x1/resources?limit=10&ledger_version=5', 5n],
+  ['/tables/0x1/item?ledger_version=5', 5n],
+  ['/blocks/by_version/5', 5n],
+  ['/blocks/by_version/5?with_transactions=true', 5n],
+  ['/transactions/by_version/5', 5n],
+  ['/transactions?start=5&limit=10', 5n],
+  ['/transactions?limit=10', undefined],
+  ['/transactions', undefined],
+  ['/blocks/by_height/5', undefined],
+  ['/accounts/0x1/transactions?start=5', undefined],
+  ['/transactions/by_version/x', undefined],
+  ['/transactions/by_version/5/more', undefined],
+  ['/transactions/by_version/99999999999999999999', undefined],
+  ['/accounts/0x1?ledger_version=latest', undefined],
+  ['/transactions/by_version_hint?start=5', undefined],
+];
+
+for (const [path, version] of needs) {
+  test(`${path === '' ? 'the base path' : path} is routed to ${version === undefined ? 'the head' : `version ${version}`}`, () => {
+    assert.deepEqual(needOfPath(path), version === undefined ? { kind: 'head' } : { kind: 'version', version });
+  });
+}
