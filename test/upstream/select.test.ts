@@ -1,0 +1,275 @@
+/** Which node is asked first, and which next: tables over made-up fleets. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import * as fc from 'fast-check';
+import { ledgerVersion } from '../../src/ledger/version.ts';
+import type { WindowView } from '../../src/upstream/retention-window.ts';
+import { deepest, holdingOf, selectUpstreams, type Candidate, type Need } from '../../src/upstream/select.ts';
+import { Draw, seed } from '../support/spellings.ts';
+
+/** `safe`: where the window surely begins; its oldest version unless told otherwise. */
+interface MadeUp extends Partial<Omit<Candidate, 'window'>> {
+  readonly oldest?: number;
+  readonly safe?: number;
+  readonly head?: number;
+}
+
+/** A full usable node; without `head` its window is unknown. */
+function node(name: string, { oldest = 0, safe = oldest, head, ...rest }: MadeUp): Candidate {
+  const window: WindowView | undefined =
+    head === undefined
+      ? undefined
+      : { head: ledgerVersion(BigInt(head)), oldest: ledgerVersion(BigInt(oldest)), safeOldest: BigInt(safe) };
+  return { name, tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...rest };
+}
+
+const archival = { tier: 'archival' } as const;
+const down = { health: 'down' } as const;
+
+function at(version: number): Need {
+  return { kind: 'version', version: ledgerVersion(BigInt(version)) };
+}
+
+function order(fleet: readonly Candidate[], need: Need, random: () => number = () => 0): string {
+  return selectUpstreams(fleet, need, random)
+    .map(({ name }) => name)
+    .join(' ');
+}
+
+const full = node('full', { oldest: 500, safe: 520, head: 1000 });
+const middle = node('middle', { oldest: 300, safe: 310, head: 1000 });
+const archive = node('archive', { oldest: 0, head: 1000, ...archival });
+const lagging = node('lagging', { oldest: 450, head: 900 });
+const unknown = node('unknown', { health: 'unproven' });
+const foreign = node('foreign', { oldest: 0, head: 5000, health: 'foreign' });
+const broken = node('broken', { oldest: 500, head: 1000, ...down });
+
+const pinned: readonly (readonly [string, readonly Candidate[], number, string])[] = [
+  ['the shallowest holder first, then the next deeper', [archive, middle, full], 800, 'full middle archive'],
+  ['its own edge counts in', [archive, full], 520, 'full archive'],
+  ['the edge band goes to the deeper node first', [full, archive], 519, 'archive full'],
+  ['the edge band, at the last word of the node', [full, archive], 500, 'archive full'],
+  ['the edge band of the only node is asked', [full], 505, 'full'],
+  [
+    'below the edge the next deeper is asked, a node that refuses last',
+    [full, middle, archive],
+    400,
+    'middle archive full',
+  ],
+  ['archival when needed', [full, middle, archive], 100, 'archive middle'],
+  ['below every edge the deepest has the last word', [full, middle], 100, 'middle'],
+  ['below every edge, among three', [full, middle, node('deep', { oldest: 200, head: 1000 })], 100, 'deep'],
+  ['a deeper full node before an archival one', [archive, node('all', { oldest: 0, head: 1000 })], 700, 'all archive'],
+  [
+    'an archival tier keeps out although it is as shallow',
+    [node('small', { oldest: 500, head: 1000, ...archival }), full],
+    800,
+    'full small',
+  ],
+  ['a node that holds it before one not known', [unknown, full], 800, 'full unknown'],
+  ['archival before a node not known', [unknown, archive], 800, 'archive unknown'],
+  ['a node not known before one that has pruned it', [full, unknown], 400, 'unknown full'],
+  ['a node behind after the ones that hold it', [lagging, full, archive], 950, 'full archive lagging'],
+  [
+    'above every head the nearest head first',
+    [lagging, full, node('ahead', { oldest: 600, head: 1010 })],
+    1020,
+    'ahead full lagging',
+  ],
+  ['above every head, windows unknown last', [unknown, lagging], 950, 'lagging unknown'],
+  ['above equal heads the archival tier last', [archive, full], 1001, 'full archive'],
+  ['a node that is down after all that answer', [broken, archive], 800, 'archive broken'],
+  ['down and the only holder: it is asked', [broken], 800, 'broken'],
+  ['down, then pruned as the last word', [broken, node('late', { oldest: 900, head: 1000 })], 800, 'broken late'],
+  ['nodes of another chain never', [foreign, full], 800, 'full'],
+  ['nodes of another chain not even alone', [foreign], 800, ''],
+  ['nobody is known', [], 800, ''],
+];
+
+for (const [claim, fleet, version, expected] of pinned) {
+  test(`pinned: ${claim}`, () => {
+    assert.equal(order(fleet, at(version)), expected);
+    assert.equal(order(fleet.toReversed(), at(version)), expected);
+  });
+}
+
+const newest: readonly (readonly [string, readonly Candidate[], string])[] = [
+  [
+    'the freshest first, then by lag',
+    [lagging, full, node('ahead', { oldest: 600, head: 1010 })],
+    'ahead full lagging',
+  ],
+  ['among equals a full node before an archival one', [archive, full], 'full archive'],
+  ['a fresher archival node before a full one', [lagging, archive], 'archive lagging'],
+  ['an unproven node after those that answer', [unknown, lagging], 'lagging unknown'],
+  ['a node that is down after a lagging one', [node('gone', { head: 2000, ...down }), lagging], 'lagging gone'],
+  ['nodes of another chain never', [foreign, full], 'full'],
+  ['a node without a window, though usable, last of them', [node('new', {}), lagging], 'lagging new'],
+];
+
+for (const [claim, fleet, expected] of newest) {
+  test(`head: ${claim}`, () => {
+    assert.equal(order(fleet, { kind: 'head' }), expected);
+    assert.equal(order(fleet.toReversed(), { kind: 'head' }), expected);
+  });
+}
+
+test('head: nodes within the tolerance are equally fresh and share by load', () => {
+  const fleet = [
+    node('first', { head: 1000, headTolerance: 20, cost: 9 }),
+    node('close', { head: 980, headTolerance: 20, cost: 1 }),
+    node('late', { head: 979, headTolerance: 20, cost: 0 }),
+  ];
+  assert.equal(order(fleet, { kind: 'head' }), 'close first late');
+});
+
+const hashes: readonly (readonly [string, readonly Candidate[], string | undefined, string])[] = [
+  [
+    'a full node first, then from the deepest up',
+    [middle, archive, node('b', { oldest: 600, head: 1000, cost: 0 })],
+    undefined,
+    'b archive middle',
+  ],
+  ['the node that took it first, then from the deepest up', [full, middle, archive], 'middle', 'middle archive full'],
+  ['an archival taker first', [full, archive], 'archive', 'archive full'],
+  [
+    'a taker that is down still first: only its mempool surely knows',
+    [broken, full, archive],
+    'broken',
+    'broken archive full',
+  ],
+  ['a taker of another chain is not asked', [foreign, full], 'foreign', 'full'],
+  ['a taker that is no longer configured does not matter', [full, archive], 'removed', 'full archive'],
+  [
+    'nodes that are down last',
+    [node('deep', { oldest: 0, head: 1000, ...archival, ...down }), full, middle],
+    'full',
+    'full middle deep',
+  ],
+  ['windows unknown: archival counts as deeper', [node('x', {}), node('y', archival)], undefined, 'x y'],
+  ['nobody is known', [], 'full', ''],
+];
+
+for (const [claim, fleet, first, expected] of hashes) {
+  test(`transaction: ${claim}`, () => {
+    assert.equal(order(fleet, { kind: 'transaction', first }), expected);
+  });
+}
+
+test('the deepest is the one with the lowest edge; of equals, or of the unknown, the archival one', () => {
+  const name = (...fleet: readonly Candidate[]): string | undefined => deepest(fleet)?.name;
+  assert.equal(name(full, archive, middle), 'archive');
+  assert.equal(name(full, middle), 'middle');
+  assert.equal(name(foreign, full), 'full');
+  assert.equal(name(node('a', { oldest: 0, head: 10 }), node('b', { oldest: 0, head: 10, ...archival })), 'b');
+  assert.equal(name(node('a', {}), node('b', archival)), 'b');
+  assert.equal(name(full, node('b', archival)), 'b');
+  assert.equal(name(foreign), undefined);
+  assert.equal(name(), undefined);
+});
+
+test('what a window says of a version changes at its safe edge, its last edge and its head', () => {
+  const holding = (version: number) => holdingOf(full.window, ledgerVersion(BigInt(version)));
+  assert.deepEqual([499, 500, 519, 520, 1000, 1001].map(holding), [
+    'pruned',
+    'edge',
+    'edge',
+    'held',
+    'held',
+    'unknown',
+  ]);
+  assert.equal(holdingOf(undefined, ledgerVersion(5n)), 'unknown');
+});
+
+const costs = [5, 1, 4, 2, 3];
+const alike = costs.map((cost, index) => node(`n${index}`, { oldest: 500, head: 1000, cost }));
+
+test('of two nodes drawn at random the cheaper is first, the rest follow by cost', () => {
+  const drawn = (...numbers: number[]): string => order(alike, at(800), () => numbers.shift() ?? 0);
+  assert.equal(drawn(0, 0), 'n1 n3 n4 n2 n0');
+  // Index 2, and one step on from it: index 3.
+  assert.equal(drawn(0.4, 0), 'n3 n1 n4 n2 n0');
+  // Index 4, and round to index 0.
+  assert.equal(drawn(0.99, 0), 'n4 n1 n3 n2 n0');
+});
+
+test('power of two choices: the dearest node is never first, and the cheaper the likelier', () => {
+  const draw = new Draw(7);
+  const firsts = new Map<string, number>();
+  for (let round = 0; round < 10_000; round += 1) {
+    const [first = ''] = order(alike, at(800), () => draw.upTo(1_000_000) / 1_000_001).split(' ');
+    firsts.set(first, (firsts.get(first) ?? 0) + 1);
+  }
+  const byCost = ['n1', 'n3', 'n4', 'n2', 'n0'].map((name) => (firsts.get(name) ?? 0) / 10_000);
+  // Of five nodes the i-th cheapest wins against the 5 - i dearer ones: 4, 3, 2, 1 and 0 of 10 pairs.
+  for (const [index, share] of byCost.entries())
+    assert.ok(Math.abs(share - (4 - index) / 10) < 0.03, `${byCost.join()}`);
+});
+
+test('nodes of about one depth share a load; a much deeper one is kept for what only it can answer', () => {
+  const fleet = [
+    node('shallow', { oldest: 800, head: 1000, cost: 9 }),
+    node('similar', { oldest: 760, head: 1000, cost: 1 }),
+    node('deep', { oldest: 700, head: 1000, cost: 0 }),
+  ];
+  assert.equal(order(fleet, at(900)), 'similar shallow deep');
+});
+
+const anyCandidate: fc.Arbitrary<Candidate> = fc
+  .record({
+    name: fc.uuid(),
+    tier: fc.constantFrom('full' as const, 'archival' as const),
+    health: fc.constantFrom('usable' as const, 'unproven' as const, 'down' as const, 'foreign' as const),
+    edges: fc.option(fc.tuple(fc.nat(50), fc.nat(50), fc.nat(20))),
+    cost: fc.nat(5),
+    headTolerance: fc.nat(5),
+  })
+  .map(({ name, edges, ...rest }) => {
+    const [oldest = 0, length = 0, margin = 0] = edges ?? [];
+    return node(name, edges === null ? rest : { ...rest, oldest, head: oldest + length, safe: oldest + margin });
+  });
+
+const anyNeed: fc.Arbitrary<Need> = fc.oneof(
+  fc.nat(110).map(at),
+  fc.constant<Need>({ kind: 'head' }),
+  fc.constant<Need>({ kind: 'transaction', first: undefined }),
+);
+
+test('whatever the fleet: nobody twice, no foreign node, and somebody unless nobody is there', () => {
+  fc.assert(
+    fc.property(
+      fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 }),
+      anyNeed,
+      seed,
+      (fleet, need, seed) => {
+        const draw = new Draw(seed);
+        const chosen = selectUpstreams(fleet, need, () => draw.upTo(999) / 1000);
+        const own = fleet.filter(({ health }) => health !== 'foreign');
+        assert.equal(new Set(chosen).size, chosen.length);
+        assert.ok(chosen.every((candidate) => own.includes(candidate)));
+        assert.equal(chosen.length > 0, own.length > 0);
+        if (need.kind !== 'version') assert.equal(chosen.length, own.length);
+      },
+    ),
+    { numRuns: 5000 },
+  );
+});
+
+test('whatever the fleet: a pinned read passes over no usable holder, and asks a full one before an archival one', () => {
+  fc.assert(
+    fc.property(
+      fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 }),
+      fc.nat(110),
+      (fleet, version) => {
+        const holds = ({ health, window }: Candidate): boolean =>
+          health === 'usable' && holdingOf(window, ledgerVersion(BigInt(version))) === 'held';
+        const holders = fleet.filter(holds);
+        const [first] = selectUpstreams(fleet, at(version));
+        if (holders.length === 0 || first === undefined) return;
+        assert.ok(holds(first));
+        assert.equal(first.tier, holders.some(({ tier }) => tier === 'full') ? 'full' : 'archival');
+      },
+    ),
+    { numRuns: 5000 },
+  );
+});

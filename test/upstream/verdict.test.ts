@@ -1,0 +1,139 @@
+/** What one node's answer means: status x `error_code` x need. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ledgerVersion } from '../../src/ledger/version.ts';
+import type { Need } from '../../src/upstream/select.ts';
+import { errorCodeOf, judge, type Judged, type Verdict } from '../../src/upstream/verdict.ts';
+
+const version: Need = { kind: 'version', version: ledgerVersion(5n) };
+const head: Need = { kind: 'head' };
+const transaction: Need = { kind: 'transaction' };
+
+const json = 'application/json';
+
+function answer(status: number, body: string | Buffer = '{}', contentType: string | undefined = json): Judged {
+  return { status, contentType, body: Buffer.from(body) };
+}
+
+function error(code: string, message = 'm'): string {
+  return JSON.stringify({ message, error_code: code, vm_error_code: null });
+}
+
+/** Status, error code, and the verdict for a read at a version, of the head, and of a transaction. */
+const errors: readonly (readonly [number, string, Verdict, Verdict, Verdict])[] = [
+  [400, 'invalid_input', 'final', 'final', 'final'],
+  [400, 'web_framework_error', 'final', 'final', 'final'],
+  [401, 'unauthorized', 'final', 'final', 'final'],
+  [403, 'api_disabled', 'refused', 'refused', 'refused'],
+  [403, 'invalid_input', 'final', 'final', 'final'],
+  [404, 'resource_not_found', 'final', 'final', 'final'],
+  [404, 'module_not_found', 'final', 'final', 'final'],
+  [404, 'account_not_found', 'final', 'final', 'final'],
+  [404, 'web_framework_error', 'final', 'final', 'final'],
+  [404, 'version_not_found', 'behind', 'final', 'final'],
+  [404, 'transaction_not_found', 'final', 'final', 'absent'],
+  [405, 'web_framework_error', 'final', 'final', 'final'],
+  [408, 'web_framework_error', 'failed', 'failed', 'failed'],
+  [410, 'version_pruned', 'pruned', 'pruned', 'pruned'],
+  [410, 'block_pruned', 'pruned', 'pruned', 'pruned'],
+  [413, 'web_framework_error', 'final', 'final', 'final'],
+  [429, 'rate_limited', 'failed', 'failed', 'failed'],
+  [500, 'internal_error', 'failed', 'failed', 'failed'],
+  [501, 'internal_error', 'failed', 'failed', 'failed'],
+  [502, 'internal_error', 'failed', 'failed', 'failed'],
+  [503, 'internal_error', 'failed', 'failed', 'failed'],
+  [504, 'internal_error', 'failed', 'failed', 'failed'],
+  [507, 'mempool_is_full', 'final', 'final', 'final'],
+  [599, 'internal_error', 'failed', 'failed', 'failed'],
+];
+
+for (const [status, code, ...expected] of errors) {
+  test(`${status} ${code}: ${expected.join(', ')} for a version, the head, a transaction`, () => {
+    const verdicts = [version, head, transaction].map((need) => judge(answer(status, error(code)), need, false));
+    assert.deepEqual(verdicts, expected);
+  });
+}
+
+test('an unknown transaction is final at the deepest node only', () => {
+  assert.equal(judge(answer(404, error('transaction_not_found')), transaction, true), 'final');
+  assert.equal(judge(answer(404, error('transaction_not_found')), transaction, false), 'absent');
+  assert.equal(judge(answer(404, '<html>', 'text/html'), transaction, false), 'final');
+});
+
+const prunedMessages = [
+  'Transaction at version 5 is pruned, min available version is 100.',
+  'State at version 5 has been pruned.',
+  'StateValue at 5 Pruned',
+];
+
+for (const message of prunedMessages) {
+  test(`a 500 that says ${JSON.stringify(message)} is news about the window, except for the head`, () => {
+    const body = error('internal_error', message);
+    const verdicts = [version, transaction, head].map((need) => judge(answer(500, body), need, false));
+    assert.deepEqual(verdicts, ['pruned', 'pruned', 'failed']);
+  });
+}
+
+test('a 500 says pruned only as a word of the specified body', () => {
+  for (const body of [
+    error('internal_error', 'unprunedness'),
+    '<html>pruned',
+    '{"message":"pruned"}',
+    '"pruned"',
+    'null',
+    '',
+  ]) {
+    assert.equal(judge(answer(500, body), version, false), 'failed', body);
+  }
+  assert.equal(judge(answer(503, error('internal_error', 'pruned')), version, false), 'failed');
+});
+
+test('410 means pruned whatever its body says', () => {
+  for (const body of ['', '<html>', '{"message":"x","error_code":"something_new"}']) {
+    assert.equal(judge(answer(410, body), version, false), 'pruned');
+  }
+});
+
+const successes: readonly (readonly [string, Judged, Verdict])[] = [
+  ['an object', answer(200, '{"a":1}'), 'final'],
+  ['a list', answer(200, ' [1]\n'), 'final'],
+  ['a bare number', answer(200, '18446744073709551615'), 'final'],
+  ['a text', answer(200, '"0x00"'), 'final'],
+  ['true', answer(200, 'true'), 'final'],
+  ['null', answer(200, 'null'), 'final'],
+  ['one digit', answer(200, '0'), 'final'],
+  ['nothing', answer(200, ''), 'failed'],
+  ['white space', answer(200, ' \n'), 'failed'],
+  ['a web page', answer(200, '<html></html>', 'text/html'), 'failed'],
+  ['a web page said to be JSON', answer(200, '<html></html>'), 'failed'],
+  ['an object cut off after a comma', answer(200, '{"a":1,'), 'failed'],
+  ['an object cut off after a colon', answer(200, '{"a":'), 'failed'],
+  ['text without a content type', { status: 200, contentType: undefined, body: Buffer.from('hello') }, 'failed'],
+  ['BCS bytes', answer(200, '\x00\x01', 'application/x-bcs'), 'final'],
+  ['no BCS bytes', answer(200, '', 'application/x-bcs'), 'final'],
+  ['an accepted submission', answer(202, '{"hash":"0x"}'), 'final'],
+  ['a partly accepted batch', answer(206, '{}'), 'final'],
+  ['a redirection', answer(302, ''), 'final'],
+];
+
+for (const [what, judged, verdict] of successes) {
+  test(`${judged.status} with ${what} is ${verdict}`, () => {
+    for (const need of [version, head, transaction]) assert.equal(judge(judged, need, true), verdict);
+  });
+}
+
+test('the error code is read from the specified body and from nothing else', () => {
+  assert.equal(errorCodeOf(answer(404, error('resource_not_found'))), 'resource_not_found');
+  for (const body of [
+    '',
+    '{',
+    'null',
+    '1',
+    '[]',
+    '{}',
+    '{"error_code":5}',
+    `{"error_code":"a"${' '.repeat(70_000)}}`,
+  ]) {
+    assert.equal(errorCodeOf(answer(404, body)), undefined, body.slice(0, 40));
+  }
+});
