@@ -63,12 +63,15 @@ export class RetentionWindow {
   }
 
   /**
-   * Learns from one answer. Answers overtake each other, so one that tells an older head is stale news and ignored,
-   * unless nothing newer has come for a while.
+   * Learns from one answer. Answers overtake each other, so one that tells an older ledger is stale news and ignored,
+   * unless nothing newer has come for a while. What was known of another chain is forgotten at once.
    */
   observe(info: LedgerInfo, nowMs: number): void {
     const known = this.#info;
-    if (known !== undefined && info.version < known.version) {
+    if (known !== undefined && info.chainId !== known.chainId) {
+      this.#samples = [];
+      this.#refused = undefined;
+    } else if (known !== undefined && isOlder(info, known)) {
       if (nowMs - this.#infoAtMs < rollbackMs) return;
       this.#samples = [];
     }
@@ -120,6 +123,11 @@ export class RetentionWindow {
     while (samples.length > maxSamples || sample.atMs - (samples[0]?.atMs ?? sample.atMs) > historyMs) samples.shift();
     if (!replaces) this.#pace = paceOf(samples);
   }
+}
+
+/** Both ends of a ledger only move up: of two answers with one head, the one with the lower edge was given earlier. */
+function isOlder(info: LedgerInfo, known: LedgerInfo): boolean {
+  return info.version < known.version || (info.version === known.version && info.oldestVersion < known.oldestVersion);
 }
 
 function paceOf(samples: readonly Sample[]): Pace {
