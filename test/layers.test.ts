@@ -1,0 +1,117 @@
+/** Imports point down only (architecture, section 2): lint refuses each step upwards, sideways, or in a circle. */
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const oxlint = join(root, 'node_modules/oxlint/bin/oxlint');
+
+interface Diagnostic {
+  readonly code: string;
+  readonly filename: string;
+}
+
+/** Lints made-up files, by path below a root of their own, under the project's rules. */
+async function lint(t: TestContext, files: Readonly<Record<string, string>>): Promise<readonly string[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-layers-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  copyFileSync(join(root, '.oxlintrc.json'), join(folder, '.oxlintrc.json'));
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  }
+  const report = await new Promise<string>((resolve) => {
+    execFile(process.execPath, [oxlint, '--format=json', 'src'], { cwd: folder }, (_error, stdout) => resolve(stdout));
+  });
+  const { diagnostics } = JSON.parse(report) as { readonly diagnostics: readonly Diagnostic[] };
+  return diagnostics.map(({ code, filename }) => `${filename}: ${code}`).sort();
+}
+
+const restricted = 'eslint(no-restricted-imports)';
+const leaf = "export const leaf = 'leaf';\n";
+const above = ['gateway', 'main', 'workers', 'commands', 'proxy', 'front'];
+
+/** What each folder must not import. */
+const forbidden: Readonly<Record<string, readonly string[]>> = {
+  ledger: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'metrics', 'sample'],
+  cache: [...above, 'access', 'upstream', 'encode', 'config', 'sample'],
+  upstream: [...above, 'access', 'cache', 'encode', 'config', 'sample'],
+  access: [...above, 'cache', 'upstream', 'encode', 'config', 'sample'],
+  encode: [...above, 'access', 'cache', 'upstream', 'config', 'metrics', 'sample'],
+  metrics: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'ledger', 'sample'],
+  config: [...above, 'access', 'cache', 'upstream', 'encode', 'metrics', 'sample'],
+  sample: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'metrics'],
+  proxy: ['gateway', 'main', 'workers', 'commands', 'front', 'config', 'sample'],
+};
+
+/** The ways to import: a value, a type, on the way through, everything. */
+const statements: readonly ((path: string) => string)[] = [
+  (path) => `import { leaf } from '${path}';\nexport const used = leaf;\n`,
+  (path) => `import type { Leaf } from '${path}';\nexport type Used = Leaf;\n`,
+  (path) => `export { leaf } from '${path}';\n`,
+  (path) => `export * from '${path}';\n`,
+];
+
+for (const [folder, targets] of Object.entries(forbidden)) {
+  test(`${folder} imports none of ${targets.join(', ')}`, async (t) => {
+    const planted = Object.fromEntries(
+      targets.map((target, index) => {
+        const isFile = ['gateway', 'main', 'workers'].includes(target);
+        const path = isFile ? `../${target}.ts` : `../${target}/leaf.ts`;
+        return [`src/${folder}/to-${target}.ts`, statements[index % statements.length]?.(path) ?? ''];
+      }),
+    );
+    const found = await lint(t, planted);
+    assert.deepEqual(
+      found,
+      Object.keys(planted)
+        .map((path) => `${path}: ${restricted}`)
+        .sort(),
+    );
+  });
+}
+
+test('every way to write an import is seen', async (t) => {
+  const planted = Object.fromEntries(
+    statements.map((write, index) => [`src/cache/way-${index}.ts`, write('../upstream/leaf.ts')]),
+  );
+  assert.deepEqual(
+    await lint(t, planted),
+    Object.keys(planted).map((path) => `${path}: ${restricted}`),
+  );
+});
+
+test('files that import one another in a circle are refused, in one folder and across folders', async (t) => {
+  const importing = (name: string, path: string): string =>
+    `import { ${name} } from '${path}';\nexport const x = ${name};\n`;
+  const files = {
+    'src/cache/one.ts': `import { two } from './two.ts';\nexport const one = (): number => two();\n`,
+    'src/cache/two.ts': `import { one } from './one.ts';\nexport const two = (): number => one();\n`,
+    'src/proxy/a.ts': `import { b } from './b.ts';\nexport const a = (): number => b();\n`,
+    'src/proxy/b.ts': `import { c } from './c.ts';\nexport const b = (): number => c();\n`,
+    'src/proxy/c.ts': `import { a } from './a.ts';\nexport const c = (): number => a();\n`,
+    'src/proxy/outside.ts': importing('a', './a.ts'),
+  };
+  const circle = ['src/cache/one.ts', 'src/cache/two.ts', 'src/proxy/a.ts', 'src/proxy/b.ts', 'src/proxy/c.ts'];
+  assert.deepEqual(
+    await lint(t, files),
+    circle.map((path) => `${path}: import(no-cycle)`),
+  );
+});
+
+test('imports that point down are taken', async (t) => {
+  const down = (path: string): string => `import { leaf } from '${path}';\nexport const used = leaf;\n`;
+  const files: Record<string, string> = { 'src/main.ts': down('./gateway.ts'), 'src/gateway.ts': leaf };
+  for (const folder of Object.keys(forbidden)) files[`src/${folder}/leaf.ts`] = leaf;
+  for (const folder of ['cache', 'upstream', 'encode', 'access', 'proxy', 'config']) {
+    files[`src/${folder}/down.ts`] = down('../ledger/leaf.ts');
+  }
+  for (const folder of ['cache', 'upstream', 'access', 'encode', 'metrics', 'ledger']) {
+    files[`src/proxy/to-${folder}.ts`] = down(`../${folder}/leaf.ts`);
+  }
+  assert.deepEqual(await lint(t, files), []);
+});

@@ -1,0 +1,325 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import * as fc from 'fast-check';
+import { dialectOf } from '../../src/ledger/ledger-headers.ts';
+import { ledgerVersion } from '../../src/ledger/version.ts';
+import { Fleet } from '../../src/upstream/fleet.ts';
+import { Upstream, type Tier } from '../../src/upstream/upstream.ts';
+import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
+
+/** A fleet of nodes that nobody connects to; `tell` is an answer of one of them. */
+function fleetOf(t: TestContext, ...tiers: readonly Tier[]) {
+  const upstreams = tiers.map((tier, index) => upstreamOf(t, `n${index}`, tier));
+  const foreign: string[] = [];
+  const fleet = new Fleet(upstreams, dialectOf('node'), {
+    onForeign: (upstream, chainId, own) => foreign.push(`${upstream.name}: ${chainId}, not ${own}`),
+  });
+  const at = (index: number): Upstream => {
+    const upstream = upstreams[index];
+    assert.ok(upstream !== undefined);
+    return upstream;
+  };
+  const tell = (index: number, ledger: MadeUpLedger, nowMs = 0): boolean => {
+    at(index).recordAnswer(5, nowMs);
+    return fleet.observe(at(index), ledgerInfo(ledger), nowMs);
+  };
+  /** Two failures in a row, as the sender reports them. */
+  const takeDown = (index: number): void => {
+    at(index).recordFailure(5, 0);
+    at(index).recordFailure(5, 0);
+    fleet.refresh();
+  };
+  return { fleet, at, tell, takeDown, foreign };
+}
+
+function upstreamOf(t: TestContext, name: string, tier: Tier = 'full', path = '/v1'): Upstream {
+  const url = new URL(`http://127.0.0.1:9${path}`);
+  const upstream = new Upstream({ name, url, tier, connections: 1, connectTimeoutMs: 1000 });
+  t.after(() => upstream.close());
+  return upstream;
+}
+
+/** The value of one header in the flat list. */
+function shown(fleet: Fleet, name: string): string | undefined {
+  const list = fleet.ledgerHeaders();
+  return list[list.indexOf(name) + 1];
+}
+
+const never = new AbortController().signal;
+
+test('before the first answer the fleet knows nothing and says nothing', (t) => {
+  const { fleet } = fleetOf(t, 'full', 'archival');
+  assert.deepEqual([fleet.chainId, fleet.head, fleet.oldest, fleet.isReady], [undefined, undefined, undefined, false]);
+  assert.deepEqual(fleet.ledgerHeaders(), []);
+});
+
+test('the fleet is ready from the first usable node with a window on, and no longer when it is down', (t) => {
+  const { fleet, at, tell, takeDown } = fleetOf(t, 'full', 'full');
+  at(1).recordAnswer(5, 0);
+  assert.equal(fleet.isReady, false);
+  tell(0, { version: 100n });
+  assert.equal(fleet.isReady, true);
+  takeDown(0);
+  assert.equal(fleet.isReady, false);
+});
+
+test('the head is the newest that any node told', (t) => {
+  const { fleet, tell } = fleetOf(t, 'full', 'full');
+  tell(0, { version: 100n });
+  tell(1, { version: 90n });
+  assert.equal(fleet.head?.version, 100n);
+  tell(1, { version: 110n });
+  assert.equal(fleet.head?.version, 110n);
+});
+
+test('whatever nodes tell and however they fail, version and timestamp in the headers never go backward', (t) => {
+  const event = fc.record({
+    node: fc.nat(2),
+    version: fc.bigInt(1n, 60n),
+    timestampUsec: fc.bigInt(1n, 60n),
+    fails: fc.integer({ min: 0, max: 9 }).map((value) => value === 0),
+    passedMs: fc.constantFrom(0, 50, 15_000),
+  });
+  fc.assert(
+    fc.property(fc.array(event, { maxLength: 40 }), (events) => {
+      const { fleet, tell, takeDown } = fleetOf(t, 'full', 'full', 'archival');
+      let [nowMs, version, timestamp] = [0, -1, -1];
+      for (const { node, fails, passedMs, ...ledger } of events) {
+        nowMs += passedMs;
+        if (fails) takeDown(node);
+        else tell(node, ledger, nowMs);
+        if (fleet.head === undefined) continue;
+        const told = [
+          Number(shown(fleet, 'X-Node-Ledger-Version')),
+          Number(shown(fleet, 'X-Node-Ledger-Timestampusec')),
+        ] as const;
+        assert.ok(told[0] >= version && told[1] >= timestamp, `${told.join()} after ${version}, ${timestamp}`);
+        [version, timestamp] = told;
+      }
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test('the oldest version is the deepest usable node’s, with that node’s oldest block', (t) => {
+  const { fleet, tell, takeDown } = fleetOf(t, 'full', 'archival', 'full');
+  tell(0, { version: 1000n, oldest: 500n });
+  tell(1, { version: 990n, oldest: 100n });
+  tell(2, { version: 980n, oldest: 300n });
+  assert.deepEqual(
+    [shown(fleet, 'X-Node-Ledger-Oldest-Version'), shown(fleet, 'X-Node-Oldest-Block-Height')],
+    ['100', '10'],
+  );
+  takeDown(1);
+  assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '300');
+  tell(1, { version: 1010n, oldest: 120n });
+  assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '120');
+  for (const index of [0, 1, 2]) takeDown(index);
+  assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '120');
+  assert.equal(shown(fleet, 'X-Node-Ledger-Version'), '1010');
+});
+
+test('the list of headers is made once per news', (t) => {
+  const { fleet, tell, takeDown } = fleetOf(t, 'full', 'full');
+  tell(0, { version: 100n });
+  const first = fleet.ledgerHeaders();
+  assert.equal(fleet.ledgerHeaders(), first);
+  tell(1, { version: 101n });
+  const second = fleet.ledgerHeaders();
+  assert.notEqual(second, first);
+  assert.equal(fleet.ledgerHeaders(), second);
+  takeDown(1);
+  assert.notEqual(fleet.ledgerHeaders(), second);
+});
+
+test('the chain of most nodes is the fleet’s; the others are marked, reported once, and teach nothing', (t) => {
+  const { fleet, at, tell, foreign } = fleetOf(t, 'full', 'full', 'full');
+  assert.equal(tell(0, { version: 100n }), true);
+  assert.equal(tell(1, { version: 9000n, oldest: 1n, chainId: 5 }), false);
+  assert.equal(tell(2, { version: 200n, oldest: 50n }), true);
+  tell(1, { version: 9001n, chainId: 5 });
+
+  assert.equal(fleet.chainId, 4);
+  assert.equal(fleet.head?.version, 200n);
+  assert.equal(at(1).health, 'foreign');
+  assert.deepEqual(foreign, ['n1: 5, not 4']);
+  assert.equal(shown(fleet, 'X-Node-Chain-Id'), '4');
+  assert.equal(fleet.oldest?.chainId, 4);
+});
+
+test('of two chains told by as many nodes, that of the node configured first is the fleet’s, whoever speaks first', (t) => {
+  for (const speakers of [
+    [0, 1],
+    [1, 0],
+  ] as const) {
+    const { fleet, at, tell } = fleetOf(t, 'full', 'full');
+    for (const index of speakers) tell(index, { version: 100n, chainId: index + 4 });
+    assert.equal(fleet.chainId, 4);
+    assert.deepEqual([at(0).health, at(1).health], ['usable', 'foreign']);
+  }
+});
+
+test('after the start a tie changes nothing: one node that changes its mind does not turn the fleet round', (t) => {
+  const { fleet, at, tell } = fleetOf(t, 'full', 'full');
+  tell(0, { version: 100n });
+  tell(1, { version: 101n });
+  fleet.settle();
+  tell(0, { version: 9000n, chainId: 5 });
+  assert.equal(fleet.chainId, 4);
+  assert.equal(fleet.head?.version, 101n);
+  assert.deepEqual([at(0).health, at(1).health], ['foreign', 'usable']);
+});
+
+test('a majority that comes later turns the fleet to its chain, and the head with it', (t) => {
+  const { fleet, at, tell, foreign } = fleetOf(t, 'full', 'full', 'full');
+  tell(0, { version: 9000n, chainId: 5 });
+  tell(1, { version: 100n });
+  tell(2, { version: 101n });
+  assert.equal(fleet.chainId, 4);
+  assert.equal(fleet.head?.version, 101n);
+  assert.deepEqual(
+    [0, 1, 2].map((index) => at(index).health),
+    ['foreign', 'usable', 'usable'],
+  );
+  assert.deepEqual(foreign, ['n1: 4, not 5', 'n0: 5, not 4']);
+});
+
+test('a foreign node that comes back to the chain is used again, with the window it has now', (t) => {
+  const { fleet, at, tell } = fleetOf(t, 'full', 'full', 'full');
+  tell(0, { version: 100n, oldest: 50n });
+  tell(1, { version: 100n, oldest: 50n });
+  tell(2, { version: 9000n, oldest: 1n, chainId: 5 });
+  tell(2, { version: 99n, oldest: 60n });
+  assert.equal(at(2).health, 'usable');
+  assert.equal(at(2).window.info?.version, 99n);
+  assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '50');
+});
+
+test('a read above the head wakes when a usable node gets there, at once and not before', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { fleet, tell } = fleetOf(t, 'full', 'full');
+  tell(0, { version: 100n });
+  const outcomes: boolean[] = [];
+  const wait = fleet.waitForVersion(ledgerVersion(105n), 500, never).then((reached) => outcomes.push(reached));
+
+  tell(1, { version: 104n });
+  await Promise.resolve();
+  assert.deepEqual(outcomes, []);
+  tell(1, { version: 105n });
+  await wait;
+
+  assert.deepEqual(outcomes, [true]);
+});
+
+test('waiting ends in time when no node gets there', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { fleet, tell } = fleetOf(t, 'full');
+  tell(0, { version: 100n });
+  let outcome: boolean | undefined;
+  const wait = fleet.waitForVersion(ledgerVersion(101n), 500, never).then((reached) => (outcome = reached));
+
+  t.mock.timers.tick(499);
+  await Promise.resolve();
+  assert.equal(outcome, undefined);
+  t.mock.timers.tick(1);
+  await wait;
+
+  assert.equal(outcome, false);
+});
+
+test('waiting ends with the client', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { fleet, tell } = fleetOf(t, 'full');
+  tell(0, { version: 100n });
+  const client = new AbortController();
+  const wait = fleet.waitForVersion(ledgerVersion(101n), 500, client.signal);
+  client.abort();
+  assert.equal(await wait, false);
+  assert.equal(await fleet.waitForVersion(ledgerVersion(101n), 500, client.signal), false);
+});
+
+test('nobody waits for what is there, for no time, or for what only a foreign node has', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { fleet, tell } = fleetOf(t, 'full', 'full', 'full');
+  tell(0, { version: 100n });
+  tell(1, { version: 100n });
+  assert.equal(await fleet.waitForVersion(ledgerVersion(100n), 500, never), true);
+  assert.equal(await fleet.waitForVersion(ledgerVersion(101n), 0, never), false);
+  const wait = fleet.waitForVersion(ledgerVersion(101n), 500, never);
+  tell(2, { version: 9000n, chainId: 5 });
+  t.mock.timers.tick(500);
+  assert.equal(await wait, false);
+});
+
+test('waiters of several versions wake each at its own', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { fleet, tell } = fleetOf(t, 'full');
+  tell(0, { version: 100n });
+  const woken: bigint[] = [];
+  const waits = [103n, 101n, 102n, 101n, 110n].map((version) =>
+    fleet.waitForVersion(ledgerVersion(version), 500, never).then((reached) => reached && woken.push(version)),
+  );
+  for (const version of [101n, 102n, 103n]) {
+    tell(0, { version });
+    // A turn of the event loop lets everything that was woken finish.
+    await new Promise(setImmediate);
+    assert.ok(woken.every((seen) => seen <= version) && woken.includes(version), woken.join());
+  }
+  t.mock.timers.tick(500);
+  await Promise.all(waits);
+  assert.deepEqual(woken, [101n, 101n, 102n, 103n]);
+});
+
+test('ten thousand wait at most; one more asks a node straight away', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { fleet, tell } = fleetOf(t, 'full');
+  tell(0, { version: 100n });
+  const waits = Array.from({ length: 10_000 }, () => fleet.waitForVersion(ledgerVersion(101n), 500, never));
+  assert.equal(await fleet.waitForVersion(ledgerVersion(101n), 500, never), false);
+  tell(0, { version: 101n });
+  assert.ok((await Promise.all(waits)).every(Boolean));
+});
+
+test('a candidate costs its latency for each request in flight and this one', (t) => {
+  const { fleet, at, tell } = fleetOf(t, 'full');
+  tell(0, { version: 100n }, 1000);
+  at(0).recordAnswer(100, 1000);
+  at(0).inFlight = 3;
+  const [candidate] = fleet.candidates(1000);
+  assert.equal(candidate?.cost, 400);
+  assert.equal(candidate?.window?.head, 100n);
+});
+
+test('a slow answer counts at once and fades; a fast one is believed little by little', (t) => {
+  const upstream = upstreamOf(t, 'n');
+  upstream.recordAnswer(500, 1000);
+  assert.equal(upstream.latencyMs(1000), 500);
+  const later = upstream.latencyMs(3000);
+  assert.ok(later < 250 && later > 100, String(later));
+  upstream.recordAnswer(10, 1000);
+  assert.ok(upstream.latencyMs(1000) > 400);
+  assert.equal(upstream.latencyMs(1_000_000), 1);
+});
+
+test('a node is unproven, then usable, down after two failures in a row, and usable with the next answer', (t) => {
+  const upstream = upstreamOf(t, 'n');
+  const seen = [upstream.health];
+  const record = (isAnswer: boolean): number => {
+    if (isAnswer) upstream.recordAnswer(5, 0);
+    else upstream.recordFailure(5, 0);
+    return seen.push(upstream.health);
+  };
+  for (const isAnswer of [false, true, false, true, false, false, true]) record(isAnswer);
+  assert.deepEqual(seen, ['unproven', 'unproven', 'usable', 'usable', 'usable', 'usable', 'down', 'usable']);
+  upstream.markForeign(true);
+  assert.equal(upstream.health, 'foreign');
+  upstream.markForeign(false);
+  assert.equal(upstream.health, 'usable');
+});
+
+test('a node’s base path is taken without its trailing slash', (t) => {
+  assert.deepEqual(
+    ['/v1', '/v1/', '/', '/a/b//'].map((path) => upstreamOf(t, 'n', 'full', path).basePath),
+    ['/v1', '/v1', '', '/a/b'],
+  );
+});
