@@ -117,10 +117,10 @@ test('a failure is told to all who wait and forgotten afterwards', async () => {
 
 test('a load that throws before its first wait fails its caller and leaves nothing behind', async () => {
   const loads = new Coalescer<string>();
-  const broken = (): Promise<string> => {
+  const broken = loads.run(key, never, () => {
     throw new Error('broken');
-  };
-  await assert.rejects(loads.run(key, never, broken), /broken/);
+  });
+  await assert.rejects(broken, /broken/);
   assert.deepEqual(await loads.run(key, never, () => Promise.resolve('body')), { value: 'body', isLeader: true });
 });
 

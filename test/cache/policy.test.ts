@@ -229,9 +229,9 @@ const errorStatuses: readonly Row[] = [
 ];
 
 const committedTypes = [
-  ...['user_transaction', 'genesis_transaction', 'block_metadata_transaction', 'state_checkpoint_transaction'],
-  ...['block_epilogue_transaction', 'validator_transaction', 'a_type_of_later_days'],
-];
+  ['user_transaction', 'genesis_transaction', 'block_metadata_transaction', 'state_checkpoint_transaction'],
+  ['block_epilogue_transaction', 'validator_transaction', 'a_type_of_later_days'],
+].flat();
 
 const transactions: readonly Row[] = [
   ...committedTypes.map((type) => ({

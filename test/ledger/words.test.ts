@@ -86,13 +86,15 @@ test('names are what Move calls identifiers, case-sensitive', () => {
   }
 });
 
+/** The function that the text names, written canonically. */
+function functionIn(text: string): string | undefined {
+  const id = findFunctionId(text);
+  return id === undefined ? undefined : formatFunctionId(id);
+}
+
 test('a function is split at the first and the last pair of colons', () => {
-  const found = (text: string): string | undefined => {
-    const id = findFunctionId(text);
-    return id === undefined ? undefined : formatFunctionId(id);
-  };
-  assert.equal(found('0x00A::coin::balance'), '0xa::coin::balance');
-  assert.equal(found('1::coin::balance'), '0x1::coin::balance');
+  assert.equal(functionIn('0x00A::coin::balance'), '0xa::coin::balance');
+  assert.equal(functionIn('1::coin::balance'), '0x1::coin::balance');
   const texts = ['', '::', '::::', '0x1', '0x1::coin', '0x1::coin::', '0x1::::balance', '::coin::balance', '0x1:::b'];
   texts.push(
     '0x1::a::b::c',
@@ -104,7 +106,7 @@ test('a function is split at the first and the last pair of colons', () => {
     '0x1:a:b',
     '0x1:::a::b',
   );
-  for (const text of texts) assert.equal(found(text), undefined, text);
+  for (const text of texts) assert.equal(functionIn(text), undefined, text);
 });
 
 test('whatever a client writes, the parsers either read it or refuse it with 400', () => {

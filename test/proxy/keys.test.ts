@@ -115,13 +115,15 @@ test('a smallest change of a view request is another key', () => {
 
 /** Each is one argument list; no two of them mean the same to every function. */
 const distinctArguments = [
-  ...['1', '1.0', '1e0', '1E0', '10e-1', '-1', '"1"', '"01"', '"+1"', '" 1"', '"1 "'],
-  ...['0', '-0', '0.0', '18446744073709551615', '18446744073709551616', '1.8446744073709552e19'],
-  ...['null', '"null"', 'true', '"true"', 'false', '""', '[]', '{}', '"[]"', '[[]]', '[[],[]]', '[null]', '{"":null}'],
-  ...['"0x1"', '"0x01"', '"0X1"', '"0xA"', '"0xa"', '"a"', '"A"', '"\\u00e9"', '"e\\u0301"', '"\\ud800"', '"\\ufffd"'],
-  ...['["a","b"]', '["b","a"]', '["a,b"]', '["a\\",\\"b"]', '[["a"],"b"]', '[["a","b"]]', '["a",["b"]]'],
-  ...['{"a":"b"}', '{"b":"a"}', '{"a":["b"]}', '{"a":"b","c":"d"}', '{"a":{"b":"c"}}', '[{"a":"b"}]'],
-].map((text) => `[${text}]`);
+  ['1', '1.0', '1e0', '1E0', '10e-1', '-1', '"1"', '"01"', '"+1"', '" 1"', '"1 "'],
+  ['0', '-0', '0.0', '18446744073709551615', '18446744073709551616', '1.8446744073709552e19'],
+  ['null', '"null"', 'true', '"true"', 'false', '""', '[]', '{}', '"[]"', '[[]]', '[[],[]]', '[null]', '{"":null}'],
+  ['"0x1"', '"0x01"', '"0X1"', '"0xA"', '"0xa"', '"a"', '"A"', '"\\u00e9"', '"e\\u0301"', '"\\ud800"', '"\\ufffd"'],
+  ['["a","b"]', '["b","a"]', '["a,b"]', '["a\\",\\"b"]', '[["a"],"b"]', '[["a","b"]]', '["a",["b"]]'],
+  ['{"a":"b"}', '{"b":"a"}', '{"a":["b"]}', '{"a":"b","c":"d"}', '{"a":{"b":"c"}}', '[{"a":"b"}]'],
+]
+  .flat()
+  .map((text) => `[${text}]`);
 distinctArguments.push('[]', '["a","b"]', '["b","a"]', '[1,2]', '[2,1]', '[12]', '[1,2,null]', '["1",2]', '[1,"2"]');
 
 test('arguments that only look alike have keys of their own', () => {
@@ -176,15 +178,10 @@ test('bodies of 8 MiB that differ in their last character have keys of their own
 test('BCS bodies are compared whole, from the empty one to 8 MiB', () => {
   const contentType = 'application/x.aptos.view_function+bcs';
   const keyOfBytes = (bytes: Buffer): string => keyOf(readView(bytes, { contentType }));
-  const changed = (bytes: Buffer, at: number): Buffer => {
-    const copy = Buffer.from(bytes);
-    copy[at] = (copy[at] ?? 0) ^ 1;
-    return copy;
-  };
   const large = Buffer.alloc(largestBody, 0xa5);
   assert.equal(keyOfBytes(large), keyOfBytes(Buffer.from(large)));
   for (const at of [0, 1000, largestBody / 2, largestBody - 1]) {
-    assert.notEqual(keyOfBytes(large), keyOfBytes(changed(large, at)), `byte ${at}`);
+    assert.notEqual(keyOfBytes(large), keyOfBytes(withBitFlipped(large, at)), `byte ${at}`);
   }
   assert.notEqual(keyOfBytes(large), keyOfBytes(large.subarray(0, -1)));
   fc.assert(
@@ -255,6 +252,12 @@ test('a transaction hash is one key in any case, with or without prefix, and ano
   );
 });
 
+function withBitFlipped(bytes: Buffer, at: number): Buffer {
+  const copy = Buffer.from(bytes);
+  copy[at] = (copy[at] ?? 0) ^ 1;
+  return copy;
+}
+
 function viewBody(list: string): string {
   return `{"function":"0x1::m::f","type_arguments":[],"arguments":${list}}`;
 }
@@ -273,7 +276,7 @@ function changedHex(draw: Draw, digits: Hex): Hex {
 
 /** Another name: the case of one letter changed, or one character more. */
 function changedWord(draw: Draw, name: string): string {
-  const letters = [...name].flatMap((letter, at) => (/[A-Za-z]/.test(letter) ? [at] : []));
+  const letters = Array.from(name.matchAll(/[A-Za-z]/g), ({ index }) => index);
   const at = letters[draw.upTo(letters.length - 1)] ?? 0;
   const letter = name.charAt(at);
   const flipped = letter === letter.toLowerCase() ? letter.toUpperCase() : letter.toLowerCase();

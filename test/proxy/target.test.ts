@@ -16,16 +16,12 @@ function statusOf(basePath: string, target: string): number {
 }
 
 const ordinary = [
-  ...['', '/', '/-/healthy', '/info', '/spec.yaml', '/spec', '/estimate_gas_price', '/transactions?limit=25&start=100'],
-  ...['?', '/?x=y', '/accounts/0x1', '/accounts/0x1/resources?limit=9999&start=0061&ledger_version=5'],
-  ...['/accounts/0x1/balance/0x1::aptos_coin::AptosCoin', '/accounts/0x1/balance/0x1::coin::Coin%3C0x1::a::B%3E'],
-  ...[
-    '/accounts/0x1/events/0x1::account::Account/coin_register_events',
-    '/accounts/0x1/modules',
-    '/blocks/by_height/1',
-  ],
-  ...['/tables/0x1b854694ae746cdbd8d44186ca4929b2b337df21d1c74633be19b2710552fdca/item', '/transactions/by_version/5'],
-  ...[
+  ['', '/', '/-/healthy', '/info', '/spec.yaml', '/spec', '/estimate_gas_price', '/transactions?limit=25&start=100'],
+  ['?', '/?x=y', '/accounts/0x1', '/accounts/0x1/resources?limit=9999&start=0061&ledger_version=5'],
+  ['/accounts/0x1/balance/0x1::aptos_coin::AptosCoin', '/accounts/0x1/balance/0x1::coin::Coin%3C0x1::a::B%3E'],
+  ['/accounts/0x1/events/0x1::account::Account/coin_register_events', '/accounts/0x1/modules', '/blocks/by_height/1'],
+  ['/tables/0x1b854694ae746cdbd8d44186ca4929b2b337df21d1c74633be19b2710552fdca/item', '/transactions/by_version/5'],
+  [
     '/a..b/c.d/...',
     '/.well-known',
     '/a/.hidden',
@@ -35,8 +31,8 @@ const ordinary = [
     '/a?b=/../c',
     '/a?b=%2F..%00',
   ],
-  ...['/a?next=http://h//x', '/a?b=c%25', '/a|b', '/a[0]'],
-];
+  ['/a?next=http://h//x', '/a?b=c%25', '/a|b', '/a[0]'],
+].flat();
 
 for (const path of ordinary) {
   test(`/v1${path} passes as it is`, () => {
@@ -46,26 +42,15 @@ for (const path of ordinary) {
 }
 
 const hostile = [
-  ...['/..', '/../', '/../admin', '/a/../b', '/a/..', '/./', '/.', '/a/./b', '/a/.', '/..?a=b', '/a/.?x'],
-  ...['/%2e%2e', '/%2E%2e/admin', '/.%2e/', '/%2e./', '/%2e', '/a/%2e%2E/b', '/a/%2E/b', '/%2e%2e?x=y'],
-  ...[
-    '/%2f',
-    '/a%2Fb',
-    '/..%2fadmin',
-    '/%2f..%2f',
-    '/%2F%2Fhost',
-    '/a%5cb',
-    '/..%5Cadmin',
-    '/%5c',
-    '/a\\b',
-    '/..\\admin',
-  ],
-  ...['/%00', '/a%00.json', '/a%00/../b', '/\0', '/a\tb', '/a b', '/a\r\nX: y', '/a\u007f', '/\u00e4', '/a\u2215b'],
-  ...['/%252e%252e', '/%252f', '/%255c', '/%2500', '/a%25b', '/%25252e'],
-  ...['/%', '/%2', '/%zz', '/100%/a', '/%%32%65%%32%65/admin', '/a%%32%66b', '/%u002e'],
-  ...['//', '//host', '//host/path', '/a//b', '/a//', '///', '/..//', '/.//a'],
-  ...['/a#b', '/a?b#c', '/a?b=c d', '/a?b=\0', '/a?b=\u00e4', '/a"b', '/a<b>', '/a`b', '/a{b}', '/a^b', '/a?b="c"'],
-];
+  ['/..', '/../', '/../admin', '/a/../b', '/a/..', '/./', '/.', '/a/./b', '/a/.', '/..?a=b', '/a/.?x'],
+  ['/%2e%2e', '/%2E%2e/admin', '/.%2e/', '/%2e./', '/%2e', '/a/%2e%2E/b', '/a/%2E/b', '/%2e%2e?x=y'],
+  ['/%2f', '/a%2Fb', '/..%2fadmin', '/%2f..%2f', '/%2F%2Fhost', '/a%5cb', '/..%5Cadmin', '/%5c', '/a\\b', '/..\\admin'],
+  ['/%00', '/a%00.json', '/a%00/../b', '/\0', '/a\tb', '/a b', '/a\r\nX: y', '/a\u007f', '/\u00e4', '/a\u2215b'],
+  ['/%252e%252e', '/%252f', '/%255c', '/%2500', '/a%25b', '/%25252e'],
+  ['/%', '/%2', '/%zz', '/100%/a', '/%%32%65%%32%65/admin', '/a%%32%66b', '/%u002e'],
+  ['//', '//host', '//host/path', '/a//b', '/a//', '///', '/..//', '/.//a'],
+  ['/a#b', '/a?b#c', '/a?b=c d', '/a?b=\0', '/a?b=\u00e4', '/a"b', '/a<b>', '/a`b', '/a{b}', '/a^b', '/a?b="c"'],
+].flat();
 
 for (const path of hostile) {
   test(`/v1${JSON.stringify(path)} is refused`, () => {
@@ -75,9 +60,9 @@ for (const path of hostile) {
 }
 
 const outside = [
-  ...['', '/', '/v', '/v2', '/v1x', '/v10/info', '/V1/info', '/v1%2finfo', '/v1;x', '/../v1', '//v1', '/./v1', '*'],
-  ...['http://host/v1/info', 'https://host/v1', 'host:443', '/admin', '/%76%31/info', '\\v1\\info', 'v1/info'],
-];
+  ['', '/', '/v', '/v2', '/v1x', '/v10/info', '/V1/info', '/v1%2finfo', '/v1;x', '/../v1', '//v1', '/./v1', '*'],
+  ['http://host/v1/info', 'https://host/v1', 'host:443', '/admin', '/%76%31/info', '\\v1\\info', 'v1/info'],
+].flat();
 
 for (const target of outside) {
   test(`${JSON.stringify(target)} is not below /v1`, () => {
@@ -90,29 +75,8 @@ test('without a base path an absolute target is not found either', () => {
 });
 
 test('a path that passes stays below the base of a node, however it is decoded', () => {
-  const piece = fc.constantFrom(
-    ...[
-      '/',
-      '.',
-      '..',
-      '%2e',
-      '%2E',
-      '%2f',
-      '%5C',
-      '\\',
-      '%',
-      '25',
-      '2e',
-      '%32',
-      '%65',
-      '%66',
-      'a',
-      ':',
-      ';',
-      '?',
-      '%00',
-    ],
-  );
+  const pieces = '/ . .. %2e %2E %2f %5C \\ % 25 2e %32 %65 %66 a : ; ? %00'.split(' ');
+  const piece = fc.constantFrom(...pieces);
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
       const target = `/v1/${pieces.join('')}`;

@@ -156,36 +156,36 @@ for (const [claim, fleet, first, expected] of hashes) {
   });
 }
 
+function nameOfDeepest(...fleet: readonly Candidate[]): string | undefined {
+  return deepest(fleet)?.name;
+}
+
 test('the deepest is the one with the lowest edge; of equals, or of the unknown, the archival one', () => {
-  const name = (...fleet: readonly Candidate[]): string | undefined => deepest(fleet)?.name;
-  assert.equal(name(full, archive, middle), 'archive');
-  assert.equal(name(full, middle), 'middle');
-  assert.equal(name(foreign, full), 'full');
-  assert.equal(name(node('a', { oldest: 0, head: 10 }), node('b', { oldest: 0, head: 10, ...archival })), 'b');
-  assert.equal(name(node('a', {}), node('b', archival)), 'b');
-  assert.equal(name(full, node('b', archival)), 'b');
-  assert.equal(name(foreign), undefined);
-  assert.equal(name(), undefined);
+  assert.equal(nameOfDeepest(full, archive, middle), 'archive');
+  assert.equal(nameOfDeepest(full, middle), 'middle');
+  assert.equal(nameOfDeepest(foreign, full), 'full');
+  assert.equal(nameOfDeepest(node('a', { oldest: 0, head: 10 }), node('b', { oldest: 0, head: 10, ...archival })), 'b');
+  assert.equal(nameOfDeepest(node('a', {}), node('b', archival)), 'b');
+  assert.equal(nameOfDeepest(full, node('b', archival)), 'b');
+  assert.equal(nameOfDeepest(foreign), undefined);
+  assert.equal(nameOfDeepest(), undefined);
 });
 
 test('what a window says of a version changes at its safe edge, its last edge and its head', () => {
-  const holding = (version: number) => holdingOf(full.window, ledgerVersion(BigInt(version)));
-  assert.deepEqual([499, 500, 519, 520, 1000, 1001].map(holding), [
-    'pruned',
-    'edge',
-    'edge',
-    'held',
-    'held',
-    'unknown',
-  ]);
+  const said = [499n, 500n, 519n, 520n, 1000n, 1001n].map((version) => holdingOf(full.window, ledgerVersion(version)));
+  assert.deepEqual(said, ['pruned', 'edge', 'edge', 'held', 'held', 'unknown']);
   assert.equal(holdingOf(undefined, ledgerVersion(5n)), 'unknown');
 });
 
 const costs = [5, 1, 4, 2, 3];
 const alike = costs.map((cost, index) => node(`n${index}`, { oldest: 500, head: 1000, cost }));
 
+/** The order when the random numbers are these. */
+function drawn(...numbers: number[]): string {
+  return order(alike, at(800), () => numbers.shift() ?? 0);
+}
+
 test('of two nodes drawn at random the cheaper is first, the rest follow by cost', () => {
-  const drawn = (...numbers: number[]): string => order(alike, at(800), () => numbers.shift() ?? 0);
   assert.equal(drawn(0, 0), 'n1 n3 n4 n2 n0');
   // Index 2, and one step on from it: index 3.
   assert.equal(drawn(0.4, 0), 'n3 n1 n4 n2 n0');
@@ -202,8 +202,7 @@ test('power of two choices: the dearest node is never first, and the cheaper the
   }
   const byCost = ['n1', 'n3', 'n4', 'n2', 'n0'].map((name) => (firsts.get(name) ?? 0) / 10_000);
   // Of five nodes the i-th cheapest wins against the 5 - i dearer ones: 4, 3, 2, 1 and 0 of 10 pairs.
-  for (const [index, share] of byCost.entries())
-    assert.ok(Math.abs(share - (4 - index) / 10) < 0.03, `${byCost.join()}`);
+  for (const [index, share] of byCost.entries()) assert.ok(Math.abs(share - (4 - index) / 10) < 0.03, byCost.join());
 });
 
 test('nodes of about one depth share a load; a much deeper one is kept for what only it can answer', () => {
