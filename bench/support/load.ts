@@ -1,11 +1,14 @@
 /** Closed-loop load by wrk on the other core, with the server's processor time taken around it. */
 import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
 import type { ServerProcess } from './process-under-test.ts';
 
 export interface Load {
   readonly connections: number;
   readonly seconds: number;
   readonly path: string;
+  /** JSON to POST; without it, GET. */
+  readonly body?: string;
 }
 
 export interface Measured {
@@ -14,11 +17,14 @@ export interface Measured {
   readonly p99Ms: number;
 }
 
+const postScript = fileURLToPath(new URL('post.lua', import.meta.url));
+
 export async function measure(server: ServerProcess, load: Load, cpu: number): Promise<Measured> {
   const before = server.cpuMicros();
   const url = new URL(load.path, server.url).href;
   const wrk = `wrk -t1 -c${load.connections} -d${load.seconds}s --latency`.split(' ');
-  const text = await run('taskset', ['-c', String(cpu), ...wrk, url]);
+  const post = load.body === undefined ? [] : ['-s', postScript];
+  const text = await run('taskset', ['-c', String(cpu), ...wrk, ...post, url, '--', load.body ?? '']);
   const used = server.cpuMicros() - before;
   const requests = Number(/(\d+) requests in/.exec(text)?.[1] ?? 0);
   const errors = /Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1];
