@@ -31,6 +31,7 @@ export type Decision =
   | 'no ledger headers'
   | 'other chain'
   | 'version not reached'
+  | 'version pruned'
   | 'unframed body'
   | 'other form'
   | 'status'
@@ -55,6 +56,8 @@ export function decide(read: ReadFacts, answer: AnswerFacts): Decision {
   if (read.version > info.version) return 'version not reached';
   if (answer.status === 200) return isOfForm(read.form, answer) ? 'stored' : 'other form';
   if (answer.status !== 404) return 'status';
+  // The pruner may have been faster than the read: what is gone looks the same as what never was.
+  if (read.version < info.oldestVersion) return 'version pruned';
   const { error_code: code } = parseObject(answer.body);
   return code !== undefined && code === finalNotFound[read.operation] ? 'stored' : 'error not final';
 }

@@ -118,7 +118,7 @@ function freshness<C extends Candidate>(candidates: readonly C[]): (candidate: C
   };
 }
 
-/** Where the transaction was submitted, then a full node, then the rest from the deepest up. */
+/** The node that took the submission, or else a full node; then the rest from the deepest up. */
 function forTransaction<C extends Candidate>(
   candidates: readonly C[],
   first: string | undefined,

@@ -24,7 +24,7 @@ export interface UpstreamOptions {
 
 /** Failures in a row after which a node is asked only when nobody better is left. */
 const failuresUntilDown = 2;
-/** Half-life of a latency peak: a slow answer counts at once and is forgotten at this pace. */
+/** A slow answer counts at once and fades with this time constant. */
 const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
 
