@@ -74,13 +74,16 @@ export class Replier {
     const head = ['Content-Type', 'application/json', 'Cache-Control', 'no-store'];
     if (known.status === 503) head.push('Retry-After', '1');
     if (known.closesConnection) head.push('Connection', 'close');
-    this.write(exchange, known.status, head, Buffer.from(errorBody(known.code, known.message)));
+    this.write(exchange, known.status, head, errorBody(known.code, known.message));
   }
 
-  /** Writes head and body in one go, with the headers that every answer carries. */
-  write(exchange: Exchange, status: number, head: string[], body: Buffer | undefined): void {
+  /**
+   * Writes head and body in one go, with the headers that every answer carries. Node joins a body that is text to its
+   * head; a Buffer takes a second piece, which costs a few microseconds more than making the text.
+   */
+  write(exchange: Exchange, status: number, head: string[], body: Buffer | string | undefined): void {
     const { response } = exchange;
-    if (body !== undefined) head.push('Content-Length', String(body.length));
+    if (body !== undefined) head.push('Content-Length', String(Buffer.byteLength(body)));
     this.addCommon(exchange, head);
     response.writeHead(status, head);
     response.end(exchange.isHead ? undefined : body);
