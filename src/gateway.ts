@@ -24,6 +24,7 @@ import { PassThrough } from './proxy/pass-through.ts';
 import { Reader } from './proxy/read.ts';
 import { Replier } from './proxy/reply.ts';
 import { createProxyServer } from './proxy/server.ts';
+import { ShadowChecks } from './proxy/shadow-checks.ts';
 import { Submissions } from './proxy/submissions.ts';
 import { Fleet } from './upstream/fleet.ts';
 import { Prober } from './upstream/probe.ts';
@@ -44,6 +45,8 @@ export interface RunningGateway {
 
 export interface GatewayOptions {
   readonly log?: Logger;
+  /** Bounds that tests shorten: how old a module's ABI may be, and how often an unproven function is checked. */
+  readonly encode?: { readonly moduleMaxAgeMs?: number; readonly askAgainMs?: number };
 }
 
 /** What is in flight when the gateway stops has this long to finish. */
@@ -56,8 +59,10 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const log = options.log ?? pino({ level: config.log.level });
   const { fleet, prober, sender, registry } = buildFleet(config, log);
   let isDraining = false;
-  const proof = new ShadowProof({ share: config.encode.shadow });
-  const proxy = buildProxy(config, { fleet, sender, registry, log, proof, isDraining: () => isDraining });
+  const { moduleMaxAgeMs = 1_000, askAgainMs = 1_000 } = options.encode ?? {};
+  const proof = new ShadowProof({ share: config.encode.shadow, askAgainMs });
+  const context = { fleet, sender, registry, log, proof, moduleMaxAgeMs, isDraining: () => isDraining };
+  const proxy = buildProxy(config, context);
   const connections = new Connections(proxy.server);
   const operations = createOperationsServer({
     isReady: () => fleet.isReady,
@@ -119,6 +124,8 @@ function buildFleet(config: Config, log: Logger) {
   const fleet = new Fleet(upstreams, dialectOf(config.dialect), {
     onForeign: (upstream, chainId, fleetChainId) =>
       log.error({ upstream: upstream.name, chainId, fleetChainId }, 'upstream is of another chain and is not asked'),
+    onSuspect: (upstream, head, retracted) =>
+      log.error({ upstream: upstream.name, head, retracted }, 'upstream tells a head that other nodes contradict'),
   });
   const metrics = createUpstreamMetrics(
     registry,
@@ -138,6 +145,7 @@ interface ProxyContext {
   readonly registry: Registry;
   readonly log: Logger;
   readonly proof: ShadowProof;
+  readonly moduleMaxAgeMs: number;
   isDraining(): boolean;
 }
 
@@ -161,17 +169,22 @@ function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
   return createProxyServer({ basePath, reader, replier, passThrough, encoder, submissions, aliases, cors, observer });
 
   function buildEncoder(): Encoder {
+    const metrics = createEncodeMetrics(registry, () => proof.distrusted.size);
     return new Encoder({
       fleet,
-      sender,
       replier,
       passThrough,
       proof,
-      modules: new ModuleSource(reader),
-      metrics: createEncodeMetrics(registry, () => proof.distrusted.size),
+      modules: new ModuleSource(reader, { maxAgeMs: context.moduleMaxAgeMs }),
+      checks: new ShadowChecks({
+        sender,
+        proof,
+        metrics,
+        onMismatch: (mismatch) =>
+          log.error(mismatch, 'a node encodes this function differently: it is left to nodes now'),
+      }),
+      metrics,
       signingDomain: config.encode.signingDomain,
-      onMismatch: (functionId, local, node) =>
-        log.error({ functionId, local, node }, 'a node encodes this function differently: it is left to nodes now'),
     });
   }
 }

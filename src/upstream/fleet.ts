@@ -1,17 +1,20 @@
 /**
  * All nodes together: what ledger they are on, how far it goes, and what the gateway may say of it.
  *
- * The fleet's head never goes backward: it is the newest snapshot that any node of the fleet's chain has told. Its
- * oldest version is the deepest node's, because that is what the fleet can serve (protocol 7).
+ * The fleet's head never goes backward: it is the newest snapshot that a node of the fleet's chain has told and that
+ * the others do not contradict. Its oldest version is the deepest node's, because that is what the fleet can serve (protocol 7).
  */
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import { isCredible } from './credible-head.ts';
 import { headToleranceMs, type Candidate } from './select.ts';
 import type { Upstream } from './upstream.ts';
 
 /** What the fleet calls out when its view changes, once per change. */
 export interface FleetEvents {
   onForeign(upstream: Upstream, chainId: number, fleetChainId: number): void;
+  /** A node tells a head that the others contradict; `retracted` when it had been believed before. */
+  onSuspect(upstream: Upstream, head: LedgerVersion, retracted: boolean): void;
 }
 
 interface Waiter {
@@ -21,6 +24,8 @@ interface Waiter {
 
 /** Requests that wait for a version at once; one more asks a node straight away. */
 const maxWaiters = 10_000;
+/** A believed head is held against what other nodes say at most this often. */
+const reviewMs = 250;
 
 export class Fleet {
   readonly upstreams: readonly Upstream[];
@@ -32,6 +37,8 @@ export class Fleet {
   #chainId: number | undefined;
   #isSettled = false;
   #head: LedgerInfo | undefined;
+  #headSource: Upstream | undefined;
+  #reviewedAtMs = 0;
   #headerList: readonly string[] | undefined;
 
   constructor(upstreams: readonly Upstream[], dialect: Dialect, events: FleetEvents) {
@@ -88,8 +95,9 @@ export class Fleet {
     if (isNews) this.#agreeOnChain();
     this.#headerList = undefined;
     if (info.chainId !== this.#chainId) return false;
-    if (this.#head === undefined || info.version > this.#head.version) this.#advance(info);
-    this.#wake(info.version);
+    if (this.#head === undefined || info.version > this.#head.version) this.#considerHead(upstream, info, nowMs);
+    else this.#reviewHead(upstream, nowMs);
+    if (!upstream.isSuspect) this.#wake(info.version);
     return true;
   }
 
@@ -109,6 +117,7 @@ export class Fleet {
         health: upstream.health,
         window: upstream.window.at(nowMs + latencyMs),
         cost: latencyMs * (upstream.inFlight + 1),
+        isSuspect: upstream.isSuspect,
         headTolerance: upstream.window.headSpeed * headToleranceMs,
       };
     });
@@ -117,7 +126,10 @@ export class Fleet {
   /** Resolves when a usable node has reached `version`, after `timeoutMs`, or on abort: true if one has. */
   async waitForVersion(version: LedgerVersion, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     const reached = () =>
-      this.upstreams.some(({ health, window }) => health === 'usable' && (window.info?.version ?? -1n) >= version);
+      this.upstreams.some(
+        ({ health, isSuspect, window }) =>
+          health === 'usable' && !isSuspect && (window.info?.version ?? -1n) >= version,
+      );
     if (reached() || timeoutMs <= 0 || signal.aborted || this.#waiters.size >= maxWaiters) return reached();
     await new Promise<void>((resolve) => {
       const waiter: Waiter = { version, wake: finish };
@@ -147,10 +159,48 @@ export class Fleet {
     this.#nearest = nearest;
   }
 
-  #advance(info: LedgerInfo): void {
+  /** Takes a new head when the other nodes can live with it. */
+  #considerHead(upstream: Upstream, info: LedgerInfo, nowMs: number): void {
+    const isSuspect = !this.#isCredible(upstream, info);
+    if (isSuspect && !upstream.isSuspect) this.#events.onSuspect(upstream, info.version, false);
+    upstream.isSuspect = isSuspect;
+    if (isSuspect) return;
     const before = this.#head;
     const isYounger = before !== undefined && info.timestampUsec < before.timestampUsec;
     this.#head = isYounger ? { ...info, timestampUsec: before.timestampUsec } : info;
+    this.#headSource = upstream;
+    this.#reviewedAtMs = nowMs;
+  }
+
+  /**
+   * A head that was believed while too few nodes were known to contradict it is looked at again when others speak: to
+   * stay with it would stall every read of "latest", so this is the one case in which the head goes back.
+   */
+  #reviewHead(speaker: Upstream, nowMs: number): void {
+    speaker.isSuspect = false;
+    const source = this.#headSource;
+    const head = this.#head;
+    if (source === undefined || head === undefined || source === speaker) return;
+    if (nowMs - this.#reviewedAtMs < reviewMs || this.#isCredible(source, head)) return;
+    this.#reviewedAtMs = nowMs;
+    source.isSuspect = true;
+    this.#events.onSuspect(source, head.version, true);
+    this.#head = this.#newestCredible();
+    this.#headSource = this.upstreams.find((upstream) => upstream.window.info === this.#head);
+  }
+
+  #newestCredible(): LedgerInfo | undefined {
+    const infos = this.upstreams
+      .filter((upstream) => !upstream.isSuspect && upstream.chainId === this.#chainId)
+      .map((upstream) => upstream.window.info)
+      .filter((info) => info !== undefined);
+    return infos.sort((a, b) => (a.version > b.version ? -1 : 1))[0];
+  }
+
+  #isCredible(upstream: Upstream, claim: LedgerInfo): boolean {
+    const others = this.upstreams.filter((other) => other !== upstream && other.health === 'usable');
+    const reports = others.map((other) => other.window.info).filter((info) => info !== undefined);
+    return isCredible(claim, reports, BigInt(Date.now()) * 1000n);
   }
 
   /** Ends the start: from now on a tie between chain ids changes nothing any more. */
@@ -171,7 +221,7 @@ export class Fleet {
     for (const [chainId, count] of votes) {
       if (agreed === undefined || count > (votes.get(agreed) ?? 0)) agreed = chainId;
     }
-    if (agreed !== this.#chainId) this.#head = undefined;
+    const isChanged = agreed !== this.#chainId;
     this.#chainId = agreed;
     for (const upstream of this.upstreams) {
       const isForeign = upstream.chainId !== undefined && upstream.chainId !== agreed;
@@ -180,5 +230,8 @@ export class Fleet {
       }
       upstream.markForeign(isForeign);
     }
+    if (!isChanged) return;
+    this.#head = this.#newestCredible();
+    this.#headSource = this.upstreams.find((upstream) => upstream.window.info === this.#head);
   }
 }

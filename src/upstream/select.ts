@@ -14,8 +14,8 @@ import type { Health, Tier } from './upstream.ts';
 export type Need =
   /** The state at one version. */
   | { readonly kind: 'version'; readonly version: LedgerVersion }
-  /** The newest state; submissions too go where the ledger is newest. */
-  | { readonly kind: 'head' }
+  /** The newest state, at or past `min`; submissions too go where the ledger is newest. */
+  | { readonly kind: 'head'; readonly min?: LedgerVersion | undefined }
   /** A transaction that any node may hold, the deepest most surely; `first` names the node that took its submission. */
   | { readonly kind: 'transaction'; readonly first?: string | undefined };
 
@@ -24,6 +24,8 @@ export interface Candidate {
   readonly name: string;
   readonly tier: Tier;
   readonly health: Health;
+  /** Its head is not believed. */
+  readonly isSuspect?: boolean;
   readonly window: WindowView | undefined;
   /** Expected wait: latency in ms times the requests in flight and this one. */
   readonly cost: number;
@@ -38,6 +40,11 @@ export const headToleranceMs = 100;
 const depthTolerance = 1.25;
 
 const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 2, foreign: 3 };
+
+/** A node whose head is not believed is no better than one that is down. */
+function trustRank({ health, isSuspect }: Candidate): number {
+  return isSuspect === true ? Math.max(healthRank[health], healthRank.down) : healthRank[health];
+}
 
 /** Nodes to ask, best first. Foreign nodes are never among them. */
 export function selectUpstreams<C extends Candidate>(
@@ -86,7 +93,7 @@ function forVersion<C extends Candidate>(candidates: readonly C[], version: Ledg
     // Above a node's head the nearest head is the best hope; below its edge the deepest node's word is final.
     const distance = holding === 'unknown' ? -Number(candidate.window?.head ?? 0n) : 0;
     const depth = holding === 'pruned' ? Number(candidate.window?.oldest ?? 0n) : 0;
-    return [healthRank[candidate.health], holdingRank[holding], distance, depth, candidate.tier === 'full' ? 0 : 1];
+    return [trustRank(candidate), holdingRank[holding], distance, depth, candidate.tier === 'full' ? 0 : 1];
   };
   const ordered = byRank(candidates, rank, random, (group) => shallowestFirst(group, random));
   const last = ordered.filter((candidate) => holdingOf(candidate.window, version) === 'pruned');
@@ -109,12 +116,14 @@ function shallowestFirst<C extends Candidate>(group: readonly C[], random: () =>
 }
 
 function freshness<C extends Candidate>(candidates: readonly C[]): (candidate: C) => number[] {
-  const heads = candidates.filter((candidate) => candidate.health === 'usable').map((candidate) => headOf(candidate));
+  const heads = candidates
+    .filter((candidate) => candidate.health === 'usable' && candidate.isSuspect !== true)
+    .map((candidate) => headOf(candidate));
   const freshest = Math.max(0, ...heads);
   return (candidate) => {
     const behind = Math.max(0, freshest - headOf(candidate));
     const lag = behind <= candidate.headTolerance ? 0 : behind;
-    return [healthRank[candidate.health], lag, candidate.tier === 'full' ? 0 : 1];
+    return [trustRank(candidate), lag, candidate.tier === 'full' ? 0 : 1];
   };
 }
 
@@ -126,13 +135,11 @@ function forTransaction<C extends Candidate>(
 ): C[] {
   const [cheapest, ...others] = byRank(
     candidates,
-    (candidate) => [candidate.name === first ? 0 : 1, healthRank[candidate.health], candidate.tier === 'full' ? 0 : 1],
+    (candidate) => [candidate.name === first ? 0 : 1, trustRank(candidate), candidate.tier === 'full' ? 0 : 1],
     random,
   );
   if (cheapest === undefined) return [];
-  const rest = others.sort(
-    (a, b) => healthRank[a.health] - healthRank[b.health] || (isDeeper(a, b) ? -1 : isDeeper(b, a) ? 1 : 0),
-  );
+  const rest = others.sort((a, b) => trustRank(a) - trustRank(b) || (isDeeper(a, b) ? -1 : isDeeper(b, a) ? 1 : 0));
   return [cheapest, ...rest];
 }
 

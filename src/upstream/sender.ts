@@ -89,7 +89,8 @@ export class Sender {
   ): Promise<A | NodeAnswer> {
     const { need } = request;
     const deadlineAtMs = performance.now() + this.#limits.deadlineMs;
-    if (need.kind === 'version') await this.#awaitVersion(need.version, signal);
+    const needed = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
+    if (needed !== undefined) await this.#awaitVersion(needed, signal);
 
     const course = new Course();
     while (course.asked.size < this.#limits.maxAttempts) {
@@ -119,7 +120,9 @@ export class Sender {
     const best = selectUpstreams(candidates, need)[0];
     // Once one node has said "pruned", only a node that may hold the version has more to say.
     const isFutile = course.sawPruned && need.kind === 'version' && holdingOf(best?.window, need.version) === 'pruned';
-    return isFutile ? undefined : best?.upstream;
+    // A node whose head is not believed has nothing to add to what believed ones said.
+    const isDoubtful = best?.isSuspect === true && course.kept !== undefined;
+    return isFutile || isDoubtful ? undefined : best?.upstream;
   }
 
   /** One node, one try: the answer judged, the node's record kept. */
@@ -163,10 +166,12 @@ export class Sender {
     }
     // What a node answers to a submission is its answer: another node must not be asked as well.
     if (verdict === 'final' || (!request.isIdempotent && isOurs)) return { verdict: 'final', answer };
+    if ('stream' in answer) answer.stream.destroy();
     return { verdict, answer: 'body' in answer && isOurs ? answer : undefined, mayHaveArrived: true };
   }
 
   #judge(answer: NodeAnswer | StreamedAnswer, need: Need, upstream: Upstream): Verdict {
+    if (isBehind(answer, need)) return 'behind';
     if ('stream' in answer) return 'final';
     const isDeepest =
       need.kind === 'transaction' && deepest(this.#fleet.candidates(performance.now()))?.upstream === upstream;
@@ -194,7 +199,9 @@ export class Sender {
   #conclude(need: Need, course: Course, signal: AbortSignal): NodeAnswer {
     if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
     const kept = course.kept;
-    if (kept !== undefined && !this.#mayStillBeHeld(need, course.refusers)) {
+    // An answer from an older state than asked for is no answer, whatever it says.
+    const isTooOld = need.kind === 'head' && kept?.verdict === 'behind';
+    if (kept !== undefined && !isTooOld && !this.#mayStillBeHeld(need, course.refusers)) {
       if (kept.verdict !== 'failed' || errorCodeOf(judged(kept.answer)) !== undefined) return kept.answer;
     }
     throw new GatewayError('unavailable', this.#explain(need, course));
@@ -213,6 +220,10 @@ export class Sender {
   #explain(need: Need, course: Course): string {
     if (this.#fleet.upstreams.every((upstream) => upstream.health === 'foreign'))
       return 'no node of this chain is known';
+    const head = this.#fleet.head?.version ?? 0n;
+    if (need.kind === 'head' && need.min !== undefined && head < need.min) {
+      return `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;
+    }
     const what = need.kind === 'version' ? `ledger version ${need.version}` : 'this request';
     if (course.refusers.size > 0) return `the nodes that may hold ${what} cannot be reached now; try again`;
     return `no node answered ${what} in time (${course.asked.size} asked); try again`;
@@ -286,6 +297,12 @@ function judged(answer: NodeAnswer): Judged {
 
 /** A client could provoke these at every node in turn, so they say nothing of a node's health. */
 const requestMayBeAtFault = new Set([408, 429, 500]);
+
+/** Whether a 2xx is of an older state than the request needs. */
+function isBehind({ status, info }: NodeAnswer | StreamedAnswer, need: Need): boolean {
+  if (need.kind !== 'head' || need.min === undefined || status >= 300) return false;
+  return info === undefined || info.version < need.min;
+}
 
 const connectFailures = new Set([
   'ECONNREFUSED',

@@ -39,6 +39,8 @@ export class Upstream {
   /** Requests that have been sent and not answered. */
   inFlight = 0;
   chainId: number | undefined;
+  /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
+  isSuspect = false;
   #foreign = false;
   #failures = 0;
   #answered = false;

@@ -13,6 +13,7 @@ function fleetOf(t: TestContext, ...tiers: readonly Tier[]) {
   const foreign: string[] = [];
   const fleet = new Fleet(upstreams, dialectOf('node'), {
     onForeign: (upstream, chainId, own) => foreign.push(`${upstream.name}: ${chainId}, not ${own}`),
+    onSuspect: () => undefined,
   });
   const at = (index: number): Upstream => {
     const upstream = upstreams[index];
