@@ -7,57 +7,122 @@
 export interface ShadowOptions {
   /** Share of requests that are checked, 0 to 1. */
   readonly share: number;
+  /** A function that no node has confirmed yet is checked at most this often besides its share. Default 1000. */
+  readonly askAgainMs?: number;
   readonly random?: () => number;
+  /** Monotonic, in milliseconds. */
+  readonly now?: () => number;
+}
+
+/** What is known of one function under one ABI. */
+interface Standing {
+  readonly signature: string;
+  /** Until then nobody else asks: forever, once a node gave the same bytes. */
+  readonly askAgainAtMs: number;
 }
 
 /** Functions remembered as checked; a forgotten one is only checked once more. */
-const maxChecked = 20_000;
+const maxKnown = 20_000;
+/** So many functions that differ are no longer a matter of single functions. */
+const maxDistrusted = 1_000;
 
 export class ShadowProof {
-  readonly #options: ShadowOptions;
-  /** Signature of the ABI that was last proven, by function. */
-  readonly #proven = new Map<string, string>();
+  readonly #share: number;
+  readonly #askAgainMs: number;
+  readonly #random: () => number;
+  readonly #now: () => number;
+  readonly #standings = new Map<string, Standing>();
   readonly #distrusted = new Set<string>();
 
   constructor(options: ShadowOptions) {
-    this.#options = options;
+    const { share, askAgainMs = 1_000, random = Math.random, now = () => performance.now() } = options;
+    this.#share = share;
+    this.#askAgainMs = askAgainMs;
+    this.#random = random;
+    this.#now = now;
   }
 
-  /** Functions whose bytes differed from a node's. */
+  /** Functions whose bytes differed from a node's, 1000 at most: then none is trusted any more. */
   get distrusted(): ReadonlySet<string> {
     return this.#distrusted;
   }
 
   isTrusted(functionId: string): boolean {
-    return !this.#distrusted.has(functionId);
+    return !this.#distrusted.has(functionId) && this.#distrusted.size < maxDistrusted;
   }
 
-  /** Always for a function that is not proven under this ABI, otherwise by chance. A share of 0 turns proof off. */
+  /**
+   * Whether to ask a node about this request: the first of a function under its ABI, then a share. While no node has
+   * confirmed a function (none answers, or encoding is turned off there) one request in `askAgainMs` asks, so that
+   * the nodes do not get every request after all. A share of 0 turns proof off.
+   */
   shouldCheck(functionId: string, signature: string): boolean {
-    const { share, random = Math.random } = this.#options;
-    return share > 0 && (this.#proven.get(functionId) !== signature || random() < share);
+    if (this.#share <= 0) return false;
+    const standing = this.#standings.get(functionId);
+    const nowMs = this.#now();
+    if (standing?.signature === signature && nowMs < standing.askAgainAtMs) return this.#random() < this.#share;
+    this.#remember(functionId, { signature, askAgainAtMs: nowMs + this.#askAgainMs });
+    return true;
   }
 
   /** A node gave the same bytes. */
   prove(functionId: string, signature: string): void {
-    this.#proven.delete(functionId);
-    this.#proven.set(functionId, signature);
-    const [eldest] = this.#proven.keys();
-    if (this.#proven.size > maxChecked && eldest !== undefined) this.#proven.delete(eldest);
+    this.#remember(functionId, { signature, askAgainAtMs: Infinity });
   }
 
-  /** A node gave other bytes, or refused what was encoded here. */
+  /** A node gave other bytes, or refused what was encoded here. No later proof takes it back. */
   distrust(functionId: string): void {
-    this.#proven.delete(functionId);
-    this.#distrusted.add(functionId);
+    this.#standings.delete(functionId);
+    if (this.#distrusted.size < maxDistrusted) this.#distrusted.add(functionId);
+  }
+
+  #remember(functionId: string, standing: Standing): void {
+    this.#standings.delete(functionId);
+    this.#standings.set(functionId, standing);
+    const [eldest] = this.#standings.keys();
+    if (this.#standings.size > maxKnown && eldest !== undefined) this.#standings.delete(eldest);
   }
 }
 
 /** What a node's answer to the same request says of the local bytes. */
 export type Comparison = 'equal' | 'mismatch' | 'inconclusive';
 
-/** Compares `hex`, the local bytes, with a node's answer. Only a 200 or a refusal of the request itself says anything. */
-export function compareWithNode(hex: string, status: number, body: string): Comparison {
-  if (status === 200) return body.trim() === `"${hex}"` ? 'equal' : 'mismatch';
-  return status === 400 ? 'mismatch' : 'inconclusive';
+/** What was answered here: `0x` and hex, and a ledger version that is at least that of the ABI it was made from. */
+export interface LocalAnswer {
+  readonly hex: string;
+  readonly version: bigint | undefined;
+}
+
+export interface NodeEncoding {
+  readonly status: number;
+  readonly body: string;
+  /** The node's ledger version, where its answer tells it. */
+  readonly version: bigint | undefined;
+  /** Whether the end of the body was announced. One that ends with its connection may have been cut. */
+  readonly isFramed: boolean;
+}
+
+/**
+ * Compares the local bytes with a node's answer. Other bytes are a mismatch whatever else they are. So is a refusal of
+ * the request itself (400 in the interface's words), unless the node was still behind the ABI that was used here: it
+ * may not have the function yet. Any other answer says nothing.
+ */
+export function compareWithNode(local: LocalAnswer, answer: NodeEncoding): Comparison {
+  if (answer.status === 200) {
+    if (answer.body.trim() === `"${local.hex}"`) return 'equal';
+    return answer.isFramed ? 'mismatch' : 'inconclusive';
+  }
+  if (answer.status !== 400 || !isRefusal(answer.body)) return 'inconclusive';
+  const isBehind = answer.version !== undefined && answer.version < (local.version ?? 0n);
+  return isBehind ? 'inconclusive' : 'mismatch';
+}
+
+/** A node's own 400, not that of something between: the specified error body with one of the two codes (protocol 3). */
+function isRefusal(body: string): boolean {
+  try {
+    const { error_code: code } = JSON.parse(body) as Record<string, unknown>;
+    return code === 'invalid_input' || code === 'web_framework_error';
+  } catch {
+    return false;
+  }
 }

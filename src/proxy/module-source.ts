@@ -4,8 +4,7 @@
  */
 import { performance } from 'node:perf_hooks';
 import { LRUCache } from 'lru-cache';
-import { Coalescer } from '../cache/coalesce.ts';
-import type { CacheKey } from '../cache/key.ts';
+import type { CachedResponse } from '../cache/entry.ts';
 import { compileModule, type CompiledModule } from '../encode/abi.ts';
 import type { LoadModule } from '../encode/load-layout.ts';
 import type { Address } from '../ledger/address.ts';
@@ -13,24 +12,36 @@ import { GatewayError } from '../ledger/errors.ts';
 import { moduleRead } from './module.ts';
 import type { Reader } from './read.ts';
 
-/** An upgraded module is noticed within this time; half-way through it is read again in the background. */
-const maxAgeMs = 1_000;
-/** Bound of compiled modules; real ones are at most about 60 kB, of which half is ABI. */
-const maxModules = 2_000;
+export interface ModuleSourceOptions {
+  /** An upgraded module is noticed within this time; half-way through it is read again in the background. */
+  readonly maxAgeMs?: number;
+}
+
+/** Compiled modules may take this much memory, where a module takes about three times its answer (6 to 60 kB). */
+const maxBytes = 96 * 1024 * 1024;
+/** The fleet's own deadline is shorter; this only keeps a read from being endless. */
+const maxWaitMs = 30_000;
 
 interface Held {
   readonly body: Buffer;
-  readonly compiled: CompiledModule | undefined;
+  /** Kept as the promise that is handed out, so that a module at hand costs no new one. `undefined`: there is none. */
+  readonly module: Promise<CompiledModule | undefined>;
   readonly readAtMs: number;
 }
 
 export class ModuleSource {
   readonly #reader: Reader;
-  readonly #held = new LRUCache<string, Held>({ max: maxModules });
-  readonly #reads = new Coalescer<Held>();
+  readonly #maxAgeMs: number;
+  readonly #held = new LRUCache<string, Held>({
+    maxSize: maxBytes,
+    sizeCalculation: ({ body }) => 1_000 + 3 * body.length,
+  });
+  /** Reads are shared by all who wait, and nobody's leaving ends one. */
+  readonly #reads = new Map<string, Promise<Held>>();
 
-  constructor(reader: Reader) {
+  constructor(reader: Reader, { maxAgeMs = 1_000 }: ModuleSourceOptions = {}) {
     this.#reader = reader;
+    this.#maxAgeMs = maxAgeMs;
   }
 
   /** `LoadModule` for the encoder. Rejects with `GatewayError` when no node gives an answer. */
@@ -38,33 +49,38 @@ export class ModuleSource {
     const key = `${address}::${name}`;
     const held = options?.fresh === true ? undefined : this.#held.get(key);
     const ageMs = held === undefined ? Infinity : performance.now() - held.readAtMs;
-    if (held === undefined || ageMs > maxAgeMs) return this.#read(key, address, name).then(({ compiled }) => compiled);
+    if (held === undefined || ageMs >= this.#maxAgeMs) {
+      return this.#read(key, address, name).then(({ module }) => module);
+    }
     // The next request may wait for it and hear of a failure; this one has what it needs.
-    if (ageMs > maxAgeMs / 2) void this.#read(key, address, name).catch(() => undefined);
-    return Promise.resolve(held.compiled);
+    if (ageMs > this.#maxAgeMs / 2 && !this.#reads.has(key)) this.#read(key, address, name).catch(() => undefined);
+    return held.module;
   };
 
-  async #read(key: string, address: Address, name: string): Promise<Held> {
-    const flight = await this.#reads.run(key as CacheKey, AbortSignal.timeout(maxWaitMs), async (signal) => {
-      const startedMs = performance.now();
-      const read = moduleRead({ address, name }, { target: '', accept: undefined });
-      const { entry } = await this.#reader.ask(read, signal);
-      if (entry.status !== 200 && entry.status !== 404) {
-        throw new GatewayError('unavailable', 'the module cannot be read now');
-      }
-      const before = this.#held.get(key);
-      const compiled = before?.body.equals(entry.body) === true ? before.compiled : compile(entry.status, entry.body);
-      const held = { body: entry.body, compiled, readAtMs: startedMs };
-      this.#held.set(key, held);
-      return held;
-    });
-    return flight.value;
+  #read(key: string, address: Address, name: string): Promise<Held> {
+    const running = this.#reads.get(key);
+    if (running !== undefined) return running;
+    const read = this.#ask(key, address, name).finally(() => this.#reads.delete(key));
+    this.#reads.set(key, read);
+    return read;
+  }
+
+  async #ask(key: string, address: Address, name: string): Promise<Held> {
+    const readAtMs = performance.now();
+    const read = moduleRead({ address, name }, { target: '', accept: undefined });
+    const { entry } = await this.#reader.ask(read, AbortSignal.timeout(maxWaitMs));
+    const { body } = entry;
+    const before = this.#held.peek(key);
+    const module = before?.body.equals(body) === true ? before.module : Promise.resolve(compile(entry));
+    const held = { body, module, readAtMs };
+    this.#held.set(key, held);
+    return held;
   }
 }
 
-function compile(status: number, body: Buffer): CompiledModule | undefined {
-  return status === 404 ? undefined : compileModule(body.toString());
+/** Throws unless the answer says what the module is, or, in a node's own words, that there is none. */
+function compile({ status, body }: CachedResponse): CompiledModule | undefined {
+  if (status === 200) return compileModule(body.toString());
+  if (status === 404 && body.includes('"module_not_found"')) return undefined;
+  throw new GatewayError('unavailable', 'the module cannot be read now');
 }
-
-/** The fleet's own deadline is shorter; this only keeps a wait from being endless. */
-const maxWaitMs = 30_000;
