@@ -83,10 +83,14 @@ export class Replier {
    */
   write(exchange: Exchange, status: number, head: string[], body: Buffer | string | undefined): void {
     const { response } = exchange;
-    if (body !== undefined) head.push('Content-Length', String(Buffer.byteLength(body)));
+    const length = body === undefined ? 0 : Buffer.byteLength(body);
+    if (body !== undefined) head.push('Content-Length', String(length));
     this.addCommon(exchange, head);
     response.writeHead(status, head);
-    response.end(exchange.isHead ? undefined : body);
+    // As many bytes as characters: ASCII, which is written faster when it need not be looked at for more.
+    if (typeof body === 'string')
+      response.end(exchange.isHead ? undefined : body, body.length === length ? 'latin1' : 'utf8');
+    else response.end(exchange.isHead ? undefined : body);
     exchange.end();
   }
 

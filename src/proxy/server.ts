@@ -16,6 +16,7 @@ import type { PassThrough } from './pass-through.ts';
 import type { PathRead } from './path-read.ts';
 import type { Read, Reader } from './read.ts';
 import type { Replier } from './reply.ts';
+import { readBody } from './request-body.ts';
 import { resourceRead, type ResourceParameters } from './resource.ts';
 import type { Submissions } from './submissions.ts';
 import { longestTarget } from './target.ts';
@@ -102,7 +103,8 @@ function addRoutes(app: FastifyInstance, parts: ServerParts): void {
   app.route({
     method: 'POST',
     url: `${basePath}/transactions/encode_submission`,
-    handler: (request, reply) => serveEncode(parts, request, reply),
+    // Without an encoder, or under an unusual spelling of its target: nodes encode.
+    handler: (request, reply) => serveRaw(parts, 'encode_submission', request, reply),
   });
   for (const path of ['/transactions', '/transactions/batch']) {
     app.route({
@@ -148,6 +150,19 @@ function answerKnown(parts: ServerParts, request: IncomingMessage, response: Ser
   return true;
 }
 
+/** Takes a request for a signing message ahead of routing: that costs as much again as encoding. False: not taken. */
+function takeEncode(parts: ServerParts, request: IncomingMessage, response: ServerResponse): boolean {
+  const { encoder, basePath, observer } = parts;
+  if (encoder === undefined || request.method !== 'POST') return false;
+  if (request.url !== `${basePath}/transactions/encode_submission`) return false;
+  readBody(request, maxBodyBytes, (body) => {
+    const exchange = new Exchange(request, response, 'encode_submission', observer);
+    if (Buffer.isBuffer(body)) guard(parts, exchange, () => encoder.serve(exchange, body));
+    else parts.replier.error(exchange, body);
+  });
+  return true;
+}
+
 function answerRead({ reader, replier }: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
   const hit = reader.find(read);
   if (hit !== undefined) return replier.read(exchange, hit, reader);
@@ -167,18 +182,6 @@ function serveWait(parts: ServerParts, request: FastifyRequest, reply: FastifyRe
   run(parts, 'wait_by_hash', request, reply, async (exchange) => {
     const read = transactionRead(hashOf(request), pathRead(request), parts.submissions, 'wait_by_hash');
     await parts.replier.read(exchange, await parts.reader.ask(read, exchange.signal), parts.reader);
-  });
-}
-
-function serveEncode(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
-  const { encoder } = parts;
-  if (encoder === undefined) {
-    serveRaw(parts, 'encode_submission', request, reply);
-    return;
-  }
-  run(parts, 'encode_submission', request, reply, (exchange) => {
-    requireLength(request);
-    return encoder.serve(exchange, bodyOf(request) ?? Buffer.alloc(0));
   });
 }
 
@@ -249,7 +252,7 @@ function createHttpServer(
   return createServer(httpOptions, (request, response) => {
     const fault = faultOfHead(request);
     if (fault === undefined) {
-      if (!answerKnown(parts, request, response)) handler(request, response);
+      if (!answerKnown(parts, request, response) && !takeEncode(parts, request, response)) handler(request, response);
     } else replier.error(new Exchange(request, response, 'none', observer), fault);
   });
 }
