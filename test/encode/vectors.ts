@@ -13,7 +13,8 @@ export interface Vector {
   readonly abi: unknown;
   readonly request: unknown;
   readonly expected_hex?: string;
-  readonly expected_error?: { readonly status: number; readonly error_code: string };
+  /** `body` is there where a node's answer was recorded. */
+  readonly expected_error?: { readonly status: number; readonly error_code: string; readonly body?: unknown };
   readonly beyond_spec?: boolean;
 }
 
@@ -33,7 +34,8 @@ export function readText(file: string): string {
 }
 
 /** The modules of the framework that struct arguments may need, and of the vectors that name one. */
-const modules = readdirSync(new URL('modules/', folder)).map((file) => compileModule(readText(`modules/${file}`)));
+export const moduleTexts = readdirSync(new URL('modules/', folder)).map((file) => readText(`modules/${file}`));
+const modules = moduleTexts.map(compileModule);
 
 /** Serves the vector's own module and those of the framework. */
 export function loaderOf(vector: Vector): LoadModule {
@@ -45,7 +47,8 @@ function isNamed(module: CompiledModule, address: string, name: string): boolean
   return module.address === address && module.name === name;
 }
 
-function moduleText(abi: unknown): string {
+/** The body of the module answer that a vector's `abi` stands for. */
+export function moduleText(abi: unknown): string {
   if (typeof abi !== 'string') return JSON.stringify(abi);
   return readText(abi.replace('recorded/modules/', 'modules/').replace('encode/abis/', 'abis/'));
 }

@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
 import type { Config } from '../../src/config/config.ts';
-import { startGateway, type RunningGateway } from '../../src/gateway.ts';
+import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway.ts';
 
 export interface NodeAddress {
   readonly url: string;
@@ -14,7 +14,13 @@ export interface TestGatewayOptions {
   readonly archival?: readonly NodeAddress[];
   /** Parts of the config that matter for the test. */
   readonly config?: { readonly [Part in keyof Config]?: Partial<Config[Part]> };
+  /** Bounds in time that the test does not want to wait for. */
+  readonly encode?: GatewayOptions['encode'];
+  /** Takes the log lines, whatever their level. */
+  readonly onLog?: (line: LogLine) => void;
 }
+
+export type LogLine = Readonly<Record<string, unknown>>;
 
 /** An answer as a client sees it, body read whole. */
 export interface Reply {
@@ -72,10 +78,12 @@ export async function testGateway(
   dialect?: Config['dialect'],
 ): Promise<TestGateway> {
   const config = testConfig(options);
-  const gateway = await startGateway(
-    { ...config, dialect: dialect ?? 'node' },
-    { log: pino({ level: config.log.level }) },
-  );
+  const { encode = {}, onLog } = options;
+  const log =
+    onLog === undefined
+      ? pino({ level: config.log.level })
+      : pino({ level: 'trace' }, { write: (line) => onLog(JSON.parse(line) as LogLine) });
+  const gateway = await startGateway({ ...config, dialect: dialect ?? 'node' }, { log, encode });
   t.after(() => gateway.close());
   const call = (method: Dispatcher.HttpMethod, path: string, { headers = {}, body }: SendOptions = {}) =>
     fetchReply(gateway.url + path, { method, headers, body: body ?? null });

@@ -1,0 +1,113 @@
+/** A node that serves the modules a test gives it, counts what it is asked, and encodes as the test says. */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
+import { findAddress } from '../../src/ledger/address.ts';
+import { errorBody } from '../../src/ledger/errors.ts';
+import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
+import { ledgerInfo } from './ledger-info.ts';
+
+export interface EncodeAnswer {
+  readonly status: number;
+  readonly body: string;
+  /** Default: as real nodes do, none on a parse failure. */
+  readonly ledgerHeaders?: boolean;
+}
+
+export interface EncodeRequest {
+  readonly body: Buffer;
+  readonly headers: IncomingMessage['headers'];
+}
+
+/** `reset` ends the connection without an answer. */
+export type Encode = (request: EncodeRequest) => EncodeAnswer | 'reset' | Promise<EncodeAnswer | 'reset'>;
+
+export class VectorNode {
+  /** Bodies of module answers by `0x1::coin`. */
+  readonly modules = new Map<string, string>();
+  /** What came to encode_submission, in order. */
+  readonly encodes: EncodeRequest[] = [];
+  moduleReads = 0;
+  /** The ledger version of its answers. */
+  head = 1000n;
+  encode: Encode = () => refusal('invalid_input', 'the test gave no answer');
+  readonly #chainId: number;
+  readonly #server = createServer((request, response) => void this.#answer(request, response));
+
+  constructor(chainId: number) {
+    this.#chainId = chainId;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
+  }
+
+  async listen(): Promise<void> {
+    this.#server.keepAliveTimeout = 0;
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+  }
+
+  /** Drops its connections; new ones are refused. */
+  async close(): Promise<void> {
+    if (!this.#server.listening) return;
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await once(this.#server, 'close');
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { url = '', method, headers } = request;
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    if (method === 'POST' && url === '/v1/transactions/encode_submission') {
+      const received = { body: Buffer.concat(chunks), headers };
+      this.encodes.push(received);
+      const answer = await this.encode(received);
+      if (answer === 'reset') request.socket.resetAndDestroy();
+      else this.#write(response, answer);
+      return;
+    }
+    const [, address = '', name = ''] = /^\/v1\/accounts\/([^/]+)\/module\/([^/?]+)$/.exec(url) ?? [];
+    if (address === '') {
+      this.#write(response, url === '/v1' ? { status: 200, body: '{}' } : notFound);
+      return;
+    }
+    this.moduleReads += 1;
+    const module = this.modules.get(`${findAddress(address)}::${decodeURIComponent(name)}`);
+    this.#write(response, module === undefined ? moduleNotFound : { status: 200, body: module });
+  }
+
+  #write(
+    response: ServerResponse,
+    { status, body, ledgerHeaders = !body.includes('web_framework_error') }: EncodeAnswer,
+  ) {
+    const head = ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body))];
+    const info = ledgerInfo({ version: this.head, chainId: this.#chainId });
+    if (ledgerHeaders) head.push(...ledgerHeaderList(info, dialectOf('node')));
+    response.writeHead(status, head).end(body);
+  }
+}
+
+/** A 400 in the interface's words. */
+export function refusal(code: 'invalid_input' | 'web_framework_error', message: string): EncodeAnswer {
+  return { status: 400, body: errorBody(code, message) };
+}
+
+export const overloaded: EncodeAnswer = {
+  status: 503,
+  body: errorBody('overloaded', 'Server is shedding load; please retry shortly'),
+  ledgerHeaders: false,
+};
+
+const notFound: EncodeAnswer = { status: 404, body: errorBody('web_framework_error', 'not found') };
+const moduleNotFound: EncodeAnswer = { status: 404, body: errorBody('module_not_found', 'Module not found by ...') };
+
+/** Starts a node that is closed after the test. */
+export async function vectorNode(t: TestContext, chainId = 4): Promise<VectorNode> {
+  const node = new VectorNode(chainId);
+  await node.listen();
+  t.after(() => node.close());
+  return node;
+}
