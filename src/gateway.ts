@@ -13,10 +13,12 @@ import { createEncodeMetrics } from './metrics/encode-metrics.ts';
 import { createHttpMetrics } from './metrics/http-metrics.ts';
 import { createUpstreamMetrics } from './metrics/upstream-metrics.ts';
 import { Aliases } from './proxy/aliases.ts';
+import { Consistency } from './proxy/consistency.ts';
 import { Connections } from './proxy/connections.ts';
 import { Cors } from './proxy/cors.ts';
 import { Encoder } from './proxy/encode-submission.ts';
 import type { Exchange } from './proxy/exchange.ts';
+import { LatestReads } from './proxy/latest-read.ts';
 import { ResponseHeaders } from './proxy/headers.ts';
 import { createOperationsServer, type UpstreamStatus } from './proxy/health.ts';
 import { ModuleSource } from './proxy/module-source.ts';
@@ -27,6 +29,7 @@ import { createProxyServer } from './proxy/server.ts';
 import { ShadowChecks } from './proxy/shadow-checks.ts';
 import { Submissions } from './proxy/submissions.ts';
 import { Fleet } from './upstream/fleet.ts';
+import { Latest } from './upstream/latest.ts';
 import { Prober } from './upstream/probe.ts';
 import { Sender } from './upstream/sender.ts';
 import { Upstream } from './upstream/upstream.ts';
@@ -45,8 +48,8 @@ export interface RunningGateway {
 
 export interface GatewayOptions {
   readonly log?: Logger;
-  /** Bounds that tests shorten: how old a module's ABI may be, and how often an unproven function is checked. */
-  readonly encode?: { readonly moduleMaxAgeMs?: number; readonly askAgainMs?: number };
+  /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
+  readonly now?: () => number;
 }
 
 /** What is in flight when the gateway stops has this long to finish. */
@@ -57,11 +60,11 @@ const firstProbeMs = 1_500;
 /** Starts listening. Nodes that are down do not stop it; a port that is taken does. */
 export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
   const log = options.log ?? pino({ level: config.log.level });
-  const { fleet, prober, sender, registry } = buildFleet(config, log);
+  const { fleet, prober, sender, latest, registry } = buildFleet(config, log);
   let isDraining = false;
-  const { moduleMaxAgeMs = 1_000, askAgainMs = 1_000 } = options.encode ?? {};
-  const proof = new ShadowProof({ share: config.encode.shadow, askAgainMs });
-  const context = { fleet, sender, registry, log, proof, moduleMaxAgeMs, isDraining: () => isDraining };
+  const { now = () => performance.now() } = options;
+  const proof = new ShadowProof({ share: config.encode.shadow, now });
+  const context = { fleet, sender, latest, registry, log, proof, now, isDraining: () => isDraining };
   const proxy = buildProxy(config, context);
   const connections = new Connections(proxy.server);
   const operations = createOperationsServer({
@@ -75,6 +78,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
 
   const stop = async (): Promise<void> => {
     prober.close();
+    latest.close();
     await operations.close();
     await Promise.all(fleet.upstreams.map((upstream) => upstream.close()));
   };
@@ -136,21 +140,23 @@ function buildFleet(config: Config, log: Logger) {
   const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs };
   const sender = new Sender(fleet, limits, metrics, log);
   const prober = new Prober(fleet, { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, 2_000) }, log);
-  return { fleet, prober, sender, registry };
+  const latest = new Latest(fleet, sender, config.latest);
+  return { fleet, prober, sender, latest, registry };
 }
 
 interface ProxyContext {
   readonly fleet: Fleet;
   readonly sender: Sender;
+  readonly latest: Latest;
   readonly registry: Registry;
   readonly log: Logger;
   readonly proof: ShadowProof;
-  readonly moduleMaxAgeMs: number;
+  readonly now: () => number;
   isDraining(): boolean;
 }
 
 function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
-  const { fleet, sender, registry, log, proof } = context;
+  const { fleet, sender, latest, registry, log, proof } = context;
   const { basePath } = config.listen;
   const cacheMetrics = createCacheMetrics(registry, () => memory.fill);
   const memory: MemoryCache = new MemoryCache({
@@ -162,11 +168,33 @@ function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
   const replier = new Replier({ fleet, cors, isDraining: () => context.isDraining() }, fleet.dialect);
   const submissions = new Submissions();
   const responseHeaders = new ResponseHeaders(fleet.dialect);
-  const passThrough = new PassThrough({ basePath, sender, replier, responseHeaders, submissions });
+  const consistency = new Consistency(config.latest);
+  const latestReads = new LatestReads({ fleet, reader, latest, consistency });
+  const passThrough = new PassThrough({
+    basePath,
+    sender,
+    replier,
+    responseHeaders,
+    submissions,
+    latest,
+    consistency,
+  });
   const observer = { metrics: createHttpMetrics(registry), onEnd: accessLog(log) };
   const encoder = config.encode.enabled ? buildEncoder() : undefined;
   const aliases = new Aliases();
-  return createProxyServer({ basePath, reader, replier, passThrough, encoder, submissions, aliases, cors, observer });
+  return createProxyServer({
+    basePath,
+    reader,
+    replier,
+    passThrough,
+    encoder,
+    submissions,
+    latestReads,
+    consistency,
+    aliases,
+    cors,
+    observer,
+  });
 
   function buildEncoder(): Encoder {
     const metrics = createEncodeMetrics(registry, () => proof.distrusted.size);
@@ -175,7 +203,7 @@ function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
       replier,
       passThrough,
       proof,
-      modules: new ModuleSource(reader, { maxAgeMs: context.moduleMaxAgeMs }),
+      modules: new ModuleSource(reader, { now: context.now }),
       checks: new ShadowChecks({
         sender,
         proof,

@@ -11,6 +11,8 @@ export interface CachedResponse {
   readonly body: Buffer;
   /** Version of the ledger state that the body belongs to. */
   readonly servedVersion: LedgerVersion | undefined;
+  /** Version at which a transaction was committed, or a later one where the answer does not tell. */
+  readonly committedAt: LedgerVersion | undefined;
   /** Cost of the call as the node told it: state at the version decides it, so it is kept with the body. */
   readonly gasUsed: string | undefined;
   readonly cursor: string | undefined;

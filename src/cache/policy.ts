@@ -3,7 +3,7 @@
  * to be final.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
+import { findU64, type LedgerVersion } from '../ledger/version.ts';
 import type { AnswerForm, Operation } from './key.ts';
 
 /** An answer as the policy looks at it. */
@@ -70,6 +70,13 @@ function decideTransaction(read: ReadFacts, answer: AnswerFacts): Decision {
   const { type, version, success } = parseObject(answer.body);
   const isCommitted = typeof type === 'string' && type !== 'pending_transaction';
   return isCommitted && typeof version === 'string' && typeof success === 'boolean' ? 'stored' : 'not committed';
+}
+
+/** The version at which a committed transaction's JSON says it was committed. */
+export function committedVersion(body: Buffer): LedgerVersion | undefined {
+  const { version } = parseObject(body);
+  const number = typeof version === 'string' ? findU64(version) : undefined;
+  return number as LedgerVersion | undefined;
 }
 
 /** JSON must be JSON to its end: the parse is of a copy, the stored bytes stay the node's. */

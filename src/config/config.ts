@@ -9,7 +9,13 @@ export interface Config {
   readonly upstreams: readonly UpstreamConfig[];
   readonly upstream: UpstreamLimits;
   readonly cache: { readonly memory: { readonly maxBytes: number } };
-  readonly latest: { readonly maxStalenessMs: number; readonly waitForVersionMs: number };
+  readonly latest: {
+    readonly maxStalenessMs: number;
+    readonly waitForVersionMs: number;
+    /** Clients may ask for a bound between these two. */
+    readonly minClientStalenessMs: number;
+    readonly maxClientStalenessMs: number;
+  };
   readonly encode: { readonly enabled: boolean; readonly shadow: number; readonly signingDomain: string };
   readonly log: { readonly level: LogLevel };
 }

@@ -114,10 +114,16 @@ const cache = z
 const latest = z
   .strictObject({
     maxStaleness: duration('200ms', 0, hour).describe(
-      'Unpinned reads may be answered from a state this old; 0ms: always ask an upstream. Sharing is not served by this version.',
+      'Reads that name no version are answered from a state at most this old and shared; 0ms: each is sent to an upstream.',
     ),
     waitForVersion: duration('500ms', 0, hour).describe(
       'How long a read above every head waits for a node to get there.',
+    ),
+    minClientStaleness: duration('0ms', 0, hour).describe(
+      'Ledgergate-Max-Staleness of clients counts as at least this; above 0ms nobody can make every read go upstream.',
+    ),
+    maxClientStaleness: duration('10s', 0, hour).describe(
+      'Ledgergate-Max-Staleness of clients counts as at most this.',
     ),
   })
   .prefault({})

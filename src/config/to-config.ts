@@ -22,6 +22,8 @@ export function toConfig(file: FileConfig): Config {
     latest: {
       maxStalenessMs: durationMs(file.latest.maxStaleness),
       waitForVersionMs: durationMs(file.latest.waitForVersion),
+      minClientStalenessMs: durationMs(file.latest.minClientStaleness),
+      maxClientStalenessMs: durationMs(file.latest.maxClientStaleness),
     },
     encode: file.encode,
     log: file.log,

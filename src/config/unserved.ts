@@ -3,7 +3,6 @@ import type { KeyPath } from './key-path.ts';
 import type { Positions } from './positions.ts';
 import type { Problem } from './problem.ts';
 import type { FileConfig } from './schema.ts';
-import { durationMs } from './units.ts';
 
 /** What to tell the operator about keys that are set and have no effect. */
 export function unservedWarnings(file: FileConfig, positions: Positions): readonly string[] {
@@ -19,10 +18,6 @@ export function unservedWarnings(file: FileConfig, positions: Positions): readon
   }
   if (file.cache.redis !== undefined) {
     warnings.push('cache.redis is not served by this version yet: answers are cached in memory only');
-  }
-  // 0ms asks for exactly what this version does.
-  if (isSet(['latest', 'maxStaleness']) && durationMs(file.latest.maxStaleness) > 0) {
-    warnings.push('latest.maxStaleness is not served by this version yet: every unpinned read is sent to an upstream');
   }
   return warnings;
 }

@@ -10,6 +10,7 @@ export type RouteName =
   | 'wait_by_hash'
   | 'encode_submission'
   | 'submit'
+  | 'ledger_info'
   | 'pass_through'
   | 'none';
 

@@ -28,8 +28,8 @@ export class Aliases {
   }
 
   learn(target: string, accept: string | undefined, alias: Alias): void {
-    // Only final answers are ever found by it; the others would push them out.
-    if (alias.read.version !== undefined) this.#known.set(aliasOf(target, accept), alias);
+    // A transaction's answers are final by their hash, which is hardly parsed at all.
+    if (alias.read.operation !== 'transaction') this.#known.set(aliasOf(target, accept), alias);
   }
 }
 

@@ -4,9 +4,12 @@
  */
 import { pipeline } from 'node:stream/promises';
 import { GatewayError } from '../ledger/errors.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { Latest } from '../upstream/latest.ts';
 import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { Need } from '../upstream/select.ts';
 import type { FleetRequest, Sender } from '../upstream/sender.ts';
+import type { Consistency } from './consistency.ts';
 import type { Exchange } from './exchange.ts';
 import { requestHeaders, type ResponseHeaders } from './headers.ts';
 import { needOf } from './path-read.ts';
@@ -20,6 +23,8 @@ export interface PassThroughParts {
   readonly replier: Replier;
   readonly responseHeaders: ResponseHeaders;
   readonly submissions: Submissions;
+  readonly latest: Latest;
+  readonly consistency: Consistency;
 }
 
 export class PassThrough {
@@ -32,8 +37,10 @@ export class PassThrough {
   /** Sends the request on and streams the answer back. */
   async serve(exchange: Exchange, body: Buffer | undefined): Promise<void> {
     const { sender } = this.#parts;
-    const answer = await sender.stream(this.#requestOf(exchange, body), exchange.signal);
-    await this.#reply(exchange, answer);
+    const request = await this.#atVersion(exchange, this.#requestOf(exchange, body));
+    const answer = await sender.stream(request, exchange.signal);
+    const pinned = request.need.kind === 'version' && answer.status < 300 ? request.need.version : undefined;
+    await this.#reply(exchange, answer, pinned);
   }
 
   /** A submission: one node, and its answer tells which transaction it took. */
@@ -46,6 +53,21 @@ export class PassThrough {
     await this.#reply(exchange, answer);
   }
 
+  /**
+   * A read of state that names no version is read at the one that all reads of "latest" share, so that an account's
+   * sequence number is never older than the resources beside it.
+   */
+  async #atVersion(exchange: Exchange, request: FleetRequest): Promise<FleetRequest> {
+    const { wire, need } = request;
+    if (need.kind !== 'head' || !isStateRead(wire.method, wire.path)) return request;
+    const { consistency, latest } = this.#parts;
+    const demand = consistency.demandOf(exchange.request);
+    if (demand.maxStalenessMs === 0) return { ...request, need: { kind: 'head', min: latest.floor(demand.min) } };
+    const { info } = await latest.reach(demand, exchange.signal);
+    const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${info.version}`;
+    return { ...request, wire: { ...wire, path }, need: { kind: 'version', version: info.version } };
+  }
+
   #requestOf(exchange: Exchange, body: Buffer | undefined): FleetRequest {
     const path = pathBelow(this.#parts.basePath, exchange.target);
     const method = exchange.request.method as WireRequest['method'];
@@ -53,12 +75,13 @@ export class PassThrough {
     return { wire, need: needOfPath(path), isIdempotent: isIdempotent(method, path) };
   }
 
-  async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer): Promise<void> {
+  async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
     const { replier, responseHeaders } = this.#parts;
     const { response } = exchange;
     const head = responseHeaders.keep(answer.headers);
     head.push('Vary', 'Accept, Accept-Encoding, Origin');
     if (answer.headers['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
+    if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));
     replier.addCommon(exchange, head);
     response.writeHead(answer.status, head);
     if ('body' in answer) {
@@ -89,6 +112,16 @@ export function needOfPath(path: string): Need {
   if (transactionList.test(path)) return needOf(numberParameter(path, 'start'));
   if (!path.includes('ledger_version=')) return { kind: 'head' };
   return needOf(numberParameter(path, 'ledger_version'));
+}
+
+/** Reads of state at a version, beside our own: `ledger_version` means to them what it means to us. */
+const statePath = /^\/accounts\/[^/?]+(?:\/(?:balance\/[^/?]+|resources|modules))?(?=$|\?)/;
+const tablePath = /^\/tables\/[^/?]+\/(?:raw_)?item(?=$|\?)/;
+
+function isStateRead(method: string, path: string): boolean {
+  // A version that is named, however badly, is the node's to judge.
+  if (path.includes('ledger_version')) return false;
+  return method === 'POST' ? tablePath.test(path) : (method === 'GET' || method === 'HEAD') && statePath.test(path);
 }
 
 /** POSTs that only read. */

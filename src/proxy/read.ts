@@ -8,7 +8,7 @@ import { Coalescer } from '../cache/coalesce.ts';
 import { bodyDigest, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
 import { cacheKey, type AnswerForm, type CacheKey, type Operation } from '../cache/key.ts';
 import type { MemoryCache } from '../cache/memory.ts';
-import { decide } from '../cache/policy.ts';
+import { committedVersion, decide } from '../cache/policy.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
 import type { NodeAnswer, WireRequest } from '../upstream/exchange.ts';
@@ -37,6 +37,8 @@ export interface Served {
   readonly entry: CachedResponse;
   readonly key: CacheKey | undefined;
   readonly isFinal: boolean;
+  /** The gateway chose the version: the same question will be answered otherwise soon. */
+  readonly isLatest: boolean;
   readonly source: Source;
 }
 
@@ -68,7 +70,7 @@ export class Reader {
     const entry = key === undefined ? undefined : this.#parts.memory.find(key);
     if (entry === undefined) return undefined;
     this.#parts.metrics.hit();
-    return { entry, key, isFinal: true, source: { kind: 'memory' } };
+    return { entry, key, isFinal: true, isLatest: false, source: { kind: 'memory' } };
   }
 
   /** Asks the fleet, together with everyone who asks for the same now. */
@@ -109,12 +111,19 @@ export class Reader {
     const decision = decide({ operation, form, version, chainId: this.#parts.fleet.chainId ?? -1 }, facts);
     const isFinal = decision === 'stored' && key !== undefined;
     if (isFinal || decision !== 'stored') metrics.decided(decision);
-    const entry = this.#entryOf(read, answer, isFinal);
+    const entry = this.#entryOf(read, answer, {
+      isFinal,
+      isCommitted: decision === 'stored' && operation === 'transaction',
+    });
     if (isFinal) memory.store(key, entry);
     return { entry, isFinal, upstream: answer.upstream.name };
   }
 
-  #entryOf(read: Read, answer: NodeAnswer, isFinal: boolean): CachedResponse {
+  #entryOf(
+    read: Read,
+    answer: NodeAnswer,
+    { isFinal, isCommitted }: { readonly isFinal: boolean; readonly isCommitted: boolean },
+  ): CachedResponse {
     const { dialect } = this.#parts.fleet;
     const isState = answer.status < 500 && read.operation !== 'transaction';
     return {
@@ -124,6 +133,7 @@ export class Reader {
       // An unpinned read is of the state at the head that the answer's own headers tell.
       servedVersion:
         isState && (isFinal || read.version === undefined) ? (read.version ?? answer.info?.version) : undefined,
+      committedAt: isCommitted ? (committedVersion(answer.body) ?? answer.info?.version) : undefined,
       gasUsed: header(answer, dialect.gasUsed),
       cursor: header(answer, dialect.cursor),
       digest: isFinal ? bodyDigest(answer.body) : '',
@@ -141,7 +151,13 @@ export class Reader {
 }
 
 function served(key: CacheKey | undefined, { entry, isFinal, upstream }: Loaded, isCollapsed: boolean): Served {
-  return { entry, key: isFinal ? key : undefined, isFinal, source: { kind: 'upstream', name: upstream, isCollapsed } };
+  return {
+    entry,
+    key: isFinal ? key : undefined,
+    isFinal,
+    isLatest: false,
+    source: { kind: 'upstream', name: upstream, isCollapsed },
+  };
 }
 
 function header(answer: NodeAnswer, name: string): string | undefined {

@@ -49,7 +49,10 @@ export class Replier {
     if (entry.servedVersion !== undefined) head.push('Ledgergate-Served-Version', String(entry.servedVersion));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
     if (entry.cursor !== undefined) head.push(this.#cursor, entry.cursor);
-    head.push('Cache-Control', isFinal && entry.isImmutable ? 'public, max-age=31536000, immutable' : 'no-store');
+    head.push(
+      'Cache-Control',
+      isFinal && entry.isImmutable && !served.isLatest ? 'public, max-age=31536000, immutable' : 'no-store',
+    );
     if (isFinal) {
       const tag = entityTag(entry, coding);
       head.push('ETag', tag);

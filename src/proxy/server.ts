@@ -7,14 +7,17 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { GatewayError, type Fault } from '../ledger/errors.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
 import type { Aliases } from './aliases.ts';
+import { statesDemand, type Consistency } from './consistency.ts';
 import type { Cors } from './cors.ts';
 import { answerBrokenRequest } from './broken-request.ts';
 import type { Encoder } from './encode-submission.ts';
 import { Exchange, type ExchangeObserver } from './exchange.ts';
+import type { LatestReads } from './latest-read.ts';
 import { moduleRead, type ModuleParameters } from './module.ts';
+import { answerForm } from './negotiate.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { PathRead } from './path-read.ts';
-import type { Read, Reader } from './read.ts';
+import type { Read, Reader, Served } from './read.ts';
 import type { Replier } from './reply.ts';
 import { readBody } from './request-body.ts';
 import { resourceRead, type ResourceParameters } from './resource.ts';
@@ -30,6 +33,8 @@ export interface ServerParts {
   readonly passThrough: PassThrough;
   /** Absent: nodes encode. */
   readonly encoder: Encoder | undefined;
+  readonly latestReads: LatestReads;
+  readonly consistency: Consistency;
   readonly submissions: Submissions;
   readonly aliases: Aliases;
   readonly cors: Cors;
@@ -120,9 +125,15 @@ function addRoutes(app: FastifyInstance, parts: ServerParts): void {
     handler: (request, reply) => serveWait(parts, request, reply),
   });
   app.options('*', (request, reply) => servePreflight(parts, request, reply));
+  const others = ['POST', 'PUT', 'PATCH', 'DELETE'];
+  app.route({
+    method: methods,
+    url: basePath === '' ? '/' : basePath,
+    handler: (request, reply) => serveLedgerInfo(parts, request, reply),
+  });
   for (const url of basePath === '' ? ['/*'] : [basePath, `${basePath}/*`]) {
     app.route({
-      method: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
+      method: url === basePath ? others : [...methods, ...others],
       url,
       handler: (request, reply) => serveRaw(parts, 'pass_through', request, reply),
     });
@@ -143,10 +154,12 @@ function serveRead(parts: ServerParts, name: RouteName, parse: (request: Fastify
 function answerKnown(parts: ServerParts, request: IncomingMessage, response: ServerResponse): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
   const alias = parts.aliases.find(request.url ?? '', request.headers.accept);
-  const hit = alias === undefined ? undefined : parts.reader.find(alias.read);
+  // What a client asks of freshness may be unreadable: such a request is answered where errors are.
+  if (alias !== undefined && isOfLatest(alias.read) && statesDemand(request)) return false;
+  const hit = alias === undefined ? undefined : findHit(parts, alias.read, request);
   if (alias === undefined || hit === undefined) return false;
   const exchange = new Exchange(request, response, alias.route, parts.observer);
-  guard(parts, exchange, () => parts.replier.read(exchange, hit, parts.reader));
+  guard(parts, exchange, () => giveRead(parts, exchange, hit));
   return true;
 }
 
@@ -163,10 +176,29 @@ function takeEncode(parts: ServerParts, request: IncomingMessage, response: Serv
   return true;
 }
 
-function answerRead({ reader, replier }: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
-  const hit = reader.find(read);
-  if (hit !== undefined) return replier.read(exchange, hit, reader);
-  return reader.load(read, exchange.signal).then((served) => replier.read(exchange, served, reader));
+function answerRead(parts: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
+  const { reader, latestReads } = parts;
+  const hit = findHit(parts, read, exchange.request);
+  if (hit !== undefined) return giveRead(parts, exchange, hit);
+  const load = isOfLatest(read)
+    ? latestReads.load(read, exchange.request, exchange.signal)
+    : reader.load(read, exchange.signal);
+  return load.then((served) => giveRead(parts, exchange, served));
+}
+
+function findHit({ reader, latestReads }: ServerParts, read: Read, request: IncomingMessage): Served | undefined {
+  return isOfLatest(read) ? latestReads.find(read, request) : reader.find(read);
+}
+
+function isOfLatest(read: Read): boolean {
+  return read.version === undefined && read.operation !== 'transaction';
+}
+
+/** Whoever sees a transaction committed must not be shown an older state on this connection afterwards. */
+function giveRead(parts: ServerParts, exchange: Exchange, served: Served): void | Promise<void> {
+  const { committedAt } = served.entry;
+  if (committedAt !== undefined) parts.consistency.recordSeen(exchange.request, committedAt);
+  return parts.replier.read(exchange, served, parts.reader);
 }
 
 function serveView(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
@@ -177,11 +209,21 @@ function serveView(parts: ServerParts, request: FastifyRequest, reply: FastifyRe
   });
 }
 
+function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
+  run(parts, 'ledger_info', request, reply, async (exchange) => {
+    if (answerForm(request.headers.accept) === 'bcs') return parts.passThrough.serve(exchange, undefined);
+    const body = await parts.latestReads.ledgerInfo(request.raw, exchange.signal);
+    const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
+    parts.replier.write(exchange, 200, head, body);
+    return undefined;
+  });
+}
+
 /** A long poll: never kept and never shared, because each client waits on its own. */
 function serveWait(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
   run(parts, 'wait_by_hash', request, reply, async (exchange) => {
     const read = transactionRead(hashOf(request), pathRead(request), parts.submissions, 'wait_by_hash');
-    await parts.replier.read(exchange, await parts.reader.ask(read, exchange.signal), parts.reader);
+    await giveRead(parts, exchange, await parts.reader.ask(read, exchange.signal));
   });
 }
 
@@ -197,6 +239,7 @@ function servePreflight(parts: ServerParts, request: FastifyRequest, reply: Fast
     const head = parts.cors.preflight(request.raw);
     if (head === undefined) throw notAllowed();
     exchange.response.writeHead(204, head).end();
+    exchange.end();
   });
 }
 
@@ -251,9 +294,12 @@ function createHttpServer(
   const { replier, observer } = parts;
   return createServer(httpOptions, (request, response) => {
     const fault = faultOfHead(request);
-    if (fault === undefined) {
+    try {
+      if (fault !== undefined) throw fault;
       if (!answerKnown(parts, request, response) && !takeEncode(parts, request, response)) handler(request, response);
-    } else replier.error(new Exchange(request, response, 'none', observer), fault);
+    } catch (error) {
+      replier.error(new Exchange(request, response, 'none', observer), error);
+    }
   });
 }
 

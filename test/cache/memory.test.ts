@@ -11,6 +11,7 @@ function entryOf(bytes: number): CachedResponse {
     contentType: 'application/json',
     body,
     servedVersion: undefined,
+    committedAt: undefined,
     gasUsed: undefined,
     cursor: undefined,
     digest: bodyDigest(body),

@@ -15,7 +15,7 @@ test('what a file leaves out is the default of the contract, in ms and bytes', (
     workers: 1,
     upstream: { timeoutMs: 5_000, deadlineMs: 10_000, probeIntervalMs: 1_000, connections: 128, maxAttempts: 3 },
     cache: { memory: { maxBytes: 256 * 2 ** 20 } },
-    latest: { maxStalenessMs: 200, waitForVersionMs: 500 },
+    latest: { maxStalenessMs: 200, waitForVersionMs: 500, minClientStalenessMs: 0, maxClientStalenessMs: 10_000 },
     encode: { enabled: true, shadow: 0.01, signingDomain: 'APTOS' },
     log: { level: 'info' },
   });
@@ -64,15 +64,13 @@ test('keys that have no effect yet are warned about, and only when they ask for 
   const text = `${oneUpstream}workers: auto
 upstream: { hedge: { after: 50ms } }
 cache: { redis: { url: "redis://r:6379" } }
-latest: { maxStaleness: 100ms }
 `;
   assert.deepEqual(loadText(t, text).warnings, [
     'workers is not served by this version yet: one process serves, not auto',
     'upstream.hedge is not served by this version yet: an attempt is made when the one before has failed',
     'cache.redis is not served by this version yet: answers are cached in memory only',
-    'latest.maxStaleness is not served by this version yet: every unpinned read is sent to an upstream',
   ]);
-  assert.deepEqual(loadText(t, `${oneUpstream}workers: 1\nlatest: { maxStaleness: 0ms }\n`).warnings, []);
+  assert.deepEqual(loadText(t, `${oneUpstream}workers: 1\n`).warnings, []);
 });
 
 test('what is shown holds no secret, and reads as the same config', (t) => {

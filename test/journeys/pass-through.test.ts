@@ -87,7 +87,7 @@ test('a streamed answer that breaks off is cut off for the client as well', asyn
   const gateway = await testGateway(t, { full: [node] });
   node.fault = { kind: 'truncated body' };
 
-  await assert.rejects(gateway.get('/accounts/0x1'));
+  await assert.rejects(gateway.get('/blocks/by_height/3'));
 });
 
 test('wait_by_hash is a long poll at the node that took the submission', async (t) => {

@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
 import type { Config } from '../../src/config/config.ts';
-import { startGateway, type GatewayOptions, type RunningGateway } from '../../src/gateway.ts';
+import { startGateway, type RunningGateway } from '../../src/gateway.ts';
 
 export interface NodeAddress {
   readonly url: string;
@@ -14,8 +14,8 @@ export interface TestGatewayOptions {
   readonly archival?: readonly NodeAddress[];
   /** Parts of the config that matter for the test. */
   readonly config?: { readonly [Part in keyof Config]?: Partial<Config[Part]> };
-  /** Bounds in time that the test does not want to wait for. */
-  readonly encode?: GatewayOptions['encode'];
+  /** The encoder's clock, in milliseconds. */
+  readonly now?: () => number;
   /** Takes the log lines, whatever their level. */
   readonly onLog?: (line: LogLine) => void;
 }
@@ -65,7 +65,13 @@ export function testConfig(options: TestGatewayOptions): Config {
       ...config.upstream,
     },
     cache: { memory: { maxBytes: 64 * 1024 * 1024 }, ...config.cache },
-    latest: { maxStalenessMs: 200, waitForVersionMs: 100, ...config.latest },
+    latest: {
+      maxStalenessMs: 200,
+      waitForVersionMs: 100,
+      minClientStalenessMs: 0,
+      maxClientStalenessMs: 10_000,
+      ...config.latest,
+    },
     encode: { enabled: true, shadow: 0, signingDomain: 'APTOS', ...config.encode },
     log: { level: 'silent', ...config.log },
   };
@@ -78,12 +84,15 @@ export async function testGateway(
   dialect?: Config['dialect'],
 ): Promise<TestGateway> {
   const config = testConfig(options);
-  const { encode = {}, onLog } = options;
+  const { now, onLog } = options;
   const log =
     onLog === undefined
       ? pino({ level: config.log.level })
       : pino({ level: 'trace' }, { write: (line) => onLog(JSON.parse(line) as LogLine) });
-  const gateway = await startGateway({ ...config, dialect: dialect ?? 'node' }, { log, encode });
+  const gateway = await startGateway(
+    { ...config, dialect: dialect ?? 'node' },
+    { log, ...(now === undefined ? {} : { now }) },
+  );
   t.after(() => gateway.close());
   const call = (method: Dispatcher.HttpMethod, path: string, { headers = {}, body }: SendOptions = {}) =>
     fetchReply(gateway.url + path, { method, headers, body: body ?? null });

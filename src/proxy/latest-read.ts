@@ -1,0 +1,70 @@
+/**
+ * Reads that name no version. The gateway chooses one, new enough for the client and shared by all who ask within the
+ * bound, and from then on it is a pinned read like any other (docs/consistency.md).
+ */
+import type { IncomingMessage } from 'node:http';
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { Fleet } from '../upstream/fleet.ts';
+import type { Demand, Latest, Snapshot } from '../upstream/latest.ts';
+import type { Consistency } from './consistency.ts';
+import { ledgerInfoBody } from './ledger-info.ts';
+import { withVersion } from './path-read.ts';
+import type { Read, Reader, Served } from './read.ts';
+
+export interface LatestReadParts {
+  readonly fleet: Fleet;
+  readonly reader: Reader;
+  readonly latest: Latest;
+  readonly consistency: Consistency;
+}
+
+export class LatestReads {
+  readonly #parts: LatestReadParts;
+
+  constructor(parts: LatestReadParts) {
+    this.#parts = parts;
+  }
+
+  /** What memory holds of the read at the shared version, when that satisfies the client. Costs no promise. */
+  find(read: Read, request: IncomingMessage): Served | undefined {
+    const { latest, consistency, reader } = this.#parts;
+    const snapshot = latest.find(consistency.demandOf(request));
+    const hit = snapshot === undefined ? undefined : reader.find(pinTo(read, snapshot.info.version));
+    return hit === undefined ? undefined : { ...hit, isLatest: true };
+  }
+
+  /** Reads at the shared version, or at a newer one when the client needs it. */
+  async load(read: Read, request: IncomingMessage, signal: AbortSignal): Promise<Served> {
+    const { reader } = this.#parts;
+    const demand = this.#parts.consistency.demandOf(request);
+    if (demand.maxStalenessMs === 0) return this.#ask(read, demand, signal);
+    const { info } = await this.snapshot(request, signal);
+    const pinned = pinTo(read, info.version);
+    const served = reader.find(pinned) ?? (await reader.load(pinned, signal));
+    return { ...served, isLatest: true };
+  }
+
+  /** A state that satisfies the client. Throws `GatewayError` 503 when the fleet has none in time. */
+  async snapshot(request: IncomingMessage, signal: AbortSignal): Promise<Snapshot> {
+    return this.#parts.latest.reach(this.#parts.consistency.demandOf(request), signal);
+  }
+
+  /** The body of `GET {base}`. */
+  async ledgerInfo(request: IncomingMessage, signal: AbortSignal): Promise<Buffer> {
+    return ledgerInfoBody(await this.snapshot(request, signal), this.#parts.fleet);
+  }
+
+  /** No staleness at all: each read goes to a node that has got at least as far as anybody has been shown. */
+  async #ask(read: Read, { min }: Demand, signal: AbortSignal): Promise<Served> {
+    const { reader, latest } = this.#parts;
+    const served = await reader.ask({ ...read, need: { kind: 'head', min: latest.floor(min) } }, signal);
+    if (served.entry.servedVersion !== undefined) latest.recordServed(served.entry.servedVersion);
+    return served;
+  }
+}
+
+/** The read at one version: what a client that named it would have asked. */
+function pinTo(read: Read, version: LedgerVersion): Read {
+  const wire = { ...read.wire, path: withVersion(read.wire.path, version) };
+  return { ...read, version, wire, need: { kind: 'version', version } };
+}

@@ -1,0 +1,169 @@
+/**
+ * The version that reads of "latest" are pinned to. One look at the freshest node (`GET {url}`) gives a coherent
+ * snapshot of the ledger; while it is younger than the caller's bound, every read of "latest" is a read at its
+ * version, so that clients share upstream reads and see one state. The version never goes backward.
+ */
+import { performance } from 'node:perf_hooks';
+import { GatewayError } from '../ledger/errors.ts';
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { Fleet } from './fleet.ts';
+import type { Sender } from './sender.ts';
+
+/** A ledger state: what a node said of its ledger, in one answer. */
+export interface Snapshot {
+  readonly info: LedgerInfo;
+  /** The node's ledger info answer, JSON as it came. */
+  readonly body: Buffer;
+  /** The state was current at this moment or later: when the question was sent. */
+  readonly asOfMs: number;
+}
+
+export interface LatestOptions {
+  /** How old a state may be by default, in milliseconds; half of the looks are taken ahead of that. */
+  readonly maxStalenessMs: number;
+  /** How long a version that a client has seen already is waited for. */
+  readonly waitForVersionMs: number;
+}
+
+/** What a caller accepts: a state at most so old when it asks, and at or past the last version it saw. */
+export interface Demand {
+  /** 0: the state at the moment of asking, from a node. */
+  readonly maxStalenessMs: number;
+  readonly min: LedgerVersion | undefined;
+}
+
+/** Share of the bound after which the next look is taken, so that it has answered when the bound is reached. */
+const renewAt = 0.95;
+/** Without reads of "latest" for this many bounds, nobody is asked any more. */
+const idleBounds = 5;
+
+export class Latest {
+  readonly #fleet: Fleet;
+  readonly #sender: Sender;
+  readonly #options: LatestOptions;
+  readonly #closing = new AbortController();
+  #snapshot: Snapshot | undefined;
+  #look: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #askedAtMs = -Infinity;
+  /** The newest state that any client has been given. */
+  #served: LedgerVersion | undefined;
+
+  constructor(fleet: Fleet, sender: Sender, options: LatestOptions) {
+    this.#fleet = fleet;
+    this.#sender = sender;
+    this.#options = options;
+  }
+
+  /** The shared snapshot, when it satisfies the demand now. Costs no look and no promise. */
+  find({ maxStalenessMs, min }: Demand): Snapshot | undefined {
+    const nowMs = performance.now();
+    this.#askedAtMs = nowMs;
+    const snapshot = this.#snapshot;
+    if (snapshot === undefined || nowMs - snapshot.asOfMs > maxStalenessMs) return undefined;
+    return isAtLeast(snapshot, this.floor(min)) ? snapshot : undefined;
+  }
+
+  /** The version below which no answer may be: the newest given to anybody, or the client's own. */
+  floor(min: LedgerVersion | undefined): LedgerVersion | undefined {
+    const served = this.#served;
+    return served === undefined || (min !== undefined && min > served) ? min : served;
+  }
+
+  /** Remembers that a client was given a state of this version, so that nobody is given an older one afterwards. */
+  recordServed(version: LedgerVersion): void {
+    if (this.#served === undefined || version > this.#served) this.#served = version;
+  }
+
+  /**
+   * A snapshot that satisfies the demand as of this call: found, or looked for together with everyone who waits.
+   * Throws `GatewayError` 503 when the fleet does not get to `min` within `waitForVersion`, or no node answers.
+   */
+  async reach(demand: Demand, signal: AbortSignal): Promise<Snapshot> {
+    const found = this.find(demand);
+    if (found !== undefined) return found;
+    const askedMs = performance.now();
+    this.#forgetRetracted();
+    const min = this.floor(demand.min);
+    if (min !== undefined && !isAtLeast(this.#snapshot, min)) await this.#awaitVersion(min, signal);
+    // A look that was under way may be of a moment before the bound; one taken after it never is.
+    for (let look = 0; look < maxLooks && !signal.aborted; look += 1) {
+      await this.#renew(min);
+      const snapshot = this.#snapshot;
+      const isFresh = snapshot !== undefined && snapshot.asOfMs >= askedMs - demand.maxStalenessMs;
+      if (isFresh && isAtLeast(snapshot, min)) return snapshot;
+    }
+    throw this.#behind(min);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#closing.abort(new Error('closing'));
+  }
+
+  async #awaitVersion(min: LedgerVersion, signal: AbortSignal): Promise<void> {
+    const isReached = await this.#fleet.waitForVersion(min, this.#options.waitForVersionMs, signal);
+    if (!isReached) throw this.#behind(min);
+  }
+
+  #behind(min: LedgerVersion | undefined): GatewayError {
+    const head = this.#fleet.head?.version;
+    if (head === undefined || min === undefined || head >= min) {
+      return new GatewayError('unavailable', 'no node tells the latest ledger version now; try again');
+    }
+    return new GatewayError(
+      'unavailable',
+      `the ledger is at version ${head} here, and version ${min} was asked for; try again`,
+    );
+  }
+
+  /** One look at a time, shared by all who wait; never rejects for want of a better snapshot. */
+  #renew(min: LedgerVersion | undefined): Promise<void> {
+    this.#look ??= this.#lookNow(min).finally(() => {
+      this.#look = undefined;
+    });
+    return this.#look;
+  }
+
+  async #lookNow(min: LedgerVersion | undefined): Promise<void> {
+    const asOfMs = performance.now();
+    const known = this.#snapshot?.info.version;
+    const floor = known !== undefined && (min === undefined || known > min) ? known : min;
+    const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
+    const request = { wire, need: { kind: 'head', min: floor }, isIdempotent: true } as const;
+    const { status, info, body, upstream } = await this.#sender.whole(request, this.#closing.signal);
+    this.#schedule();
+    if (status !== 200 || info === undefined || upstream.isSuspect) return;
+    if (known !== undefined && info.version < known) return;
+    this.#snapshot = { info, body, asOfMs };
+    this.recordServed(info.version);
+  }
+
+  /** A head that was a lie must not hold up everybody: what was taken from it is forgotten (see `Fleet`). */
+  #forgetRetracted(): void {
+    const head = this.#fleet.head?.version;
+    if (head === undefined || this.#served === undefined || this.#served <= head) return;
+    this.#served = undefined;
+    this.#snapshot = undefined;
+  }
+
+  /** While reads of "latest" come, the next look is taken before the bound is reached, so that none waits for it. */
+  #schedule(): void {
+    clearTimeout(this.#timer);
+    const bound = this.#options.maxStalenessMs;
+    if (bound === 0 || performance.now() - this.#askedAtMs > bound * idleBounds) return;
+    this.#timer = setTimeout(() => {
+      // Who reads next asks again and hears of the failure itself.
+      this.#renew(undefined).catch(() => undefined);
+    }, bound * renewAt);
+    this.#timer.unref();
+  }
+}
+
+function isAtLeast(snapshot: Snapshot | undefined, min: LedgerVersion | undefined): boolean {
+  return snapshot !== undefined && (min === undefined || snapshot.info.version >= min);
+}
+
+/** A look that misses (a node that is behind, a look begun too early) is repeated so often. */
+const maxLooks = 3;

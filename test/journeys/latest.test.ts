@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict';
+import { Agent, request as send } from 'undici';
+import { test } from 'node:test';
+import { fakeNode } from '../support/fake-node.ts';
+import { fetchReply, testGateway } from '../support/gateway.ts';
+
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+const hour = 3_600_000;
+const shared = { latest: { maxStalenessMs: hour, maxClientStalenessMs: hour } };
+
+test('reads of the latest state within the bound share one version and one upstream read', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+
+  const first = await gateway.get(probe);
+  node.clock.advance(50n);
+  const second = await gateway.get(`/accounts/0x0001/resource/0x1::ledgergate_sample::Probe`);
+  const pinned = await gateway.get(`${probe}?ledger_version=${first.headers['ledgergate-served-version']}`);
+
+  assert.match(first.text, /"ledger_version":"900"/);
+  assert.deepEqual(second.body, first.body);
+  assert.equal(second.headers['cache-status'], 'ledgergate; hit; detail=memory');
+  assert.equal(second.headers['cache-control'], 'no-store');
+  assert.equal(pinned.headers['cache-control'], 'public, max-age=31536000, immutable');
+  assert.equal(node.requestsTo('resource'), 1);
+});
+
+test('once the bound is over the next read is of a newer state', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: 20 } } });
+  await gateway.get(probe);
+  node.clock.advance(50n);
+
+  let reply = await gateway.get(probe);
+  while (reply.headers['ledgergate-served-version'] === '900') reply = await gateway.get(probe);
+
+  assert.match(reply.text, /"ledger_version":"950"/);
+});
+
+test('a client that saw a newer version is never answered from an older state, and neither is anybody after it', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+  await gateway.get(probe);
+  node.clock.advance(50n);
+  await gateway.get('/accounts/0x1/module/coin?ledger_version=850');
+
+  const token = await gateway.get(probe, { 'ledgergate-min-version': '940' });
+  const other = await gateway.get(probe);
+
+  assert.equal(token.headers['ledgergate-served-version'], '950');
+  assert.equal(other.headers['ledgergate-served-version'], '950');
+});
+
+test('a version the fleet does not reach in time is 503 with both versions, never older data', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 20 } } });
+
+  for (const path of [probe, '/accounts/0x1', '']) {
+    const reply = await gateway.get(path, { 'ledgergate-min-version': '2000' });
+
+    const error = JSON.parse(reply.text) as { message: string; error_code: string };
+    assert.deepEqual([reply.status, error.error_code, reply.headers['retry-after']], [503, 'internal_error', '1']);
+    assert.match(error.message, /900.*2000/);
+  }
+});
+
+test('a lagging node is not asked for what only the fresh one has', async (t) => {
+  const lagging = await fakeNode(t, { head: 800n });
+  const fresh = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [lagging, fresh], config: { latest: { maxStalenessMs: 0 } } });
+  await gateway.get(probe);
+  await fresh.refuse();
+
+  const reply = await gateway.get(probe);
+
+  assert.equal(reply.status, 503);
+});
+
+test('Ledgergate-Max-Staleness tightens and loosens the bound; what is no duration is refused', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+  await gateway.get(probe);
+  node.clock.advance(50n);
+
+  const loose = await gateway.get(probe, { 'ledgergate-max-staleness': '30m' });
+  const tight = await gateway.get(probe, { 'ledgergate-max-staleness': '0' });
+  const bad = await gateway.get(probe, { 'ledgergate-max-staleness': 'soon' });
+  const badVersion = await gateway.get(probe, { 'ledgergate-min-version': 'newest' });
+
+  assert.equal(loose.headers['ledgergate-served-version'], '900');
+  assert.equal(tight.headers['ledgergate-served-version'], '950');
+  assert.deepEqual([bad.status, badVersion.status], [400, 400]);
+});
+
+test('who sees a transaction committed sees its effect on the same connection', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+  await gateway.get(probe);
+  const agent = new Agent({ connections: 1, pipelining: 1 });
+  t.after(() => agent.close());
+  const own = async (path: string, body?: string) => {
+    const headers = { 'content-type': 'application/json' };
+    const method = body === undefined ? 'GET' : 'POST';
+    const response = await send(gateway.url + path, { dispatcher: agent, method, headers, body: body ?? null });
+    return { text: await response.body.text(), served: response.headers['ledgergate-served-version'] };
+  };
+  const submitted = await own('/transactions', transfer);
+  const { hash } = JSON.parse(submitted.text) as { hash: string };
+  node.clock.advance(50n);
+  node.mempool.commitAll(940n);
+
+  const committed = await own(`/transactions/by_hash/${hash}`);
+  const read = await own(probe);
+
+  assert.match(committed.text, /"type":"user_transaction"/);
+  assert.equal(read.served, '950');
+});
+
+test('an account without a version is read at the shared version', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+  await gateway.get(probe);
+
+  const reply = await gateway.get('/accounts/0x1');
+
+  assert.equal(reply.headers['ledgergate-served-version'], '900');
+  assert.equal(node.log.received.at(-1)?.url, '/v1/accounts/0x1?ledger_version=900');
+});
+
+test('the ledger info is of one snapshot, with the oldest version of the fleet', async (t) => {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 880n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival], config: shared });
+
+  const reply = await fetchReply(gateway.url, { method: 'GET' });
+  await fetchReply(gateway.url, { method: 'GET' });
+
+  const info = JSON.parse(reply.text) as Record<string, unknown>;
+  assert.equal(info['ledger_version'], '900');
+  assert.equal(info['oldest_ledger_version'], '0');
+  assert.equal(info['oldest_block_height'], '0');
+  assert.equal(full.requestsTo('ledgerInfo'), 2);
+});
+
+const transfer = JSON.stringify({
+  sender: '0x1',
+  sequence_number: '1',
+  max_gas_amount: '2000',
+  gas_unit_price: '100',
+  expiration_timestamp_secs: '32425224034',
+  payload: { type: 'entry_function_payload', function: '0x1::m::f', type_arguments: [], arguments: [] },
+  signature: { type: 'ed25519_signature', public_key: '0x00', signature: '0x00' },
+});
