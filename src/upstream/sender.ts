@@ -154,7 +154,7 @@ export class Sender {
     const nowMs = performance.now();
     const elapsedMs = nowMs - startedMs;
     const isOurs = info === undefined || this.#fleet.observe(upstream, info, nowMs);
-    const verdict = isOurs ? this.#judge(answer, request.need, upstream) : 'failed';
+    const verdict = isOurs ? this.#judge(answer, request.need) : 'failed';
     if (verdict === 'failed' && !(isOurs && requestMayBeAtFault.has(answer.status))) {
       this.#recordFailure(upstream, elapsedMs, isOurs ? 'status' : 'chain', `status ${answer.status}`);
     } else {
@@ -170,12 +170,10 @@ export class Sender {
     return { verdict, answer: 'body' in answer && isOurs ? answer : undefined, mayHaveArrived: true };
   }
 
-  #judge(answer: NodeAnswer | StreamedAnswer, need: Need, upstream: Upstream): Verdict {
+  #judge(answer: NodeAnswer | StreamedAnswer, need: Need): Verdict {
     if (isBehind(answer, need)) return 'behind';
     if ('stream' in answer) return 'final';
-    const isDeepest =
-      need.kind === 'transaction' && deepest(this.#fleet.candidates(performance.now()))?.upstream === upstream;
-    return judge(judged(answer), need, isDeepest);
+    return judge(judged(answer), need);
   }
 
   #recordAnswer(upstream: Upstream, elapsedMs: number, status: number): void {
@@ -210,11 +208,14 @@ export class Sender {
   /** Whether a node that gave no answer could hold what others say is gone: then "gone" must not be said. */
   #mayStillBeHeld(need: Need, refusers: ReadonlySet<Upstream>): boolean {
     if (refusers.size === 0) return false;
-    const others = this.#fleet
-      .candidates(performance.now())
-      .filter(({ upstream, health }) => health !== 'foreign' && !refusers.has(upstream));
-    if (need.kind === 'version') return others.some(({ window }) => holdingOf(window, need.version) !== 'pruned');
-    return need.kind === 'transaction' && others.length > 0;
+    const candidates = this.#fleet.candidates(performance.now());
+    if (need.kind === 'transaction') {
+      const final = deepest(candidates)?.upstream;
+      return final !== undefined && !refusers.has(final);
+    }
+    return candidates
+      .filter(({ upstream, health }) => health !== 'foreign' && !refusers.has(upstream))
+      .some(({ window }) => need.kind === 'version' && holdingOf(window, need.version) !== 'pruned');
   }
 
   #explain(need: Need, course: Course): string {

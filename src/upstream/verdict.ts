@@ -11,7 +11,7 @@ export type Verdict =
   | 'pruned'
   /** The node has not got to the version yet: another may. */
   | 'behind'
-  /** The node does not know the transaction: a deeper node may (protocol 7: a pruned hash is a plain 404). */
+  /** The node does not know the transaction: a deeper one may, or one with another mempool (protocol 7 and 8). */
   | 'absent'
   /** The node will not do this by its configuration: another may. */
   | 'refused'
@@ -24,8 +24,8 @@ export interface Judged {
   readonly body: Buffer;
 }
 
-/** Judges an answer that was read whole. `isDeepest`: no other node reaches further back than this one. */
-export function judge(answer: Judged, need: Need, isDeepest: boolean): Verdict {
+/** Judges an answer that was read whole. */
+export function judge(answer: Judged, need: Need): Verdict {
   if (answer.status < 300) return promisesJson(answer) && !looksLikeJson(answer.body) ? 'failed' : 'final';
   const error = errorOf(answer);
   switch (answer.status) {
@@ -33,7 +33,7 @@ export function judge(answer: Judged, need: Need, isDeepest: boolean): Verdict {
       return 'pruned';
     case 404:
       if (error?.code === 'version_not_found' && need.kind === 'version') return 'behind';
-      return need.kind === 'transaction' && error?.code === 'transaction_not_found' && !isDeepest ? 'absent' : 'final';
+      return need.kind === 'transaction' && error?.code === 'transaction_not_found' ? 'absent' : 'final';
     case 403:
       return error?.code === 'api_disabled' ? 'refused' : 'final';
     case 500:

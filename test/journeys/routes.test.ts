@@ -122,6 +122,27 @@ test('an unknown hash is believed only after the deepest node said so too', asyn
   assert.equal((await gateway.get(path)).status, 503);
 });
 
+test('a transaction in the mempool of any node is found, wherever it was submitted', async (t) => {
+  const nodes = await Promise.all([
+    fakeNode(t, { head: 900n }),
+    fakeNode(t, { head: 900n }),
+    fakeNode(t, { archival: true, head: 900n }),
+  ]);
+  const [one, other, archival] = nodes;
+  const gateway = await testGateway(t, { full: [one, other], archival: [archival] });
+  const direct = await fetch(`${other.url}/transactions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: transfer,
+  });
+  const { hash } = (await direct.json()) as { hash: string };
+
+  const statuses = [];
+  for (let round = 0; round < 5; round += 1) statuses.push((await gateway.get(`/transactions/by_hash/${hash}`)).status);
+
+  assert.deepEqual(statuses, [200, 200, 200, 200, 200]);
+});
+
 test('a look-up after a submission asks the node that took it first', async (t) => {
   const one = await fakeNode(t, { head: 900n });
   const other = await fakeNode(t, { head: 900n });

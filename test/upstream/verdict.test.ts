@@ -49,15 +49,14 @@ const errors: readonly (readonly [number, string, Verdict, Verdict, Verdict])[] 
 
 for (const [status, code, ...expected] of errors) {
   test(`${status} ${code}: ${expected.join(', ')} for a version, the head, a transaction`, () => {
-    const verdicts = [version, head, transaction].map((need) => judge(answer(status, error(code)), need, false));
+    const verdicts = [version, head, transaction].map((need) => judge(answer(status, error(code)), need));
     assert.deepEqual(verdicts, expected);
   });
 }
 
-test('an unknown transaction is final at the deepest node only', () => {
-  assert.equal(judge(answer(404, error('transaction_not_found')), transaction, true), 'final');
-  assert.equal(judge(answer(404, error('transaction_not_found')), transaction, false), 'absent');
-  assert.equal(judge(answer(404, '<html>', 'text/html'), transaction, false), 'final');
+test('an unknown transaction is news about the node that was asked', () => {
+  assert.equal(judge(answer(404, error('transaction_not_found')), transaction), 'absent');
+  assert.equal(judge(answer(404, '<html>', 'text/html'), transaction), 'final');
 });
 
 const prunedMessages = [
@@ -69,7 +68,7 @@ const prunedMessages = [
 for (const message of prunedMessages) {
   test(`a 500 that says ${JSON.stringify(message)} is news about the window, except for the head`, () => {
     const body = error('internal_error', message);
-    const verdicts = [version, transaction, head].map((need) => judge(answer(500, body), need, false));
+    const verdicts = [version, transaction, head].map((need) => judge(answer(500, body), need));
     assert.deepEqual(verdicts, ['pruned', 'pruned', 'failed']);
   });
 }
@@ -83,14 +82,14 @@ test('a 500 says pruned only as a word of the specified body', () => {
     'null',
     '',
   ]) {
-    assert.equal(judge(answer(500, body), version, false), 'failed', body);
+    assert.equal(judge(answer(500, body), version), 'failed', body);
   }
-  assert.equal(judge(answer(503, error('internal_error', 'pruned')), version, false), 'failed');
+  assert.equal(judge(answer(503, error('internal_error', 'pruned')), version), 'failed');
 });
 
 test('410 means pruned whatever its body says', () => {
   for (const body of ['', '<html>', '{"message":"x","error_code":"something_new"}']) {
-    assert.equal(judge(answer(410, body), version, false), 'pruned');
+    assert.equal(judge(answer(410, body), version), 'pruned');
   }
 });
 
@@ -118,7 +117,7 @@ const successes: readonly (readonly [string, Judged, Verdict])[] = [
 
 for (const [what, judged, verdict] of successes) {
   test(`${judged.status} with ${what} is ${verdict}`, () => {
-    for (const need of [version, head, transaction]) assert.equal(judge(judged, need, true), verdict);
+    for (const need of [version, head, transaction]) assert.equal(judge(judged, need), verdict);
   });
 }
 
