@@ -34,7 +34,7 @@ export interface Demand {
 }
 
 /** Share of the bound after which the next look is taken, so that it has answered when the bound is reached. */
-const renewAt = 0.95;
+const renewAt = 0.98;
 /** Without reads of "latest" for this many bounds, nobody is asked any more. */
 const idleBounds = 5;
 
