@@ -14,6 +14,7 @@ export interface Load {
 export interface Measured {
   readonly requestsPerSecond: number;
   readonly cpuMicrosPerRequest: number;
+  readonly p50Ms: number;
   readonly p99Ms: number;
 }
 
@@ -32,6 +33,7 @@ export async function measure(server: ServerProcess, load: Load, cpu: number): P
   return {
     requestsPerSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(text)?.[1]),
     cpuMicrosPerRequest: used / requests,
+    p50Ms: milliseconds(/50%\s+([\d.]+)(us|ms|s)/.exec(text)),
     p99Ms: milliseconds(/99%\s+([\d.]+)(us|ms|s)/.exec(text)),
   };
 }
