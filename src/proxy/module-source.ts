@@ -2,7 +2,6 @@
  * Modules at head, compiled for the encoder. A module is read again when it is older than a bound, so that an upgrade
  * is noticed within it; unchanged bytes are not compiled again.
  */
-import { performance } from 'node:perf_hooks';
 import { LRUCache } from 'lru-cache';
 import type { CachedResponse } from '../cache/entry.ts';
 import { compileModule, type CompiledModule } from '../encode/abi.ts';
@@ -13,8 +12,13 @@ import { moduleRead } from './module.ts';
 import type { Reader } from './read.ts';
 
 export interface ModuleSourceOptions {
-  /** An upgraded module is noticed within this time; half-way through it is read again in the background. */
+  /**
+   * An upgraded module is noticed within this time; half-way through it is read again in the background.
+   * Default 1000.
+   */
   readonly maxAgeMs?: number;
+  /** Monotonic, in milliseconds. */
+  readonly now?: () => number;
 }
 
 /** Compiled modules may take this much memory, where a module takes about three times its answer (6 to 60 kB). */
@@ -32,6 +36,7 @@ interface Held {
 export class ModuleSource {
   readonly #reader: Reader;
   readonly #maxAgeMs: number;
+  readonly #now: () => number;
   readonly #held = new LRUCache<string, Held>({
     maxSize: maxBytes,
     sizeCalculation: ({ body }) => 1_000 + 3 * body.length,
@@ -39,16 +44,18 @@ export class ModuleSource {
   /** Reads are shared by all who wait, and nobody's leaving ends one. */
   readonly #reads = new Map<string, Promise<Held>>();
 
-  constructor(reader: Reader, { maxAgeMs = 1_000 }: ModuleSourceOptions = {}) {
+  constructor(reader: Reader, options: ModuleSourceOptions = {}) {
+    const { maxAgeMs = 1_000, now = () => performance.now() } = options;
     this.#reader = reader;
     this.#maxAgeMs = maxAgeMs;
+    this.#now = now;
   }
 
   /** `LoadModule` for the encoder. Rejects with `GatewayError` when no node gives an answer. */
   readonly load: LoadModule = (address, name, options) => {
     const key = `${address}::${name}`;
     const held = options?.fresh === true ? undefined : this.#held.get(key);
-    const ageMs = held === undefined ? Infinity : performance.now() - held.readAtMs;
+    const ageMs = held === undefined ? Infinity : this.#now() - held.readAtMs;
     if (held === undefined || ageMs >= this.#maxAgeMs) {
       return this.#read(key, address, name).then(({ module }) => module);
     }
@@ -66,7 +73,7 @@ export class ModuleSource {
   }
 
   async #ask(key: string, address: Address, name: string): Promise<Held> {
-    const readAtMs = performance.now();
+    const readAtMs = this.#now();
     const read = moduleRead({ address, name }, { target: '', accept: undefined });
     const { entry } = await this.#reader.ask(read, AbortSignal.timeout(maxWaitMs));
     const { body } = entry;

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { test, type TestContext } from 'node:test';
-import { compileModule } from '../../src/encode/abi.ts';
 import { errorBody } from '../../src/ledger/errors.ts';
 import { groups, moduleText, moduleTexts, readGroup, type Vector } from '../encode/vectors.ts';
 import { fetchReply, testGateway, type Reply, type TestGateway } from '../support/gateway.ts';
@@ -15,19 +14,23 @@ interface Scene {
   readonly gateway: TestGateway;
 }
 
-/** One node and a gateway in front of it that never asks for a check and reads each module anew. */
-async function scene(t: TestContext, chainId = 4, moduleMaxAgeMs = 0): Promise<Scene> {
+/** One node and a gateway in front of it. No ABI is fresh with the usual clock: vectors give modules other ABIs. */
+async function scene(t: TestContext, chainId = 4, now = leapingClock()): Promise<Scene> {
   const node = await vectorNode(t, chainId);
-  const gateway = await testGateway(t, { full: [node], encode: { moduleMaxAgeMs } });
+  const gateway = await testGateway(t, { full: [node], now });
   return { node, gateway };
+}
+
+/** Each look is a minute after the last one. */
+function leapingClock(): () => number {
+  let timeMs = 0;
+  return () => (timeMs += 60_000);
 }
 
 /** Puts the framework's modules and the vector's own on the node. */
 function publish(node: VectorNode, abi: unknown): void {
-  for (const text of [...moduleTexts, moduleText(abi)]) {
-    const { address, name } = compileModule(text);
-    if (address !== undefined) node.modules.set(`${address}::${name}`, text);
-  }
+  for (const text of moduleTexts) node.publish(text);
+  if (abi !== null) node.publish(moduleText(abi));
 }
 
 function byChain(vectors: readonly Vector[]): Map<number, readonly Vector[]> {
@@ -125,7 +128,7 @@ test('with no node to ask, what is certainly refused is still answered with stat
 });
 
 test('a node that is gone leaves bytes and certain refusals to be had for as long as the ABI is fresh', async (t) => {
-  const { node, gateway } = await scene(t, coinTransfer.chain_id, 60_000);
+  const { node, gateway } = await scene(t, coinTransfer.chain_id, () => 0);
   publish(node, coinTransfer.abi);
   const body = JSON.stringify(coinTransfer.request);
   await gateway.post(path, body);

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
+import { compileModule } from '../../src/encode/abi.ts';
 import { findAddress } from '../../src/ledger/address.ts';
 import { errorBody } from '../../src/ledger/errors.ts';
 import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
@@ -24,15 +25,17 @@ export interface EncodeRequest {
 export type Encode = (request: EncodeRequest) => EncodeAnswer | 'reset' | Promise<EncodeAnswer | 'reset'>;
 
 export class VectorNode {
-  /** Bodies of module answers by `0x1::coin`. */
-  readonly modules = new Map<string, string>();
   /** What came to encode_submission, in order. */
   readonly encodes: EncodeRequest[] = [];
   moduleReads = 0;
+  /** Module answers wait for it. */
+  holdModules: Promise<unknown> = Promise.resolve();
   /** The ledger version of its answers. */
   head = 1000n;
   encode: Encode = () => refusal('invalid_input', 'the test gave no answer');
   readonly #chainId: number;
+  /** Bodies of module answers by `0x1::coin`. */
+  readonly #modules = new Map<string, string>();
   readonly #server = createServer((request, response) => void this.#answer(request, response));
 
   constructor(chainId: number) {
@@ -41,6 +44,13 @@ export class VectorNode {
 
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
+  }
+
+  /** Puts a module there, or another version of it: the body of a module answer. */
+  publish(moduleAnswer: string): void {
+    const { address, name } = compileModule(moduleAnswer);
+    if (address === undefined || name === undefined) throw new Error(`no module: ${moduleAnswer}`);
+    this.#modules.set(`${address}::${name}`, moduleAnswer);
   }
 
   async listen(): Promise<void> {
@@ -75,7 +85,8 @@ export class VectorNode {
       return;
     }
     this.moduleReads += 1;
-    const module = this.modules.get(`${findAddress(address)}::${decodeURIComponent(name)}`);
+    const module = this.#modules.get(`${findAddress(address)}::${decodeURIComponent(name)}`);
+    await this.holdModules;
     this.#write(response, module === undefined ? moduleNotFound : { status: 200, body: module });
   }
 
