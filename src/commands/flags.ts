@@ -33,6 +33,14 @@ export const flags = {
   'log-level': { kind: 'text', value: 'LEVEL', meaning: 'trace, debug, info, warn, error, fatal or silent.' },
   offline: { kind: 'switch', meaning: 'Check the config only; ask no upstream.' },
   format: { kind: 'text', value: 'FORM', choices: ['text', 'json'], meaning: 'text (default) or json.' },
+  'module-abi': {
+    kind: 'list',
+    value: 'FILE',
+    meaning: 'A module answer (bytecode and ABI) of the called function. May be repeated.',
+  },
+  'chain-id': { kind: 'text', value: 'N', meaning: 'Chain id of the ledger, 0 to 255: part of the bytes.' },
+  'signing-domain': { kind: 'text', value: 'NAME', meaning: 'First word of the hashed label. Default APTOS.' },
+  explain: { kind: 'switch', meaning: 'Also print the bytes taken apart, field by field.' },
 } as const satisfies Readonly<Record<string, Flag>>;
 
 export type FlagName = keyof typeof flags;

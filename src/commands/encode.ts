@@ -1,0 +1,64 @@
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import { compileModule, type CompiledModule } from '../encode/abi.ts';
+import { encodeSubmission } from '../encode/encode-submission.ts';
+import { explainSubmission, formatExplanation } from '../encode/explain.ts';
+import { type Call, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
+
+/**
+ * `encode --module-abi FILE < request.json`: the bytes to sign, with `--explain` taken apart. Works without any node:
+ * who wants to know what they sign should not have to trust one.
+ */
+export async function encode({ given, terminal }: Call): Promise<ExitCode> {
+  const modules = readModules(given.get('module-abi')?.values ?? []);
+  const context = {
+    chainId: chainIdOf(given.get('chain-id')?.values[0]),
+    signingDomain: given.get('signing-domain')?.values[0] ?? 'APTOS',
+    loadModule: (address: string, name: string) => Promise.resolve(modules.get(`${address}::${name}`)),
+  };
+  const body = await text(process.stdin);
+  const outcome = given.has('explain') ? await explainSubmission(body, context) : await encodeSubmission(body, context);
+  switch (outcome.kind) {
+    case 'forward':
+      throw new RuntimeFailure(`not encoded here, a gateway would hand it to a node: ${outcome.reason}`);
+    case 'refused':
+      throw new RuntimeFailure(`refused: ${outcome.message}`);
+    case 'encoded':
+      terminal.out(outcome.hex);
+      return 0;
+    case 'explained':
+      terminal.out(outcome.hex);
+      terminal.out('');
+      terminal.out(formatExplanation(outcome.parts));
+      return 0;
+  }
+}
+
+/** Module answers by `0x1::coin`. */
+function readModules(files: readonly string[]): ReadonlyMap<string, CompiledModule> {
+  if (files.length === 0)
+    throw new UsageError('encode: --module-abi FILE is needed: the answer of GET .../module/NAME');
+  return new Map(
+    files.map((file) => {
+      const module = compileModule(readText(file));
+      if (module.abi === undefined) throw new UsageError(`encode: ${file} is no module answer with an ABI`);
+      return [`${module.address}::${module.name}`, module];
+    }),
+  );
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new UsageError(`encode: cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+}
+
+/** The chain id is signed with the rest, so it is never guessed. */
+function chainIdOf(value: string | undefined): number {
+  const chainId = value !== undefined && /^\d{1,3}$/.test(value) ? Number(value) : 256;
+  if (chainId > 255)
+    throw new UsageError('encode: --chain-id N is needed, a number from 0 to 255: it is part of the bytes');
+  return chainId;
+}

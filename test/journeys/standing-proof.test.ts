@@ -1,0 +1,115 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { moduleText, moduleTexts, readGroup, type Vector } from '../encode/vectors.ts';
+import { testGateway, type LogLine, type TestGateway } from '../support/gateway.ts';
+import { overloaded, refusal, vectorNode, type Encode } from '../support/vector-node.ts';
+
+const path = '/transactions/encode_submission';
+
+function find(name: string): Vector & { readonly expected_hex: string } {
+  const vector = readGroup('13-framework.json').find((candidate) => candidate.name === name);
+  assert.ok(vector?.expected_hex !== undefined, name);
+  return { ...vector, expected_hex: vector.expected_hex };
+}
+
+const transfer = find('coin transfer');
+const bytes = { status: 200, body: JSON.stringify(transfer.expected_hex) };
+const otherBytes = { status: 200, body: JSON.stringify(`${transfer.expected_hex.slice(0, -2)}ff`) };
+
+async function scene(t: TestContext, shadow: number, encode: Encode) {
+  const node = await vectorNode(t, transfer.chain_id);
+  for (const text of [...moduleTexts, moduleText(transfer.abi)]) node.publish(text);
+  node.encode = encode;
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: { encode: { shadow } },
+    onLog: (line) => lines.push(line),
+  });
+  const ask = () => gateway.post(path, JSON.stringify(transfer.request));
+  return { node, gateway, lines, ask };
+}
+
+async function checks(gateway: TestGateway, result: string, count: number): Promise<void> {
+  while ((await gateway.metric(`ledgergate_encode_checks_total{result="${result}"}`)) < count) await turn();
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+test('other bytes from a node: counted, logged with both, shown, and nobody receives the doubtful ones again', async (t) => {
+  const { gateway, lines, ask } = await scene(t, 1, () => otherBytes);
+
+  const first = await ask();
+  await checks(gateway, 'mismatch', 1);
+  const later = await Promise.all([ask(), ask(), ask()]);
+
+  assert.equal(first.text, bytes.body);
+  for (const reply of later) assert.equal(reply.text, otherBytes.body);
+  const readiness = (await (await fetch(`${gateway.operationsUrl}/readyz`)).json()) as { encode: unknown };
+  assert.deepEqual(readiness.encode, { distrusted: ['0x1::coin::transfer'] });
+  const logged = lines.find((line) => line['functionId'] === '0x1::coin::transfer');
+  assert.deepEqual([logged?.['local'], logged?.['node']], [transfer.expected_hex, otherBytes.body]);
+  const forwarded = 'ledgergate_encode_requests_total{outcome="forwarded",reason="distrusted function"}';
+  assert.equal(await gateway.metric(forwarded), 3);
+});
+
+test('a node that refuses what was encoded here is a mismatch as well', async (t) => {
+  const { gateway, ask } = await scene(t, 1, () => refusal('invalid_input', 'no'));
+
+  assert.equal((await ask()).text, bytes.body);
+  await checks(gateway, 'mismatch', 1);
+
+  assert.equal((await ask()).status, 400);
+});
+
+test('the first request of a function is checked however small the share, and proven once', async (t) => {
+  const { node, gateway, ask } = await scene(t, 1e-9, () => bytes);
+
+  await ask();
+  await checks(gateway, 'equal', 1);
+  for (let round = 0; round < 20; round += 1) await ask();
+
+  assert.equal(node.encodes.length, 1);
+});
+
+test('a share of 0 asks no node', async (t) => {
+  const { node, ask } = await scene(t, 0, () => bytes);
+
+  for (let round = 0; round < 5; round += 1) assert.equal((await ask()).text, bytes.body);
+
+  assert.equal(node.encodes.length, 0);
+});
+
+test('a node that hangs on the check delays no answer', async (t) => {
+  const { promise: never, resolve: end } = Promise.withResolvers<void>();
+  t.after(() => end());
+  const { node, ask } = await scene(t, 1, () => never.then(() => bytes));
+
+  for (let round = 0; round < 5; round += 1) assert.equal((await ask()).text, bytes.body);
+
+  assert.ok(node.encodes.length <= 5);
+});
+
+test('a node that is overloaded proves nothing and takes nothing away', async (t) => {
+  const { gateway, ask } = await scene(t, 1, () => overloaded);
+
+  await ask();
+  await checks(gateway, 'inconclusive', 1);
+
+  assert.equal((await ask()).text, bytes.body);
+  assert.equal(await gateway.metric('ledgergate_encode_distrusted_functions'), 0);
+});
+
+test('200 first requests at once cause one module read', async (t) => {
+  const { node, ask } = await scene(t, 0, () => bytes);
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.holdModules = released;
+  const before = node.moduleReads;
+
+  const replies = Promise.all(Array.from({ length: 200 }, ask));
+  while (node.moduleReads === before) await turn();
+  release();
+
+  assert.deepEqual(new Set((await replies).map(({ text }) => text)), new Set([bytes.body]));
+  assert.equal(node.moduleReads - before, 1);
+});
