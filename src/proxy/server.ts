@@ -4,7 +4,6 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { GatewayError, type Fault } from '../ledger/errors.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
 import type { Aliases } from './aliases.ts';
 import { statesDemand, type Consistency } from './consistency.ts';
@@ -21,6 +20,7 @@ import type { Read, Reader, Served } from './read.ts';
 import type { Replier } from './reply.ts';
 import { readBody } from './request-body.ts';
 import { resourceRead, type ResourceParameters } from './resource.ts';
+import { asGatewayError, faultOfHead, notAllowed, notFound, requireLength } from './request-faults.ts';
 import type { Submissions } from './submissions.ts';
 import { longestTarget } from './target.ts';
 import { transactionRead } from './transaction.ts';
@@ -77,9 +77,6 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
   addRoutes(app, parts);
   return app;
 }
-
-const notFound = (): GatewayError => new GatewayError('notFound', 'not found');
-const notAllowed = (): GatewayError => new GatewayError('methodNotAllowed', 'method not allowed');
 
 function addRoutes(app: FastifyInstance, parts: ServerParts): void {
   const { basePath, submissions, passThrough } = parts;
@@ -270,23 +267,6 @@ function fail(parts: ServerParts, name: RouteName, request: FastifyRequest, repl
   });
 }
 
-const fastifyFaults: Readonly<Record<string, Fault>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: 'payloadTooLarge',
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupportedMediaType',
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'malformed',
-  FST_ERR_BAD_URL: 'malformed',
-  FST_ERR_NOT_FOUND: 'notFound',
-};
-
-/** Fastify's own faults by their code, in the interface's words. */
-function asGatewayError(error: unknown): unknown {
-  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
-  const fault = code === undefined ? undefined : fastifyFaults[code];
-  if (fault === undefined) return error;
-  const message = { payloadTooLarge: 'payload too large', malformed: 'the request target cannot be decoded' } as const;
-  return new GatewayError(fault, fault in message ? message[fault as keyof typeof message] : 'request refused');
-}
-
 function createHttpServer(
   handler: (request: IncomingMessage, response: ServerResponse) => void,
   parts: ServerParts,
@@ -303,15 +283,6 @@ function createHttpServer(
   });
 }
 
-/** What is refused before any route is looked for. */
-function faultOfHead({ url = '', headers, httpVersion }: IncomingMessage): GatewayError | undefined {
-  if (url.length > longestTarget) {
-    return new GatewayError('uriTooLong', `the request target is longer than ${longestTarget} characters`);
-  }
-  const hasHost = headers.host !== undefined || httpVersion === '1.0';
-  return hasHost ? undefined : new GatewayError('malformed', 'the request has no Host header');
-}
-
 function pathRead(request: FastifyRequest): PathRead {
   return { target: request.raw.url ?? '', accept: request.headers.accept };
 }
@@ -326,12 +297,4 @@ function contentTypeOf(request: FastifyRequest): string | undefined {
 
 function bodyOf(request: FastifyRequest): Buffer | undefined {
   return Buffer.isBuffer(request.body) ? request.body : undefined;
-}
-
-/** Nodes want a length; a chunked body is measured here, but a POST with no body at all is told so (protocol 2.4). */
-function requireLength(request: FastifyRequest): void {
-  const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
-  if (length === undefined && coding === undefined) {
-    throw new GatewayError('lengthRequired', 'missing `Content-Length` header');
-  }
 }

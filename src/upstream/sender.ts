@@ -15,6 +15,8 @@ import {
   type StreamedAnswer,
   type WireRequest,
 } from './exchange.ts';
+import { Bound } from './bound.ts';
+import { Course, type Outcome } from './course.ts';
 import type { Fleet } from './fleet.ts';
 import { deepest, holdingOf, selectUpstreams, type Need } from './select.ts';
 import { errorCodeOf, judge, type Judged, type Verdict } from './verdict.ts';
@@ -232,60 +234,6 @@ export class Sender {
 }
 
 type Fetch<A> = (upstream: Upstream, signal: AbortSignal) => Promise<A>;
-
-type Outcome<A> = { readonly verdict: 'final'; readonly answer: A } | Setback;
-
-/** An attempt that did not end the search; `answer` is kept where it is worth passing on. */
-interface Setback {
-  readonly verdict: Exclude<Verdict, 'final'>;
-  readonly answer: NodeAnswer | undefined;
-  readonly mayHaveArrived: boolean;
-}
-
-/** What has been asked and heard so far for one request. */
-class Course {
-  readonly asked = new Set<Upstream>();
-  /** Nodes that said, of themselves, that they do not hold what was asked for. */
-  readonly refusers = new Set<Upstream>();
-  sawPruned = false;
-  kept: { readonly verdict: Verdict; readonly answer: NodeAnswer } | undefined;
-
-  take({ verdict, answer }: Setback): void {
-    if (verdict === 'pruned') this.sawPruned = true;
-    if (answer === undefined) return;
-    if (verdict === 'pruned' || verdict === 'absent') this.refusers.add(answer.upstream);
-    // A statement about the ledger tells more than a broken node's error; of equals the later, deeper node's.
-    if (verdict !== 'failed' || this.kept === undefined) this.kept = { verdict, answer };
-  }
-}
-
-/** An AbortSignal that follows `parent` and ends by itself after `ms`. */
-class Bound {
-  readonly #controller = new AbortController();
-  readonly #parent: AbortSignal;
-  readonly #timer: NodeJS.Timeout;
-  readonly #follow = (): void => this.#controller.abort(this.#parent.reason);
-  isOver = false;
-
-  constructor(parent: AbortSignal, ms: number) {
-    this.#parent = parent;
-    this.#timer = setTimeout(() => {
-      this.isOver = true;
-      this.#controller.abort(new Error(`no answer within ${Math.round(ms)} ms`));
-    }, ms);
-    if (parent.aborted) this.#follow();
-    else parent.addEventListener('abort', this.#follow);
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /** Stops the clock; the parent is still followed, so that a streamed body ends with its client. */
-  release(): void {
-    clearTimeout(this.#timer);
-  }
-}
 
 function judged(answer: NodeAnswer): Judged {
   const contentType = answer.headers['content-type'];

@@ -1,0 +1,31 @@
+/** The course of one request through the fleet: what each attempt came to, and what was heard so far. */
+import type { NodeAnswer } from './exchange.ts';
+import type { Upstream } from './upstream.ts';
+import type { Verdict } from './verdict.ts';
+
+/** What one attempt came to. */
+export type Outcome<A> = { readonly verdict: 'final'; readonly answer: A } | Setback;
+
+/** An attempt that did not end the search; `answer` is kept where it is worth passing on. */
+export interface Setback {
+  readonly verdict: Exclude<Verdict, 'final'>;
+  readonly answer: NodeAnswer | undefined;
+  readonly mayHaveArrived: boolean;
+}
+
+/** What has been asked and heard so far for one request. */
+export class Course {
+  readonly asked = new Set<Upstream>();
+  /** Nodes that said, of themselves, that they do not hold what was asked for. */
+  readonly refusers = new Set<Upstream>();
+  sawPruned = false;
+  kept: { readonly verdict: Verdict; readonly answer: NodeAnswer } | undefined;
+
+  take({ verdict, answer }: Setback): void {
+    if (verdict === 'pruned') this.sawPruned = true;
+    if (answer === undefined) return;
+    if (verdict === 'pruned' || verdict === 'absent') this.refusers.add(answer.upstream);
+    // A statement about the ledger tells more than a broken node's error; of equals the later, deeper node's.
+    if (verdict !== 'failed' || this.kept === undefined) this.kept = { verdict, answer };
+  }
+}
