@@ -77,7 +77,14 @@ export class Replier {
     const head = ['Content-Type', 'application/json', 'Cache-Control', 'no-store'];
     if (known.status === 503) head.push('Retry-After', '1');
     if (known.closesConnection) head.push('Connection', 'close');
-    this.write(exchange, known.status, head, errorBody(known.code, known.message));
+    try {
+      this.write(exchange, known.status, head, errorBody(known.code, known.message));
+    } catch {
+      // Not even the error can be written (a header value that HTTP forbids): the client gets a closed connection, and
+      // the process goes on.
+      exchange.response.destroy();
+      exchange.end();
+    }
   }
 
   /**

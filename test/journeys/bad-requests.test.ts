@@ -111,3 +111,16 @@ test('a body above the limit that does not announce its length is cut off', asyn
   assert.match(answer, /^HTTP\/1.1 413 /);
   assert.equal(node.reads, 0);
 });
+
+test('an Origin of unusual bytes is answered like any other', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+
+  for (const origin of ['\u0080\u00ff', 'a\u007fb', 'null', '\t']) {
+    const answer = await exchangeRaw(
+      gateway.port,
+      Buffer.from(get('/v1/accounts/0x1/module/coin?ledger_version=5', `Origin: ${origin}\r\n`), 'latin1'),
+    );
+    assert.match(answer, /^HTTP\/1.1 (?:200|400) /);
+  }
+});
