@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
+import { encodeVectors } from '../../src/sample/recorded.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway } from '../support/gateway.ts';
 
@@ -12,12 +13,14 @@ const account = '/accounts/0x1/resource/0x1::account::Account';
 test('the metrics of a gateway that has served everything pass promtool', { skip: !hasPromtool }, async (t) => {
   const full = await fakeNode(t, { oldest: 500n, head: 900n });
   const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const gateway = await testGateway(t, { full: [full], archival: [archival], config: { encode: { shadow: 1 } } });
   await gateway.get(`${account}?ledger_version=600`);
   await gateway.get(`${account}?ledger_version=600`);
   await gateway.get(`${account}?ledger_version=5`);
   await gateway.get('/accounts/0x1');
   await gateway.get('/nothing');
+  for (const { request } of encodeVectors.slice(0, 3)) await gateway.post('/transactions/encode_submission', request);
+  await gateway.post('/transactions/encode_submission', '{');
 
   const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
   const checked = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' });

@@ -21,13 +21,15 @@ async function scene(t: TestContext, shadow: number, encode: Encode) {
   for (const text of [...moduleTexts, moduleText(transfer.abi)]) node.publish(text);
   node.encode = encode;
   const lines: LogLine[] = [];
+  const clock = { ms: 0 };
   const gateway = await testGateway(t, {
     full: [node],
     config: { encode: { shadow } },
     onLog: (line) => lines.push(line),
+    now: () => clock.ms,
   });
   const ask = () => gateway.post(path, JSON.stringify(transfer.request));
-  return { node, gateway, lines, ask };
+  return { node, gateway, clock, lines, ask };
 }
 
 async function checks(gateway: TestGateway, result: string, count: number): Promise<void> {
@@ -80,14 +82,96 @@ test('a share of 0 asks no node', async (t) => {
   assert.equal(node.encodes.length, 0);
 });
 
-test('a node that hangs on the check delays no answer', async (t) => {
+test('the client has its answer before the node has given one', async (t) => {
+  const order: string[] = [];
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  const { gateway, ask } = await scene(t, 1, async () => {
+    await released;
+    order.push('node');
+    return overloaded;
+  });
+
+  for (let round = 0; round < 3; round += 1) assert.equal((await ask()).text, bytes.body);
+  order.push('client');
+  release();
+  await checks(gateway, 'inconclusive', 3);
+
+  assert.deepEqual(order.slice(0, 2), ['client', 'node']);
+});
+
+test('while no node confirms a function, one request a second asks, and the first good answer proves it', async (t) => {
+  const { node, gateway, clock, ask } = await scene(t, 1e-9, () => overloaded);
+
+  for (let round = 0; round < 10; round += 1) await ask();
+  await checks(gateway, 'inconclusive', 1);
+  const inFirstSecond = node.encodes.length;
+  node.encode = () => bytes;
+  clock.ms = 1_000;
+  for (let round = 0; round < 10; round += 1) await ask();
+  await checks(gateway, 'equal', 1);
+  clock.ms = 10_000;
+  for (let round = 0; round < 10; round += 1) await ask();
+
+  assert.deepEqual([inFirstSecond, node.encodes.length], [1, 2]);
+});
+
+test('checks of a node that hangs do not pile up', async (t) => {
   const { promise: never, resolve: end } = Promise.withResolvers<void>();
   t.after(() => end());
-  const { node, ask } = await scene(t, 1, () => never.then(() => bytes));
+  const { node, gateway, ask } = await scene(t, 1, () => never.then(() => bytes));
 
-  for (let round = 0; round < 5; round += 1) assert.equal((await ask()).text, bytes.body);
+  const replies = await Promise.all(Array.from({ length: 50 }, ask));
 
-  assert.ok(node.encodes.length <= 5);
+  for (const reply of replies) assert.equal(reply.text, bytes.body);
+  await checks(gateway, 'skipped', 18);
+  assert.ok(node.encodes.length <= 32);
+});
+
+test('a request that was being encoded when the mismatch came is not answered with the doubtful bytes', async (t) => {
+  const { promise: judged, resolve: judge } = Promise.withResolvers<void>();
+  const { node, gateway, clock, ask } = await scene(t, 1, () => judged.then(() => otherBytes));
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  await ask();
+  // The ABI is old now: the next request waits for the module.
+  clock.ms = 60_000;
+  node.holdModules = released;
+  const reads = node.moduleReads;
+
+  const waiting = ask();
+  while (node.moduleReads === reads) await turn();
+  judge();
+  await checks(gateway, 'mismatch', 1);
+  release();
+
+  assert.equal((await waiting).text, otherBytes.body);
+});
+
+test('one function that differs leaves the others to the gateway', async (t) => {
+  const other = find('initialise a stake owner');
+  const { node, gateway, ask } = await scene(t, 1, ({ body }) =>
+    body.includes('coin::transfer') ? otherBytes : { status: 200, body: JSON.stringify(other.expected_hex) },
+  );
+  node.publish(moduleText(other.abi));
+  await ask();
+  await checks(gateway, 'mismatch', 1);
+
+  const reply = await gateway.post(path, JSON.stringify(other.request));
+
+  assert.equal(reply.text, JSON.stringify(other.expected_hex));
+  await checks(gateway, 'equal', 1);
+  assert.equal(await gateway.metric('ledgergate_encode_requests_total{outcome="local",reason=""}'), 2);
+});
+
+test('a node that has not got to the version of the ABI refuses in vain', async (t) => {
+  const { node, gateway, ask } = await scene(t, 1, () => {
+    node.head = 900n;
+    return refusal('invalid_input', 'could not find entry function by 0x1::coin::transfer');
+  });
+
+  await ask();
+  await checks(gateway, 'inconclusive', 1);
+
+  assert.equal((await ask()).text, bytes.body);
 });
 
 test('a node that is overloaded proves nothing and takes nothing away', async (t) => {

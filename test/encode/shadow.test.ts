@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compareWithNode, ShadowProof, type Comparison, type NodeEncoding } from '../../src/encode/shadow.ts';
+import { errorBody } from '../../src/ledger/errors.ts';
+
+/** A proof whose clock stands until it is moved, and whose dice fall as told. */
+function proofWith({ share = 0.01, roll = 0.5 }: { readonly share?: number; readonly roll?: number } = {}) {
+  const clock = { ms: 0 };
+  const proof = new ShadowProof({ share, askAgainMs: 1_000, random: () => roll, now: () => clock.ms });
+  return { proof, clock };
+}
+
+test('the first request of a function is checked, and again under another ABI', () => {
+  const { proof } = proofWith();
+
+  assert.equal(proof.shouldCheck('0x1::a::f', '0:["u64"]'), true);
+  assert.equal(proof.shouldCheck('0x1::a::g', '0:["u64"]'), true);
+  proof.prove('0x1::a::f', '0:["u64"]');
+  assert.equal(proof.shouldCheck('0x1::a::f', '0:["u64"]'), false);
+  assert.equal(proof.shouldCheck('0x1::a::f', '0:["u128"]'), true);
+});
+
+test('of a function that is proven, the share is checked', () => {
+  for (const [roll, expected] of [
+    [0.009, true],
+    [0.01, false],
+  ] as const) {
+    const { proof } = proofWith({ share: 0.01, roll });
+    proof.prove('f', 's');
+    assert.equal(proof.shouldCheck('f', 's'), expected);
+  }
+});
+
+test('an unproven function is asked about once in a while, not with every request', () => {
+  const { proof, clock } = proofWith();
+
+  const asked = Array.from({ length: 30 }, (_, index) => {
+    clock.ms = index * 100;
+    return proof.shouldCheck('f', 's');
+  });
+
+  assert.equal(asked.filter(Boolean).length, 3);
+});
+
+test('a share of 0 checks nothing', () => {
+  const { proof } = proofWith({ share: 0, roll: 0 });
+
+  assert.equal(proof.shouldCheck('f', 's'), false);
+});
+
+test('a mismatch stands, whatever other nodes say later', () => {
+  const { proof } = proofWith();
+  proof.prove('f', 's');
+
+  proof.distrust('f');
+  proof.prove('f', 's');
+
+  assert.deepEqual([proof.isTrusted('f'), proof.isTrusted('g')], [false, true]);
+  assert.deepEqual([...proof.distrusted], ['f']);
+});
+
+test('what is remembered is bounded, and with very many mismatches nothing is trusted', () => {
+  const { proof } = proofWith();
+  for (let index = 0; index <= 20_000; index += 1) proof.prove(`f${index}`, 's');
+  assert.deepEqual([proof.shouldCheck('f0', 's'), proof.shouldCheck('f20000', 's')], [true, false]);
+
+  for (let index = 0; index < 999; index += 1) proof.distrust(`f${index}`);
+  assert.equal(proof.isTrusted('g'), true);
+  for (let index = 999; index < 2_000; index += 1) proof.distrust(`f${index}`);
+  assert.deepEqual([proof.isTrusted('g'), proof.distrusted.size], [false, 1_000]);
+});
+
+const local = { hex: '0xab01', version: 100n };
+
+const answers: readonly (readonly [what: string, answer: Partial<NodeEncoding>, says: Comparison])[] = [
+  ['the same bytes', { status: 200, body: '"0xab01"' }, 'equal'],
+  ['the same bytes and a line end', { status: 200, body: '"0xab01"\n' }, 'equal'],
+  ['the same bytes from a node that is behind', { status: 200, body: '"0xab01"', version: 9n }, 'equal'],
+  ['other bytes', { status: 200, body: '"0xab02"' }, 'mismatch'],
+  ['other bytes from a node that is behind', { status: 200, body: '"0xab02"', version: 9n }, 'mismatch'],
+  ['more bytes', { status: 200, body: '"0xab0100"' }, 'mismatch'],
+  ['bytes that may have been cut off', { status: 200, body: '"0xab', isFramed: false }, 'inconclusive'],
+  ['a refusal by what is asked', { status: 400, body: errorBody('invalid_input', 'no') }, 'mismatch'],
+  ['a refusal by form', { status: 400, body: errorBody('web_framework_error', 'no'), version: undefined }, 'mismatch'],
+  ['a refusal of a node behind', { status: 400, body: errorBody('invalid_input', 'no'), version: 99n }, 'inconclusive'],
+  ['a refusal of another kind', { status: 400, body: errorBody('bcs_not_supported', 'no') }, 'inconclusive'],
+  ['a refusal that is no node\u2019s', { status: 400, body: '<h1>Bad Request</h1>' }, 'inconclusive'],
+  ['400 with JSON that is no object', { status: 400, body: 'null' }, 'inconclusive'],
+  ['encoding turned off', { status: 403, body: errorBody('api_disabled', 'no') }, 'inconclusive'],
+  ['overload', { status: 503, body: errorBody('overloaded', 'no') }, 'inconclusive'],
+];
+
+for (const [what, answer, says] of answers) {
+  test(`${what}: ${says}`, () => {
+    const full = { status: 200, body: '', version: 100n, isFramed: true, ...answer };
+    assert.equal(compareWithNode(local, full), says);
+  });
+}
