@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 import { compileModule, type CompiledModule } from '../encode/abi.ts';
 import { encodeSubmission } from '../encode/encode-submission.ts';
 import { explainSubmission, formatExplanation } from '../encode/explain.ts';
@@ -13,10 +13,10 @@ export async function encode({ given, terminal }: Call): Promise<ExitCode> {
   const modules = readModules(given.get('module-abi')?.values ?? []);
   const context = {
     chainId: chainIdOf(given.get('chain-id')?.values[0]),
-    signingDomain: given.get('signing-domain')?.values[0] ?? 'APTOS',
-    loadModule: (address: string, name: string) => Promise.resolve(modules.get(`${address}::${name}`)),
+    signingDomain: signingDomainOf(given.get('signing-domain')?.values[0]),
+    loadModule: async (address: string, name: string) => Promise.resolve(requireModule(modules, address, name)),
   };
-  const body = await text(process.stdin);
+  const body = decode(await buffer(process.stdin));
   const outcome = given.has('explain') ? await explainSubmission(body, context) : await encodeSubmission(body, context);
   switch (outcome.kind) {
     case 'forward':
@@ -32,6 +32,22 @@ export async function encode({ given, terminal }: Call): Promise<ExitCode> {
       terminal.out(formatExplanation(outcome.parts));
       return 0;
   }
+}
+
+/** As the gateway reads a body: bad bytes and a byte order mark are the request's fault, not to be tidied up. */
+function decode(body: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
+  } catch {
+    throw new RuntimeFailure('refused: the body is not UTF-8');
+  }
+}
+
+/** Whether a module exists is not known here, so one that was not given is not said to be missing on the ledger. */
+function requireModule(modules: ReadonlyMap<string, CompiledModule>, address: string, name: string): CompiledModule {
+  const module = modules.get(`${address}::${name}`);
+  if (module !== undefined) return module;
+  throw new RuntimeFailure(`not encoded: this needs the module ${address}::${name}, given by one more --module-abi`);
 }
 
 /** Module answers by `0x1::coin`. */
@@ -53,6 +69,12 @@ function readText(file: string): string {
   } catch (error) {
     throw new UsageError(`encode: cannot read ${file}: ${error instanceof Error ? error.message : String(error)}`);
   }
+}
+
+function signingDomainOf(value = 'APTOS'): string {
+  if (!/^[A-Z][A-Z0-9_]{0,31}$/.test(value))
+    throw new UsageError(`encode: --signing-domain is a word such as APTOS, got "${value}"`);
+  return value;
 }
 
 /** The chain id is signed with the rest, so it is never guessed. */

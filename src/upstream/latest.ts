@@ -35,6 +35,8 @@ export interface Demand {
 
 /** Share of the bound after which the next look is taken, so that it has answered when the bound is reached. */
 const renewAt = 0.98;
+/** The cheapest question there is: a node that takes longer must not hold up every read of "latest". */
+const lookTimeoutMs = 500;
 /** Without reads of "latest" for this many bounds, nobody is asked any more. */
 const idleBounds = 5;
 
@@ -131,7 +133,7 @@ export class Latest {
     const known = this.#snapshot?.info.version;
     const floor = known !== undefined && (min === undefined || known > min) ? known : min;
     const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
-    const request = { wire, need: { kind: 'head', min: floor }, isIdempotent: true } as const;
+    const request = { wire, need: { kind: 'head', min: floor }, isIdempotent: true, timeoutMs: lookTimeoutMs } as const;
     const { status, info, body, upstream } = await this.#sender.whole(request, this.#closing.signal);
     this.#schedule();
     if (status !== 200 || info === undefined || upstream.isSuspect) return;

@@ -27,6 +27,8 @@ export interface FleetRequest {
   readonly need: Need;
   /** Whether asking twice does no harm. A submission is never sent again once bytes of it may have left. */
   readonly isIdempotent: boolean;
+  /** Bound of one attempt where it is shorter than usual. */
+  readonly timeoutMs?: number;
 }
 
 export interface SendLimits {
@@ -135,7 +137,7 @@ export class Sender {
   ): Promise<Outcome<A>> {
     const { upstream, signal } = attempt;
     const startedMs = performance.now();
-    const bound = new Bound(signal, Math.min(this.#limits.timeoutMs, attempt.leftMs));
+    const bound = new Bound(signal, Math.min(request.timeoutMs ?? Infinity, this.#limits.timeoutMs, attempt.leftMs));
     upstream.inFlight += 1;
     try {
       const answer = await fetch(upstream, bound.signal);

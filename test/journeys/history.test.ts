@@ -49,9 +49,13 @@ test('a round-robin balancer in front of the same nodes breaks both promises', a
   const world = await laggingWorld(t);
   const proxy = await naiveProxy(t, world.nodes);
 
-  const { history } = await live(t, world, [proxy.url], 2_000);
+  // Which write is missed when is a matter of timing, so the clients go on until both have been seen.
+  const broken = new Set<string>();
+  for (let round = 0; round < 20 && broken.size < 2; round += 1) {
+    const { history } = await live(t, world, [proxy.url], 2_000);
+    for (const { promise } of findViolations(history)) broken.add(promise);
+  }
 
-  const broken = new Set(findViolations(history).map(({ promise }) => promise));
   assert.deepEqual([...broken].sort(), ['monotonic reads', 'read your writes']);
 });
 

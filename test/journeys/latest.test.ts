@@ -76,6 +76,19 @@ test('a lagging node is not asked for what only the fresh one has', async (t) =>
   assert.equal(reply.status, 503);
 });
 
+test('a fresh node that hangs holds up reads of latest for one short look only', async (t) => {
+  const fresh = await fakeNode(t, { head: 901n });
+  const other = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [fresh, other], config: { upstream: { timeoutMs: 3_900 } } });
+  fresh.fault = { kind: 'hang' };
+  const startedMs = performance.now();
+
+  const reply = await gateway.get(probe);
+
+  assert.match(reply.text, /"ledger_version":"900"/);
+  assert.ok(performance.now() - startedMs < 2_500);
+});
+
 test('Ledgergate-Max-Staleness tightens and loosens the bound; what is no duration is refused', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: shared });
