@@ -44,7 +44,9 @@ export const commands: readonly Command[] = [
   {
     name: 'encode',
     summary: 'Prints the bytes to sign for a request on standard input, without any node.',
-    usage: ['encode --module-abi FILE [--module-abi FILE ...] --chain-id N [--signing-domain APTOS] [--explain] < request.json'],
+    usage: [
+      'encode --module-abi FILE [--module-abi FILE ...] --chain-id N [--signing-domain APTOS] [--explain] < request.json',
+    ],
     flags: ['module-abi', 'chain-id', 'signing-domain', 'explain'],
     load: async () => (await import('./encode.ts')).encode,
   },
