@@ -112,7 +112,9 @@ test('a node of another chain is taken out, and the rest goes on', async (t) => 
 
 test('500 clients of one cold key cause one upstream read', async (t) => {
   const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  // A busy machine must not end the read that all wait for.
+  const patient = { upstream: { timeoutMs: 60_000, deadlineMs: 60_000 } };
+  const gateway = await testGateway(t, { full: [node], config: patient });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: released };
 

@@ -24,7 +24,8 @@ async function scene(t: TestContext, shadow: number, encode: Encode) {
   const clock = { ms: 0 };
   const gateway = await testGateway(t, {
     full: [node],
-    config: { encode: { shadow } },
+    // A busy machine must not end what a test holds back.
+    config: { encode: { shadow }, upstream: { timeoutMs: 60_000, deadlineMs: 60_000 } },
     onLog: (line) => lines.push(line),
     now: () => clock.ms,
   });
