@@ -7,7 +7,8 @@ const hopByHop = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-autho
 const framing = ['trailer', 'transfer-encoding', 'upgrade', 'content-length', 'expect', 'host'];
 
 /** Credentials are the client's and this gateway's affair; where a request came from is for nobody to claim. */
-const withheld = ['authorization', 'cookie', 'forwarded', 'x-real-ip', 'via', 'http2-settings'];
+// A compressed error could not be judged here, nor a submission's hash learned: nodes are asked for plain bodies.
+const withheld = ['accept-encoding', 'authorization', 'cookie', 'forwarded', 'x-real-ip', 'via', 'http2-settings'];
 
 const dropFromRequests = new Set([...hopByHop, ...framing, ...withheld]);
 

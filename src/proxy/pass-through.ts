@@ -110,13 +110,20 @@ export function needOfPath(path: string): Need {
   const inPath = versionInPath.exec(path)?.[1];
   if (inPath !== undefined) return needOf(versionParameter(`?ledger_version=${inPath}`));
   if (transactionList.test(path)) return needOf(numberParameter(path, 'start'));
-  if (!path.includes('ledger_version=')) return { kind: 'head' };
+  // Other paths ignore the parameter, and what they refuse says nothing of it.
+  if (!path.includes('ledger_version=') || !readsState(path)) return { kind: 'head' };
   return needOf(numberParameter(path, 'ledger_version'));
 }
 
 /** Reads of state at a version, beside our own: `ledger_version` means to them what it means to us. */
 const statePath = /^\/accounts\/[^/?]+(?:\/(?:balance\/[^/?]+|resources|modules))?(?=$|\?)/;
 const tablePath = /^\/tables\/[^/?]+\/(?:raw_)?item(?=$|\?)/;
+
+const viewPath = /^\/view(?=$|\?)/;
+
+function readsState(path: string): boolean {
+  return statePath.test(path) || tablePath.test(path) || viewPath.test(path);
+}
 
 function isStateRead(method: string, path: string): boolean {
   // A version that is named, however badly, is the node's to judge.

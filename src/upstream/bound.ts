@@ -26,4 +26,10 @@ export class Bound {
   release(): void {
     clearTimeout(this.#timer);
   }
+
+  /** Ends everything: a parent that outlives many requests must not gather their listeners. */
+  end(): void {
+    this.release();
+    this.#parent.removeEventListener('abort', this.#follow);
+  }
 }

@@ -83,6 +83,8 @@ export class RetentionWindow {
 
   /** Learns that the node refused `version` as pruned, whatever its headers said. */
   observeRefusal(version: LedgerVersion, nowMs: number): void {
+    // Above its own head a node has nothing to prune: it refused something else.
+    if (this.#info !== undefined && version >= this.#info.version) return;
     const standing = this.#refused;
     if (standing !== undefined && standing.untilMs > nowMs && standing.version > version) return;
     this.#refused = { version, untilMs: nowMs + refusalMs };

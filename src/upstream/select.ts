@@ -110,7 +110,8 @@ function shallowestFirst<C extends Candidate>(group: readonly C[], random: () =>
     const shallowest = left[0] === undefined ? 0 : depthOf(left[0]);
     const alike = left.filter((candidate) => depthOf(candidate) <= shallowest * depthTolerance);
     ordered.push(...byLoad(alike, random));
-    left.splice(0, alike.length);
+    // The shallowest itself always leaves, whatever a window claims: this loop must end.
+    left.splice(0, Math.max(1, alike.length));
   }
   return ordered;
 }
@@ -188,7 +189,7 @@ function isDeeper(a: Candidate, b: Candidate): boolean {
 
 function depthOf(candidate: Candidate): number {
   const window = candidate.window;
-  return window === undefined ? Number.MAX_VALUE : Number(window.head - window.oldest);
+  return window === undefined ? Number.MAX_VALUE : Math.max(0, Number(window.head - window.oldest));
 }
 
 function headOf(candidate: Candidate): number {

@@ -141,10 +141,11 @@ export class Sender {
     upstream.inFlight += 1;
     try {
       const answer = await fetch(upstream, bound.signal);
-      bound.release();
+      if ('stream' in answer) bound.release();
+      else bound.end();
       return this.#learn(request, answer, startedMs);
     } catch (error) {
-      bound.release();
+      bound.end();
       const elapsedMs = performance.now() - startedMs;
       if (!signal.aborted) this.#recordFailure(upstream, elapsedMs, bound.isOver ? 'timeout' : 'connection', error);
       return { verdict: 'failed', answer: undefined, mayHaveArrived: !neverConnected(error) };

@@ -42,6 +42,8 @@ export function judge(answer: Judged, need: Need): Verdict {
     case 429:
       return 'failed';
     default:
+      // A node says so of a clock skew that the client chose (protocol 9).
+      if (error?.code === 'health_check_failed') return 'final';
       return answer.status > 500 && answer.status !== 507 ? 'failed' : 'final';
   }
 }
