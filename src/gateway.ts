@@ -8,6 +8,8 @@ import type { Config } from './config/config.ts';
 import { dialectOf } from './ledger/ledger-headers.ts';
 import { ShadowProof } from './encode/shadow.ts';
 import { MemoryCache } from './cache/memory.ts';
+import { ReadThrough } from './cache/read-through.ts';
+import { buildSharedCache } from './shared-cache.ts';
 import { createCacheMetrics } from './metrics/cache-metrics.ts';
 import { createEncodeMetrics } from './metrics/encode-metrics.ts';
 import { createHttpMetrics } from './metrics/http-metrics.ts';
@@ -23,12 +25,13 @@ import { ResponseHeaders } from './proxy/headers.ts';
 import { createOperationsServer, type UpstreamStatus } from './proxy/health.ts';
 import { ModuleSource } from './proxy/module-source.ts';
 import { PassThrough } from './proxy/pass-through.ts';
-import { Reader } from './proxy/read.ts';
+import { Reader, type Origin } from './proxy/read.ts';
 import { Replier } from './proxy/reply.ts';
 import { createProxyServer } from './proxy/server.ts';
 import { ShadowChecks } from './proxy/shadow-checks.ts';
 import { Submissions } from './proxy/submissions.ts';
 import { Fleet } from './upstream/fleet.ts';
+import { Genesis } from './upstream/genesis.ts';
 import { Latest } from './upstream/latest.ts';
 import { Prober } from './upstream/probe.ts';
 import { Sender } from './upstream/sender.ts';
@@ -56,6 +59,8 @@ export interface GatewayOptions {
 const drainMs = 10_000;
 /** The first answers of the nodes are waited for this long, so that a start is ready when it says so. */
 const firstProbeMs = 1_500;
+/** So is the answer to which ledger it is: until then nothing is shared. */
+const firstLookMs = 300;
 
 /** Starts listening. Nodes that are down do not stop it; a port that is taken does. */
 export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
@@ -64,7 +69,8 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   let isDraining = false;
   const { now = () => performance.now() } = options;
   const proof = new ShadowProof({ share: config.encode.shadow, now });
-  const context = { fleet, sender, latest, registry, log, proof, now, isDraining: () => isDraining };
+  const cache = buildCache(config, { fleet, sender, registry, log });
+  const context = { fleet, sender, latest, registry, cache, log, proof, now, isDraining: () => isDraining };
   const proxy = buildProxy(config, context);
   const connections = new Connections(proxy.server);
   const operations = createOperationsServer({
@@ -72,6 +78,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
     isDraining: () => isDraining,
     status: () => statusOf(fleet),
     distrustedFunctions: () => [...proof.distrusted],
+    redis: () => cache.redisStatus(),
     metrics: () => registry.metrics(),
     metricsContentType: registry.contentType,
   });
@@ -79,6 +86,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const stop = async (): Promise<void> => {
     prober.close();
     latest.close();
+    cache.close();
     await operations.close();
     await Promise.all(fleet.upstreams.map((upstream) => upstream.close()));
   };
@@ -86,6 +94,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   try {
     await Promise.race([probed, sleep(firstProbeMs, undefined, { ref: false })]);
     fleet.settle();
+    await Promise.race([cache.start(), sleep(firstLookMs, undefined, { ref: false })]);
     await proxy.listen({ host: config.listen.host, port: config.listen.port });
     await operations.listen({ host: config.operations.host, port: config.operations.port });
   } catch (error) {
@@ -144,11 +153,48 @@ function buildFleet(config: Config, log: Logger) {
   return { fleet, prober, sender, latest, registry };
 }
 
+interface CacheContext {
+  readonly fleet: Fleet;
+  readonly sender: Sender;
+  readonly registry: Registry;
+  readonly log: Logger;
+}
+
+type Cache = ReturnType<typeof buildCache>;
+
+function buildCache(config: Config, { fleet, sender, registry, log }: CacheContext) {
+  const metrics = createCacheMetrics(registry, () => memory.fill);
+  const memory: MemoryCache = new MemoryCache({
+    maxBytes: config.cache.memory.maxBytes,
+    onEvict: (reads) => metrics.evictions.inc(reads),
+  });
+  const { redis } = config.cache;
+  const genesis = new Genesis(fleet, sender);
+  const followMs = config.upstream.timeoutMs;
+  const shared =
+    redis === undefined
+      ? undefined
+      : buildSharedCache(redis, { memory, registry, log, ledger: () => genesis.name, followMs });
+  return {
+    memory,
+    tiers: new ReadThrough<Origin>({ memory, shared }),
+    metrics,
+    redisStatus: () => (shared === undefined ? undefined : { trouble: shared.trouble() }),
+    /** Resolves when what is shared can be used, or will have to wait. */
+    start: () => (shared === undefined ? Promise.resolve() : genesis.start()),
+    close: () => {
+      genesis.close();
+      shared?.close();
+    },
+  };
+}
+
 interface ProxyContext {
   readonly fleet: Fleet;
   readonly sender: Sender;
   readonly latest: Latest;
   readonly registry: Registry;
+  readonly cache: Cache;
   readonly log: Logger;
   readonly proof: ShadowProof;
   readonly now: () => number;
@@ -156,14 +202,9 @@ interface ProxyContext {
 }
 
 function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
-  const { fleet, sender, latest, registry, log, proof } = context;
+  const { fleet, sender, latest, registry, cache, log, proof } = context;
   const { basePath } = config.listen;
-  const cacheMetrics = createCacheMetrics(registry, () => memory.fill);
-  const memory: MemoryCache = new MemoryCache({
-    maxBytes: config.cache.memory.maxBytes,
-    onEvict: () => cacheMetrics.evictions.inc(),
-  });
-  const reader = new Reader({ fleet, sender, memory, metrics: cacheMetrics });
+  const reader = new Reader({ fleet, sender, memory: cache.memory, tiers: cache.tiers, metrics: cache.metrics });
   const cors = new Cors(fleet.dialect);
   const replier = new Replier({ fleet, cors, isDraining: () => context.isDraining() }, fleet.dialect);
   const submissions = new Submissions();

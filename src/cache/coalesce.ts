@@ -1,5 +1,4 @@
 /** Lets concurrent loads of one key share a single upstream read. */
-import type { CacheKey } from './key.ts';
 
 /** `isLeader`: this caller's load was started for it; the others followed. */
 export interface Flight<T> {
@@ -14,14 +13,14 @@ interface Shared<T> {
 }
 
 export class Coalescer<T> {
-  readonly #inFlight = new Map<CacheKey, Shared<T>>();
+  readonly #inFlight = new Map<string, Shared<T>>();
 
   /**
    * Runs `load` for the first caller of `key` and lets later callers wait for the same outcome. A caller whose
    * `signal` aborts stops waiting; the load itself is aborted only when nobody waits any more, so a leader that
    * hangs up does not fail its followers.
    */
-  async run(key: CacheKey, signal: AbortSignal, load: (signal: AbortSignal) => Promise<T>): Promise<Flight<T>> {
+  async run(key: string, signal: AbortSignal, load: (signal: AbortSignal) => Promise<T>): Promise<Flight<T>> {
     const running = this.#inFlight.get(key);
     const shared = running ?? this.#start(key, load);
     shared.waiting += 1;
@@ -37,7 +36,7 @@ export class Coalescer<T> {
     }
   }
 
-  #start(key: CacheKey, load: (signal: AbortSignal) => Promise<T>): Shared<T> {
+  #start(key: string, load: (signal: AbortSignal) => Promise<T>): Shared<T> {
     const abort = new AbortController();
     const promise = load(abort.signal).finally(() => {
       if (this.#inFlight.get(key) === shared) this.#inFlight.delete(key);

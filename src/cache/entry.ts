@@ -1,40 +1,50 @@
-/** A node's answer as it is kept: body bytes verbatim, the few headers that belong to the body, and no live state. */
-import { hash } from 'node:crypto';
+/**
+ * A node's answer as it is kept: body bytes verbatim, the few headers that belong to the body, and no live state. It
+ * does not say which version it is of: one answer mostly is the answer at many versions.
+ */
+import { createHash } from 'node:crypto';
 import type { LedgerVersion } from '../ledger/version.ts';
 
 /** Content codings the gateway makes itself (RFC 9110 8.4.1); nodes are asked for plain bodies. */
 export type ContentCoding = 'br' | 'zstd' | 'gzip';
 
-export interface CachedResponse {
+/** What a node said, and for how long it holds. */
+export interface AnswerContent {
   readonly status: number;
   readonly contentType: string;
   readonly body: Buffer;
-  /** Version of the ledger state that the body belongs to. */
-  readonly servedVersion: LedgerVersion | undefined;
-  /** Version at which a transaction was committed, or a later one where the answer does not tell. */
-  readonly committedAt: LedgerVersion | undefined;
   /** Cost of the call as the node told it: state at the version decides it, so it is kept with the body. */
   readonly gasUsed: string | undefined;
   readonly cursor: string | undefined;
-  /** Digest of the body, base64url: the middle of the entity tag. */
-  readonly digest: string;
-  /** Compressed forms, made when first asked for. */
-  readonly coded: Readonly<Partial<Record<ContentCoding, Buffer>>>;
+  /** Version at which a transaction was committed, or a later one where the answer does not tell. */
+  readonly committedAt: LedgerVersion | undefined;
   /** Whether these bytes are the answer for ever; a committed transaction is, in meaning but not to the byte. */
   readonly isImmutable: boolean;
 }
 
-/** 132 bits of SHA-256: enough that two bodies never share an entity tag. */
-export function bodyDigest(body: Buffer): string {
-  return hash('sha256', body, 'base64url').slice(0, 22);
+export interface CachedResponse extends AnswerContent {
+  /** `contentDigest` of the answer: its identity, and the middle of its entity tag. */
+  readonly digest: string;
+  /** Compressed forms, made when first asked for and shared by every version that has this answer. */
+  readonly coded: Partial<Record<ContentCoding, Buffer>>;
 }
 
-/** What an entry and its key cost in memory beside the body: objects, strings, the map's own slots. Measured. */
-const overheadBytes = 700;
+/**
+ * 132 bits of SHA-256 over the whole answer: enough that two answers never share one. The parts before the body are
+ * fixed in number and hold no line feed, so that they cannot run into each other.
+ */
+export function contentDigest(content: AnswerContent): string {
+  const { status, contentType, gasUsed = '-', cursor = '-', committedAt = '-', isImmutable } = content;
+  const head = `${status}\n${contentType}\n${gasUsed}\n${cursor}\n${committedAt}\n${isImmutable}\n`;
+  return createHash('sha256').update(head).update(content.body).digest('base64url').slice(0, 22);
+}
 
-/** Bytes that an entry counts for in the bound of the memory tier. */
-export function entryBytes(key: string, entry: CachedResponse): number {
-  let bytes = overheadBytes + key.length + entry.body.length;
-  for (const coded of Object.values(entry.coded)) bytes += coded.length;
+/** What an answer takes beside its bytes: objects, strings, its place in a map. Measured. */
+const overheadBytes = 500;
+
+/** Bytes that an answer counts for in the bound of the memory tier, compressed forms included. */
+export function answerBytes(answer: CachedResponse): number {
+  let bytes = overheadBytes + answer.body.length;
+  for (const coded of Object.values(answer.coded)) bytes += coded.length;
   return bytes;
 }

@@ -1,44 +1,163 @@
-/** The first tier: least recently used answers in memory, bounded by bytes. */
+/**
+ * The first tier: least recently used answers in memory, bounded by bytes. An answer that is the same at many versions
+ * is held once, together with its compressed forms; which versions it was read at is kept by page, and a version that
+ * was not read is never inferred from its neighbours.
+ */
 import { LRUCache } from 'lru-cache';
-import { entryBytes, type CachedResponse } from './entry.ts';
+import { answerBytes, type CachedResponse, type ContentCoding } from './entry.ts';
 import type { CacheKey } from './key.ts';
 
 export interface MemoryOptions {
   readonly maxBytes: number;
-  onEvict(): void;
+  /** Called with the number of reads that were pushed out. */
+  onEvict(reads: number): void;
 }
 
 /** No single answer may push out more than this share of everything else. */
 const largestShare = 1 / 8;
-
 /** A committed transaction may be rendered anew after a module upgrade (protocol 1.1), so it is asked for again. */
 const mutableTtlMs = 10 * 60_000;
+/** What a page takes beside its key's characters, and what each version beyond its first one does. Measured. */
+const pageBytes = 230;
+const slotBytes = 45;
+
+/** An answer in use by at least one page. */
+interface Held {
+  readonly answer: CachedResponse;
+  uses: number;
+}
+
+/** Reads of one thing at neighbouring versions. Most pages have one: only more of them need a map. */
+interface Page {
+  readonly slot: number;
+  held: Held;
+  others: Map<number, Held> | undefined;
+}
 
 export class MemoryCache {
-  readonly #entries: LRUCache<CacheKey, CachedResponse>;
+  readonly #options: MemoryOptions;
+  readonly #pages: LRUCache<string, Page>;
+  readonly #answers = new Map<string, Held>();
+  /** Of answers and slots; the pages' own bytes are counted by `#pages`. */
+  #heldBytes = 0;
+  #reads = 0;
 
   constructor(options: MemoryOptions) {
-    this.#entries = new LRUCache<CacheKey, CachedResponse>({
+    this.#options = options;
+    this.#pages = new LRUCache<string, Page>({
       maxSize: options.maxBytes,
-      maxEntrySize: Math.max(1, Math.floor(options.maxBytes * largestShare)),
-      sizeCalculation: (entry, key) => entryBytes(key, entry),
-      dispose: (_entry, _key, reason) => {
-        if (reason === 'evict') options.onEvict();
-      },
+      sizeCalculation: (_page, key) => pageBytes + key.length,
+      dispose: (page, _key, reason) => this.#leave(page, reason === 'evict'),
       // The clock is read once in this many ms, not at every look-up.
       ttlResolution: 1000,
     });
   }
 
-  find(key: CacheKey): CachedResponse | undefined {
-    return this.#entries.get(key);
+  find({ page, slot }: CacheKey): CachedResponse | undefined {
+    const found = this.#pages.get(page);
+    if (found === undefined) return undefined;
+    return (found.slot === slot ? found.held : found.others?.get(slot))?.answer;
   }
 
-  store(key: CacheKey, entry: CachedResponse): void {
-    this.#entries.set(key, entry, entry.isImmutable ? undefined : { ttl: mutableTtlMs });
+  /** The answer with this digest, when some read has it. */
+  findAnswer(digest: string): CachedResponse | undefined {
+    return this.#answers.get(digest)?.answer;
   }
 
-  get fill(): { readonly entries: number; readonly bytes: number } {
-    return { entries: this.#entries.size, bytes: this.#entries.calculatedSize };
+  /** Keeps the answer and gives the one that is kept: an equal one that was there before, if there was. */
+  store(key: CacheKey, answer: CachedResponse): CachedResponse {
+    if (answerBytes(answer) > this.#largest) return answer;
+    const held = this.#hold(answer);
+    // Answers with an end have a page of their own, and a new end with each answer.
+    if (!answer.isImmutable) this.#pages.delete(key.page);
+    const page = this.#pages.get(key.page);
+    if (page === undefined) this.#open(key, held);
+    else this.#place(page, key.slot, held);
+    this.#makeRoom();
+    return held.answer;
+  }
+
+  /** Keeps a compressed form with an answer, where that is still held and has room for it. */
+  addCoded(answer: CachedResponse, coding: ContentCoding, body: Buffer): void {
+    const isHeld = this.#answers.get(answer.digest)?.answer === answer;
+    if (!isHeld || answer.coded[coding] !== undefined) return;
+    if (answerBytes(answer) + body.length > this.#largest) return;
+    answer.coded[coding] = body;
+    this.#heldBytes += body.length;
+    this.#makeRoom();
+  }
+
+  /** Forgets the reads of every page whose key `matches`; the number of reads. */
+  purge(matches: (page: string) => boolean): number {
+    const before = this.#reads;
+    for (const page of [...this.#pages.keys()].filter(matches)) this.#pages.delete(page);
+    return before - this.#reads;
+  }
+
+  /** `answers`: different ones, each held once. */
+  get fill(): { readonly entries: number; readonly answers: number; readonly bytes: number } {
+    return { entries: this.#reads, answers: this.#answers.size, bytes: this.#bytes };
+  }
+
+  get #bytes(): number {
+    return this.#pages.calculatedSize + this.#heldBytes;
+  }
+
+  get #largest(): number {
+    return Math.max(1, Math.floor(this.#options.maxBytes * largestShare));
+  }
+
+  #hold(answer: CachedResponse): Held {
+    const known = this.#answers.get(answer.digest);
+    if (known !== undefined) {
+      known.uses += 1;
+      return known;
+    }
+    const held = { answer, uses: 1 };
+    this.#answers.set(answer.digest, held);
+    this.#heldBytes += answerBytes(answer);
+    return held;
+  }
+
+  #release(held: Held): void {
+    held.uses -= 1;
+    if (held.uses > 0) return;
+    this.#answers.delete(held.answer.digest);
+    this.#heldBytes -= answerBytes(held.answer);
+  }
+
+  #open({ page, slot }: CacheKey, held: Held): void {
+    this.#reads += 1;
+    const ttl = held.answer.isImmutable ? 0 : mutableTtlMs;
+    this.#pages.set(page, { slot, held, others: undefined }, { ttl });
+  }
+
+  #place(page: Page, slot: number, held: Held): void {
+    if (page.slot === slot) {
+      const before = page.held;
+      page.held = held;
+      this.#release(before);
+      return;
+    }
+    page.others ??= new Map();
+    const before = page.others.get(slot);
+    page.others.set(slot, held);
+    if (before !== undefined) return this.#release(before);
+    this.#reads += 1;
+    this.#heldBytes += slotBytes;
+  }
+
+  #makeRoom(): void {
+    while (this.#bytes > this.#options.maxBytes && this.#pages.pop() !== undefined);
+  }
+
+  #leave(page: Page, isEvicted: boolean): void {
+    const others = page.others?.size ?? 0;
+    const reads = 1 + others;
+    this.#reads -= reads;
+    this.#heldBytes -= others * slotBytes;
+    this.#release(page.held);
+    for (const held of page.others?.values() ?? []) this.#release(held);
+    if (isEvicted) this.#options.onEvict(reads);
   }
 }

@@ -8,7 +8,7 @@ export interface Config {
   readonly workers: number | 'auto';
   readonly upstreams: readonly UpstreamConfig[];
   readonly upstream: UpstreamLimits;
-  readonly cache: { readonly memory: { readonly maxBytes: number } };
+  readonly cache: { readonly memory: { readonly maxBytes: number }; readonly redis?: RedisConfig | undefined };
   readonly latest: {
     readonly maxStalenessMs: number;
     readonly waitForVersionMs: number;
@@ -34,5 +34,19 @@ export interface UpstreamLimits {
   readonly connections: number;
   readonly maxAttempts: number;
 }
+
+/** The shared tier. */
+export interface RedisConfig {
+  readonly target: RedisTarget;
+  readonly keyPrefix: string;
+  /** Most that Redis may add to a read. */
+  readonly timeoutMs: number;
+  readonly ttlMs: number;
+}
+
+export type RedisTarget =
+  | { readonly kind: 'single'; readonly url: string }
+  | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
+  | { readonly kind: 'cluster'; readonly urls: readonly string[] };
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';

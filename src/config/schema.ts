@@ -102,11 +102,13 @@ const cache = z
           .regex(/^[\w.:-]{1,64}$/, { error: 'expected 1 to 64 letters, digits or any of "._:-"' })
           .default('lg')
           .describe('First part of every key.'),
-        timeout: duration('50ms', 1, hour).describe('After this a look-up counts as a miss.'),
+        timeout: duration('50ms', 1, hour).describe(
+          'Most that Redis may add to a read; a look-up that takes longer is a miss.',
+        ),
         ttl: duration('7d', 1000, 3650 * 24 * hour).describe('How long an answer is kept.'),
       })
       .optional()
-      .describe('Shared second cache; exactly one of url, cluster, sentinel. Not served by this version.'),
+      .describe('Shared second cache; exactly one of url, cluster, sentinel.'),
   })
   .prefault({})
   .describe('Where answers that can never change are kept.');

@@ -1,5 +1,5 @@
 /** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs. */
-import type { Config } from './config.ts';
+import type { Config, RedisConfig, RedisTarget } from './config.ts';
 import type { FileConfig } from './schema.ts';
 import { durationMs, sizeBytes } from './units.ts';
 import { upstreamUrl } from './upstream-url.ts';
@@ -18,7 +18,7 @@ export function toConfig(file: FileConfig): Config {
       connections: file.upstream.connections,
       maxAttempts: file.upstream.maxAttempts,
     },
-    cache: { memory: { maxBytes: sizeBytes(file.cache.memory.maxBytes) } },
+    cache: { memory: { maxBytes: sizeBytes(file.cache.memory.maxBytes) }, redis: redisOf(file.cache.redis) },
     latest: {
       maxStalenessMs: durationMs(file.latest.maxStaleness),
       waitForVersionMs: durationMs(file.latest.waitForVersion),
@@ -28,6 +28,19 @@ export function toConfig(file: FileConfig): Config {
     encode: file.encode,
     log: file.log,
   });
+}
+
+function redisOf(file: FileConfig['cache']['redis']): RedisConfig | undefined {
+  const target = file === undefined ? undefined : targetOf(file);
+  if (file === undefined || target === undefined) return undefined;
+  return { target, keyPrefix: file.keyPrefix, timeoutMs: durationMs(file.timeout), ttlMs: durationMs(file.ttl) };
+}
+
+/** Exactly one of the three is there: `consistency.ts` has seen to it. */
+function targetOf({ url, cluster, sentinel }: NonNullable<FileConfig['cache']['redis']>): RedisTarget | undefined {
+  if (url !== undefined) return { kind: 'single', url };
+  if (cluster !== undefined) return { kind: 'cluster', urls: cluster };
+  return sentinel === undefined ? undefined : { kind: 'sentinel', name: sentinel.name, urls: sentinel.nodes };
 }
 
 /** Freezes a value and everything it holds. A URL keeps its setters, which work on state no freeze can reach. */

@@ -16,9 +16,6 @@ export function unservedWarnings(file: FileConfig, positions: Positions): readon
       'upstream.hedge is not served by this version yet: an attempt is made when the one before has failed',
     );
   }
-  if (file.cache.redis !== undefined) {
-    warnings.push('cache.redis is not served by this version yet: answers are cached in memory only');
-  }
   return warnings;
 }
 

@@ -20,8 +20,17 @@ export interface OperationsParts {
   status(): readonly UpstreamStatus[];
   /** Functions that nodes encode, because one of them once gave other bytes. */
   distrustedFunctions(): readonly string[];
+  /** `undefined`: there is none. `trouble`: why it is left alone now. */
+  redis(): { readonly trouble: string | undefined } | undefined;
   metrics(): Promise<string>;
   readonly metricsContentType: string;
+}
+
+/** Redis never decides whether the gateway is ready; what is wrong with it is shown all the same. */
+function redisOf(parts: OperationsParts): { readonly state: string; readonly reason?: string } {
+  const redis = parts.redis();
+  if (redis === undefined) return { state: 'off' };
+  return redis.trouble === undefined ? { state: 'up' } : { state: 'left alone', reason: redis.trouble };
 }
 
 export function createOperationsServer(parts: OperationsParts): FastifyInstance {
@@ -33,7 +42,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     reply.code(isReady ? 200 : 503);
     // Addresses stay out of it: readiness is often published further than the configuration.
     const upstreams = parts.status().map(({ url: _url, ...shown }) => shown);
-    return { status, upstreams, encode: { distrusted: parts.distrustedFunctions() } };
+    return { status, upstreams, encode: { distrusted: parts.distrustedFunctions() }, redis: redisOf(parts) };
   });
   app.get('/metrics', async (_request, reply) => {
     reply.type(parts.metricsContentType);

@@ -58,7 +58,7 @@ export class LatestReads {
   async #ask(read: Read, { min }: Demand, signal: AbortSignal): Promise<Served> {
     const { reader, latest } = this.#parts;
     const served = await reader.ask({ ...read, need: { kind: 'head', min: latest.floor(min) } }, signal);
-    if (served.entry.servedVersion !== undefined) latest.recordServed(served.entry.servedVersion);
+    if (served.version !== undefined) latest.recordServed(served.version);
     return served;
   }
 }

@@ -5,10 +5,11 @@
  * policy decides whether the answer stays.
  */
 import { Coalescer } from '../cache/coalesce.ts';
-import { bodyDigest, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
+import { contentDigest, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
 import { cacheKey, type AnswerForm, type CacheKey, type Operation } from '../cache/key.ts';
 import type { MemoryCache } from '../cache/memory.ts';
 import { committedVersion, decide } from '../cache/policy.ts';
+import { fromRedis, type Loaded, type ReadThrough } from '../cache/read-through.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
 import type { NodeAnswer, WireRequest } from '../upstream/exchange.ts';
@@ -30,34 +31,37 @@ export interface Read {
 
 /** Where an answer came from, for `Cache-Status`. */
 export type Source =
-  { readonly kind: 'memory' } | { readonly kind: 'upstream'; readonly name: string; readonly isCollapsed: boolean };
+  | { readonly kind: 'memory' }
+  | { readonly kind: 'redis'; readonly isCollapsed: boolean }
+  | { readonly kind: 'upstream'; readonly name: string; readonly isCollapsed: boolean };
 
 /** An answer ready to be written. `isFinal`: it is the answer for ever, and is kept. */
 export interface Served {
   readonly entry: CachedResponse;
-  readonly key: CacheKey | undefined;
+  /** Version of the ledger state that the body belongs to. */
+  readonly version: LedgerVersion | undefined;
   readonly isFinal: boolean;
   /** The gateway chose the version: the same question will be answered otherwise soon. */
   readonly isLatest: boolean;
   readonly source: Source;
 }
 
-interface Loaded {
-  readonly entry: CachedResponse;
-  readonly isFinal: boolean;
+/** The node that answered, and the version that its answer to an unpinned read is of. */
+export interface Origin {
   readonly upstream: string;
+  readonly version: LedgerVersion | undefined;
 }
 
 export interface ReaderParts {
   readonly fleet: Fleet;
   readonly sender: Sender;
   readonly memory: MemoryCache;
+  readonly tiers: ReadThrough<Origin>;
   readonly metrics: CacheMetrics;
 }
 
 export class Reader {
   readonly #parts: ReaderParts;
-  readonly #loads = new Coalescer<Loaded>();
   readonly #codings = new Coalescer<Buffer>();
 
   constructor(parts: ReaderParts) {
@@ -67,56 +71,65 @@ export class Reader {
   /** What memory holds of the read. Nothing is waited for, so a hit costs no promise. */
   find(read: Read): Served | undefined {
     const key = this.#keyOf(read);
-    const entry = key === undefined ? undefined : this.#parts.memory.find(key);
+    const entry = key === undefined ? undefined : this.#parts.tiers.find(key);
     if (entry === undefined) return undefined;
     this.#parts.metrics.hit();
-    return { entry, key, isFinal: true, isLatest: false, source: { kind: 'memory' } };
+    return { entry, version: read.version, isFinal: true, isLatest: false, source: { kind: 'memory' } };
   }
 
-  /** Asks the fleet, together with everyone who asks for the same now. */
+  /** Looks in the shared tier and asks the fleet, together with everyone who asks for the same now. */
   async load(read: Read, signal: AbortSignal): Promise<Served> {
     const key = this.#keyOf(read);
-    if (key === undefined) return this.ask(read, signal);
-    this.#parts.metrics.miss();
-    const { value, isLeader } = await this.#loads.run(key, signal, (shared) => this.#fetch(read, key, shared));
-    if (!isLeader) this.#parts.metrics.coalesced.inc();
-    return served(key, value, !isLeader);
+    const { chainId } = this.#parts.fleet;
+    if (key === undefined || chainId === undefined) return this.ask(read, signal);
+    const { tiers, metrics } = this.#parts;
+    metrics.miss();
+    const { value, isLeader } = await tiers.load(key, flightOf(read), signal, (shared) =>
+      this.#fetch(read, chainId, shared),
+    );
+    if (!isLeader) metrics.coalesced.inc();
+    return served(read, value, !isLeader);
   }
 
   /** Asks the fleet for this client alone, and keeps nothing. */
   async ask(read: Read, signal: AbortSignal): Promise<Served> {
-    return served(undefined, await this.#fetch(read, undefined, signal), false);
+    return served(read, await this.#fetch(read, undefined, signal), false);
   }
 
   /** The entry's body in `coding`: compressed once, and kept with the entry while that is in memory. */
-  async codedBody({ entry, key }: Served, coding: ContentCoding, signal: AbortSignal): Promise<Buffer> {
+  async codedBody({ entry, isFinal }: Served, coding: ContentCoding, signal: AbortSignal): Promise<Buffer> {
     const known = entry.coded[coding];
     if (known !== undefined) return known;
-    if (key === undefined) return compress(coding, entry.body);
+    if (!isFinal) return compress(coding, entry.body);
     const { memory } = this.#parts;
-    const { value } = await this.#codings.run(`${key}|${coding}` as CacheKey, signal, async () => {
+    const { value } = await this.#codings.run(`${entry.digest}|${coding}`, signal, async () => {
       const body = await compress(coding, entry.body);
-      const current = memory.find(key);
-      if (current?.body === entry.body) memory.store(key, { ...current, coded: { ...current.coded, [coding]: body } });
+      memory.addCoded(entry, coding, body);
       return body;
     });
     return value;
   }
 
-  async #fetch(read: Read, key: CacheKey | undefined, signal: AbortSignal): Promise<Loaded> {
-    const { sender, memory, metrics } = this.#parts;
+  /** `chainId`: the chain that the answer must be of to be kept; `undefined`: it is not kept. */
+  async #fetch(read: Read, chainId: number | undefined, signal: AbortSignal): Promise<Loaded<Origin>> {
+    const { sender, metrics } = this.#parts;
     const { operation, form, version, need } = read;
     const answer = await sender.whole({ wire: read.wire, need, isIdempotent: true }, signal);
     const facts = { ...answer, contentType: header(answer, 'content-type') };
-    const decision = decide({ operation, form, version, chainId: this.#parts.fleet.chainId ?? -1 }, facts);
-    const isFinal = decision === 'stored' && key !== undefined;
+    const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
+    const isFinal = decision === 'stored' && chainId !== undefined;
     if (isFinal || decision !== 'stored') metrics.decided(decision);
-    const entry = this.#entryOf(read, answer, {
+    const isCommitted = decision === 'stored' && operation === 'transaction';
+    const isState = answer.status < 500 && operation !== 'transaction';
+    return {
+      answer: this.#entryOf(read, answer, { isFinal, isCommitted }),
       isFinal,
-      isCommitted: decision === 'stored' && operation === 'transaction',
-    });
-    if (isFinal) memory.store(key, entry);
-    return { entry, isFinal, upstream: answer.upstream.name };
+      origin: {
+        upstream: answer.upstream.name,
+        // An unpinned read is of the state at the head that the answer's own headers tell.
+        version: isState && version === undefined ? answer.info?.version : undefined,
+      },
+    };
   }
 
   #entryOf(
@@ -125,21 +138,16 @@ export class Reader {
     { isFinal, isCommitted }: { readonly isFinal: boolean; readonly isCommitted: boolean },
   ): CachedResponse {
     const { dialect } = this.#parts.fleet;
-    const isState = answer.status < 500 && read.operation !== 'transaction';
-    return {
+    const content = {
       status: answer.status,
       contentType: header(answer, 'content-type') ?? 'application/octet-stream',
       body: answer.body,
-      // An unpinned read is of the state at the head that the answer's own headers tell.
-      servedVersion:
-        isState && (isFinal || read.version === undefined) ? (read.version ?? answer.info?.version) : undefined,
       committedAt: isCommitted ? (committedVersion(answer.body) ?? answer.info?.version) : undefined,
       gasUsed: header(answer, dialect.gasUsed),
       cursor: header(answer, dialect.cursor),
-      digest: isFinal ? bodyDigest(answer.body) : '',
-      coded: {},
       isImmutable: isFinal && read.version !== undefined,
     };
+    return { ...content, digest: isFinal ? contentDigest(content) : '', coded: {} };
   }
 
   /** A read has a key when its answer can be final: pinned, or of a transaction; and the chain must be known. */
@@ -150,13 +158,23 @@ export class Reader {
   }
 }
 
-function served(key: CacheKey | undefined, { entry, isFinal, upstream }: Loaded, isCollapsed: boolean): Served {
+/** Who looks for a transaction that a node has just taken must not join a search that began before, elsewhere. */
+function flightOf({ need }: Read): string {
+  return need.kind === 'transaction' && need.first !== undefined ? `|${need.first}` : '';
+}
+
+function served(
+  read: Read,
+  { answer, isFinal, origin }: Loaded<Origin | typeof fromRedis>,
+  isCollapsed: boolean,
+): Served {
+  const isShared = origin === fromRedis;
   return {
-    entry,
-    key: isFinal ? key : undefined,
+    entry: answer,
+    version: isFinal ? read.version : isShared ? undefined : origin.version,
     isFinal,
     isLatest: false,
-    source: { kind: 'upstream', name: upstream, isCollapsed },
+    source: isShared ? { kind: 'redis', isCollapsed } : { kind: 'upstream', name: origin.upstream, isCollapsed },
   };
 }
 

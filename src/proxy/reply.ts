@@ -46,7 +46,7 @@ export class Replier {
   #readAs(exchange: Exchange, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry, isFinal, source } = served;
     const head = ['Content-Type', entry.contentType, 'Vary', varyOfReads, 'Cache-Status', cacheStatus(source)];
-    if (entry.servedVersion !== undefined) head.push('Ledgergate-Served-Version', String(entry.servedVersion));
+    if (served.version !== undefined) head.push('Ledgergate-Served-Version', String(served.version));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
     if (entry.cursor !== undefined) head.push(this.#cursor, entry.cursor);
     head.push(
@@ -119,6 +119,7 @@ export class Replier {
 
 function cacheStatus(source: Source): string {
   if (source.kind === 'memory') return 'ledgergate; hit; detail=memory';
+  if (source.kind === 'redis') return `ledgergate; hit; detail=redis${source.isCollapsed ? '; collapsed' : ''}`;
   return `ledgergate; fwd=miss; detail=${source.name}${source.isCollapsed ? '; collapsed' : ''}`;
 }
 

@@ -1,68 +1,135 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { bodyDigest, entryBytes, type CachedResponse } from '../../src/cache/entry.ts';
-import type { CacheKey } from '../../src/cache/key.ts';
+import * as fc from 'fast-check';
+import { answerBytes, contentDigest, type CachedResponse } from '../../src/cache/entry.ts';
+import { keyText, type CacheKey } from '../../src/cache/key.ts';
 import { MemoryCache } from '../../src/cache/memory.ts';
+import { answerOf, keyAt } from '../support/answers.ts';
 
-function entryOf(bytes: number): CachedResponse {
-  const body = Buffer.alloc(bytes, 'a');
-  return {
-    status: 200,
-    contentType: 'application/json',
-    body,
-    servedVersion: undefined,
-    committedAt: undefined,
-    gasUsed: undefined,
-    cursor: undefined,
-    digest: bodyDigest(body),
-    coded: {},
-    isImmutable: true,
-  };
+const mebibyte = 1024 * 1024;
+
+function memoryOf(maxBytes: number, onEvict: (reads: number) => void = () => {}): MemoryCache {
+  return new MemoryCache({ maxBytes, onEvict });
 }
 
-function keyAt(index: number): CacheKey {
-  return `key ${index}` as CacheKey;
+/** Reads of different things, whose answers are all different. */
+function put(memory: MemoryCache, index: number, bytes: number): CacheKey {
+  const key = keyAt(1n, `0x${index}/a`);
+  memory.store(key, answerOf(String(index).padEnd(bytes, 'x')));
+  return key;
 }
 
 test('the bound holds in bytes, and what was used least recently goes first', () => {
   const maxBytes = 1_000_000;
   let evicted = 0;
-  const memory = new MemoryCache({ maxBytes, onEvict: () => (evicted += 1) });
-  memory.store(keyAt(0), entryOf(10_000));
-  for (let index = 1; index <= 300; index += 1) {
-    memory.store(keyAt(index), entryOf(10_000));
-    memory.find(keyAt(0));
+  const memory = memoryOf(maxBytes, (reads) => (evicted += reads));
+  const first = put(memory, 0, 10_000);
+  const second = put(memory, 1, 10_000);
+  for (let index = 2; index <= 300; index += 1) {
+    put(memory, index, 10_000);
+    memory.find(first);
     assert.ok(memory.fill.bytes <= maxBytes);
   }
-  assert.ok(memory.find(keyAt(0)) !== undefined);
-  assert.equal(memory.find(keyAt(1)), undefined);
+  assert.ok(memory.find(first) !== undefined);
+  assert.equal(memory.find(second), undefined);
   assert.equal(memory.fill.entries + evicted, 301);
   assert.ok(memory.fill.bytes > maxBytes * 0.98);
 });
 
 test('one answer takes at most an eighth: a larger one is not kept and pushes nothing out', () => {
-  const memory = new MemoryCache({ maxBytes: 800_000, onEvict: () => assert.fail('nothing may be pushed out') });
-  memory.store(keyAt(1), entryOf(90_000));
-  memory.store(keyAt(2), entryOf(100_001));
-  assert.equal(memory.find(keyAt(2)), undefined);
-  assert.ok(memory.find(keyAt(1)) !== undefined);
+  const memory = memoryOf(800_000, () => assert.fail('nothing may be pushed out'));
+  const first = put(memory, 1, 90_000);
+  const second = put(memory, 2, 100_001);
+  assert.equal(memory.find(second), undefined);
+  assert.ok(memory.find(first) !== undefined);
 });
 
-test('compressed forms count towards the bound', () => {
-  const entry = entryOf(1000);
-  const coded = { ...entry, coded: { gzip: Buffer.alloc(300), br: Buffer.alloc(200) } };
-  assert.equal(entryBytes('key', coded) - entryBytes('key', entry), 500);
-  const memory = new MemoryCache({ maxBytes: 1_000_000, onEvict: () => undefined });
-  memory.store(keyAt(1), entry);
+test('an answer that is the same at many versions is held once', () => {
+  const memory = memoryOf(64 * mebibyte);
+  for (let version = 0n; version < 10_000n; version += 1n) memory.store(keyAt(version), answerOf(1_000));
+  assert.deepEqual([memory.fill.entries, memory.fill.answers], [10_000, 1]);
+  assert.equal(memory.find(keyAt(0n)), memory.find(keyAt(9_999n)));
+  assert.ok(memory.fill.bytes < 10_000 * 60, `${memory.fill.bytes} bytes`);
+});
+
+test('a version that was not read is not inferred from its neighbours', () => {
+  const memory = memoryOf(mebibyte);
+  memory.store(keyAt(5n), answerOf('a'));
+  memory.store(keyAt(7n), answerOf('a'));
+  for (const version of [4n, 6n, 8n, 5n + 4096n, 5n + 8192n]) assert.equal(memory.find(keyAt(version)), undefined);
+});
+
+test('an answer is found at exactly the reads that had it', () => {
+  const step = fc.record({
+    version: fc.bigInt({ min: 0n, max: 9_000n }),
+    subject: fc.constantFrom('0x1/a', '0x2/a'),
+    body: fc.constantFrom('1', '2', '3'),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const memory = memoryOf(64 * mebibyte);
+      const model = new Map<string, string>();
+      for (const { version, subject, body } of steps) {
+        const key = keyAt(version, subject);
+        memory.store(key, answerOf(body));
+        model.set(keyText(key), body);
+      }
+      for (const { version, subject } of steps) {
+        for (const near of [version, version + 1n, version + 4096n]) {
+          const key = keyAt(near, subject);
+          assert.equal(memory.find(key)?.body.toString(), model.get(keyText(key)));
+        }
+      }
+      assert.deepEqual([memory.fill.entries, memory.fill.answers], [model.size, new Set(model.values()).size]);
+    }),
+  );
+});
+
+test('what leaves gives back every byte it took', () => {
+  const memory = memoryOf(64 * mebibyte);
+  const keys = [keyAt(1n), keyAt(2n), keyAt(5_000n), keyAt(1n, '0x2/b')];
+  for (const key of keys) memory.store(key, answerOf('shared by all'));
+  memory.store(keyAt(2n), answerOf('another'));
+  memory.addCoded(memory.find(keyAt(1n)) as CachedResponse, 'gzip', Buffer.alloc(300));
+  assert.equal(
+    memory.purge((page) => page.includes('CoinStore')),
+    3,
+  );
+  assert.equal(memory.find(keyAt(1n)), undefined);
+  assert.equal(memory.find(keyAt(1n, '0x2/b'))?.body.toString(), 'shared by all');
+  assert.equal(
+    memory.purge(() => true),
+    1,
+  );
+  assert.deepEqual(memory.fill, { entries: 0, answers: 0, bytes: 0 });
+});
+
+test('compressed forms count towards the bound, and one that is too much is left out', () => {
+  const memory = memoryOf(1_000_000);
+  const answer = memory.store(keyAt(1n), answerOf(100_000));
   const before = memory.fill.bytes;
-  memory.store(keyAt(1), coded);
-  assert.deepEqual([memory.fill.bytes - before, memory.fill.entries], [500, 1]);
+  memory.addCoded(answer, 'gzip', Buffer.alloc(500));
+  assert.equal(memory.fill.bytes - before, 500);
+  memory.addCoded(answer, 'br', Buffer.alloc(30_000));
+  assert.equal(answer.coded.br, undefined);
+  assert.equal(memory.find(keyAt(1n)), answer);
+  assert.equal(answerBytes(answer), answerBytes(answerOf(100_000)) + 500);
 });
 
-test('bodies that differ in one bit have digests of their own', () => {
+test('answers that differ in anything a client can see have digests of their own', () => {
   const body = Buffer.alloc(1_000_000);
   const other = Buffer.from(body);
   other[999_999] = 1;
-  assert.notEqual(bodyDigest(body), bodyDigest(other));
-  assert.match(bodyDigest(body), /^[\w-]{22}$/);
+  const answer = answerOf('', { body });
+  const others: Partial<CachedResponse>[] = [
+    { body: other },
+    { status: 404 },
+    { contentType: 'application/x-bcs' },
+    { gasUsed: '1' },
+    { cursor: '1' },
+    { isImmutable: false },
+  ];
+  const digests = others.map((change) => contentDigest({ ...answer, ...change }));
+  assert.equal(new Set([answer.digest, ...digests]).size, others.length + 1);
+  assert.match(answer.digest, /^[\w-]{22}$/);
 });

@@ -63,12 +63,10 @@ test('a wrong flag is reported by its name, whatever the file says', (t) => {
 test('keys that have no effect yet are warned about, and only when they ask for one', (t) => {
   const text = `${oneUpstream}workers: auto
 upstream: { hedge: { after: 50ms } }
-cache: { redis: { url: "redis://r:6379" } }
 `;
   assert.deepEqual(loadText(t, text).warnings, [
     'workers is not served by this version yet: one process serves, not auto',
     'upstream.hedge is not served by this version yet: an attempt is made when the one before has failed',
-    'cache.redis is not served by this version yet: answers are cached in memory only',
   ]);
   assert.deepEqual(loadText(t, `${oneUpstream}workers: 1\n`).warnings, []);
 });
@@ -86,8 +84,10 @@ encode: { signingDomain: "\${DOMAIN}" }
   const yaml = stringify(shown);
   assert.ok(!yaml.includes('hunter2'), yaml);
   assert.equal(shown.upstreams[0]?.url, 'https://node/${KEY}/v1');
-  assert.equal(shown.cache.redis?.url, 'redis://me:***@r:6379/0?password=***');
-  assert.deepEqual(loadText(t, yaml, { env }).config, config);
+  const url = 'redis://me:***@r:6379/0?password=***';
+  assert.equal(shown.cache.redis?.url, url);
+  const redis = { ...config.cache.redis, target: { kind: 'single', url } };
+  assert.deepEqual(loadText(t, yaml, { env }).config, { ...config, cache: { ...config.cache, redis } });
   assert.deepEqual((parse(yaml) as { upstream: unknown }).upstream, {
     timeout: '5s',
     deadline: '10s',

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import type { CacheKey } from '../../src/cache/key.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { keyOf, readModule, readResource, readTransaction, readView } from '../support/reads.ts';
 
@@ -18,7 +17,7 @@ const vectors = JSON.parse(readFileSync(file, 'utf8')) as readonly Vector[];
 const account = '0x1::account::Account';
 
 /** Every key that the text has a part in: an address stands in two routes, a version in three. */
-const keysOf: Readonly<Record<Kind, (text: string) => CacheKey[]>> = {
+const keysOf: Readonly<Record<Kind, (text: string) => string[]>> = {
   address: (text) => [keyOf(readResource(text, account)), keyOf(readModule(text, 'coin'))],
   struct_tag: (text) => [keyOf(readResource('0x1', text))],
   module: (text) => {

@@ -1,5 +1,5 @@
 /** Reads as the routes parse them, and the keys that the cache keeps their answers under. */
-import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
+import { cacheKey, keyText } from '../../src/cache/key.ts';
 import { moduleRead } from '../../src/proxy/module.ts';
 import type { Read } from '../../src/proxy/read.ts';
 import { resourceRead } from '../../src/proxy/resource.ts';
@@ -37,6 +37,6 @@ export function readTransaction(hash: string, options: ReadOptions = {}): Read {
 }
 
 /** The key a read has on chain 4. */
-export function keyOf({ operation, subject, version, form }: Read): CacheKey {
-  return cacheKey({ chainId: 4, operation, subject, version, form });
+export function keyOf({ operation, subject, version, form }: Read): string {
+  return keyText(cacheKey({ chainId: 4, operation, subject, version, form }));
 }

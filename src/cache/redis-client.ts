@@ -1,0 +1,129 @@
+/** Connections to Redis in its three topologies, set up to fail fast: Redis is a cache, and nobody waits for it. */
+import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
+
+export type RedisTarget =
+  | { readonly kind: 'single'; readonly url: string }
+  | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
+  | { readonly kind: 'cluster'; readonly urls: readonly string[] };
+
+export type RedisClient = Redis | Cluster;
+
+/** Replies keep their usual form, which a client cannot be told to leave as it is under exact optional types. */
+type NodeOptions = Omit<RedisOptions, 'replyMapping'>;
+
+/** A connection that owes answers and says nothing for this long is replaced. */
+const silentMs = 2_000;
+const connectMs = 1_000;
+const longestReconnectMs = 2_000;
+
+const reconnectAfter = (times: number): number => Math.min(50 * 2 ** Math.min(times, 8), longestReconnectMs);
+
+/**
+ * Connects in the background and for as long as it takes; commands fail at once meanwhile. `onError` hears why a
+ * connection failed: commands themselves only say that there is none.
+ */
+export function connectRedis(target: RedisTarget, onError: (error: Error) => void): RedisClient {
+  const client = createClient(target);
+  client.on('error', onError);
+  // A failed start is one more reason to reconnect, and `error` has told it already.
+  client.connect().catch(() => undefined);
+  return client;
+}
+
+/** A connection of its own for messages; it is quiet most of the time, so silence says nothing. */
+export function connectSubscriber(target: RedisTarget, onError: (error: Error) => void): RedisClient {
+  const client = createClient(target, { socketTimeout: undefined, enableOfflineQueue: true });
+  client.on('error', onError);
+  client.connect().catch(() => undefined);
+  return client;
+}
+
+function createClient(target: RedisTarget, changes: Partial<NodeOptions> = {}): RedisClient {
+  const options: NodeOptions = { ...common, ...changes };
+  switch (target.kind) {
+    case 'single':
+      return new Redis({ ...serverOf(target.url), ...options });
+    case 'sentinel': {
+      const servers = target.urls.map(serverOf);
+      const { username, password, tls, db } = servers[0] ?? {};
+      return new Redis({
+        ...defined({ username, password, tls, db, sentinelUsername: username, sentinelPassword: password }),
+        ...(tls === undefined ? {} : { enableTLSForSentinelMode: true, sentinelTLS: tls }),
+        ...options,
+        name: target.name,
+        sentinels: servers.map(({ host, port }) => ({ host, port })),
+        sentinelRetryStrategy: reconnectAfter,
+        connectTimeout: connectMs,
+      });
+    }
+    case 'cluster': {
+      const servers = target.urls.map(serverOf);
+      const { username, password, tls } = servers[0] ?? {};
+      return new Cluster(
+        servers.map(({ host, port }) => ({ host, port })),
+        { ...clusterCommon, redisOptions: { ...defined({ username, password, tls }), ...nodeOptions(options) } },
+      );
+    }
+  }
+}
+
+const common: NodeOptions = {
+  lazyConnect: true,
+  enableOfflineQueue: false,
+  maxRetriesPerRequest: 0,
+  autoResendUnfulfilledCommands: false,
+  connectTimeout: connectMs,
+  socketTimeout: silentMs,
+  retryStrategy: reconnectAfter,
+  // A primary that was demoted refuses writes on a connection that is fine otherwise: the new one is found anew.
+  reconnectOnError: (error) => error.message.startsWith('READONLY'),
+  enableAutoPipelining: true,
+  connectionName: 'ledgergate',
+};
+
+const clusterCommon: ClusterOptions = {
+  lazyConnect: true,
+  enableOfflineQueue: false,
+  clusterRetryStrategy: reconnectAfter,
+  maxRedirections: 4,
+  retryDelayOnFailover: 20,
+  retryDelayOnClusterDown: 20,
+  retryDelayOnTryAgain: 20,
+  slotsRefreshTimeout: connectMs,
+  slotsRefreshInterval: 5_000,
+};
+
+/** Within a cluster each node's own client queues until it is connected, and the cluster finds nodes anew itself. */
+function nodeOptions(options: NodeOptions): NodeOptions {
+  const { enableOfflineQueue: _, retryStrategy: __, enableAutoPipelining: ___, lazyConnect: ____, ...rest } = options;
+  return rest;
+}
+
+interface Server {
+  readonly host: string;
+  readonly port: number;
+  readonly username?: string;
+  readonly password?: string;
+  readonly db?: number;
+  readonly tls?: Record<string, never>;
+}
+
+/** Parts of `redis://USER:PASSWORD@HOST:PORT/DB`; `rediss:` for TLS with the usual checks of the certificate. */
+function serverOf(text: string): Server {
+  const url = new URL(text);
+  const db = /^\/(\d+)$/.exec(url.pathname)?.[1];
+  return {
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: url.port === '' ? 6379 : Number(url.port),
+    ...(url.username === '' ? {} : { username: decodeURIComponent(url.username) }),
+    ...(url.password === '' ? {} : { password: decodeURIComponent(url.password) }),
+    ...(db === undefined ? {} : { db: Number(db) }),
+    ...(url.protocol === 'rediss:' ? { tls: {} } : {}),
+  };
+}
+
+type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+function defined<T extends object>(parts: T): Defined<T> {
+  return Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined)) as Defined<T>;
+}

@@ -1,0 +1,102 @@
+/**
+ * The second tier: answers in Redis, shared by all replicas. It is only speed: nothing here rejects, every wait is
+ * bounded, and what cannot be read, or cannot be trusted, is a miss.
+ */
+import type { Redis } from 'ioredis';
+import type { CachedResponse } from './entry.ts';
+import type { CacheKey } from './key.ts';
+import { decodeRecord, decodeReference, type Reference } from './record.ts';
+import type { RedisKeys } from './redis-keys.ts';
+import type { Outcome, RedisLink } from './redis-link.ts';
+import type { WriteQueue } from './write-queue.ts';
+
+/** Why a look-up had no answer. `damaged`: something was there that is not ours or not whole, and is to be replaced. */
+export type Miss = 'absent' | 'damaged' | 'unavailable';
+
+export type Lookup = { readonly answer: CachedResponse } | { readonly miss: Miss };
+
+export interface SharedTierParts {
+  readonly link: RedisLink;
+  readonly writes: WriteQueue;
+  /** Answers this process holds already need not cross the wire again. */
+  readonly findAnswer: (digest: string) => CachedResponse | undefined;
+}
+
+export interface SharedTierOptions {
+  /** Bound of a whole look-up, in milliseconds. */
+  readonly timeoutMs: number;
+  /** How long answers are kept. */
+  readonly ttlMs: number;
+  /** Names of the ledger that is read now; `undefined` while that is not known: then nothing is looked up or kept. */
+  readonly keys: () => RedisKeys | undefined;
+}
+
+/** A committed transaction may be rendered anew after a module upgrade (protocol 1.1). */
+const mutableTtlMs = 10 * 60_000;
+
+export class SharedTier {
+  readonly #parts: SharedTierParts;
+  readonly #options: SharedTierOptions;
+
+  constructor(parts: SharedTierParts, options: SharedTierOptions) {
+    this.#parts = parts;
+    this.#options = options;
+  }
+
+  get timeoutMs(): number {
+    return this.#options.timeoutMs;
+  }
+
+  /** What Redis holds for the read. Waits at most until `untilMs`, of `performance.now()`. */
+  async find(key: CacheKey, untilMs: number): Promise<Lookup> {
+    const keys = this.#options.keys();
+    if (keys === undefined) return { miss: 'unavailable' };
+    const { link, findAnswer } = this.#parts;
+    const page = keys.page(key);
+    const found = await link.read(page, (client) => client.hget(page, String(key.slot)), untilMs);
+    if (!('value' in found)) return missOf(found);
+    if (found.value === null) return { miss: 'absent' };
+    const reference = decodeReference(key, found.value);
+    if (reference === undefined) return { miss: 'damaged' };
+    if (reference.expiresAt !== undefined && reference.expiresAt * 1000 <= Date.now()) return { miss: 'absent' };
+    const held = findAnswer(reference.digest);
+    return held === undefined ? this.#fetch(keys.answer(reference.digest), reference, untilMs) : { answer: held };
+  }
+
+  /**
+   * Keeps an answer, in the background. `overwrite`: what stands there is not to be trusted. `onDone` is called when
+   * it is readable by others, or will not be.
+   */
+  store(key: CacheKey, answer: CachedResponse, { overwrite = false, onDone = () => {} }: StoreOptions = {}): void {
+    const keys = this.#options.keys();
+    if (keys === undefined) {
+      onDone();
+      return;
+    }
+    const ttlMs = answer.isImmutable ? this.#options.ttlMs : Math.min(mutableTtlMs, this.#options.ttlMs);
+    const reference: Reference = {
+      digest: answer.digest,
+      expiresAt: answer.isImmutable ? undefined : Math.ceil((Date.now() + ttlMs) / 1000),
+    };
+    const names = { page: keys.page(key), answer: keys.answer(answer.digest) };
+    this.#parts.writes.add({ key, answer, reference, names, ttlMs, overwrite, onDone });
+  }
+
+  async #fetch(name: string, { digest }: Reference, untilMs: number): Promise<Lookup> {
+    const found = await this.#parts.link.read(name, (client) => (client as Redis).getBuffer(name), untilMs);
+    if (!('value' in found)) return missOf(found);
+    // The reference outlived its answer: as good as damaged, because it has to be written anew.
+    if (found.value === null) return { miss: 'damaged' };
+    const answer = await decodeRecord(found.value, digest);
+    return answer === undefined ? { miss: 'damaged' } : { answer };
+  }
+}
+
+export interface StoreOptions {
+  readonly overwrite?: boolean;
+  readonly onDone?: () => void;
+}
+
+function missOf(outcome: Extract<Outcome<unknown>, { failure: unknown }>): { readonly miss: Miss } {
+  return { miss: outcome.failure === 'wrong type' ? 'damaged' : 'unavailable' };
+}

@@ -1,0 +1,114 @@
+/**
+ * Answers on their way to Redis, written in the background. Bounded in number and in bytes: when Redis is slower than
+ * the nodes, answers are not shared, and memory does not grow.
+ */
+import { answerBytes, type CachedResponse } from './entry.ts';
+import type { CacheKey } from './key.ts';
+import { encodeRecord, encodeReference, type Reference } from './record.ts';
+import type { RedisLink } from './redis-link.ts';
+
+export interface PendingWrite {
+  readonly key: CacheKey;
+  readonly answer: CachedResponse;
+  readonly reference: Reference;
+  /** Names in Redis of the page and of the answer. */
+  readonly names: { readonly page: string; readonly answer: string };
+  readonly ttlMs: number;
+  /** What stands there is not to be trusted. */
+  readonly overwrite: boolean;
+  /** Called once: when it is readable by others, or will not be. */
+  readonly onDone: () => void;
+}
+
+export type WriteOutcome = 'written' | 'failed' | 'dropped';
+
+/** Answers waiting or being written at most. */
+const maxWrites = 1_024;
+const maxBytes = 32 * 1024 * 1024;
+/** Written at a time: enough to fill a pipeline. */
+const maxConcurrent = 32;
+/** Smaller answers are written again rather than asked after: that takes one command instead of one or two. */
+const smallBytes = 1_024;
+
+export class WriteQueue {
+  readonly #link: RedisLink;
+  readonly #onOutcome: (outcome: WriteOutcome) => void;
+  readonly #waiting: { readonly write: PendingWrite; readonly bytes: number }[] = [];
+  #running = 0;
+  #bytes = 0;
+
+  constructor(link: RedisLink, onOutcome: (outcome: WriteOutcome) => void) {
+    this.#link = link;
+    this.#onOutcome = onOutcome;
+  }
+
+  /** What waits or is being written. */
+  get size(): { readonly writes: number; readonly bytes: number } {
+    return { writes: this.#waiting.length + this.#running, bytes: this.#bytes };
+  }
+
+  add(write: PendingWrite): void {
+    const bytes = answerBytes(write.answer);
+    if (this.size.writes >= maxWrites || this.#bytes + bytes > maxBytes) {
+      this.#end(write, 'dropped');
+      return;
+    }
+    this.#bytes += bytes;
+    this.#waiting.push({ write, bytes });
+    this.#next();
+  }
+
+  #next(): void {
+    while (this.#running < maxConcurrent) {
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      const { write, bytes } = next;
+      this.#running += 1;
+      void this.#write(write).then((isWritten) => {
+        this.#running -= 1;
+        this.#bytes -= bytes;
+        this.#end(write, isWritten ? 'written' : 'failed');
+        this.#next();
+      });
+    }
+  }
+
+  #end(write: PendingWrite, outcome: WriteOutcome): void {
+    this.#onOutcome(outcome);
+    write.onDone();
+  }
+
+  /** First the answer, then what refers to it, so that no reader finds a reference that leads nowhere. */
+  async #write(write: PendingWrite): Promise<boolean> {
+    return (await this.#writeAnswer(write)) && this.#writeReference(write);
+  }
+
+  async #writeAnswer({ answer, names, ttlMs, overwrite }: PendingWrite): Promise<boolean> {
+    if (!overwrite && answer.body.length > smallBytes) {
+      const renewed = await this.#link.write(names.answer, (client) => client.pexpire(names.answer, ttlMs));
+      if (!('value' in renewed)) return false;
+      if (renewed.value === 1) return true;
+    }
+    if (this.#link.isClosed(names.answer)) return false;
+    const record = await encodeRecord(answer);
+    if (record === undefined) return false;
+    return 'value' in (await this.#link.write(names.answer, (client) => client.set(names.answer, record, 'PX', ttlMs)));
+  }
+
+  async #writeReference({ key, reference, names, ttlMs, overwrite }: PendingWrite): Promise<boolean> {
+    const { page } = names;
+    const text = encodeReference(key, reference);
+    // Both at once, so that no page is left without an end.
+    const set = () =>
+      this.#link.write(page, async (client) => {
+        const [added] = await Promise.all([client.hset(page, String(key.slot), text), client.pexpire(page, ttlMs)]);
+        return added;
+      });
+    let outcome = await set();
+    if ('failure' in outcome && outcome.failure === 'wrong type' && overwrite) {
+      await this.#link.write(page, (client) => client.unlink(page));
+      outcome = await set();
+    }
+    return 'value' in outcome;
+  }
+}

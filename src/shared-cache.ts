@@ -1,0 +1,72 @@
+/** Builds the shared tier from the config; a part of what `gateway.ts` puts together. */
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { RedisConfig } from './config/config.ts';
+import type { MemoryCache } from './cache/memory.ts';
+import type { Shared } from './cache/read-through.ts';
+import { Leases } from './cache/leases.ts';
+import { connectRedis } from './cache/redis-client.ts';
+import { RedisKeys } from './cache/redis-keys.ts';
+import { RedisLink } from './cache/redis-link.ts';
+import { SharedTier } from './cache/shared-tier.ts';
+import { WriteQueue } from './cache/write-queue.ts';
+import { createRedisMetrics } from './metrics/redis-metrics.ts';
+
+export interface SharedCacheParts {
+  readonly memory: MemoryCache;
+  readonly registry: Registry;
+  readonly log: Logger;
+  /** The ledger's name, once it is known. */
+  readonly ledger: () => string | undefined;
+  /** Longest wait for another replica's read, in milliseconds. */
+  readonly followMs: number;
+}
+
+export interface SharedCache extends Shared {
+  /** Why Redis is left alone now. */
+  readonly trouble: () => string | undefined;
+  close(): void;
+}
+
+export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): SharedCache {
+  const { memory, registry, log, followMs } = parts;
+  const metrics = createRedisMetrics(registry, () => ({
+    isUp: link.trouble === undefined,
+    pendingWrites: writes.size.writes,
+    pendingBytes: writes.size.bytes,
+  }));
+  const link: RedisLink = new RedisLink((onError) => connectRedis(config.target, onError), {
+    timeoutMs: config.timeoutMs,
+    onFailure: (kind) => metrics.failures.inc({ kind }),
+    onBreaker: (isOpen, reason) =>
+      isOpen
+        ? log.warn({ reason }, 'Redis is left alone until it answers again: answers are not shared')
+        : log.info({ reason }, 'Redis answers again'),
+  });
+  const writes: WriteQueue = new WriteQueue(link, (outcome) => metrics.writes.inc({ outcome }));
+  const keys = keysOf(config.keyPrefix, parts.ledger);
+  const tier = new SharedTier(
+    { link, writes, findAnswer: (digest) => memory.findAnswer(digest) },
+    { timeoutMs: config.timeoutMs, ttlMs: config.ttlMs, keys },
+  );
+  const leases = new Leases(link, { nameOf: (key) => keys()?.lease(key), followMs });
+  return {
+    tier,
+    leases,
+    onLookup: (outcome) => metrics.lookups.inc({ outcome }),
+    onTurn: (turn) => metrics.turns.inc({ turn }),
+    trouble: () => link.trouble,
+    close: () => link.close(),
+  };
+}
+
+/** The names for the ledger of the moment, made once per ledger. */
+function keysOf(prefix: string, ledger: () => string | undefined): () => RedisKeys | undefined {
+  let known: { readonly ledger: string; readonly keys: RedisKeys } | undefined;
+  return () => {
+    const now = ledger();
+    if (now === undefined) return undefined;
+    if (known?.ledger !== now) known = { ledger: now, keys: new RedisKeys(prefix, now) };
+    return known.keys;
+  };
+}

@@ -1,0 +1,24 @@
+/** Answers as the tiers keep them. */
+import { contentDigest, type AnswerContent, type CachedResponse } from '../../src/cache/entry.ts';
+import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
+import { ledgerVersion } from '../../src/ledger/version.ts';
+
+/** A final answer; `body` as text, or as a number of bytes that are all alike. */
+export function answerOf(body: string | number, changes: Partial<AnswerContent> = {}): CachedResponse {
+  const content: AnswerContent = {
+    status: 200,
+    contentType: 'application/json',
+    body: typeof body === 'number' ? Buffer.alloc(body, 'a') : Buffer.from(body),
+    committedAt: undefined,
+    gasUsed: undefined,
+    cursor: undefined,
+    isImmutable: true,
+    ...changes,
+  };
+  return { ...content, digest: contentDigest(content), coded: {} };
+}
+
+/** The key of one resource at a version; another `subject` is another resource. */
+export function keyAt(version: bigint, subject = '0x1/0x1::coin::CoinStore'): CacheKey {
+  return cacheKey({ chainId: 4, operation: 'resource', subject, version: ledgerVersion(version), form: 'json' });
+}

@@ -1,0 +1,95 @@
+/** A real redis-server for a test, on a free port, and what can be done to it. */
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { Redis } from 'ioredis';
+
+const isInstalled = spawnSync('redis-server', ['--version']).status === 0;
+if (!isInstalled && process.env['CI'] !== undefined) throw new Error('redis-server is required in CI');
+
+/** For `test(name, { skip: noRedis }, ...)`. */
+export const noRedis: string | false = isInstalled ? false : 'redis-server is not installed';
+
+export class RedisServer {
+  readonly port: number;
+  readonly #arguments: readonly string[];
+  #process: ChildProcess | undefined;
+
+  constructor(port: number, args: readonly string[]) {
+    this.port = port;
+    this.#arguments = args;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  /** Starts it, again after `kill` as well; resolves when it takes connections. */
+  async start(): Promise<void> {
+    const child = spawn('redis-server', ['--port', String(this.port), ...this.#arguments], { stdio: 'pipe' });
+    this.#process = child;
+    let output = '';
+    await new Promise<void>((resolve, reject) => {
+      child.stdout.on('data', (chunk) => {
+        output += String(chunk);
+        if (/ready to accept|sentinel mode|Running mode=sentinel/i.test(output)) resolve();
+      });
+      child.once('exit', () => reject(new Error(`redis-server ended:\n${output}`)));
+    });
+  }
+
+  /** Ends it at once; connections break. */
+  async kill(): Promise<void> {
+    const child = this.#process;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+  }
+
+  /** Hangs it: connections stay, answers do not come. */
+  pause(): void {
+    this.#process?.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#process?.kill('SIGCONT');
+  }
+
+  /** Runs commands over a connection of its own. */
+  async run<T>(command: (client: Redis) => Promise<T>, options: { readonly password?: string } = {}): Promise<T> {
+    const client = new Redis({ port: this.port, ...options });
+    try {
+      return await command(client);
+    } finally {
+      client.disconnect();
+    }
+  }
+}
+
+/** Starts a server that is ended after the test. `args`: more of its command line, such as `--requirepass`. */
+export async function redisServer(t: TestContext, args: readonly string[] = []): Promise<RedisServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-redis-'));
+  const base = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder];
+  const server = new RedisServer(await freePort(), [...base, ...args]);
+  t.after(async () => {
+    server.resume();
+    await server.kill();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  await server.start();
+  return server;
+}
+
+/** A port that is free now. */
+export async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, 'close');
+  return port;
+}
