@@ -18,7 +18,7 @@ export function toConfig(file: FileConfig): Config {
       connections: file.upstream.connections,
       maxAttempts: file.upstream.maxAttempts,
     },
-    cache: { memory: { maxBytes: sizeBytes(file.cache.memory.maxBytes) }, redis: redisOf(file.cache.redis) },
+    cache: { memory: { maxBytes: sizeBytes(file.cache.memory.maxBytes) }, ...redisOf(file.cache.redis) },
     latest: {
       maxStalenessMs: durationMs(file.latest.maxStaleness),
       waitForVersionMs: durationMs(file.latest.waitForVersion),
@@ -30,10 +30,11 @@ export function toConfig(file: FileConfig): Config {
   });
 }
 
-function redisOf(file: FileConfig['cache']['redis']): RedisConfig | undefined {
+function redisOf(file: FileConfig['cache']['redis']): { readonly redis?: RedisConfig } {
   const target = file === undefined ? undefined : targetOf(file);
-  if (file === undefined || target === undefined) return undefined;
-  return { target, keyPrefix: file.keyPrefix, timeoutMs: durationMs(file.timeout), ttlMs: durationMs(file.ttl) };
+  if (file === undefined || target === undefined) return {};
+  const { keyPrefix, timeout, ttl } = file;
+  return { redis: { target, keyPrefix, timeoutMs: durationMs(timeout), ttlMs: durationMs(ttl) } };
 }
 
 /** Exactly one of the three is there: `consistency.ts` has seen to it. */
