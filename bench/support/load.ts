@@ -53,8 +53,3 @@ function run(command: string, args: readonly string[]): Promise<string> {
     child.on('exit', (code) => (code === 0 ? resolve(text) : reject(new Error(`${command}: ${text}`))));
   });
 }
-
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
-}
