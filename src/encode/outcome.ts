@@ -50,6 +50,16 @@ export type EncodeOutcome =
   /** Locally certain: status 400 with this code. A node's own words are better where one is reachable. */
   | { readonly kind: 'refused'; readonly message: string; readonly code: RefusalCode };
 
+/** Every outcome but success. */
+export type Unencoded = Exclude<EncodeOutcome, { kind: 'encoded' }>;
+
+/** What a `Handover` or a `Refusal` comes to; throws any other error again. */
+export function unencodedBy(error: unknown): Unencoded {
+  if (error instanceof Handover) return { kind: 'forward', reason: error.reason };
+  if (error instanceof Refusal) return { kind: 'refused', message: error.message, code: error.code };
+  throw error;
+}
+
 /** Thrown inside `encode/` when a node must decide. */
 export class Handover extends Error {
   override readonly name = 'Handover';
