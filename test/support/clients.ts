@@ -30,16 +30,23 @@ export interface LifeOptions {
   readonly urls: readonly string[];
   /** How many operations get an answer, all clients together. */
   readonly operations: number;
-  /** Called once half of them have; the clients go on at least until it resolves. */
+  /** Whether clients tell what they have seen with every request. Default true. */
+  readonly tokens?: boolean;
+  /** Called once half of them have; a quarter comes after it has resolved, if need be on top. */
   readonly midway?: () => Promise<void>;
 }
 
 /** Lets clients read, submit, and look up what they submitted until it is committed, at any address. */
 export async function live(t: TestContext, world: World, options: LifeOptions): Promise<Life> {
-  const { urls, operations, midway = () => Promise.resolve() } = options;
+  const { urls, operations, tokens = true, midway = () => Promise.resolve() } = options;
   const life: Life = { history: [], done: 0, refused: 0, unknown: 0, cut: 0 };
-  const goOn = async (client: Client, isEnough: () => boolean): Promise<void> => {
-    while (!isEnough()) {
+  const half = Promise.withResolvers<void>();
+  let enough = Infinity;
+  const interrupted = half.promise.then(midway).finally(() => {
+    enough = Math.max(operations, life.done + operations / 4);
+  });
+  const lifeOf = async (client: Client): Promise<void> => {
+    while (life.done < enough) {
       await world.turn();
       try {
         await client.operate();
@@ -47,13 +54,11 @@ export async function live(t: TestContext, world: World, options: LifeOptions): 
       } catch {
         life.cut += 1;
       }
+      if (life.done * 2 >= operations) half.resolve();
     }
   };
-  const all = Array.from({ length: clients }, (_, index) => new Client(index, { t, world, urls, life }));
-  await Promise.all(all.map((client) => goOn(client, () => life.done * 2 >= operations)));
-  let isOver = false;
-  const over = midway().finally(() => (isOver = true));
-  await Promise.all([over, ...all.map((client) => goOn(client, () => isOver && life.done >= operations))]);
+  const all = Array.from({ length: clients }, (_, index) => new Client(index, { t, world, urls, tokens, life }));
+  await Promise.all([interrupted, ...all.map(lifeOf)]);
   return life;
 }
 
@@ -61,6 +66,7 @@ interface Surroundings {
   readonly t: TestContext;
   readonly world: World;
   readonly urls: readonly string[];
+  readonly tokens: boolean;
   readonly life: Life;
 }
 
@@ -69,7 +75,7 @@ interface Heard extends Pick<Seen, 'through' | 'startMs' | 'endMs'> {
   readonly text: string;
 }
 
-/** One client: a connection to each address, and the newest version it has seen, which it hands on as its token. */
+/** One client: a connection to each address, and the newest version it has seen, which is its token. */
 class Client {
   readonly #index: number;
   readonly #random: Random;
@@ -124,9 +130,10 @@ class Client {
 
   /** GET, or POST of a JSON body, at an address of chance. */
   async #ask(path: string, body?: string): Promise<Heard> {
-    const { urls } = this.#around;
+    const { urls, tokens } = this.#around;
     const through = this.#random.below(urls.length);
-    const headers = { 'content-type': 'application/json', 'ledgergate-min-version': String(this.#token) };
+    const token = tokens ? { 'ledgergate-min-version': String(this.#token) } : {};
+    const headers = { 'content-type': 'application/json', ...token };
     const method = body === undefined ? 'GET' : 'POST';
     const startMs = performance.now();
     const options = { dispatcher: this.#agent, method, headers, body: body ?? null } as const;
