@@ -3,14 +3,23 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Account, Aptos, AptosConfig, Network, type PendingTransactionResponse } from '@aptos-labs/ts-sdk';
+import {
+  Account,
+  Aptos,
+  AptosConfig,
+  generateSigningMessageForTransaction,
+  Network,
+  type PendingTransactionResponse,
+  type SimpleTransaction,
+} from '@aptos-labs/ts-sdk';
 import { Random } from '../encode/random.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway, type TestGateway } from '../support/gateway.ts';
 
 const chainId = 4;
 const rounds = 50;
-const probe = '0x1::ledgergate_sample::Probe' as const;
+const probe = '0x1::ledgergate_sample::Probe';
+const transfer = '0x1::aptos_account::transfer';
 
 /** When a transaction is committed, seen from the submission; at the last one the node that took it is late. */
 const moments = ['at once', 'while the SDK waits', 'elsewhere first'] as const;
@@ -59,6 +68,28 @@ test(`${rounds} transactions of the SDK are waited for without a failure, and th
   assert.deepEqual(await statusesOf(gateway), ['200', '202']);
 });
 
+test('encode_submission answers the bytes that the SDK would sign', async (t) => {
+  const { aptos, gateway } = await fleetFor(t);
+  const transaction = await build(aptos, Account.generate(), 7);
+  const { sender, sequence_number, max_gas_amount, gas_unit_price, expiration_timestamp_secs } =
+    transaction.rawTransaction;
+
+  const reply = await gateway.post(
+    '/transactions/encode_submission',
+    JSON.stringify({
+      sender: sender.toString(),
+      sequence_number: String(sequence_number),
+      max_gas_amount: String(max_gas_amount),
+      gas_unit_price: String(gas_unit_price),
+      expiration_timestamp_secs: String(expiration_timestamp_secs),
+      payload: { type: 'entry_function_payload', function: transfer, type_arguments: [], arguments: ['0x2', '1'] },
+    }),
+  );
+
+  const message = generateSigningMessageForTransaction(transaction);
+  assert.equal(reply.text, JSON.stringify(`0x${Buffer.from(message).toString('hex')}`));
+});
+
 /** Two nodes with mempools of their own, a gateway that looks at them often, and the SDK as a client. */
 async function fleetFor(t: TestContext) {
   const node = (): Promise<FakeNode> => fakeNode(t, { dialect: 'aptos', chainId });
@@ -78,14 +109,18 @@ async function readProbe(aptos: Aptos, ledgerVersion?: bigint): Promise<bigint> 
   return BigInt(resource.ledger_version);
 }
 
-/** Built with the ABI, the gas price and the chain id that the SDK asks for, signed by it, and sent as BCS. */
-async function submit(aptos: Aptos, signer: Account, sequence: number): Promise<PendingTransactionResponse> {
-  const transaction = await aptos.transaction.build.simple({
-    sender: signer.accountAddress,
-    data: { function: '0x1::aptos_account::transfer', functionArguments: ['0x2', 1] },
+/** Built with the ABI, the gas price and the chain id that the SDK asks for. */
+function build(aptos: Aptos, { accountAddress }: Account, sequence: number): Promise<SimpleTransaction> {
+  return aptos.transaction.build.simple({
+    sender: accountAddress,
+    data: { function: transfer, functionArguments: ['0x2', 1] },
     options: { accountSequenceNumber: sequence },
   });
-  return aptos.signAndSubmitTransaction({ signer, transaction });
+}
+
+/** Signed by the SDK, and sent as BCS. */
+async function submit(aptos: Aptos, signer: Account, sequence: number): Promise<PendingTransactionResponse> {
+  return aptos.signAndSubmitTransaction({ signer, transaction: await build(aptos, signer, sequence) });
 }
 
 interface Taken {
