@@ -9,6 +9,8 @@ export const forwardReasons = [
   /** Which of two equal keys a node takes is not established. */
   'duplicate key',
   'nested too deep',
+  /** Reading it here would hold up every other request. */
+  'too many values',
   /** A lone surrogate or U+FFFD: the text may not be what the client sent. */
   'doubtful text',
   /** The module's answer has no ABI, another module's, or one this version cannot read. */

@@ -190,6 +190,14 @@ test('JSON nested deeper than nodes read is left to a node', async () => {
   assert.deepEqual(await encode({ more: deep(127) }), { kind: 'forward', reason: 'nested too deep' });
 });
 
+test('a body of very many values, or of types without end, is left to a node', async () => {
+  const zeros = (count: number): string => `,"x":[${Array.from({ length: count }, () => 0).join()}]`;
+  assert.equal((await encode({ more: zeros(19_000) })).kind, 'encoded');
+  assert.deepEqual(await encode({ more: zeros(20_000) }), { kind: 'forward', reason: 'too many values' });
+  const types = [`0x1::a::B<${'u8,'.repeat(6_000)}>`];
+  assert.deepEqual(await encode({ types }), { kind: 'forward', reason: 'type argument' });
+});
+
 test('payloads of other kinds are left to a node', async () => {
   const table: [string, string][] = [
     ['{"type":"script_payload"}', 'script payload'],
