@@ -40,16 +40,21 @@ export interface Served {
   readonly entry: CachedResponse;
   /** Version of the ledger state that the body belongs to. */
   readonly version: LedgerVersion | undefined;
+  /** A coding that the body has from its node. */
+  readonly contentEncoding: string | undefined;
   readonly isFinal: boolean;
   /** The gateway chose the version: the same question will be answered otherwise soon. */
   readonly isLatest: boolean;
   readonly source: Source;
 }
 
-/** The node that answered, and the version that its answer to an unpinned read is of. */
+/** The node that answered, and what is true of its answer and not of the read. */
 export interface Origin {
   readonly upstream: string;
+  /** The version that its answer to an unpinned read is of. */
   readonly version: LedgerVersion | undefined;
+  /** A coding that it made unasked: such an answer is handed on as it is, and never kept. */
+  readonly contentEncoding: string | undefined;
 }
 
 export interface ReaderParts {
@@ -74,7 +79,14 @@ export class Reader {
     const entry = key === undefined ? undefined : this.#parts.tiers.find(key);
     if (entry === undefined) return undefined;
     this.#parts.metrics.hit();
-    return { entry, version: read.version, isFinal: true, isLatest: false, source: { kind: 'memory' } };
+    return {
+      entry,
+      version: read.version,
+      contentEncoding: undefined,
+      isFinal: true,
+      isLatest: false,
+      source: { kind: 'memory' },
+    };
   }
 
   /** Looks in the shared tier and asks the fleet, together with everyone who asks for the same now. */
@@ -115,7 +127,7 @@ export class Reader {
     const { sender, metrics } = this.#parts;
     const { operation, form, version, need } = read;
     const answer = await sender.whole({ wire: read.wire, need, isIdempotent: true }, signal);
-    const facts = { ...answer, contentType: header(answer, 'content-type') };
+    const facts = { ...answer, contentType: header(answer, 'content-type'), contentEncoding: codingOf(answer) };
     const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
     const isFinal = decision === 'stored' && chainId !== undefined;
     if (isFinal || decision !== 'stored') metrics.decided(decision);
@@ -128,6 +140,7 @@ export class Reader {
         upstream: answer.upstream.name,
         // An unpinned read is of the state at the head that the answer's own headers tell.
         version: isState && version === undefined ? answer.info?.version : undefined,
+        contentEncoding: facts.contentEncoding,
       },
     };
   }
@@ -137,12 +150,15 @@ export class Reader {
     answer: NodeAnswer,
     { isFinal, isCommitted }: { readonly isFinal: boolean; readonly isCommitted: boolean },
   ): CachedResponse {
-    const { dialect } = this.#parts.fleet;
+    const { dialect, head } = this.#parts.fleet;
+    const committedAt = isCommitted ? (committedVersion(answer.body) ?? answer.info?.version) : undefined;
     const content = {
       status: answer.status,
       contentType: header(answer, 'content-type') ?? 'application/octet-stream',
       body: answer.body,
-      committedAt: isCommitted ? (committedVersion(answer.body) ?? answer.info?.version) : undefined,
+      // A version that no believed node has got to would be a promise that cannot be kept, for ever.
+      committedAt:
+        committedAt !== undefined && head !== undefined && committedAt <= head.version ? committedAt : undefined,
       gasUsed: header(answer, dialect.gasUsed),
       cursor: header(answer, dialect.cursor),
       isImmutable: isFinal && read.version !== undefined,
@@ -158,11 +174,6 @@ export class Reader {
   }
 }
 
-/** Who looks for a transaction that a node has just taken must not join a search that began before, elsewhere. */
-function flightOf({ need }: Read): string {
-  return need.kind === 'transaction' && need.first !== undefined ? `|${need.first}` : '';
-}
-
 function served(
   read: Read,
   { answer, isFinal, origin }: Loaded<Origin | typeof fromRedis>,
@@ -172,10 +183,24 @@ function served(
   return {
     entry: answer,
     version: isFinal ? read.version : isShared ? undefined : origin.version,
+    contentEncoding: isShared ? undefined : origin.contentEncoding,
     isFinal,
     isLatest: false,
     source: isShared ? { kind: 'redis', isCollapsed } : { kind: 'upstream', name: origin.upstream, isCollapsed },
   };
+}
+
+/**
+ * Who may share an upstream read: a look-up that began before the submission, and asks other nodes first, is no answer
+ * to one that knows which node took it.
+ */
+function flightOf({ need }: Read): string {
+  return need.kind === 'transaction' && need.first !== undefined ? `|${need.first}` : '';
+}
+
+function codingOf(answer: NodeAnswer): string | undefined {
+  const coding = header(answer, 'content-encoding');
+  return coding?.toLowerCase() === 'identity' ? undefined : coding;
 }
 
 function header(answer: NodeAnswer, name: string): string | undefined {
