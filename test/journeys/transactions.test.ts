@@ -2,10 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { errorBody } from '../../src/ledger/errors.ts';
-import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
-import { ledgerInfo } from '../support/ledger-info.ts';
+import { ledgerHeaders } from '../support/ledger-info.ts';
 
 const transfer = JSON.stringify({
   sender: '0x1',
@@ -18,12 +17,6 @@ const transfer = JSON.stringify({
 });
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
-
-/** The ledger headers of a node of chain 1 with this head. */
-function headersAt(version: bigint): Record<string, string> {
-  const list = ledgerHeaderList(ledgerInfo({ version, chainId: 1 }), dialectOf('node'));
-  return Object.fromEntries(list.flatMap((name, at) => (at % 2 === 0 ? [[name, list[at + 1] ?? '']] : [])));
-}
 
 test('a look-up after a submission does not share the look-up that began before it', async (t) => {
   const node = await fakeNode(t, { head: 900n });
@@ -70,7 +63,12 @@ test('a transaction from above the head of its node is not kept, and raises no f
     const response = await send(gateway.url + path, { dispatcher: agent });
     return { status: response.statusCode, headers: response.headers, text: await response.body.text() };
   };
-  const fault = { kind: 'answer', status: 200, body: impossible, headers: headersAt(900n) } as const;
+  const fault = {
+    kind: 'answer',
+    status: 200,
+    body: impossible,
+    headers: ledgerHeaders({ version: 900n, chainId: 1 }),
+  } as const;
   node.faults.add(fault, { when: ({ route }) => route === 'byHash' });
 
   const shown = await own(`/transactions/by_hash/0x${'ab'.repeat(32)}`);
@@ -93,7 +91,12 @@ test('a transaction whose node is not believed raises no floor either', async (t
     const response = await send(gateway.url + path, { dispatcher: agent });
     return { status: response.statusCode, text: await response.body.text() };
   };
-  const lie = { kind: 'answer', status: 200, body: impossible, headers: headersAt(2n ** 64n - 1n) } as const;
+  const lie = {
+    kind: 'answer',
+    status: 200,
+    body: impossible,
+    headers: ledgerHeaders({ version: 2n ** 64n - 1n, chainId: 1 }),
+  } as const;
   for (const node of [liar, ...honest]) node.faults.add(lie, { when: ({ route }) => route === 'byHash' });
 
   await own(`/transactions/by_hash/0x${'ab'.repeat(32)}`);
