@@ -19,6 +19,7 @@ import { Consistency } from './proxy/consistency.ts';
 import { Connections } from './proxy/connections.ts';
 import { Cors } from './proxy/cors.ts';
 import { Encoder } from './proxy/encode-submission.ts';
+import { drain } from './proxy/drain.ts';
 import type { Exchange } from './proxy/exchange.ts';
 import { LatestReads } from './proxy/latest-read.ts';
 import { ResponseHeaders } from './proxy/headers.ts';
@@ -45,12 +46,14 @@ export interface RunningGateway {
   readonly port: number;
   readonly operationsPort: number;
   fleet(): readonly UpstreamStatus[];
-  /** Stops accepting, finishes what is in flight within a bound, and frees everything. */
+  /** Turns readiness off, stops accepting, finishes what is in flight within a bound, and frees everything. */
   close(): Promise<void>;
 }
 
 export interface GatewayOptions {
   readonly log?: Logger;
+  /** `close` goes on taking new connections for so long, readiness off. Default 0. */
+  readonly drainDelayMs?: number;
   /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
   readonly now?: () => number;
 }
@@ -67,7 +70,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const log = options.log ?? pino({ level: config.log.level });
   const { fleet, prober, sender, latest, registry } = buildFleet(config, log);
   let isDraining = false;
-  const { now = () => performance.now() } = options;
+  const { now = () => performance.now(), drainDelayMs = 0 } = options;
   const proof = new ShadowProof({ share: config.encode.shadow, now });
   const cache = buildCache(config, { fleet, sender, registry, log });
   const context = { fleet, sender, latest, registry, cache, log, proof, now, isDraining: () => isDraining };
@@ -113,7 +116,11 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
     fleet: () => statusOf(fleet),
     async close() {
       isDraining = true;
-      await drain(proxy, connections, log);
+      await drain(proxy, connections, {
+        delayMs: drainDelayMs,
+        maxMs: drainMs,
+        onCutOff: () => log.warn({ drainMs }, 'requests were still in flight at the end of the drain'),
+      });
       await stop();
     },
   };
@@ -264,18 +271,6 @@ function accessLog(log: Logger): (exchange: Exchange, seconds: number) => void {
     if (!log.isLevelEnabled('debug')) return;
     log.debug({ route, method: request.method, status: response.statusCode, seconds }, 'answered');
   };
-}
-
-/** Lets requests in flight finish, each answer asking its client to close; then closes what is left. */
-async function drain(proxy: FastifyInstance, connections: Connections, log: Logger): Promise<void> {
-  const closed = proxy.close();
-  connections.closeIdle();
-  const timer = setTimeout(() => {
-    log.warn({ drainMs }, 'requests were still in flight at the end of the drain');
-    proxy.server.closeAllConnections();
-  }, drainMs);
-  await closed;
-  clearTimeout(timer);
 }
 
 function statusOf(fleet: Fleet): readonly UpstreamStatus[] {

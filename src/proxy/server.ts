@@ -60,6 +60,8 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
   const app = fastify({
     bodyLimit: maxBodyBytes,
     exposeHeadRoutes: false,
+    // Whoever got a request in while the gateway leaves is answered.
+    return503OnClosing: false,
     // Fastify matches a path parameter only up to 100 characters by default. Generic struct tags are longer and would
     // silently become pass-through requests: correct answers, never cached.
     routerOptions: { maxParamLength: longestTarget },
