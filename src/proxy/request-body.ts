@@ -2,6 +2,9 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
 
+/** What nodes accept as a request body (protocol 2.4). */
+export const maxBodyBytes = 8 * 1024 * 1024;
+
 /**
  * Calls `done` once: with the whole body, or with what is wrong with it. Not at all when the client hangs up before
  * its end, because then there is nobody to answer.

@@ -47,6 +47,11 @@ function deep(levels: number): string {
   return `,"x":${'['.repeat(levels)}${']'.repeat(levels)}`;
 }
 
+/** A member nobody asks for, with so many numbers. */
+function zeros(count: number): string {
+  return `,"x":[${Array.from({ length: count }, () => 0).join()}]`;
+}
+
 async function encodeOne(type: string, value: string): Promise<string> {
   const outcome = await encode({ params: [type], values: `[${value}]` });
   return outcome.kind === 'forward' ? outcome.reason : outcome.kind;
@@ -191,7 +196,6 @@ test('JSON nested deeper than nodes read is left to a node', async () => {
 });
 
 test('a body of very many values, or of types without end, is left to a node', async () => {
-  const zeros = (count: number): string => `,"x":[${Array.from({ length: count }, () => 0).join()}]`;
   assert.equal((await encode({ more: zeros(19_000) })).kind, 'encoded');
   assert.deepEqual(await encode({ more: zeros(20_000) }), { kind: 'forward', reason: 'too many values' });
   const types = [`0x1::a::B<${'u8,'.repeat(6_000)}>`];

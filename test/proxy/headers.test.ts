@@ -75,8 +75,9 @@ test('an answer keeps its length, type, coding and repeated headers, and loses w
   assert.deepEqual(kept, [...Object.entries(end).flat(), 'link', 'a', 'link', 'b']);
 });
 
+const keep = (location: string | string[]): string[] => new ResponseHeaders(dialectOf('node')).keep({ location });
+
 test('a redirection is handed on only where it stays below this gateway', () => {
-  const keep = (location: string | string[]): string[] => new ResponseHeaders(dialectOf('node')).keep({ location });
   for (const relative of ['/v1/x', 'x?y=http://a', './x', '?y'])
     assert.deepEqual(keep(relative), ['location', relative]);
   const foreign = ['http://10.0.0.1:8080/v1', 'HTTPS://a', '//a/v1', '/\\a', '\\\\a', 'http:a', 'x:y', '', ' http://a'];
