@@ -28,6 +28,7 @@ import { ModuleSource } from './proxy/module-source.ts';
 import { PassThrough } from './proxy/pass-through.ts';
 import { Reader, type Origin } from './proxy/read.ts';
 import { Replier } from './proxy/reply.ts';
+import { Bodies } from './proxy/request-body.ts';
 import { createProxyServer } from './proxy/server.ts';
 import { ShadowChecks } from './proxy/shadow-checks.ts';
 import { Submissions } from './proxy/submissions.ts';
@@ -240,6 +241,7 @@ function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
     latestReads,
     consistency,
     aliases,
+    bodies: new Bodies(),
     cors,
     observer,
   });

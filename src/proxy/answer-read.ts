@@ -1,6 +1,7 @@
 /** From a parsed read to its answer, whether it is routed or answered ahead of routing. */
-import type { IncomingMessage } from 'node:http';
-import type { Exchange } from './exchange.ts';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RouteName } from '../metrics/http-metrics.ts';
+import { Exchange } from './exchange.ts';
 import type { Read, Served } from './read.ts';
 import type { ServerParts } from './server-parts.ts';
 
@@ -34,6 +35,20 @@ export function giveRead(parts: ServerParts, exchange: Exchange, served: Served)
   const { committedAt } = served.entry;
   if (committedAt !== undefined) parts.consistency.recordSeen(exchange.request, committedAt);
   return parts.replier.read(exchange, served, parts.reader);
+}
+
+/** Reads the request's body and runs `serve` with it; what is wrong with the body becomes an error answer. */
+export function takeBody(
+  parts: ServerParts,
+  name: RouteName,
+  { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
+  serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
+): void {
+  parts.bodies.read(request, response, (body) => {
+    const exchange = new Exchange(request, response, name, parts.observer);
+    if (Buffer.isBuffer(body)) guard(parts, exchange, () => serve(exchange, body));
+    else parts.replier.error(exchange, body);
+  });
 }
 
 /** Runs `serve`; whatever it throws becomes an error answer. */

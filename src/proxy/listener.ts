@@ -3,13 +3,14 @@
  * same text is answered from memory, and signing messages go straight to the encoder.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { findHit, giveRead, guard, isOfLatest } from './answer-read.ts';
+import type { Duplex } from 'node:stream';
+import { GatewayError } from '../ledger/errors.ts';
+import { findHit, giveRead, guard, isOfLatest, takeBody } from './answer-read.ts';
 import { statesDemand } from './consistency.ts';
 import { Exchange } from './exchange.ts';
-import { maxBodyBytes, readBody } from './request-body.ts';
 import { faultOfHead } from './request-faults.ts';
 import type { ServerParts } from './server-parts.ts';
-import { longestTarget } from './target.ts';
+import { longestTarget, originForm } from './target.ts';
 
 const httpOptions = {
   // Above the longest target and the usual headers; the default of 16 kB would refuse targets that are served.
@@ -22,20 +23,33 @@ const httpOptions = {
   requireHostHeader: false,
 };
 
-/** The HTTP server that `handler` routes for. */
+/** Of each connection, the answer to its newest request. */
+export type NewestResponses = WeakMap<Duplex, ServerResponse>;
+
+/** The HTTP server that `handler` routes for. Notes in `newest` what is being answered. */
 export function createHttpServer(
   handler: (request: IncomingMessage, response: ServerResponse) => void,
   parts: ServerParts,
+  newest: NewestResponses,
 ): Server {
   const { replier, observer } = parts;
-  return createServer(httpOptions, (request, response) => {
+  const refuse = (request: IncomingMessage, response: ServerResponse, error: unknown): void =>
+    replier.error(new Exchange(request, response, 'none', observer), error);
+  const server = createServer(httpOptions, (request, response) => {
+    newest.set(request.socket, response);
+    request.url = originForm(request.url ?? '');
     const fault = faultOfHead(request);
     try {
       if (fault !== undefined) throw fault;
       if (!answerKnown(parts, request, response) && !takeEncode(parts, request, response)) handler(request, response);
     } catch (error) {
-      replier.error(new Exchange(request, response, 'none', observer), error);
+      refuse(request, response, error);
     }
+  });
+  // Node's own refusal has no body. `Expect: 100-continue` does not come here.
+  return server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    newest.set(request.socket, response);
+    refuse(request, response, new GatewayError('expectationFailed', 'only 100-continue can be expected'));
   });
 }
 
@@ -54,13 +68,9 @@ function answerKnown(parts: ServerParts, request: IncomingMessage, response: Ser
 
 /** Takes a request for a signing message ahead of routing: that costs as much again as encoding. False: not taken. */
 function takeEncode(parts: ServerParts, request: IncomingMessage, response: ServerResponse): boolean {
-  const { encoder, basePath, observer } = parts;
+  const { encoder, basePath } = parts;
   if (encoder === undefined || request.method !== 'POST') return false;
   if (request.url !== `${basePath}/transactions/encode_submission`) return false;
-  readBody(request, maxBodyBytes, (body) => {
-    const exchange = new Exchange(request, response, 'encode_submission', observer);
-    if (Buffer.isBuffer(body)) guard(parts, exchange, () => encoder.serve(exchange, body));
-    else parts.replier.error(exchange, body);
-  });
+  takeBody(parts, 'encode_submission', { request, response }, (exchange, body) => encoder.serve(exchange, body));
   return true;
 }

@@ -8,6 +8,7 @@ import type { LatestReads } from './latest-read.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { Reader } from './read.ts';
 import type { Replier } from './reply.ts';
+import type { Bodies } from './request-body.ts';
 import type { Submissions } from './submissions.ts';
 
 export interface ServerParts {
@@ -21,6 +22,7 @@ export interface ServerParts {
   readonly consistency: Consistency;
   readonly submissions: Submissions;
   readonly aliases: Aliases;
+  readonly bodies: Bodies;
   readonly cors: Cors;
   readonly observer: ExchangeObserver;
 }

@@ -4,16 +4,16 @@
  */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { RouteName } from '../metrics/http-metrics.ts';
-import { answerRead, giveRead, guard } from './answer-read.ts';
+import { answerRead, giveRead, guard, takeBody } from './answer-read.ts';
 import { answerBrokenRequest } from './broken-request.ts';
 import { Exchange } from './exchange.ts';
-import { createHttpServer } from './listener.ts';
+import { createHttpServer, type NewestResponses } from './listener.ts';
 import { moduleRead, type ModuleParameters } from './module.ts';
 import { answerForm } from './negotiate.ts';
 import type { PathRead } from './path-read.ts';
 import type { Read } from './read.ts';
-import { maxBodyBytes } from './request-body.ts';
-import { asGatewayError, notAllowed, notFound, requireLength } from './request-faults.ts';
+import { announcesBody } from './request-body.ts';
+import { asGatewayError, notAllowed, notFound } from './request-faults.ts';
 import { resourceRead, type ResourceParameters } from './resource.ts';
 import type { ServerParts } from './server-parts.ts';
 import { longestTarget } from './target.ts';
@@ -22,20 +22,22 @@ import { viewRead } from './view.ts';
 
 /** Builds the server; `listen` and `close` are the caller's. */
 export function createProxyServer(parts: ServerParts): FastifyInstance {
+  const newest: NewestResponses = new WeakMap();
   const app = fastify({
-    bodyLimit: maxBodyBytes,
     exposeHeadRoutes: false,
     // Whoever got a request in while the gateway leaves is answered.
     return503OnClosing: false,
     // Fastify matches a path parameter only up to 100 characters by default. Generic struct tags are longer and would
     // silently become pass-through requests: correct answers, never cached.
     routerOptions: { maxParamLength: longestTarget },
-    serverFactory: (handler) => createHttpServer(handler, parts),
-    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, parts.replier.ledgerHeaders()),
+    serverFactory: (handler) => createHttpServer(handler, parts, newest),
+    clientErrorHandler: (error, socket) =>
+      answerBrokenRequest(error, { socket, newest: newest.get(socket), ledgerHeaders: parts.replier.ledgerHeaders() }),
     frameworkErrors: (error, request, reply) => fail(parts, 'none', request, reply, error),
   });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  // Bodies are read by the routes, so that all of them are within one bound.
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   app.setErrorHandler((error, request, reply) => fail(parts, 'none', request, reply, error));
   app.setNotFoundHandler((request, reply) => {
     const isKnownPath = request.raw.url?.startsWith(`${parts.basePath}/`) === true;
@@ -80,7 +82,7 @@ function addRoutes(app: FastifyInstance, parts: ServerParts): void {
       method: 'POST',
       url: basePath + path,
       handler: (request, reply) =>
-        run(parts, 'submit', request, reply, (exchange) => passThrough.submit(exchange, bodyOf(request))),
+        runWithBody(parts, 'submit', request, reply, (exchange, body) => passThrough.submit(exchange, body)),
     });
   }
   app.route({
@@ -115,11 +117,9 @@ function serveRead(parts: ServerParts, name: RouteName, parse: (request: Fastify
 }
 
 function serveView(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
-  run(parts, 'view', request, reply, (exchange) => {
-    requireLength(request);
-    const body = bodyOf(request) ?? Buffer.alloc(0);
-    return answerRead(parts, exchange, viewRead({ ...pathRead(request), contentType: contentTypeOf(request), body }));
-  });
+  runWithBody(parts, 'view', request, reply, (exchange, body) =>
+    answerRead(parts, exchange, viewRead({ ...pathRead(request), contentType: contentTypeOf(request), body })),
+  );
 }
 
 function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
@@ -141,10 +141,10 @@ function serveWait(parts: ServerParts, request: FastifyRequest, reply: FastifyRe
 }
 
 function serveRaw(parts: ServerParts, name: RouteName, request: FastifyRequest, reply: FastifyReply): void {
-  run(parts, name, request, reply, (exchange) => {
-    if (request.method === 'POST') requireLength(request);
-    return parts.passThrough.serve(exchange, bodyOf(request));
-  });
+  const { passThrough } = parts;
+  const isBodiless = request.method !== 'POST' && (isGet(request.method) || !announcesBody(request.raw));
+  if (isBodiless) run(parts, name, request, reply, (exchange) => passThrough.serve(exchange, undefined));
+  else runWithBody(parts, name, request, reply, (exchange, body) => passThrough.serve(exchange, body));
 }
 
 function servePreflight(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
@@ -169,6 +169,18 @@ function run(
   guard(parts, exchange, () => serve(exchange));
 }
 
+/** As `run`, when the body is there. */
+function runWithBody(
+  parts: ServerParts,
+  name: RouteName,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
+): void {
+  reply.hijack();
+  takeBody(parts, name, { request: request.raw, response: reply.raw }, serve);
+}
+
 function fail(parts: ServerParts, name: RouteName, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
   run(parts, name, request, reply, () => {
     throw asGatewayError(error);
@@ -187,6 +199,6 @@ function contentTypeOf(request: FastifyRequest): string | undefined {
   return request.headers['content-type'];
 }
 
-function bodyOf(request: FastifyRequest): Buffer | undefined {
-  return Buffer.isBuffer(request.body) ? request.body : undefined;
+function isGet(method: string): boolean {
+  return method === 'GET' || method === 'HEAD';
 }

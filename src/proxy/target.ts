@@ -5,6 +5,15 @@ import { findU64, parseLedgerVersion, type LedgerVersion } from '../ledger/versi
 /** Longer targets are answered 414. A 4 kB struct tag, percent-encoded, fits. */
 export const longestTarget = 16 * 1024;
 
+/** The target without scheme and authority, where it came with them (RFC 9112 3.2.2): which gateway is known already. */
+export function originForm(target: string): string {
+  if (target.startsWith('/')) return target;
+  const authority = /^https?:\/\/[^/?#]*/i.exec(target)?.[0];
+  if (authority === undefined) return target;
+  const rest = target.slice(authority.length);
+  return rest.startsWith('/') ? rest : `/${rest}`;
+}
+
 /** `?ledger_version=` as nodes read it: the first of several counts, an empty one is an error (protocol 4.3). */
 export function versionParameter(target: string): LedgerVersion | undefined {
   const query = queryOf(target);
