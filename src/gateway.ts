@@ -61,6 +61,8 @@ export interface GatewayOptions {
 
 /** What is in flight when the gateway stops has this long to finish. */
 const drainMs = 10_000;
+/** A client that takes nothing of a streamed answer for this long loses it: the answer holds a connection to a node. */
+const stallMs = 30_000;
 /** The first answers of the nodes are waited for this long, so that a start is ready when it says so. */
 const firstProbeMs = 1_500;
 /** So is the answer to which ledger it is: until then nothing is shared. */
@@ -154,8 +156,8 @@ function buildFleet(config: Config, log: Logger) {
     () => ({ head: fleet.head?.version, oldest: fleet.oldest?.oldestVersion }),
   );
   const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs } = config.upstream;
-  const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs };
-  const sender = new Sender(fleet, limits, metrics, log);
+  const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs, stallMs };
+  const sender = new Sender({ fleet, limits, metrics, log });
   const prober = new Prober(fleet, { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, 2_000) }, log);
   const latest = new Latest(fleet, sender, config.latest);
   return { fleet, prober, sender, latest, registry };

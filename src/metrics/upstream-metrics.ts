@@ -1,8 +1,11 @@
 /** Metrics of the fleet: attempts, failures, windows. Labels: upstream names from the config, status classes. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** `connection`: refused, reset, cut off. `status`: an answer that shows a broken node. `chain`: of another chain. */
-export type FailureKind = 'connection' | 'timeout' | 'status' | 'chain';
+/**
+ * `connection`: refused, reset, cut off. `status`: an answer that shows a broken node. `chain`: of another chain.
+ * `queue`: no connection became free in time, which says nothing of the node.
+ */
+export type FailureKind = 'connection' | 'timeout' | 'queue' | 'status' | 'chain';
 
 /** One node as a scrape sees it. */
 export interface UpstreamGauges {
@@ -94,7 +97,7 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
     });
   };
   gauge('ledgergate_upstream_usable', '1 while the upstream answers, 0 otherwise.', ({ isUsable }) => Number(isUsable));
-  gauge('ledgergate_upstream_in_flight_requests', 'Requests sent to the upstream and not answered.', (u) => u.inFlight);
+  gauge('ledgergate_upstream_in_flight_requests', 'Requests to the upstream without their whole answer.', (u) => u.inFlight);
   gauge('ledgergate_upstream_head_version', 'Newest ledger version the upstream told.', (u) => u.head);
   gauge('ledgergate_upstream_oldest_version', 'Oldest ledger version the upstream holds.', (u) => u.oldest);
   gauge('ledgergate_upstream_lag_versions', 'Versions the upstream is behind the head of the fleet.', (u) => u.lag);

@@ -1,7 +1,8 @@
 /** Asks quiet nodes for their ledger info, so that the fleet's picture stays fresh without traffic (protocol 9). */
 import { performance } from 'node:perf_hooks';
-import { fetchWhole } from './exchange.ts';
+import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
+import { overLiveConnection } from './lost-connection.ts';
 import type { UpstreamLog } from './sender.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -50,7 +51,7 @@ export class Prober {
     const before = upstream.health;
     const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
     try {
-      const answer = await fetchWhole(upstream, { method: 'GET', path: '', headers: {} }, this.#fleet.dialect, signal);
+      const answer = await this.#ask(upstream, signal);
       const nowMs = performance.now();
       if (answer.status !== 200 || answer.info === undefined) {
         throw new Error(
@@ -68,4 +69,12 @@ export class Prober {
     this.#fleet.refresh();
     this.#log.warn({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
   }
+  #ask(upstream: Upstream, signal: AbortSignal): Promise<NodeAnswer> {
+    const progress: Progress = { sentAtMs: undefined, isAnswered: false };
+    const context = { dialect: this.#fleet.dialect, signal, progress };
+    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context);
+    return overLiveConnection(exchange, progress, signal);
+  }
 }
+
+const wire = { method: 'GET', path: '', headers: {} } as const;

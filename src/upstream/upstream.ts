@@ -2,6 +2,7 @@
 import { Pool } from 'undici';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { RetentionWindow } from './retention-window.ts';
+import { Slots } from './slots.ts';
 
 export type Tier = 'full' | 'archival';
 
@@ -27,6 +28,14 @@ const failuresUntilDown = 2;
 /** A slow answer counts at once and fades with this time constant. */
 const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
+/** Share of the connections that streamed answers may hold. */
+const streamShare = 0.75;
+/**
+ * An idle connection is closed before the node would: servers without a word on it keep one for 5 s or longer, and of
+ * what a node announces (`Keep-Alive: timeout=`) this margin is taken off.
+ */
+const keepAliveMs = 4_000;
+const keepAliveMarginMs = 2_000;
 
 export class Upstream {
   readonly name: string;
@@ -36,8 +45,11 @@ export class Upstream {
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
   readonly window = new RetentionWindow();
-  /** Requests that have been sent and not answered. */
+  /** Requests whose answer, or the body of it, is still to come. */
   inFlight = 0;
+  /** Places for answers that are handed on as they come: a slow client must not take the last connection. */
+  readonly streams: Slots;
+  readonly #connections: number;
   chainId: number | undefined;
   /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
   isSuspect = false;
@@ -52,6 +64,8 @@ export class Upstream {
     this.url = options.url;
     this.tier = options.tier;
     this.basePath = options.url.pathname.replace(/\/+$/, '');
+    this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
+    this.#connections = options.connections;
     this.pool = new Pool(options.url.origin, {
       connections: options.connections,
       pipelining: 1,
@@ -59,7 +73,8 @@ export class Upstream {
       headersTimeout: 0,
       bodyTimeout: 0,
       connectTimeout: options.connectTimeoutMs,
-      keepAliveTimeout: 20_000,
+      keepAliveTimeout: keepAliveMs,
+      keepAliveTimeoutThreshold: keepAliveMarginMs,
     });
   }
 
@@ -67,6 +82,11 @@ export class Upstream {
     if (this.#foreign) return 'foreign';
     if (this.#failures >= failuresUntilDown) return 'down';
     return this.#answered ? 'usable' : 'unproven';
+  }
+
+  /** Whether one more request has to wait for a connection, because our own requests hold or await them all. */
+  get isBusy(): boolean {
+    return this.inFlight >= this.#connections;
   }
 
   /** Decaying peak of the answer times (peak EWMA), in milliseconds. */

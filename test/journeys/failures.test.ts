@@ -33,7 +33,9 @@ for (const fault of faults) {
     assert.match(reply.text, /"ledger_version":"600"/);
     assert.equal(again.headers['cache-status'], 'ledgergate; hit; detail=memory');
     assert.deepEqual(again.body, reply.body);
-    assert.deepEqual({ bad: bad.requestsTo('resource'), good: good.requestsTo('resource') }, { bad: 1, good: 1 });
+    // A reset is asked about once more: it may have been an idle connection that was closed just then.
+    const asked = fault.kind === 'reset' ? 2 : 1;
+    assert.deepEqual({ bad: bad.requestsTo('resource'), good: good.requestsTo('resource') }, { bad: asked, good: 1 });
   });
 }
 
@@ -146,6 +148,20 @@ test('a leader whose client hangs up does not fail its followers', async (t) => 
 
   assert.equal((await follower).status, 200);
   assert.equal(node.requestsTo('resource'), 1);
+});
+
+test('a node that closes an idle connection as a read leaves on it is asked once more', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  node.faults.add({ kind: 'reset' }, { times: 1 });
+
+  const read = await gateway.get(at(600));
+  node.faults.add({ kind: 'reset' }, { times: 1 });
+  const passed = await gateway.get('/accounts/0x1');
+
+  assert.deepEqual([read.status, passed.status], [200, 200]);
+  assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="connection"}'), 0);
+  assert.equal(gateway.fleet()[0]?.state, 'usable');
 });
 
 test('a submission whose bytes may have left is never sent to a second node', async (t) => {

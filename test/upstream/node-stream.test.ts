@@ -1,0 +1,162 @@
+/** Streamed answers and the connections they hold: a sender in front of raw nodes. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { Registry } from 'prom-client';
+import { dialectOf } from '../../src/ledger/ledger-headers.ts';
+import { createUpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
+import type { StreamedAnswer } from '../../src/upstream/exchange.ts';
+import { Fleet } from '../../src/upstream/fleet.ts';
+import { onceClosed } from '../../src/upstream/node-stream.ts';
+import { Sender, type SendLimits } from '../../src/upstream/sender.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
+
+type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+interface MadeUp {
+  readonly connections: number;
+  readonly limits?: Partial<SendLimits>;
+}
+
+/** A sender with one node behind it that answers as told. */
+async function senderOf(t: TestContext, answer: Answer, { connections, limits }: MadeUp) {
+  const server = createServer(answer);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`);
+  const upstream = new Upstream({ name: 'n', url, tier: 'full', connections, connectTimeoutMs: 1_000 });
+  t.after(async () => {
+    await upstream.close();
+    server.closeAllConnections();
+    if (server.listening) server.close();
+  });
+  upstream.recordAnswer(1, 0);
+  const fleet = new Fleet([upstream], dialectOf('node'), {
+    onForeign: () => undefined,
+    onSuspect: () => undefined,
+  });
+  const registry = new Registry();
+  const metrics = createUpstreamMetrics(
+    registry,
+    () => [],
+    () => ({ head: undefined, oldest: undefined }),
+  );
+  const log = { debug: () => undefined, warn: () => undefined };
+  const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
+  const sender = new Sender({ fleet, limits: bounds, metrics, log });
+  const failures = async (kind: string): Promise<number> => {
+    const metric = await registry.getSingleMetric('ledgergate_upstream_failures_total')?.get();
+    return metric?.values.find(({ labels }) => labels['kind'] === kind)?.value ?? 0;
+  };
+  return { sender, upstream, server, failures };
+}
+
+const endless: Answer = (_request, response) => {
+  const block = Buffer.alloc(64 * 1024, 'x');
+  const more = (): void => {
+    while (!response.destroyed && response.write(block));
+  };
+  response.writeHead(200, { 'content-type': 'application/json' });
+  response.on('drain', more);
+  more();
+};
+
+const short: Answer = (_request, response) => response.end('{}');
+
+const endlessOrShort: Answer = (incoming, response) => {
+  if (incoming.url === '/v1/endless') endless(incoming, response);
+  else short(incoming, response);
+};
+
+const never = new AbortController().signal;
+const request = (path: string) =>
+  ({ wire: { method: 'GET', path, headers: {} }, need: { kind: 'head' }, isIdempotent: true }) as const;
+
+async function streamed(sender: Sender, signal = never): Promise<StreamedAnswer> {
+  const answer = await sender.stream(request('/endless'), signal);
+  assert.ok('stream' in answer);
+  return answer;
+}
+
+/** Closed, and everybody has heard of it. `once` would reject for the error that ends it. */
+function closed({ stream }: StreamedAnswer): Promise<void> {
+  return new Promise((resolve) => onceClosed(stream, () => setImmediate(resolve)));
+}
+
+test('a stream nobody takes from ends after the bound, and its place goes to who waits', async (t) => {
+  const { sender, upstream, failures } = await senderOf(t, endless, { connections: 1 });
+  const first = await streamed(sender);
+  const broken = closed(first);
+  assert.equal(upstream.inFlight, 1);
+
+  const second = await streamed(sender);
+
+  await broken;
+  assert.match(String(first.stream.errored), /nothing of the answer was taken for 300 ms/);
+  assert.equal(upstream.inFlight, 1);
+  second.stream.destroy();
+  await closed(second);
+  assert.deepEqual([upstream.inFlight, upstream.health, await failures('queue')], [0, 'usable', 0]);
+});
+
+test('a stream that is taken from goes on for longer than the bound', async (t) => {
+  const { sender } = await senderOf(t, endless, { connections: 1, limits: { stallMs: 50 } });
+  const { stream } = await streamed(sender);
+  const startedMs = performance.now();
+  for await (const _ of stream) {
+    if (performance.now() - startedMs > 200) break;
+  }
+  assert.ok(performance.now() - startedMs > 200);
+});
+
+test('a short answer that nobody takes ends as well', async (t) => {
+  const { sender, upstream } = await senderOf(t, short, { connections: 1, limits: { stallMs: 20 } });
+  await closed(await streamed(sender));
+  assert.equal(upstream.inFlight, 0);
+});
+
+test('streams leave a quarter of the connections to everything else', async (t) => {
+  const { sender, upstream, failures } = await senderOf(t, endlessOrShort, {
+    connections: 4,
+    limits: { stallMs: 60_000, timeoutMs: 200 },
+  });
+  const streams = await Promise.all([streamed(sender), streamed(sender), streamed(sender)]);
+
+  const whole = await sender.whole(request('/small'), never);
+  await assert.rejects(streamed(sender), /no node answered/);
+
+  assert.equal(whole.status, 200);
+  assert.equal(await failures('queue'), 1);
+  assert.equal(upstream.health, 'usable');
+  for (const { stream } of streams) stream.destroy();
+});
+
+test('a request that waited in vain for one of our own to end is no failure of the node', async (t) => {
+  const limits = { timeoutMs: 150, deadlineMs: 150 };
+  const { sender, upstream, failures } = await senderOf(t, () => undefined, { connections: 1, limits });
+  const all = [1, 2, 3, 4].map(() => assert.rejects(sender.whole(request('/hang'), never), /no node answered/));
+  await Promise.all(all);
+
+  assert.deepEqual([await failures('queue'), await failures('timeout')], [3, 1]);
+  assert.equal(upstream.health, 'usable');
+});
+
+test('a node that takes no connection at all fails, however few connections it is allowed', async (t) => {
+  const { sender, upstream, failures, server } = await senderOf(t, () => undefined, { connections: 1 });
+  server.close();
+  await once(server, 'close');
+  for (let index = 0; index < 2; index += 1) await assert.rejects(sender.whole(request('/small'), never));
+  assert.deepEqual([await failures('connection'), upstream.health], [2, 'down']);
+});
+
+test('an aborted client ends its stream, and the place is free again', async (t) => {
+  const { sender, upstream } = await senderOf(t, endless, { connections: 1 });
+  const client = new AbortController();
+  const answer = await streamed(sender, client.signal);
+  client.abort(new Error('gone'));
+  await closed(answer);
+  assert.equal(upstream.streams.isFull, false);
+  assert.match(String(answer.stream.errored), /gone/);
+});
