@@ -157,8 +157,9 @@ function buildFleet(config: Config, log: Logger) {
   );
   const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs } = config.upstream;
   const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs, stallMs };
-  const sender = new Sender({ fleet, limits, metrics, log });
   const prober = new Prober(fleet, { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, 2_000) }, log);
+  const onTimeout = (upstream: Upstream): void => void prober.look(upstream);
+  const sender = new Sender({ fleet, limits, metrics, log, onTimeout });
   const latest = new Latest(fleet, sender, config.latest);
   return { fleet, prober, sender, latest, registry };
 }

@@ -97,7 +97,11 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
     });
   };
   gauge('ledgergate_upstream_usable', '1 while the upstream answers, 0 otherwise.', ({ isUsable }) => Number(isUsable));
-  gauge('ledgergate_upstream_in_flight_requests', 'Requests to the upstream without their whole answer.', (u) => u.inFlight);
+  gauge(
+    'ledgergate_upstream_in_flight_requests',
+    'Requests to the upstream without their whole answer.',
+    (u) => u.inFlight,
+  );
   gauge('ledgergate_upstream_head_version', 'Newest ledger version the upstream told.', (u) => u.head);
   gauge('ledgergate_upstream_oldest_version', 'Oldest ledger version the upstream holds.', (u) => u.oldest);
   gauge('ledgergate_upstream_lag_versions', 'Versions the upstream is behind the head of the fleet.', (u) => u.lag);

@@ -20,6 +20,8 @@ export interface AttemptParts {
   readonly fleet: Fleet;
   readonly metrics: UpstreamMetrics;
   readonly log: UpstreamLog;
+  /** Called when a request timed out, whose fault it may be as well as the node's. */
+  onTimeout(upstream: Upstream): void;
 }
 
 export interface AttemptBounds {
@@ -32,11 +34,13 @@ export class Attempts {
   readonly #fleet: Fleet;
   readonly #metrics: UpstreamMetrics;
   readonly #log: UpstreamLog;
+  readonly #onTimeout: (upstream: Upstream) => void;
 
-  constructor({ fleet, metrics, log }: AttemptParts) {
+  constructor({ fleet, metrics, log, onTimeout }: AttemptParts) {
     this.#fleet = fleet;
     this.#metrics = metrics;
     this.#log = log;
+    this.#onTimeout = onTimeout;
   }
 
   /** Asks one node. Never rejects. */
@@ -110,8 +114,14 @@ export class Attempts {
 
   #fail(upstream: Upstream, elapsedMs: number, kind: FailureKind, error: unknown): void {
     // What waited for our own requests to end never got to the node, and says nothing of it.
-    if (kind === 'queue') this.#note(upstream, elapsedMs, kind, error);
-    else this.#recordFailure(upstream, elapsedMs, kind, error);
+    if (kind === 'connection') {
+      this.#recordFailure(upstream, elapsedMs, kind, error);
+      return;
+    }
+    this.#note(upstream, elapsedMs, kind, error);
+    if (kind === 'queue') return;
+    upstream.recordTimeout(elapsedMs, performance.now());
+    this.#onTimeout(upstream);
   }
 
   #note(upstream: Upstream, elapsedMs: number, kind: FailureKind, cause: unknown): void {

@@ -18,6 +18,7 @@ export class Prober {
   readonly #log: UpstreamLog;
   readonly #stop = new AbortController();
   readonly #timers = new Map<Upstream, NodeJS.Timeout>();
+  readonly #looks = new Map<Upstream, Promise<void>>();
 
   constructor(fleet: Fleet, options: ProbeOptions, log: UpstreamLog) {
     this.#fleet = fleet;
@@ -36,10 +37,19 @@ export class Prober {
     for (const timer of this.#timers.values()) clearTimeout(timer);
   }
 
+  /** Asks the node now, together with everybody who wants that: one question at a time. Never rejects. */
+  look(upstream: Upstream): Promise<void> {
+    const running = this.#looks.get(upstream);
+    if (running !== undefined || this.#stop.signal.aborted) return running ?? Promise.resolve();
+    const look = this.#probe(upstream).finally(() => this.#looks.delete(upstream));
+    this.#looks.set(upstream, look);
+    return look;
+  }
+
   async #round(upstream: Upstream): Promise<void> {
     const quietMs = performance.now() - upstream.window.observedAtMs;
     const isQuiet = upstream.window.info === undefined || quietMs >= this.#options.intervalMs * 0.9;
-    if (isQuiet || upstream.health !== 'usable') await this.#probe(upstream);
+    if (isQuiet || upstream.health !== 'usable') await this.look(upstream);
     if (this.#stop.signal.aborted) return;
     const timer = setTimeout(() => void this.#round(upstream), this.#options.intervalMs);
     timer.unref();
@@ -72,7 +82,7 @@ export class Prober {
   #ask(upstream: Upstream, signal: AbortSignal): Promise<NodeAnswer> {
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress };
-    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context);
+    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.probePool);
     return overLiveConnection(exchange, progress, signal);
   }
 }

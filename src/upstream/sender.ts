@@ -6,7 +6,7 @@ import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import { Attempts, judged, type Fetch } from './attempt.ts';
+import { Attempts, judged, type AttemptParts, type Fetch } from './attempt.ts';
 import { Course } from './course.ts';
 import { fetchWhole, type NodeAnswer, type StreamedAnswer, type WireRequest } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
@@ -44,11 +44,8 @@ export interface UpstreamLog {
 /** Heads do not come this much nearer within a wait: such a version is asked for straight away. */
 const reachableVersions = 1_000_000n;
 
-export interface SenderParts {
-  readonly fleet: Fleet;
+export interface SenderParts extends AttemptParts {
   readonly limits: SendLimits;
-  readonly metrics: UpstreamMetrics;
-  readonly log: UpstreamLog;
 }
 
 export class Sender {

@@ -17,7 +17,7 @@ export interface UpstreamOptions {
   /** Base address without a trailing slash, for example `http://10.0.0.1:8080/v1`. */
   readonly url: URL;
   readonly tier: Tier;
-  /** At most this many connections to the node. */
+  /** At most this many connections to the node, and one for probes. */
   readonly connections: number;
   /** Bound of the TCP and TLS handshake. */
   readonly connectTimeoutMs: number;
@@ -42,6 +42,8 @@ export class Upstream {
   readonly url: URL;
   readonly tier: Tier;
   readonly pool: Pool;
+  /** A connection that only probes use: what they find is the node's doing, however busy the others are. */
+  readonly probePool: Pool;
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
   readonly window = new RetentionWindow();
@@ -55,6 +57,8 @@ export class Upstream {
   isSuspect = false;
   #foreign = false;
   #failures = 0;
+  /** A request timed out, and nothing has shown since whether that was the node's doing. */
+  #isDoubted = false;
   #answered = false;
   #latencyMs = assumedLatencyMs;
   #latencyAtMs = 0;
@@ -66,8 +70,7 @@ export class Upstream {
     this.basePath = options.url.pathname.replace(/\/+$/, '');
     this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
     this.#connections = options.connections;
-    this.pool = new Pool(options.url.origin, {
-      connections: options.connections,
+    const bounds = {
       pipelining: 1,
       // Bounds are kept per attempt by an AbortSignal; undici's own timers would only add a second opinion.
       headersTimeout: 0,
@@ -75,7 +78,9 @@ export class Upstream {
       connectTimeout: options.connectTimeoutMs,
       keepAliveTimeout: keepAliveMs,
       keepAliveTimeoutThreshold: keepAliveMarginMs,
-    });
+    };
+    this.pool = new Pool(options.url.origin, { ...bounds, connections: options.connections });
+    this.probePool = new Pool(options.url.origin, { ...bounds, connections: 1 });
   }
 
   get health(): Health {
@@ -109,19 +114,34 @@ export class Upstream {
   recordAnswer(elapsedMs: number, nowMs: number): void {
     this.#answered = true;
     this.#failures = 0;
+    this.#isDoubted = false;
     const decayed = this.latencyMs(nowMs);
     this.#latencyMs = elapsedMs > decayed ? elapsedMs : decayed + (elapsedMs - decayed) * 0.1;
     this.#latencyAtMs = nowMs;
   }
 
-  /** No usable answer came: refused, reset, timed out, or an answer that shows the node itself is broken. */
+  /** No usable answer came: refused, reset, a probe timed out, or an answer that shows the node itself is broken. */
   recordFailure(elapsedMs: number, nowMs: number): void {
-    this.#failures += 1;
+    this.#failures += this.#isDoubted ? 2 : 1;
+    this.#isDoubted = false;
+    this.#raiseLatency(elapsedMs, nowMs);
+  }
+
+  /**
+   * A client's request timed out. Clients choose how much work a request is, so it counts as a failure only together
+   * with one that is surely the node's.
+   */
+  recordTimeout(elapsedMs: number, nowMs: number): void {
+    this.#isDoubted = true;
+    this.#raiseLatency(elapsedMs, nowMs);
+  }
+
+  #raiseLatency(elapsedMs: number, nowMs: number): void {
     this.#latencyMs = Math.max(this.latencyMs(nowMs), elapsedMs);
     this.#latencyAtMs = nowMs;
   }
 
   async close(): Promise<void> {
-    await this.pool.destroy();
+    await Promise.all([this.pool.destroy(), this.probePool.destroy()]);
   }
 }

@@ -318,6 +318,18 @@ test('a node is unproven, then usable, down after two failures in a row, and usa
   assert.equal(upstream.health, 'usable');
 });
 
+test('a time-out makes a node dear at once, and counts only together with a failure', (t) => {
+  const upstream = upstreamOf(t, 'n');
+  upstream.recordAnswer(5, 0);
+  for (let index = 0; index < 10; index += 1) upstream.recordTimeout(900, 0);
+  assert.deepEqual([upstream.health, upstream.latencyMs(0)], ['usable', 900]);
+  upstream.recordFailure(5, 0);
+  assert.equal(upstream.health, 'down');
+  upstream.recordAnswer(5, 0);
+  upstream.recordFailure(5, 0);
+  assert.equal(upstream.health, 'usable');
+});
+
 test('a node’s base path is taken without its trailing slash', (t) => {
   assert.deepEqual(
     ['/v1', '/v1/', '/', '/a/b//'].map((path) => upstreamOf(t, 'n', 'full', path).basePath),

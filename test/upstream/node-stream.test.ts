@@ -45,7 +45,7 @@ async function senderOf(t: TestContext, answer: Answer, { connections, limits }:
   );
   const log = { debug: () => undefined, warn: () => undefined };
   const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
-  const sender = new Sender({ fleet, limits: bounds, metrics, log });
+  const sender = new Sender({ fleet, limits: bounds, metrics, log, onTimeout: () => undefined });
   const failures = async (kind: string): Promise<number> => {
     const metric = await registry.getSingleMetric('ledgergate_upstream_failures_total')?.get();
     return metric?.values.find(({ labels }) => labels['kind'] === kind)?.value ?? 0;

@@ -40,7 +40,7 @@ test('who gives up takes no place and leaves no listener', async () => {
 test('a thousand wait at most', async () => {
   const slots = new Slots(1);
   const giveBack = await slots.take(never);
-  const waiting = Array.from({ length: 1_000 }, () => slots.take(never).then((next) => next()));
+  const waiting = Array.from({ length: 1_000 }, () => slots.take(never).then((giveOn) => giveOn()));
   await assert.rejects(slots.take(never), NoPlaceError);
   giveBack();
   await Promise.all(waiting);
