@@ -149,6 +149,8 @@ function buildFleet(config: Config, log: Logger) {
       log.error({ upstream: upstream.name, chainId, fleetChainId }, 'upstream is of another chain and is not asked'),
     onSuspect: (upstream, head, retracted) =>
       log.error({ upstream: upstream.name, head, retracted }, 'upstream tells a head that other nodes contradict'),
+    onRollback: (upstream, before, after) =>
+      log.error({ upstream: upstream.name, before, after }, 'the ledger went back: what was cached of it is dropped'),
   });
   const metrics = createUpstreamMetrics(
     registry,
@@ -220,7 +222,7 @@ function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
   const replier = new Replier({ fleet, cors, isDraining: () => context.isDraining() }, fleet.dialect);
   const submissions = new Submissions();
   const responseHeaders = new ResponseHeaders(fleet.dialect);
-  const consistency = new Consistency(config.latest);
+  const consistency = new Consistency(config.latest, () => fleet.generation);
   const latestReads = new LatestReads({ fleet, reader, latest, consistency });
   const passThrough = new PassThrough({
     basePath,

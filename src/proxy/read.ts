@@ -92,13 +92,12 @@ export class Reader {
   /** Looks in the shared tier and asks the fleet, together with everyone who asks for the same now. */
   async load(read: Read, signal: AbortSignal): Promise<Served> {
     const key = this.#keyOf(read);
-    const { chainId } = this.#parts.fleet;
+    const { chainId, generation } = this.#parts.fleet;
     if (key === undefined || chainId === undefined) return this.ask(read, signal);
     const { tiers, metrics } = this.#parts;
     metrics.miss();
-    const { value, isLeader } = await tiers.load(key, flightOf(read), signal, (shared) =>
-      this.#fetch(read, chainId, shared),
-    );
+    const flight = `|${generation}${flightOf(read)}`;
+    const { value, isLeader } = await tiers.load(key, flight, signal, (shared) => this.#fetch(read, chainId, shared));
     if (!isLeader) metrics.coalesced.inc();
     return served(read, value, !isLeader);
   }
@@ -126,10 +125,12 @@ export class Reader {
   async #fetch(read: Read, chainId: number | undefined, signal: AbortSignal): Promise<Loaded<Origin>> {
     const { sender, metrics } = this.#parts;
     const { operation, form, version, need } = read;
+    const { generation } = this.#parts.fleet;
     const answer = await sender.whole({ wire: read.wire, need, isIdempotent: true }, signal);
     const facts = { ...answer, contentType: header(answer, 'content-type'), contentEncoding: codingOf(answer) };
     const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
-    const isFinal = decision === 'stored' && chainId !== undefined;
+    // An answer of the ledger before must not be kept as one of the ledger now.
+    const isFinal = decision === 'stored' && chainId !== undefined && generation === this.#parts.fleet.generation;
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const isCommitted = decision === 'stored' && operation === 'transaction';
     const isState = answer.status < 500 && operation !== 'transaction';

@@ -21,7 +21,7 @@ export interface AttemptParts {
   readonly metrics: UpstreamMetrics;
   readonly log: UpstreamLog;
   /** Called when a request timed out, whose fault it may be as well as the node's. */
-  onTimeout(upstream: Upstream): void;
+  readonly onTimeout: (upstream: Upstream) => void;
 }
 
 export interface AttemptBounds {

@@ -1,7 +1,8 @@
 /**
  * The version that reads of "latest" are pinned to. One look at the freshest node (`GET {url}`) gives a coherent
  * snapshot of the ledger; while it is younger than the caller's bound, every read of "latest" is a read at its
- * version, so that clients share upstream reads and see one state. The version never goes backward.
+ * version, so that clients share upstream reads and see one state. The version never goes backward within a generation
+ * of the fleet.
  */
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
@@ -20,7 +21,7 @@ export interface Snapshot {
 }
 
 export interface LatestOptions {
-  /** How old a state may be by default, in milliseconds; half of the looks are taken ahead of that. */
+  /** How old a state may be by default, in milliseconds. */
   readonly maxStalenessMs: number;
   /** How long a version that a client has seen already is waited for. */
   readonly waitForVersionMs: number;
@@ -33,7 +34,10 @@ export interface Demand {
   readonly min: LedgerVersion | undefined;
 }
 
-/** Share of the bound after which the next look is taken, so that it has answered when the bound is reached. */
+/**
+ * Share of the bound after which the next look is taken while reads of "latest" come: late, for every look costs a node
+ * a request, but before the bound, so that the look is under way when a read would have to ask for it.
+ */
 const renewAt = 0.98;
 /** The cheapest question there is: a node that takes longer must not hold up every read of "latest". */
 const lookTimeoutMs = 500;
@@ -51,6 +55,8 @@ export class Latest {
   #askedAtMs = -Infinity;
   /** The newest state that any client has been given. */
   #served: LedgerVersion | undefined;
+  /** The fleet's generation that snapshot and served version are of. */
+  #generation = 0;
 
   constructor(fleet: Fleet, sender: Sender, options: LatestOptions) {
     this.#fleet = fleet;
@@ -62,6 +68,7 @@ export class Latest {
   find({ maxStalenessMs, min }: Demand): Snapshot | undefined {
     const nowMs = performance.now();
     this.#askedAtMs = nowMs;
+    this.#forgetOldLedger();
     const snapshot = this.#snapshot;
     if (snapshot === undefined || nowMs - snapshot.asOfMs > maxStalenessMs) return undefined;
     return isAtLeast(snapshot, this.floor(min)) ? snapshot : undefined;
@@ -69,12 +76,17 @@ export class Latest {
 
   /** The version below which no answer may be: the newest given to anybody, or the client's own. */
   floor(min: LedgerVersion | undefined): LedgerVersion | undefined {
+    this.#forgetOldLedger();
     const served = this.#served;
     return served === undefined || (min !== undefined && min > served) ? min : served;
   }
 
   /** Remembers that a client was given a state of this version, so that nobody is given an older one afterwards. */
   recordServed(version: LedgerVersion): void {
+    this.#forgetOldLedger();
+    // Above the head only an answer from before a rollback can be, or one of a node that is not believed.
+    const head = this.#fleet.head?.version;
+    if (head !== undefined && version > head) return;
     if (this.#served === undefined || version > this.#served) this.#served = version;
   }
 
@@ -86,7 +98,6 @@ export class Latest {
     const found = this.find(demand);
     if (found !== undefined) return found;
     const askedMs = performance.now();
-    this.#forgetRetracted();
     const min = this.floor(demand.min);
     if (min !== undefined && !isAtLeast(this.#snapshot, min)) await this.#awaitVersion(min, signal);
     // A look that was under way may be of a moment before the bound; one taken after it never is.
@@ -136,16 +147,18 @@ export class Latest {
     const request = { wire, need: { kind: 'head', min: floor }, isIdempotent: true, timeoutMs: lookTimeoutMs } as const;
     const { status, info, body, upstream } = await this.#sender.whole(request, this.#closing.signal);
     this.#schedule();
+    this.#forgetOldLedger();
     if (status !== 200 || info === undefined || upstream.isSuspect) return;
-    if (known !== undefined && info.version < known) return;
+    if (info.version > (this.#fleet.head?.version ?? 0n) || isNewer(this.#snapshot, info)) return;
     this.#snapshot = { info, body, asOfMs };
     this.recordServed(info.version);
   }
 
-  /** A head that was a lie must not hold up everybody: what was taken from it is forgotten (see `Fleet`). */
-  #forgetRetracted(): void {
-    const head = this.#fleet.head?.version;
-    if (head === undefined || this.#served === undefined || this.#served <= head) return;
+  /** What was taken from a ledger that went back, or was a lie, must not hold up everybody (see `Fleet`). */
+  #forgetOldLedger(): void {
+    const { generation } = this.#fleet;
+    if (generation === this.#generation) return;
+    this.#generation = generation;
     this.#served = undefined;
     this.#snapshot = undefined;
   }
@@ -161,6 +174,10 @@ export class Latest {
     }, bound * renewAt);
     this.#timer.unref();
   }
+}
+
+function isNewer(snapshot: Snapshot | undefined, info: LedgerInfo): boolean {
+  return snapshot !== undefined && snapshot.info.version > info.version;
 }
 
 function isAtLeast(snapshot: Snapshot | undefined, min: LedgerVersion | undefined): boolean {

@@ -40,7 +40,7 @@ const sampleGapMs = 50;
 const maxSamples = historyMs / sampleGapMs;
 /** Uncertainty of the arrival time itself: queues, a slow connection, a paused process. */
 const jitterMs = 40;
-/** A node that tells an older ledger than before is believed after this long: it was restored or re-synced. */
+/** A node that tells an older ledger than before for this long is believed: it was restored or re-synced. */
 const rollbackMs = 10_000;
 /** How long a refused version outweighs a header that claims it is held. */
 const refusalMs = 10_000;
@@ -48,6 +48,8 @@ const refusalMs = 10_000;
 export class RetentionWindow {
   #info: LedgerInfo | undefined;
   #infoAtMs = 0;
+  /** Since when only older ledgers than `info` have been told. */
+  #olderSinceMs: number | undefined;
   #samples: Sample[] = [];
   #pace = still;
   #refused: { readonly version: bigint; readonly untilMs: number } | undefined;
@@ -64,21 +66,31 @@ export class RetentionWindow {
 
   /**
    * Learns from one answer. Answers overtake each other, so one that tells an older ledger is stale news and ignored,
-   * unless nothing newer has come for a while. What was known of another chain is forgotten at once.
+   * until nothing else has come for a while. What was known of another chain is forgotten at once. Returns whether
+   * the node is now known to have gone back on its chain.
    */
-  observe(info: LedgerInfo, nowMs: number): void {
+  observe(info: LedgerInfo, nowMs: number): boolean {
     const known = this.#info;
+    let hasGoneBack = false;
     if (known !== undefined && info.chainId !== known.chainId) {
-      this.#samples = [];
-      this.#refused = undefined;
+      this.#forget();
     } else if (known !== undefined && isOlder(info, known)) {
-      if (nowMs - this.#infoAtMs < rollbackMs) return;
-      this.#samples = [];
+      this.#olderSinceMs ??= nowMs;
+      if (nowMs - this.#olderSinceMs < rollbackMs) return false;
+      this.#forget();
+      hasGoneBack = info.version < known.version;
     }
     if (known !== undefined && info.oldestVersion < known.oldestVersion) this.#samples = [];
+    this.#olderSinceMs = undefined;
     this.#info = info;
     this.#infoAtMs = nowMs;
     this.#remember({ atMs: nowMs, oldest: info.oldestVersion, head: info.version });
+    return hasGoneBack;
+  }
+
+  #forget(): void {
+    this.#samples = [];
+    this.#refused = undefined;
   }
 
   /** Learns that the node refused `version` as pruned, whatever its headers said. */

@@ -100,10 +100,10 @@ export class Upstream {
     return Math.max(1, this.#latencyMs * keep);
   }
 
-  /** Takes news from an answer's ledger headers. */
-  observe(info: LedgerInfo, nowMs: number): void {
+  /** Takes news from an answer's ledger headers. Returns whether they show that the node's ledger has gone back. */
+  observe(info: LedgerInfo, nowMs: number): boolean {
     this.chainId = info.chainId;
-    this.window.observe(info, nowMs);
+    return this.window.observe(info, nowMs);
   }
 
   markForeign(foreign: boolean): void {

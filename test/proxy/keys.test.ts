@@ -220,7 +220,13 @@ test('chain, operation, version and form of the answer are part of the key', () 
 });
 
 test('no subject can be written so that its key is that of another read', () => {
-  const parts = { chainId: 4, operation: 'view', subject: '', version: ledgerVersion(5n), form: 'json' } as const;
+  const parts = {
+    chainId: 4,
+    operation: 'view',
+    subject: '',
+    version: ledgerVersion(5n),
+    form: 'json',
+  } as const;
   const piece = fc.constantFrom('|', '5', '|5|json', 'view', 'sha256:', '"', '{}', 'a'.repeat(200), '');
   const subject = fc.array(piece, { maxLength: 5 }).map((pieces) => `json:${pieces.join('')}`);
   const versioned = fc.record({

@@ -36,6 +36,7 @@ async function senderOf(t: TestContext, answer: Answer, { connections, limits }:
   const fleet = new Fleet([upstream], dialectOf('node'), {
     onForeign: () => undefined,
     onSuspect: () => undefined,
+    onRollback: () => undefined,
   });
   const registry = new Registry();
   const metrics = createUpstreamMetrics(

@@ -67,11 +67,27 @@ test('an overtaken answer of the same head does not move the edge back', () => {
 
 test('a node that goes on telling an older ledger is believed after ten seconds: it was restored', () => {
   const window = windowOf([0, 100, 1000], [100, 200, 1100]);
-  window.observe(ledgerInfo({ version: 500n, oldest: 50n }), 10_099);
+  const older = ledgerInfo({ version: 500n, oldest: 50n });
+  assert.equal(window.observe(older, 200), false);
+  assert.equal(window.observe(older, 10_199), false);
   assert.equal(window.info?.version, 1100n);
-  window.observe(ledgerInfo({ version: 500n, oldest: 50n }), 10_100);
-  assert.deepEqual(window.at(10_100), { head: 500n, oldest: 50n, safeOldest: 50n });
+  assert.equal(window.observe(older, 10_200), true);
+  assert.deepEqual(window.at(10_200), { head: 500n, oldest: 50n, safeOldest: 50n });
   assert.equal(window.edgeSpeed, 0);
+});
+
+test('a node that tells an older ledger now and then is not believed: somebody behind its name is behind', () => {
+  const window = windowOf([0, 100, 1000]);
+  for (let atMs = 1_000; atMs <= 60_000; atMs += 1_000) {
+    const version = atMs % 9_000 === 0 ? 1000n : 500n;
+    assert.equal(window.observe(ledgerInfo({ version, oldest: 100n }), atMs), false);
+  }
+});
+
+test('one old answer after a long silence is not believed', () => {
+  const window = windowOf([0, 100, 1000]);
+  assert.equal(window.observe(ledgerInfo({ version: 999n, oldest: 100n }), 3_600_000), false);
+  assert.equal(window.info?.version, 1000n);
 });
 
 test('a node that tells of another chain is believed at once', () => {
