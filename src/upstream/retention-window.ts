@@ -45,6 +45,14 @@ const rollbackMs = 10_000;
 /** How long a refused version outweighs a header that claims it is held. */
 const refusalMs = 10_000;
 
+/**
+ * An edge is believed to have moved at most this far past where the node told it to be. A ledger that commits 20,000
+ * versions a second needs 8 minutes for it, far longer than between two looks, and no pruner steps so far at once.
+ */
+const farthestMove = 10_000_000n;
+/** Nor may one refusal take more than this part of a small window: part 1 of 4. */
+const smallestPart = 4n;
+
 export class RetentionWindow {
   #info: LedgerInfo | undefined;
   #infoAtMs = 0;
@@ -93,10 +101,13 @@ export class RetentionWindow {
     this.#refused = undefined;
   }
 
-  /** Learns that the node refused `version` as pruned, whatever its headers said. */
+  /**
+   * Learns that the node refused `version` as pruned, whatever its headers said. Believed near the node's own edge
+   * only: clients choose versions, and some of the words that a refusal is known by.
+   */
   observeRefusal(version: LedgerVersion, nowMs: number): void {
-    // Above its own head a node has nothing to prune: it refused something else.
-    if (this.#info !== undefined && version >= this.#info.version) return;
+    const info = this.#info;
+    if (info === undefined || version - info.oldestVersion > farthestRefusal(info)) return;
     const standing = this.#refused;
     if (standing !== undefined && standing.untilMs > nowMs && standing.version > version) return;
     this.#refused = { version, untilMs: nowMs + refusalMs };
@@ -142,6 +153,11 @@ export class RetentionWindow {
 /** Both ends of a ledger only move up: of two answers with one head, the one with the lower edge was given earlier. */
 function isOlder(info: LedgerInfo, known: LedgerInfo): boolean {
   return info.version < known.version || (info.version === known.version && info.oldestVersion < known.oldestVersion);
+}
+
+function farthestRefusal({ version, oldestVersion }: LedgerInfo): bigint {
+  const part = (version - oldestVersion) / smallestPart;
+  return part < farthestMove ? part : farthestMove;
 }
 
 function paceOf(samples: readonly Sample[]): Pace {

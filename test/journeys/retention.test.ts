@@ -60,6 +60,19 @@ for (const kind of ['pruned', 'pruned while reading'] as const) {
   });
 }
 
+test('a refusal of a version in the middle of a window takes nothing away from the node', async (t) => {
+  const full = await fakeNode(t, { oldest: 100n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  full.faults.add({ kind: 'pruned while reading' }, { times: 1, when: ({ route }) => route === 'resource' });
+
+  const repaired = await gateway.get(at(700));
+  const next = await gateway.get(at(699));
+
+  assert.deepEqual([repaired.status, next.status], [200, 200]);
+  assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 2, archival: 1 });
+});
+
 test('the client sees 410 when no node holds the version, in the words of the deepest node', async (t) => {
   const shallow = await fakeNode(t, { oldest: 500n, head: 900n });
   const deep = await fakeNode(t, { oldest: 200n, head: 900n });

@@ -124,6 +124,20 @@ test('a later refusal of a lower version does not weaken an earlier one, and of 
   assert.equal(window.at(19_500)?.oldest, 121n);
 });
 
+test('a refusal far above the edge is not believed: no pruner moves so far between two looks', () => {
+  const small = windowOf([0, 100, 1000]);
+  small.observeRefusal(version(326), 0);
+  assert.equal(small.at(0)?.oldest, 100n);
+  small.observeRefusal(version(325), 0);
+  assert.equal(small.at(0)?.oldest, 326n);
+
+  const usual = windowOf([0, 400_000_000, 550_000_000]);
+  usual.observeRefusal(version(410_000_001), 0);
+  assert.equal(usual.at(0)?.oldest, 400_000_000n);
+  usual.observeRefusal(version(410_000_000), 0);
+  assert.equal(usual.at(0)?.oldest, 410_000_001n);
+});
+
 test('a refusal below the edge says nothing new', () => {
   const window = windowOf([0, 100, 1000]);
   window.observeRefusal(version(40), 0);
