@@ -151,6 +151,7 @@ function buildFleet(config: Config, log: Logger) {
       log.error({ upstream: upstream.name, head, retracted }, 'upstream tells a head that other nodes contradict'),
     onRollback: (upstream, before, after) =>
       log.error({ upstream: upstream.name, before, after }, 'the ledger went back: what was cached of it is dropped'),
+    onAwaited: () => prober.hurry(),
   });
   const metrics = createUpstreamMetrics(
     registry,
@@ -159,7 +160,7 @@ function buildFleet(config: Config, log: Logger) {
   );
   const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs } = config.upstream;
   const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs, stallMs };
-  const prober = new Prober(fleet, { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, 2_000) }, log);
+  const prober: Prober = new Prober(fleet, { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, 2_000) }, log);
   const onTimeout = (upstream: Upstream): void => void prober.look(upstream);
   const sender = new Sender({ fleet, limits, metrics, log, onTimeout });
   const latest = new Latest(fleet, sender, config.latest);

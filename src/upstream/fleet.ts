@@ -19,6 +19,8 @@ export interface FleetEvents {
   onSuspect(upstream: Upstream, head: LedgerVersion, retracted: boolean): void;
   /** A node's ledger has gone back, and no other holds on to the head: it is now `after`. */
   onRollback(upstream: Upstream, before: LedgerVersion, after: LedgerVersion): void;
+  /** Somebody waits for a version and nobody did before: news of heads is wanted for as long as `isAwaited`. */
+  onAwaited(): void;
 }
 
 /** A believed head is held against what other nodes say at most this often. */
@@ -35,7 +37,7 @@ export class Fleet {
   #isSettled = false;
   #head: LedgerInfo | undefined;
   #headSource: Upstream | undefined;
-  #reviewedAtMs = 0;
+  #reviewedAtMs = -Infinity;
   /** Nodes whose ledger has gone back from the present head. */
   readonly #goneBack = new Set<Upstream>();
   #generation = 0;
@@ -141,8 +143,14 @@ export class Fleet {
           health === 'usable' && !isSuspect && (window.info?.version ?? -1n) >= version,
       );
     if (reached() || timeoutMs <= 0 || signal.aborted || this.#waiters.isFull) return reached();
+    if (!this.isAwaited) this.#events.onAwaited();
     await this.#waiters.wait(version, timeoutMs, signal);
     return reached();
+  }
+
+  /** Whether anybody waits for a version. */
+  get isAwaited(): boolean {
+    return !this.#waiters.isEmpty;
   }
 
   /** Takes a new head when the other nodes can live with it. */
@@ -155,7 +163,8 @@ export class Fleet {
     const isYounger = before !== undefined && info.timestampUsec < before.timestampUsec;
     this.#head = isYounger ? { ...info, timestampUsec: before.timestampUsec } : info;
     this.#headSource = upstream;
-    this.#reviewedAtMs = nowMs;
+    // The first head was held against nobody: the next node that speaks may contradict it.
+    if (before !== undefined) this.#reviewedAtMs = nowMs;
   }
 
   /**
@@ -198,6 +207,7 @@ export class Fleet {
    */
   #startOver(speaker?: Upstream): void {
     this.#generation += 1;
+    this.#reviewedAtMs = -Infinity;
     this.#goneBack.clear();
     const trusted = this.upstreams.filter(({ isSuspect, chainId }) => !isSuspect && chainId === this.#chainId);
     const answering = trusted.filter((upstream) => upstream === speaker || upstream.health === 'usable');

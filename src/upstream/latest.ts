@@ -99,15 +99,21 @@ export class Latest {
     if (found !== undefined) return found;
     const askedMs = performance.now();
     const min = this.floor(demand.min);
-    if (min !== undefined && !isAtLeast(this.#snapshot, min)) await this.#awaitVersion(min, signal);
     // A look that was under way may be of a moment before the bound; one taken after it never is.
     for (let look = 0; look < maxLooks && !signal.aborted; look += 1) {
       await this.#renew(min);
       const snapshot = this.#snapshot;
       const isFresh = snapshot !== undefined && snapshot.asOfMs >= askedMs - demand.maxStalenessMs;
       if (isFresh && isAtLeast(snapshot, min)) return snapshot;
+      if (this.#isAboveHead(min)) await this.#awaitVersion(min, signal);
     }
     throw this.#behind(min);
+  }
+
+  /** Whether no believed node has told of the version yet. */
+  #isAboveHead(version: LedgerVersion | undefined): version is LedgerVersion {
+    const head = this.#fleet.head?.version;
+    return version !== undefined && head !== undefined && version > head;
   }
 
   close(): void {
@@ -142,7 +148,9 @@ export class Latest {
   async #lookNow(min: LedgerVersion | undefined): Promise<void> {
     const asOfMs = performance.now();
     const known = this.#snapshot?.info.version;
-    const floor = known !== undefined && (min === undefined || known > min) ? known : min;
+    // A look for what no node has told yet would find every node behind: it asks the freshest how far it is.
+    const wanted = this.#isAboveHead(min) ? undefined : min;
+    const floor = known !== undefined && (wanted === undefined || known > wanted) ? known : wanted;
     const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
     const request = { wire, need: { kind: 'head', min: floor }, isIdempotent: true, timeoutMs: lookTimeoutMs } as const;
     const { status, info, body, upstream } = await this.#sender.whole(request, this.#closing.signal);

@@ -12,12 +12,16 @@ export interface ProbeOptions {
   readonly timeoutMs: number;
 }
 
+/** While somebody waits for a version, a node that has told nothing for this long is asked. */
+const awaitedMs = 50;
+
 export class Prober {
   readonly #fleet: Fleet;
   readonly #options: ProbeOptions;
   readonly #log: UpstreamLog;
   readonly #stop = new AbortController();
   readonly #timers = new Map<Upstream, NodeJS.Timeout>();
+  #awaited: NodeJS.Timeout | undefined;
   readonly #looks = new Map<Upstream, Promise<void>>();
 
   constructor(fleet: Fleet, options: ProbeOptions, log: UpstreamLog) {
@@ -35,6 +39,26 @@ export class Prober {
   close(): void {
     this.#stop.abort(new Error('closing'));
     for (const timer of this.#timers.values()) clearTimeout(timer);
+    clearTimeout(this.#awaited);
+  }
+
+  /**
+   * Asks the nodes often for as long as anybody waits for a version: without traffic the next probe may be far. One
+   * question per node at a time, however many wait.
+   */
+  hurry(): void {
+    if (this.#awaited !== undefined || this.#stop.signal.aborted) return;
+    this.#awaited = setTimeout(() => {
+      this.#awaited = undefined;
+      if (!this.#fleet.isAwaited) return;
+      const nowMs = performance.now();
+      for (const upstream of this.#fleet.upstreams) {
+        const isQuiet = nowMs - upstream.window.observedAtMs >= awaitedMs / 2;
+        if (isQuiet && upstream.health === 'usable') void this.look(upstream);
+      }
+      this.hurry();
+    }, awaitedMs);
+    this.#awaited.unref();
   }
 
   /** Asks the node now, together with everybody who wants that: one question at a time. Never rejects. */

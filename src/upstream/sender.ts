@@ -4,7 +4,6 @@
  */
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import { Attempts, judged, type AttemptParts, type Fetch } from './attempt.ts';
 import { Course } from './course.ts';
@@ -86,16 +85,12 @@ export class Sender {
     signal: AbortSignal,
   ): Promise<A | NodeAnswer> {
     const { need } = request;
-    const deadlineAtMs = performance.now() + this.#limits.deadlineMs;
-    const needed = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
-    if (needed !== undefined) await this.#awaitVersion(needed, signal);
-
-    const course = new Course();
-    while (course.asked.size < this.#limits.maxAttempts) {
-      const leftMs = deadlineAtMs - performance.now();
+    const course = new Course(performance.now() + this.#limits.deadlineMs);
+    while (course.attempts < this.#limits.maxAttempts || course.isRepeating) {
+      const leftMs = course.deadlineAtMs - performance.now();
       const upstream = this.#next(need, course, isStreamed);
       if (upstream === undefined || leftMs <= 0 || signal.aborted) break;
-      course.asked.add(upstream);
+      course.ask(upstream);
       const timeoutMs = Math.min(request.timeoutMs ?? Infinity, this.#limits.timeoutMs, leftMs);
       const outcome = await this.#attempts.make(request, fetch, upstream, { signal, timeoutMs });
       if (outcome.verdict === 'final') {
@@ -104,14 +99,27 @@ export class Sender {
       }
       course.take(outcome);
       if (!request.isIdempotent && outcome.mayHaveArrived) break;
+      if (outcome.verdict === 'behind' && !(await this.#mayGetThere(need, upstream, course, signal))) break;
     }
     return this.#conclude(need, course, signal);
   }
 
-  async #awaitVersion(version: LedgerVersion, signal: AbortSignal): Promise<void> {
+  /**
+   * A node has not got to the version yet. When none is known that has, that is waited for, and the node is asked once
+   * more: its head may have moved without anybody telling. Returns whether asking on makes sense.
+   */
+  async #mayGetThere(need: Need, upstream: Upstream, course: Course, signal: AbortSignal): Promise<boolean> {
+    const version = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
     const head = this.#fleet.head?.version;
-    if (head === undefined || version > head + reachableVersions) return;
-    await this.#fleet.waitForVersion(version, this.#limits.waitForVersionMs, signal);
+    if (version === undefined || head === undefined) return true;
+    if (version > head + reachableVersions) return false;
+    if (course.wait !== undefined) return course.wait === 'reached';
+    const waitMs = Math.min(this.#limits.waitForVersionMs, course.deadlineAtMs - performance.now());
+    const isReached = await this.#fleet.waitForVersion(version, waitMs, signal);
+    course.wait = isReached ? 'reached' : 'vain';
+    // Who was behind while another node had the version all the time has nothing to add.
+    if (!isReached || (upstream.window.info?.version ?? 0n) >= version) course.repeat(upstream);
+    return true;
   }
 
   #next(need: Need, course: Course, isStreamed: boolean): Upstream | undefined {

@@ -52,6 +52,32 @@ test('a client that saw a newer version is never answered from an older state, a
   assert.equal(other.headers['ledgergate-served-version'], '950');
 });
 
+test('a token above every head that was told is looked up before it is waited for', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
+  await gateway.get(probe);
+
+  for (const headers of [{}, { 'ledgergate-max-staleness': '0' }]) {
+    node.clock.advance(50n);
+    const there = String(node.clock.head);
+    const reply = await gateway.get(probe, { 'ledgergate-min-version': there, ...headers });
+    assert.deepEqual([reply.status, reply.headers['ledgergate-served-version']], [200, there]);
+  }
+});
+
+test('while a token is waited for, quiet nodes are looked at', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
+  const startedMs = performance.now();
+
+  const reply = gateway.get(probe, { 'ledgergate-min-version': '940' });
+  while (node.requestsTo('ledgerInfo') < 3) await new Promise(setImmediate);
+  node.clock.advance(50n);
+
+  assert.equal((await reply).headers['ledgergate-served-version'], '950');
+  assert.ok(performance.now() - startedMs < 2_500);
+});
+
 test('a version the fleet does not reach in time is 503 with both versions, never older data', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 20 } } });

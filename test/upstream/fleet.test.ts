@@ -13,6 +13,7 @@ function fleetOf(t: TestContext, ...tiers: readonly Tier[]) {
   const foreign: string[] = [];
   const rollbacks: string[] = [];
   const fleet = new Fleet(upstreams, dialectOf('node'), {
+    onAwaited: () => undefined,
     onForeign: (upstream, chainId, own) => foreign.push(`${upstream.name}: ${chainId}, not ${own}`),
     onSuspect: () => undefined,
     onRollback: (upstream, before, after) => rollbacks.push(`${upstream.name}: ${before} to ${after}`),

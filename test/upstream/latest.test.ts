@@ -23,6 +23,7 @@ test('after a rollback the version given to clients before holds nobody up', asy
   });
   t.after(() => upstream.close());
   const fleet = new Fleet([upstream], dialectOf('node'), {
+    onAwaited: () => undefined,
     onForeign: () => undefined,
     onSuspect: () => undefined,
     onRollback: () => undefined,

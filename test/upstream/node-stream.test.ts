@@ -34,6 +34,7 @@ async function senderOf(t: TestContext, answer: Answer, { connections, limits }:
   });
   upstream.recordAnswer(1, 0);
   const fleet = new Fleet([upstream], dialectOf('node'), {
+    onAwaited: () => undefined,
     onForeign: () => undefined,
     onSuspect: () => undefined,
     onRollback: () => undefined,
