@@ -1,6 +1,6 @@
 /** Streamed answers and the connections they hold: a sender in front of raw nodes. */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
@@ -161,4 +161,21 @@ test('an aborted client ends its stream, and the place is free again', async (t)
   await closed(answer);
   assert.equal(upstream.streams.isFull, false);
   assert.match(String(answer.stream.errored), /gone/);
+});
+
+test('thousands of requests under one signal leave no listener on it, however they end', async (t) => {
+  const { sender, upstream } = await senderOf(t, endlessOrShort, { connections: 8 });
+  const { signal } = new AbortController();
+  for (let round = 0; round < 100; round += 1) {
+    await Promise.all(Array.from({ length: 20 }, () => sender.whole(request('/small'), signal)));
+    const answer = await streamed(sender, signal);
+    answer.stream.destroy();
+    await closed(answer);
+    const passed = await sender.stream(request('/small'), signal);
+    assert.ok('stream' in passed);
+    passed.stream.resume();
+    await closed(passed);
+  }
+  assert.equal(getEventListeners(signal, 'abort').length, 0);
+  assert.equal(upstream.inFlight, 0);
 });
