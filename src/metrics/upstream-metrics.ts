@@ -3,9 +3,9 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 /**
  * `connection`: refused, reset, cut off. `status`: an answer that shows a broken node. `chain`: of another chain.
- * `queue`: no connection became free in time, which says nothing of the node.
+ * Two say nothing of the node: `queue`, no connection became free in time, and `size`, more than is read at once.
  */
-export type FailureKind = 'connection' | 'timeout' | 'queue' | 'status' | 'chain';
+export type FailureKind = 'connection' | 'timeout' | 'queue' | 'size' | 'status' | 'chain';
 
 /** One node as a scrape sees it. */
 export interface UpstreamGauges {

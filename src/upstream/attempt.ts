@@ -2,6 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import { Bound } from './bound.ts';
+import { ByteBudget, OverBudgetError } from './byte-budget.ts';
 import type { Outcome } from './course.ts';
 import type { ExchangeContext, NodeAnswer, Progress, StreamedAnswer } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
@@ -30,8 +31,15 @@ export interface AttemptBounds {
   readonly timeoutMs: number;
 }
 
+/**
+ * One answer may be as large as the largest transaction: 10 MB of changes, which JSON makes several times as large
+ * (lists of everything an account holds are larger, but streamed). All together may be four of these.
+ */
+const bodies = { largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 };
+
 export class Attempts {
   readonly #fleet: Fleet;
+  readonly #budget = new ByteBudget(bodies);
   readonly #metrics: UpstreamMetrics;
   readonly #log: UpstreamLog;
   readonly #onTimeout: (upstream: Upstream) => void;
@@ -54,7 +62,7 @@ export class Attempts {
     const bound = new Bound(signal, timeoutMs);
     const isQueued = upstream.isBusy;
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
-    const context = { dialect: this.#fleet.dialect, signal: bound.signal, progress };
+    const context = { dialect: this.#fleet.dialect, signal: bound.signal, progress, budget: this.#budget };
     const end = (): void => {
       bound.end();
       upstream.inFlight -= 1;
@@ -66,9 +74,8 @@ export class Attempts {
       answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, bound.signal) : exchange());
     } catch (error) {
       end();
-      const waitedInVain =
-        error instanceof NoPlaceError || (isQueued && bound.isOver && progress.sentAtMs === undefined);
-      const kind = waitedInVain ? 'queue' : bound.isOver ? 'timeout' : 'connection';
+      const waited = isQueued && bound.isOver && progress.sentAtMs === undefined;
+      const kind = waited ? 'queue' : kindOf(error, bound);
       if (!signal.aborted) this.#fail(upstream, performance.now() - startedMs, kind, error);
       return { verdict: 'failed', answer: undefined, mayHaveArrived: progress.sentAtMs !== undefined };
     }
@@ -113,13 +120,13 @@ export class Attempts {
   }
 
   #fail(upstream: Upstream, elapsedMs: number, kind: FailureKind, error: unknown): void {
-    // What waited for our own requests to end never got to the node, and says nothing of it.
+    // What waited for our own requests to end, or is more than we take, says nothing of the node.
     if (kind === 'connection') {
       this.#recordFailure(upstream, elapsedMs, kind, error);
       return;
     }
     this.#note(upstream, elapsedMs, kind, error);
-    if (kind === 'queue') return;
+    if (kind !== 'timeout') return;
     upstream.recordTimeout(elapsedMs, performance.now());
     this.#onTimeout(upstream);
   }
@@ -137,6 +144,12 @@ export class Attempts {
     this.#fleet.refresh();
     this.#log.warn({ upstream: upstream.name, kind, cause: String(cause) }, `upstream is ${upstream.health}`);
   }
+}
+
+function kindOf(error: unknown, { isOver }: Bound): FailureKind {
+  if (error instanceof NoPlaceError) return 'queue';
+  if (error instanceof OverBudgetError) return 'size';
+  return isOver ? 'timeout' : 'connection';
 }
 
 /** An answer as `judge` wants to see it. */

@@ -2,6 +2,7 @@
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { findLedgerInfo, type Dialect, type HeaderValues, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { ByteBudget, Share } from './byte-budget.ts';
 import type { Upstream } from './upstream.ts';
 
 /** What goes over the wire. `path` is below the base path, percent-encoded, with its query. */
@@ -47,10 +48,9 @@ export interface ExchangeContext {
   readonly dialect: Dialect;
   readonly signal: AbortSignal;
   readonly progress: Progress;
+  /** Bodies that are read whole are gathered within it. */
+  readonly budget: ByteBudget;
 }
-
-/** Node bodies above this are refused: the largest answers nodes give are a few MB. */
-export const maxBodyBytes = 64 * 1024 * 1024;
 
 /** Asks `upstream` and reads the whole answer. Rejects when the connection or the body fails, or on abort. */
 export function fetchWhole(
@@ -99,7 +99,7 @@ class Collector implements Dispatcher.DispatchHandler {
   readonly #context: ExchangeContext;
   readonly #promised: Promised;
   readonly #chunks: Buffer[] = [];
-  #size = 0;
+  readonly #share: Share;
   #status = 0;
   #headers: HeaderValues = {};
   #controller: Dispatcher.DispatchController | undefined;
@@ -114,6 +114,7 @@ class Collector implements Dispatcher.DispatchHandler {
     this.#upstream = upstream;
     this.#context = context;
     this.#promised = promised;
+    this.#share = context.budget.open();
     context.signal.addEventListener('abort', this.#onAbort);
   }
 
@@ -131,16 +132,17 @@ class Collector implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#size += chunk.length;
-    if (this.#size > maxBodyBytes) {
-      controller.abort(new Error(`answer of ${this.#upstream.name} is larger than ${maxBodyBytes} bytes`));
+    try {
+      this.#share.take(chunk.length);
+    } catch (error) {
+      controller.abort(error as Error);
       return;
     }
     this.#chunks.push(chunk);
   }
 
   onResponseEnd(): void {
-    this.#forgetAbort();
+    this.#end();
     const [first] = this.#chunks;
     this.#promised.resolve({
       status: this.#status,
@@ -154,11 +156,12 @@ class Collector implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#forgetAbort();
+    this.#end();
     this.#promised.reject(error);
   }
 
-  #forgetAbort(): void {
+  #end(): void {
+    this.#share.close();
     this.#context.signal.removeEventListener('abort', this.#onAbort);
   }
 }

@@ -5,11 +5,11 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { findLedgerInfo, type HeaderValues } from '../ledger/ledger-headers.ts';
+import type { ByteBudget } from './byte-budget.ts';
 import {
   abortReason,
   dispatchOptions,
   isFramed,
-  maxBodyBytes,
   type ExchangeContext,
   type NodeAnswer,
   type StreamedAnswer,
@@ -61,14 +61,16 @@ export function onceClosed(stream: Readable, then: () => void): void {
 }
 
 /** Reads a streamed answer to its end, as `fetchWhole` would have. */
-export async function readWhole(answer: StreamedAnswer): Promise<NodeAnswer> {
+export async function readWhole(answer: StreamedAnswer, budget: ByteBudget): Promise<NodeAnswer> {
   const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of answer.stream) {
-    const bytes = chunk as Buffer;
-    size += bytes.length;
-    if (size > maxBodyBytes) throw new Error(`answer of ${answer.upstream.name} is larger than ${maxBodyBytes} bytes`);
-    chunks.push(bytes);
+  const share = budget.open();
+  try {
+    for await (const chunk of answer.stream) {
+      share.take((chunk as Buffer).length);
+      chunks.push(chunk as Buffer);
+    }
+  } finally {
+    share.close();
   }
   const { stream: _, ...head } = answer;
   return { ...head, body: Buffer.concat(chunks), isFramed: isFramed(answer.headers) };

@@ -1,5 +1,6 @@
 /** Asks quiet nodes for their ledger info, so that the fleet's picture stays fresh without traffic (protocol 9). */
 import { performance } from 'node:perf_hooks';
+import { ByteBudget } from './byte-budget.ts';
 import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
@@ -15,12 +16,16 @@ export interface ProbeOptions {
 /** While somebody waits for a version, a node that has told nothing for this long is asked. */
 const awaitedMs = 50;
 
+/** The ledger info takes a few hundred bytes. */
+const bodies = { largest: 64 * 1024, all: 16 * 1024 * 1024 };
+
 export class Prober {
   readonly #fleet: Fleet;
   readonly #options: ProbeOptions;
   readonly #log: UpstreamLog;
   readonly #stop = new AbortController();
   readonly #timers = new Map<Upstream, NodeJS.Timeout>();
+  readonly #budget = new ByteBudget(bodies);
   #awaited: NodeJS.Timeout | undefined;
   readonly #looks = new Map<Upstream, Promise<void>>();
 
@@ -105,7 +110,7 @@ export class Prober {
   }
   #ask(upstream: Upstream, signal: AbortSignal): Promise<NodeAnswer> {
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
-    const context = { dialect: this.#fleet.dialect, signal, progress };
+    const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
     const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.probePool);
     return overLiveConnection(exchange, progress, signal);
   }

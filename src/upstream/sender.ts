@@ -74,7 +74,7 @@ export class Sender {
     const { deadlineMs: idleMs, stallMs } = this.#limits;
     const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
       const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs });
-      return answer.status < 300 ? answer : readWhole(answer);
+      return answer.status < 300 ? answer : readWhole(answer, context.budget);
     };
     return this.#send(request, { fetch, isStreamed: true }, signal);
   }

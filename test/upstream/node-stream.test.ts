@@ -179,3 +179,12 @@ test('thousands of requests under one signal leave no listener on it, however th
   assert.equal(getEventListeners(signal, 'abort').length, 0);
   assert.equal(upstream.inFlight, 0);
 });
+
+test('an answer too large to be read whole is no failure of the node, and what it took is free again', async (t) => {
+  const { sender, upstream, failures } = await senderOf(t, endlessOrShort, { connections: 1 });
+  for (let round = 0; round < 5; round += 1) {
+    await assert.rejects(sender.whole(request('/endless'), never), /no node answered/);
+  }
+  assert.deepEqual([await failures('size'), upstream.health], [5, 'usable']);
+  assert.equal((await sender.whole(request('/small'), never)).status, 200);
+});
