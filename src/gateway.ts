@@ -57,12 +57,14 @@ export interface GatewayOptions {
   readonly drainDelayMs?: number;
   /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
   readonly now?: () => number;
+  /** A client that takes nothing of a streamed answer for this long loses it. Default 30,000. */
+  readonly stallMs?: number;
 }
 
 /** What is in flight when the gateway stops has this long to finish. */
 const drainMs = 10_000;
-/** A client that takes nothing of a streamed answer for this long loses it: the answer holds a connection to a node. */
-const stallMs = 30_000;
+/** Long enough for a phone in a tunnel; the answer holds a connection to a node meanwhile. */
+const usualStallMs = 30_000;
 /** The first answers of the nodes are waited for this long, so that a start is ready when it says so. */
 const firstProbeMs = 1_500;
 /** So is the answer to which ledger it is: until then nothing is shared. */
@@ -71,7 +73,7 @@ const firstLookMs = 300;
 /** Starts listening. Nodes that are down do not stop it; a port that is taken does. */
 export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
   const log = options.log ?? pino({ level: config.log.level });
-  const { fleet, prober, sender, latest, registry } = buildFleet(config, log);
+  const { fleet, prober, sender, latest, registry } = buildFleet(config, log, options);
   let isDraining = false;
   const { now = () => performance.now(), drainDelayMs = 0 } = options;
   const proof = new ShadowProof({ share: config.encode.shadow, now });
@@ -129,7 +131,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   };
 }
 
-function buildFleet(config: Config, log: Logger) {
+function buildFleet(config: Config, log: Logger, { stallMs = usualStallMs }: GatewayOptions) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.

@@ -18,22 +18,31 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 interface MadeUp {
   readonly connections: number;
   readonly limits?: Partial<SendLimits>;
+  /** Default 1. */
+  readonly nodes?: number;
 }
 
-/** A sender with one node behind it that answers as told. */
-async function senderOf(t: TestContext, answer: Answer, { connections, limits }: MadeUp) {
+async function nodeOf(t: TestContext, answer: Answer, connections: number) {
   const server = createServer(answer);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`);
-  const upstream = new Upstream({ name: 'n', url, tier: 'full', connections, connectTimeoutMs: 1_000 });
+  const upstream = new Upstream({ name: `n${url.port}`, url, tier: 'full', connections, connectTimeoutMs: 1_000 });
   t.after(async () => {
     await upstream.close();
     server.closeAllConnections();
     if (server.listening) server.close();
   });
   upstream.recordAnswer(1, 0);
-  const fleet = new Fleet([upstream], dialectOf('node'), {
+  return { server, upstream };
+}
+
+/** A sender with nodes behind it that answer as told; `server` and `upstream` are of the first. */
+async function senderOf(t: TestContext, answer: Answer, { connections, limits, nodes = 1 }: MadeUp) {
+  const first = await nodeOf(t, answer, connections);
+  const upstreams = [first.upstream];
+  while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, connections)).upstream);
+  const fleet = new Fleet(upstreams, dialectOf('node'), {
     onAwaited: () => undefined,
     onForeign: () => undefined,
     onSuspect: () => undefined,
@@ -52,7 +61,7 @@ async function senderOf(t: TestContext, answer: Answer, { connections, limits }:
     const metric = await registry.getSingleMetric('ledgergate_upstream_failures_total')?.get();
     return metric?.values.find(({ labels }) => labels['kind'] === kind)?.value ?? 0;
   };
-  return { sender, upstream, server, failures };
+  return { sender, ...first, failures };
 }
 
 const endless: Answer = (_request, response) => {
@@ -151,6 +160,13 @@ test('a node that takes no connection at all fails, however few connections it i
   await once(server, 'close');
   for (let index = 0; index < 2; index += 1) await assert.rejects(sender.whole(request('/small'), never));
   assert.deepEqual([await failures('connection'), upstream.health], [2, 'down']);
+});
+
+test('a node without a place for a stream is passed over for one that has one', async (t) => {
+  const { sender } = await senderOf(t, endless, { connections: 1, nodes: 3, limits: { stallMs: 60_000 } });
+  const answers = [await streamed(sender), await streamed(sender), await streamed(sender)];
+  assert.equal(new Set(answers.map(({ upstream }) => upstream)).size, 3);
+  for (const { stream } of answers) stream.destroy();
 });
 
 test('an aborted client ends its stream, and the place is free again', async (t) => {
