@@ -1,68 +1,11 @@
 /** Streamed answers and the connections they hold: a sender in front of raw nodes. */
 import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { test, type TestContext } from 'node:test';
-import { Registry } from 'prom-client';
-import { dialectOf } from '../../src/ledger/ledger-headers.ts';
-import { createUpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
+import { test } from 'node:test';
 import type { StreamedAnswer } from '../../src/upstream/exchange.ts';
-import { Fleet } from '../../src/upstream/fleet.ts';
 import { onceClosed } from '../../src/upstream/node-stream.ts';
-import { Sender, type SendLimits } from '../../src/upstream/sender.ts';
-import { Upstream } from '../../src/upstream/upstream.ts';
-
-type Answer = (request: IncomingMessage, response: ServerResponse) => void;
-
-interface MadeUp {
-  readonly connections: number;
-  readonly limits?: Partial<SendLimits>;
-  /** Default 1. */
-  readonly nodes?: number;
-}
-
-async function nodeOf(t: TestContext, answer: Answer, connections: number) {
-  const server = createServer(answer);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`);
-  const upstream = new Upstream({ name: `n${url.port}`, url, tier: 'full', connections, connectTimeoutMs: 1_000 });
-  t.after(async () => {
-    await upstream.close();
-    server.closeAllConnections();
-    if (server.listening) server.close();
-  });
-  upstream.recordAnswer(1, 0);
-  return { server, upstream };
-}
-
-/** A sender with nodes behind it that answer as told; `server` and `upstream` are of the first. */
-async function senderOf(t: TestContext, answer: Answer, { connections, limits, nodes = 1 }: MadeUp) {
-  const first = await nodeOf(t, answer, connections);
-  const upstreams = [first.upstream];
-  while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, connections)).upstream);
-  const fleet = new Fleet(upstreams, dialectOf('node'), {
-    onAwaited: () => undefined,
-    onForeign: () => undefined,
-    onSuspect: () => undefined,
-    onRollback: () => undefined,
-  });
-  const registry = new Registry();
-  const metrics = createUpstreamMetrics(
-    registry,
-    () => [],
-    () => ({ head: undefined, oldest: undefined }),
-  );
-  const log = { debug: () => undefined, warn: () => undefined };
-  const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
-  const sender = new Sender({ fleet, limits: bounds, metrics, log, onTimeout: () => undefined });
-  const failures = async (kind: string): Promise<number> => {
-    const metric = await registry.getSingleMetric('ledgergate_upstream_failures_total')?.get();
-    return metric?.values.find(({ labels }) => labels['kind'] === kind)?.value ?? 0;
-  };
-  return { sender, ...first, failures };
-}
+import type { Sender } from '../../src/upstream/sender.ts';
+import { never, request, senderOf, type Answer } from '../support/sender.ts';
 
 const endless: Answer = (_request, response) => {
   const block = Buffer.alloc(64 * 1024, 'x');
@@ -80,10 +23,6 @@ const endlessOrShort: Answer = (incoming, response) => {
   if (incoming.url === '/v1/endless') endless(incoming, response);
   else short(incoming, response);
 };
-
-const never = new AbortController().signal;
-const request = (path: string) =>
-  ({ wire: { method: 'GET', path, headers: {} }, need: { kind: 'head' }, isIdempotent: true }) as const;
 
 async function streamed(sender: Sender, signal = never): Promise<StreamedAnswer> {
   const answer = await sender.stream(request('/endless'), signal);
