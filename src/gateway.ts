@@ -73,11 +73,12 @@ const firstLookMs = 300;
 /** Starts listening. Nodes that are down do not stop it; a port that is taken does. */
 export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
   const log = options.log ?? pino({ level: config.log.level });
-  const { fleet, prober, sender, latest, registry } = buildFleet(config, log, options);
+  const onGeneration = (): void => cache.forget();
+  const { fleet, prober, sender, latest, registry } = buildFleet(config, log, { ...options, onGeneration });
   let isDraining = false;
   const { now = () => performance.now(), drainDelayMs = 0 } = options;
   const proof = new ShadowProof({ share: config.encode.shadow, now });
-  const cache = buildCache(config, { fleet, sender, registry, log });
+  const cache: Cache = buildCache(config, { fleet, sender, registry, log });
   const context = { fleet, sender, latest, registry, cache, log, proof, now, isDraining: () => isDraining };
   const proxy = buildProxy(config, context);
   const connections = new Connections(proxy.server);
@@ -131,7 +132,12 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   };
 }
 
-function buildFleet(config: Config, log: Logger, { stallMs = usualStallMs }: GatewayOptions) {
+interface FleetContext {
+  readonly stallMs?: number;
+  onGeneration(): void;
+}
+
+function buildFleet(config: Config, log: Logger, { stallMs = usualStallMs, onGeneration }: FleetContext) {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
@@ -151,6 +157,7 @@ function buildFleet(config: Config, log: Logger, { stallMs = usualStallMs }: Gat
       log.error({ upstream: upstream.name, chainId, fleetChainId }, 'upstream is of another chain and is not asked'),
     onSuspect: (upstream, head, retracted) =>
       log.error({ upstream: upstream.name, head, retracted }, 'upstream tells a head that other nodes contradict'),
+    onGeneration,
     onRollback: (upstream, before, after) =>
       log.error({ upstream: upstream.name, before, after }, 'the ledger went back: what was cached of it is dropped'),
     onAwaited: () => prober.hurry(),
@@ -195,6 +202,10 @@ function buildCache(config: Config, { fleet, sender, registry, log }: CacheConte
     memory,
     tiers: new ReadThrough<Origin>({ memory, shared }),
     metrics,
+    /** Nothing that was read before may be used. */
+    forget: () => {
+      memory.purge(() => true);
+    },
     redisStatus: () => (shared === undefined ? undefined : { trouble: shared.trouble() }),
     /** Resolves when what is shared can be used, or will have to wait. */
     start: () => (shared === undefined ? Promise.resolve() : genesis.start()),

@@ -17,6 +17,8 @@ export interface FleetEvents {
   onForeign(upstream: Upstream, chainId: number, fleetChainId: number): void;
   /** A node tells a head that the others contradict; `retracted` when it had been believed before. */
   onSuspect(upstream: Upstream, head: LedgerVersion, retracted: boolean): void;
+  /** From now on nothing that was read before may be used. */
+  onGeneration(): void;
   /** A node's ledger has gone back, and no other holds on to the head: it is now `after`. */
   onRollback(upstream: Upstream, before: LedgerVersion, after: LedgerVersion): void;
   /** Somebody waits for a version and nobody did before: news of heads is wanted for as long as `isAwaited`. */
@@ -207,6 +209,7 @@ export class Fleet {
    */
   #startOver(speaker?: Upstream): void {
     this.#generation += 1;
+    this.#events.onGeneration();
     this.#reviewedAtMs = -Infinity;
     this.#goneBack.clear();
     const trusted = this.upstreams.filter(({ isSuspect, chainId }) => !isSuspect && chainId === this.#chainId);

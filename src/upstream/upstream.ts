@@ -72,6 +72,8 @@ export class Upstream {
     this.#connections = options.connections;
     const bounds = {
       pipelining: 1,
+      // Over HTTP/2 bodies need no announced length, by which a whole one is told, and one connection carries many.
+      allowH2: false,
       // Bounds are kept per attempt by an AbortSignal; undici's own timers would only add a second opinion.
       headersTimeout: 0,
       bodyTimeout: 0,

@@ -44,6 +44,7 @@ export async function senderOf(t: TestContext, answer: Answer, { connections, li
     onAwaited: () => undefined,
     onForeign: () => undefined,
     onSuspect: () => undefined,
+    onGeneration: () => undefined,
     onRollback: () => undefined,
   });
   const registry = new Registry();

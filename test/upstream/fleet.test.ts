@@ -16,6 +16,7 @@ function fleetOf(t: TestContext, ...tiers: readonly Tier[]) {
     onAwaited: () => undefined,
     onForeign: (upstream, chainId, own) => foreign.push(`${upstream.name}: ${chainId}, not ${own}`),
     onSuspect: () => undefined,
+    onGeneration: () => undefined,
     onRollback: (upstream, before, after) => rollbacks.push(`${upstream.name}: ${before} to ${after}`),
   });
   const at = (index: number): Upstream => {

@@ -26,6 +26,7 @@ test('after a rollback the version given to clients before holds nobody up', asy
     onAwaited: () => undefined,
     onForeign: () => undefined,
     onSuspect: () => undefined,
+    onGeneration: () => undefined,
     onRollback: () => undefined,
   });
   const metrics = createUpstreamMetrics(
