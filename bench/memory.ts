@@ -119,8 +119,11 @@ async function measureRedis(
   }
 }
 
+function line(text: string, bytes: number): void {
+  process.stdout.write(`${text.padEnd(66)}${bytes.toFixed(0)} B\n`);
+}
+
 async function main(entries: number, versions: number): Promise<void> {
-  const line = (text: string, bytes: number) => process.stdout.write(`${text.padEnd(66)}${bytes.toFixed(0)} B\n`);
   line(`${entries} reads of ${bodyBytes} B, all different: memory tier, per read`, measureFill('accounts', entries));
   line(`${entries} reads of ${bodyBytes} B: plain lru-cache of Buffers, per read`, measureFill('plain', entries));
   line(`${versions} versions with equal bytes: memory tier, per version`, measureFill('versions', versions));

@@ -24,8 +24,8 @@ export interface SharedStateOptions {
   readonly prefix: string;
 }
 
-/** Versions are told at most this often; the last one always is. */
-const tellMs = 10;
+/** Versions that follow each other this closely are told as one, the last. */
+const tellMs = 2;
 /** Longer messages are not ours. */
 const longestMessage = 128;
 /** Scores are doubles: beyond this they would not be versions any more. */
@@ -52,12 +52,19 @@ export class SharedState {
     subscriber.on('message', (channel: string, message: string) => this.#hear(channel, message));
   }
 
-  /** Begins to listen, and takes up what replicas were shown before this one started. */
-  async start(): Promise<void> {
+  /**
+   * Listens to the ledger of the moment, and takes up what replicas were shown of it before. Called again when that may
+   * have changed; it costs nothing when it has not.
+   */
+  async follow(): Promise<void> {
     const ledger = this.#options.ledger();
-    if (ledger === undefined || ledger === this.#ledger) return;
+    if (ledger === this.#ledger) return;
+    const before = this.#ledger;
     this.#ledger = ledger;
-    // Waits for a connection, however long that takes; it is subscribed anew whenever the connection is.
+    this.#told = -1n;
+    if (before !== undefined) this.#subscriber.unsubscribe(this.#channel(before)).catch(() => undefined);
+    if (ledger === undefined) return;
+    // Waits for a connection, however long that takes, and is repeated whenever the connection is made anew.
     this.#subscriber.subscribe(this.#channel(ledger)).catch(() => undefined);
     const key = this.#key(ledger);
     const kept = await this.#link.read(key, (client) => client.zscore(key, member));
@@ -67,14 +74,13 @@ export class SharedState {
 
   /** A client is being shown `version`. Never waits. */
   tellServed(version: bigint): void {
-    if (version <= this.#toTell || version > largestScore) return;
+    if (version > largestScore) return;
     this.#toTell = version;
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       this.#tell();
     }, tellMs);
     this.#timer.unref();
-    if (this.#told === -1n) this.#tell();
   }
 
   tellRefused(node: string, version: bigint): void {
@@ -90,12 +96,14 @@ export class SharedState {
   }
 
   #tell(): void {
+    void this.follow();
     const ledger = this.#ledger;
     if (ledger === undefined || this.#toTell <= this.#told) return;
+    const version = this.#toTell.toString();
     this.#told = this.#toTell;
+    this.#publish(`served ${version}`);
     const key = this.#key(ledger);
-    void this.#link.write(key, (client) => client.zadd(key, 'GT', this.#told.toString(), member));
-    this.#publish(`served ${this.#told}`);
+    void this.#link.write(key, (client) => client.zadd(key, 'GT', version, member));
   }
 
   #publish(message: string): void {

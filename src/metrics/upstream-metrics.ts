@@ -27,6 +27,8 @@ export interface UpstreamMetrics {
   observeAnswer(upstream: string, status: number, seconds: number): void;
   observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
   readonly prunedRepaired: Counter;
+  /** Versions that another replica had shown and no node here had got to in time. */
+  readonly unreached: Counter;
 }
 
 /** `readGauges` and `readFleet` are called at each scrape, so that nothing is counted while requests are served. */
@@ -72,6 +74,11 @@ export function createUpstreamMetrics(
       duration.observe({ upstream }, seconds);
     },
     prunedRepaired,
+    unreached: new Counter({
+      name: 'ledgergate_unreached_versions_total',
+      help: 'Versions that another replica had shown and that no upstream here got to in time.',
+      registers,
+    }),
   };
 }
 

@@ -5,6 +5,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from '../upstream/fleet.ts';
+import type { Floor } from '../upstream/floor.ts';
 import type { Demand, Latest, Snapshot } from '../upstream/latest.ts';
 import type { Consistency } from './consistency.ts';
 import { ledgerInfoBody } from './ledger-info.ts';
@@ -15,6 +16,7 @@ export interface LatestReadParts {
   readonly fleet: Fleet;
   readonly reader: Reader;
   readonly latest: Latest;
+  readonly floor: Floor;
   readonly consistency: Consistency;
 }
 
@@ -56,9 +58,11 @@ export class LatestReads {
 
   /** No staleness at all: each read goes to a node that has got at least as far as anybody has been shown. */
   async #ask(read: Read, { min }: Demand, signal: AbortSignal): Promise<Served> {
-    const { reader, latest } = this.#parts;
-    const served = await reader.ask({ ...read, need: { kind: 'head', min: latest.floor(min) } }, signal);
-    if (served.version !== undefined) latest.recordServed(served.version);
+    const { reader, floor } = this.#parts;
+    const served = await floor.keep(min, (atLeast) =>
+      reader.ask({ ...read, need: { kind: 'head', min: atLeast } }, signal),
+    );
+    if (served.version !== undefined) floor.recordServed(served.version);
     return served;
   }
 }

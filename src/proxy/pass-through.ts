@@ -5,6 +5,7 @@
 import { pipeline } from 'node:stream/promises';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { Floor } from '../upstream/floor.ts';
 import type { Latest } from '../upstream/latest.ts';
 import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { FleetRequest, Sender } from '../upstream/sender.ts';
@@ -24,6 +25,7 @@ export interface PassThroughParts {
   readonly responseHeaders: ResponseHeaders;
   readonly submissions: Submissions;
   readonly latest: Latest;
+  readonly floor: Floor;
   readonly consistency: Consistency;
 }
 
@@ -36,14 +38,11 @@ export class PassThrough {
 
   /** Sends the request on and streams the answer back. */
   async serve(exchange: Exchange, body: Buffer | undefined): Promise<void> {
-    const { sender } = this.#parts;
-    const asked = this.#requestOf(exchange, body);
-    const request = isReadOfLatest(asked.wire.method, asked.wire.path) ? await this.#atLatest(exchange, asked) : asked;
-    const answer = await sender.stream(request, exchange.signal);
+    const request = this.#requestOf(exchange, body);
+    if (isReadOfLatest(request.wire.method, request.wire.path)) return this.#serveLatest(exchange, request);
+    const answer = await this.#parts.sender.stream(request, exchange.signal);
     const pinned = request.need.kind === 'version' && answer.status < 300 ? request.need.version : undefined;
-    if (request !== asked && pinned === undefined) this.#recordServed(answer);
-    // What the node says of the version's freshness is no word about the question, which named none.
-    await this.#reply(exchange, request === asked ? answer : withoutFreshness(answer), pinned);
+    return this.#reply(exchange, answer, pinned);
   }
 
   /** A submission: one node, and its answer tells which transaction it took. */
@@ -58,21 +57,30 @@ export class PassThrough {
 
   /**
    * A read of state that names no version is read at the one that all reads of "latest" share, so that an account's
-   * sequence number is never older than the resources beside it.
+   * sequence number is never older than the resources beside it. What the node says of that version's freshness is no
+   * word about the question, which named none.
    */
-  async #atLatest(exchange: Exchange, request: FleetRequest): Promise<FleetRequest> {
+  async #serveLatest(exchange: Exchange, request: FleetRequest): Promise<void> {
     const wire = { ...request.wire, headers: withoutConditions(request.wire.headers) };
-    const { consistency, latest } = this.#parts;
+    const { consistency, latest, sender } = this.#parts;
     const demand = consistency.demandOf(exchange.request);
-    if (demand.maxStalenessMs === 0) return { ...request, wire, need: { kind: 'head', min: latest.floor(demand.min) } };
-    const { info } = await latest.reach(demand, exchange.signal);
-    const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${info.version}`;
-    return { ...request, wire: { ...wire, path }, need: { kind: 'version', version: info.version } };
+    if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand.min);
+    const { version } = (await latest.reach(demand, exchange.signal)).info;
+    const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${version}`;
+    const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
+    const answer = await sender.stream(pinned, exchange.signal);
+    return this.#reply(exchange, withoutFreshness(answer), answer.status < 300 ? version : undefined);
   }
 
   /** No staleness allowed, so the state is the one at the node's head. */
-  #recordServed({ status, info, upstream }: NodeAnswer | StreamedAnswer): void {
-    if (status < 300 && info !== undefined && !upstream.isSuspect) this.#parts.latest.recordServed(info.version);
+  async #serveHead(exchange: Exchange, request: FleetRequest, seen: LedgerVersion | undefined): Promise<void> {
+    const { floor, sender } = this.#parts;
+    const answer = await floor.keep(seen, (min) =>
+      sender.stream({ ...request, need: { kind: 'head', min } }, exchange.signal),
+    );
+    const { status, info, upstream } = answer;
+    if (status < 300 && info !== undefined && !upstream.isSuspect) floor.recordServed(info.version);
+    return this.#reply(exchange, withoutFreshness(answer));
   }
 
   #requestOf(exchange: Exchange, body: Buffer | undefined): FleetRequest {

@@ -97,7 +97,7 @@ export class Attempts {
       this.#recordAnswer(upstream, elapsedMs, answer.status);
     }
     if (verdict === 'pruned' && request.need.kind === 'version') {
-      upstream.window.observeRefusal(request.need.version, nowMs);
+      this.#fleet.recordRefusal(upstream, request.need.version, nowMs);
       this.#log.debug({ upstream: upstream.name, version: request.need.version }, 'version pruned at upstream');
     }
     // What a node answers to a submission is its answer: another node must not be asked as well.

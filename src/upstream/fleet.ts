@@ -21,6 +21,8 @@ export interface FleetEvents {
   onGeneration(): void;
   /** A node's ledger has gone back, and no other holds on to the head: it is now `after`. */
   onRollback(upstream: Upstream, before: LedgerVersion, after: LedgerVersion): void;
+  /** A node refused a version as pruned, whatever its headers said. */
+  onRefused(upstream: Upstream, version: LedgerVersion): void;
   /** Somebody waits for a version and nobody did before: news of heads is wanted for as long as `isAwaited`. */
   onAwaited(): void;
 }
@@ -113,6 +115,19 @@ export class Fleet {
     else this.#reviewHead(upstream, nowMs);
     if (!upstream.isSuspect) this.#waiters.wake(info.version);
     return true;
+  }
+
+  /** A node refused `version` as pruned: to be learned, and told. */
+  recordRefusal(upstream: Upstream, version: LedgerVersion, nowMs: number): void {
+    upstream.window.observeRefusal(version, nowMs);
+    this.#events.onRefused(upstream, version);
+  }
+
+  /** Another gateway says that the node with this fingerprint refused `version`. */
+  hearRefusal(fingerprint: string, version: LedgerVersion, nowMs: number): void {
+    for (const upstream of this.upstreams) {
+      if (upstream.fingerprint === fingerprint) upstream.window.observeRefusal(version, nowMs);
+    }
   }
 
   /** To be called when a node's health changes: what the fleet can serve changes with it. */

@@ -9,6 +9,7 @@ import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from './fleet.ts';
+import type { Floor } from './floor.ts';
 import type { Sender } from './sender.ts';
 
 /** A ledger state: what a node said of its ledger, in one answer. */
@@ -18,6 +19,12 @@ export interface Snapshot {
   readonly body: Buffer;
   /** The state was current at this moment or later: when the question was sent. */
   readonly asOfMs: number;
+}
+
+export interface LatestParts {
+  readonly fleet: Fleet;
+  readonly sender: Sender;
+  readonly floor: Floor;
 }
 
 export interface LatestOptions {
@@ -48,19 +55,19 @@ export class Latest {
   readonly #fleet: Fleet;
   readonly #sender: Sender;
   readonly #options: LatestOptions;
+  readonly #floor: Floor;
   readonly #closing = new AbortController();
   #snapshot: Snapshot | undefined;
   #look: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #askedAtMs = -Infinity;
-  /** The newest state that any client has been given. */
-  #served: LedgerVersion | undefined;
-  /** The fleet's generation that snapshot and served version are of. */
+  /** The fleet's generation that the snapshot is of. */
   #generation = 0;
 
-  constructor(fleet: Fleet, sender: Sender, options: LatestOptions) {
+  constructor({ fleet, sender, floor }: LatestParts, options: LatestOptions) {
     this.#fleet = fleet;
     this.#sender = sender;
+    this.#floor = floor;
     this.#options = options;
   }
 
@@ -71,23 +78,7 @@ export class Latest {
     this.#forgetOldLedger();
     const snapshot = this.#snapshot;
     if (snapshot === undefined || nowMs - snapshot.asOfMs > maxStalenessMs) return undefined;
-    return isAtLeast(snapshot, this.floor(min)) ? snapshot : undefined;
-  }
-
-  /** The version below which no answer may be: the newest given to anybody, or the client's own. */
-  floor(min: LedgerVersion | undefined): LedgerVersion | undefined {
-    this.#forgetOldLedger();
-    const served = this.#served;
-    return served === undefined || (min !== undefined && min > served) ? min : served;
-  }
-
-  /** Remembers that a client was given a state of this version, so that nobody is given an older one afterwards. */
-  recordServed(version: LedgerVersion): void {
-    this.#forgetOldLedger();
-    // Above the head only an answer from before a rollback can be, or one of a node that is not believed.
-    const head = this.#fleet.head?.version;
-    if (head !== undefined && version > head) return;
-    if (this.#served === undefined || version > this.#served) this.#served = version;
+    return isAtLeast(snapshot, this.#floor.above(min)) ? snapshot : undefined;
   }
 
   /**
@@ -96,14 +87,21 @@ export class Latest {
    */
   async reach(demand: Demand, signal: AbortSignal): Promise<Snapshot> {
     const found = this.find(demand);
-    if (found !== undefined) return found;
+    return found ?? this.#floor.keep(demand.min, (min) => this.#lookFor(demand.maxStalenessMs, min, signal));
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#closing.abort(new Error('closing'));
+  }
+
+  async #lookFor(maxStalenessMs: number, min: LedgerVersion | undefined, signal: AbortSignal): Promise<Snapshot> {
     const askedMs = performance.now();
-    const min = this.floor(demand.min);
     // A look that was under way may be of a moment before the bound; one taken after it never is.
     for (let look = 0; look < maxLooks && !signal.aborted; look += 1) {
       await this.#renew(min);
       const snapshot = this.#snapshot;
-      const isFresh = snapshot !== undefined && snapshot.asOfMs >= askedMs - demand.maxStalenessMs;
+      const isFresh = snapshot !== undefined && snapshot.asOfMs >= askedMs - maxStalenessMs;
       if (isFresh && isAtLeast(snapshot, min)) return snapshot;
       if (this.#isAboveHead(min)) await this.#awaitVersion(min, signal);
     }
@@ -114,11 +112,6 @@ export class Latest {
   #isAboveHead(version: LedgerVersion | undefined): version is LedgerVersion {
     const head = this.#fleet.head?.version;
     return version !== undefined && head !== undefined && version > head;
-  }
-
-  close(): void {
-    clearTimeout(this.#timer);
-    this.#closing.abort(new Error('closing'));
   }
 
   async #awaitVersion(min: LedgerVersion, signal: AbortSignal): Promise<void> {
@@ -159,7 +152,7 @@ export class Latest {
     if (status !== 200 || info === undefined || upstream.isSuspect) return;
     if (info.version > (this.#fleet.head?.version ?? 0n) || isNewer(this.#snapshot, info)) return;
     this.#snapshot = { info, body, asOfMs };
-    this.recordServed(info.version);
+    this.#floor.recordServed(info.version);
   }
 
   /** What was taken from a ledger that went back, or was a lie, must not hold up everybody (see `Fleet`). */
@@ -167,7 +160,6 @@ export class Latest {
     const { generation } = this.#fleet;
     if (generation === this.#generation) return;
     this.#generation = generation;
-    this.#served = undefined;
     this.#snapshot = undefined;
   }
 

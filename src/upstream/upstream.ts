@@ -1,4 +1,5 @@
 /** One node of the fleet: its address, its connections, and what its answers have taught. */
+import { hash } from 'node:crypto';
 import { Pool } from 'undici';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { RetentionWindow } from './retention-window.ts';
@@ -41,6 +42,8 @@ export class Upstream {
   readonly name: string;
   readonly url: URL;
   readonly tier: Tier;
+  /** Digest of the address: what gateways call the node among each other, which may have given it other names. */
+  readonly fingerprint: string;
   readonly pool: Pool;
   /** A connection that only probes use: what they find is the node's doing, however busy the others are. */
   readonly probePool: Pool;
@@ -67,6 +70,7 @@ export class Upstream {
     this.name = options.name;
     this.url = options.url;
     this.tier = options.tier;
+    this.fingerprint = hash('sha256', options.url.href, 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
     this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
     this.#connections = options.connections;

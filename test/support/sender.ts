@@ -6,6 +6,7 @@ import type { TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { createUpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
+import { quietEvents } from './fleet-events.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
 import { Sender, type SendLimits } from '../../src/upstream/sender.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
@@ -40,13 +41,7 @@ export async function senderOf(t: TestContext, answer: Answer, { connections, li
   const first = await nodeOf(t, answer, connections);
   const upstreams = [first.upstream];
   while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, connections)).upstream);
-  const fleet = new Fleet(upstreams, dialectOf('node'), {
-    onAwaited: () => undefined,
-    onForeign: () => undefined,
-    onSuspect: () => undefined,
-    onGeneration: () => undefined,
-    onRollback: () => undefined,
-  });
+  const fleet = new Fleet(upstreams, dialectOf('node'), quietEvents);
   const registry = new Registry();
   const metrics = createUpstreamMetrics(
     registry,

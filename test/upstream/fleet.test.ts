@@ -5,6 +5,7 @@ import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
 import { Upstream, type Tier } from '../../src/upstream/upstream.ts';
+import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
 
 /** A fleet of nodes that nobody connects to; `tell` is an answer of one of them. */
@@ -13,10 +14,8 @@ function fleetOf(t: TestContext, ...tiers: readonly Tier[]) {
   const foreign: string[] = [];
   const rollbacks: string[] = [];
   const fleet = new Fleet(upstreams, dialectOf('node'), {
-    onAwaited: () => undefined,
+    ...quietEvents,
     onForeign: (upstream, chainId, own) => foreign.push(`${upstream.name}: ${chainId}, not ${own}`),
-    onSuspect: () => undefined,
-    onGeneration: () => undefined,
     onRollback: (upstream, before, after) => rollbacks.push(`${upstream.name}: ${before} to ${after}`),
   });
   const at = (index: number): Upstream => {
