@@ -22,6 +22,8 @@ export interface LatestReadParts {
 
 export class LatestReads {
   readonly #parts: LatestReadParts;
+  /** Reads of targets that were parsed before, at the version that they were last pinned to. */
+  readonly #pins = new WeakMap<Read, Read>();
 
   constructor(parts: LatestReadParts) {
     this.#parts = parts;
@@ -31,7 +33,7 @@ export class LatestReads {
   find(read: Read, request: IncomingMessage): Served | undefined {
     const { latest, consistency, reader } = this.#parts;
     const snapshot = latest.find(consistency.demandOf(request));
-    const hit = snapshot === undefined ? undefined : reader.find(pinTo(read, snapshot.info.version));
+    const hit = snapshot === undefined ? undefined : reader.find(this.#pinned(read, snapshot.info.version));
     return hit === undefined ? undefined : { ...hit, isLatest: true };
   }
 
@@ -41,7 +43,7 @@ export class LatestReads {
     const demand = this.#parts.consistency.demandOf(request);
     if (demand.maxStalenessMs === 0) return this.#ask(read, demand, signal);
     const { info } = await this.snapshot(request, signal);
-    const pinned = pinTo(read, info.version);
+    const pinned = this.#pinned(read, info.version);
     const served = reader.find(pinned) ?? (await reader.load(pinned, signal));
     return { ...served, isLatest: true };
   }
@@ -64,6 +66,14 @@ export class LatestReads {
     );
     if (served.version !== undefined) floor.recordServed(served.version);
     return served;
+  }
+
+  #pinned(read: Read, version: LedgerVersion): Read {
+    const known = this.#pins.get(read);
+    if (known?.version === version) return known;
+    const pinned = pinTo(read, version);
+    this.#pins.set(read, pinned);
+    return pinned;
   }
 }
 

@@ -23,20 +23,27 @@ const httpOptions = {
   requireHostHeader: false,
 };
 
-/** Of each connection, the answer to its newest request. */
-export type NewestResponses = WeakMap<Duplex, ServerResponse>;
+/** On each connection, the answer to its newest request: a member costs a hit a tenth of what a map would. */
+const newest = Symbol('newest response');
 
-/** The HTTP server that `handler` routes for. Notes in `newest` what is being answered. */
+interface Connection {
+  [newest]?: ServerResponse;
+}
+
+export function newestResponse(socket: Duplex): ServerResponse | undefined {
+  return (socket as Connection)[newest];
+}
+
+/** The HTTP server that `handler` routes for. */
 export function createHttpServer(
   handler: (request: IncomingMessage, response: ServerResponse) => void,
   parts: ServerParts,
-  newest: NewestResponses,
 ): Server {
   const { replier, observer } = parts;
   const refuse = (request: IncomingMessage, response: ServerResponse, error: unknown): void =>
     replier.error(new Exchange(request, response, 'none', observer), error);
   const server = createServer(httpOptions, (request, response) => {
-    newest.set(request.socket, response);
+    (request.socket as Connection)[newest] = response;
     request.url = originForm(request.url ?? '');
     const fault = faultOfHead(request);
     try {
@@ -48,7 +55,7 @@ export function createHttpServer(
   });
   // Node's own refusal has no body. `Expect: 100-continue` does not come here.
   return server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    newest.set(request.socket, response);
+    (request.socket as Connection)[newest] = response;
     refuse(request, response, new GatewayError('expectationFailed', 'only 100-continue can be expected'));
   });
 }

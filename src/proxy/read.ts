@@ -68,6 +68,8 @@ export interface ReaderParts {
 export class Reader {
   readonly #parts: ReaderParts;
   readonly #codings = new Coalescer<Buffer>();
+  /** Keys of reads that come again: targets that were parsed before have one `Read`. */
+  readonly #keys = new WeakMap<Read, { readonly chainId: number; readonly key: CacheKey }>();
 
   constructor(parts: ReaderParts) {
     this.#parts = parts;
@@ -168,10 +170,15 @@ export class Reader {
   }
 
   /** A read has a key when its answer can be final: pinned, or of a transaction; and the chain must be known. */
-  #keyOf({ operation, subject, version, form }: Read): CacheKey | undefined {
+  #keyOf(read: Read): CacheKey | undefined {
     const { chainId } = this.#parts.fleet;
+    const known = this.#keys.get(read);
+    if (known?.chainId === chainId) return known?.key;
+    const { operation, subject, version, form } = read;
     if (chainId === undefined || (version === undefined && operation !== 'transaction')) return undefined;
-    return cacheKey({ chainId, operation, subject, version, form });
+    const key = cacheKey({ chainId, operation, subject, version, form });
+    this.#keys.set(read, { chainId, key });
+    return key;
   }
 }
 

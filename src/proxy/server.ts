@@ -7,7 +7,7 @@ import type { RouteName } from '../metrics/http-metrics.ts';
 import { answerRead, giveRead, guard, takeBody } from './answer-read.ts';
 import { answerBrokenRequest } from './broken-request.ts';
 import { Exchange } from './exchange.ts';
-import { createHttpServer, type NewestResponses } from './listener.ts';
+import { createHttpServer, newestResponse } from './listener.ts';
 import { moduleRead, type ModuleParameters } from './module.ts';
 import { answerForm } from './negotiate.ts';
 import type { PathRead } from './path-read.ts';
@@ -22,7 +22,6 @@ import { viewRead } from './view.ts';
 
 /** Builds the server; `listen` and `close` are the caller's. */
 export function createProxyServer(parts: ServerParts): FastifyInstance {
-  const newest: NewestResponses = new WeakMap();
   const app = fastify({
     exposeHeadRoutes: false,
     // Whoever got a request in while the gateway leaves is answered.
@@ -30,9 +29,13 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
     // Fastify matches a path parameter only up to 100 characters by default. Generic struct tags are longer and would
     // silently become pass-through requests: correct answers, never cached.
     routerOptions: { maxParamLength: longestTarget },
-    serverFactory: (handler) => createHttpServer(handler, parts, newest),
+    serverFactory: (handler) => createHttpServer(handler, parts),
     clientErrorHandler: (error, socket) =>
-      answerBrokenRequest(error, { socket, newest: newest.get(socket), ledgerHeaders: parts.replier.ledgerHeaders() }),
+      answerBrokenRequest(error, {
+        socket,
+        newest: newestResponse(socket),
+        ledgerHeaders: parts.replier.ledgerHeaders(),
+      }),
     frameworkErrors: (error, request, reply) => fail(parts, 'none', request, reply, error),
   });
   app.removeAllContentTypeParsers();
