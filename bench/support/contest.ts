@@ -11,7 +11,7 @@ export const serverCpu = 0;
 export const loadCpu = 1;
 
 /** What is asked of every server; the title is that of its table. */
-export interface Request extends Pick<Load, 'path' | 'body'> {
+export interface Request extends Pick<Load, 'path' | 'body' | 'byTurns'> {
   readonly title: string;
 }
 
@@ -48,10 +48,10 @@ type Round = readonly Measured[];
 
 async function runRounds(
   servers: readonly ServerProcess[],
-  { path, body }: Request,
+  { title: _, ...load }: Request,
   { rounds, connections, seconds, warmUp }: BenchOptions,
 ): Promise<Round[]> {
-  const asked = { connections, path, ...(body === undefined ? {} : { body }) };
+  const asked = { connections, ...load };
   for (const server of servers) await measure(server, { ...asked, seconds: warmUp }, loadCpu);
   const done: Round[] = [];
   for (let round = 0; round < rounds; round += 1) {
