@@ -55,7 +55,7 @@ export async function senderOf(t: TestContext, answer: Answer, { connections, li
     const metric = await registry.getSingleMetric('ledgergate_upstream_failures_total')?.get();
     return metric?.values.find(({ labels }) => labels['kind'] === kind)?.value ?? 0;
   };
-  return { sender, ...first, failures };
+  return { sender, fleet, ...first, failures };
 }
 
 /** A client that stays. */
