@@ -4,6 +4,7 @@
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { findU64, type LedgerVersion } from '../ledger/version.ts';
+import type { JsonBody } from './json-body.ts';
 import type { AnswerForm, Operation } from './key.ts';
 
 /** An answer as the policy looks at it. */
@@ -15,6 +16,8 @@ export interface AnswerFacts {
   /** Nodes are asked for plain bodies; one that compresses all the same is not kept. */
   readonly contentEncoding: string | undefined;
   readonly body: Buffer;
+  /** The same, as JSON. */
+  readonly json: JsonBody;
   /** Whether the end of the body was announced, so that it is surely whole. */
   readonly isFramed: boolean;
 }
@@ -37,6 +40,7 @@ export type Decision =
   | 'unframed body'
   | 'encoded body'
   | 'other form'
+  | 'too large'
   | 'status'
   | 'error not final'
   | 'not committed';
@@ -58,20 +62,21 @@ export function decide(read: ReadFacts, answer: AnswerFacts): Decision {
   if (read.operation === 'transaction') return decideTransaction(read, answer, info.version);
   if (read.version === undefined) return 'no version';
   if (read.version > info.version) return 'version not reached';
-  if (answer.status === 200) return isOfForm(read.form, answer) ? 'stored' : 'other form';
+  if (answer.status === 200) return formFault(read.form, answer) ?? 'stored';
   if (answer.status !== 404) return 'status';
   // The pruner may have been faster than the read: what is gone looks the same as what never was.
   if (read.version < info.oldestVersion) return 'version pruned';
-  const { error_code: code } = parseObject(answer.body);
+  const { error_code: code } = answer.json.members;
   return code !== undefined && code === finalNotFound[read.operation] ? 'stored' : 'error not final';
 }
 
 /** A pending transaction, and one whose outcome is not told yet, will be answered otherwise soon (protocol 1.1). */
 function decideTransaction(read: ReadFacts, answer: AnswerFacts, head: LedgerVersion): Decision {
   if (answer.status !== 200) return 'status';
-  if (!isOfForm(read.form, answer)) return 'other form';
+  const fault = formFault(read.form, answer);
+  if (fault !== undefined) return fault;
   if (read.form === 'bcs') return answer.body[0] === 0 ? 'stored' : 'not committed';
-  const { type, version: text, success } = parseObject(answer.body);
+  const { type, version: text, success } = answer.json.members;
   const isCommitted = typeof type === 'string' && type !== 'pending_transaction' && typeof success === 'boolean';
   const version = versionOf(text);
   // Nothing is committed where the node's own ledger has not got to yet.
@@ -79,8 +84,8 @@ function decideTransaction(read: ReadFacts, answer: AnswerFacts, head: LedgerVer
 }
 
 /** The version at which a committed transaction's JSON says it was committed. */
-export function committedVersion(body: Buffer): LedgerVersion | undefined {
-  return versionOf(parseObject(body)['version']);
+export function committedVersion(json: JsonBody): LedgerVersion | undefined {
+  return versionOf(json.members['version']);
 }
 
 function versionOf(text: unknown): LedgerVersion | undefined {
@@ -88,25 +93,9 @@ function versionOf(text: unknown): LedgerVersion | undefined {
 }
 
 /** JSON must be JSON to its end: the parse is of a copy, the stored bytes stay the node's. */
-function isOfForm(form: AnswerForm, answer: AnswerFacts): boolean {
-  if (form === 'bcs') return answer.contentType?.startsWith('application/x-bcs') === true;
-  return answer.contentType?.startsWith('application/json') === true && isJson(answer.body);
-}
-
-function isJson(body: Buffer): boolean {
-  try {
-    JSON.parse(body.toString());
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function parseObject(body: Buffer): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(body.toString());
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
-  } catch {
-    return {};
-  }
+function formFault(form: AnswerForm, { contentType, json }: AnswerFacts): Decision | undefined {
+  if (form === 'bcs') return contentType?.startsWith('application/x-bcs') === true ? undefined : 'other form';
+  if (contentType?.startsWith('application/json') !== true) return 'other form';
+  if (json.isOpaque) return 'too large';
+  return json.isJson ? undefined : 'other form';
 }

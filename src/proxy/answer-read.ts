@@ -46,16 +46,20 @@ export function takeBody(
 ): void {
   parts.bodies.read(request, response, (body) => {
     const exchange = new Exchange(request, response, name, parts.observer);
-    if (Buffer.isBuffer(body)) guard(parts, exchange, () => serve(exchange, body));
-    else parts.replier.error(exchange, body);
+    if (Buffer.isBuffer(body)) return guard(parts, exchange, () => serve(exchange, body));
+    return parts.replier.error(exchange, body);
   });
 }
 
-/** Runs `serve`; whatever it throws becomes an error answer. */
-export function guard({ replier }: ServerParts, exchange: Exchange, serve: () => void | Promise<void>): void {
+/** Runs `serve`; whatever it throws becomes an error answer. The promise, if any, never rejects. */
+export function guard(
+  { replier }: ServerParts,
+  exchange: Exchange,
+  serve: () => void | Promise<void>,
+): void | Promise<void> {
   try {
-    serve()?.catch((error: unknown) => replier.error(exchange, error));
+    return serve()?.catch((error: unknown) => replier.error(exchange, error));
   } catch (error) {
-    replier.error(exchange, error);
+    return replier.error(exchange, error);
   }
 }

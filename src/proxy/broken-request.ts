@@ -29,7 +29,12 @@ export function answerBrokenRequest(
     return;
   }
   const [fault, message] = faults[error.code ?? ''] ?? ['malformed', 'the request is not well-formed HTTP'];
-  const { status, code } = new GatewayError(fault, message);
+  writeRefusal(socket, new GatewayError(fault, message), ledgerHeaders);
+}
+
+/** Writes an error answer where there is no response object, and closes the connection. */
+export function writeRefusal(socket: Duplex, error: GatewayError, ledgerHeaders: readonly string[]): void {
+  const { status, code, message } = error;
   const body = errorBody(code, message);
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, 'Content-Type: application/json'];
   head.push(`Content-Length: ${body.length}`, 'Cache-Control: no-store', 'Connection: close');

@@ -20,10 +20,15 @@ export async function drain(proxy: FastifyInstance, connections: Connections, op
   if (options.delayMs > 0) await sleep(options.delayMs);
   const closed = proxy.close();
   connections.closeIdle();
+  // An answer that began before the drain told its client that the connection stays: it is idle when it has ended.
+  const sweep = setInterval(() => connections.closeIdle(), sweepMs);
   const timer = setTimeout(() => {
     options.onCutOff();
     proxy.server.closeAllConnections();
   }, options.maxMs);
   await closed;
   clearTimeout(timer);
+  clearInterval(sweep);
 }
+
+const sweepMs = 50;

@@ -5,10 +5,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { GatewayError } from '../ledger/errors.ts';
+import { writeRefusal } from './broken-request.ts';
 import { findHit, giveRead, guard, isOfLatest, takeBody } from './answer-read.ts';
 import { statesDemand } from './consistency.ts';
 import { Exchange } from './exchange.ts';
-import { faultOfHead } from './request-faults.ts';
+import { faultOfHead, notAllowed } from './request-faults.ts';
 import type { ServerParts } from './server-parts.ts';
 import { longestTarget, originForm } from './target.ts';
 
@@ -54,10 +55,12 @@ export function createHttpServer(
     }
   });
   // Node's own refusal has no body. `Expect: 100-continue` does not come here.
-  return server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     (request.socket as Connection)[newest] = response;
     refuse(request, response, new GatewayError('expectationFailed', 'only 100-continue can be expected'));
   });
+  // Nothing is tunnelled; Node would close the connection without a word.
+  return server.on('connect', (_request, socket) => writeRefusal(socket, notAllowed(), replier.ledgerHeaders()));
 }
 
 /** Answers from memory what has been read before under the same text, ahead of routing. False: not answered. */
@@ -69,7 +72,7 @@ function answerKnown(parts: ServerParts, request: IncomingMessage, response: Ser
   const hit = alias === undefined ? undefined : findHit(parts, alias.read, request);
   if (alias === undefined || hit === undefined) return false;
   const exchange = new Exchange(request, response, alias.route, parts.observer);
-  guard(parts, exchange, () => giveRead(parts, exchange, hit));
+  void guard(parts, exchange, () => giveRead(parts, exchange, hit));
   return true;
 }
 

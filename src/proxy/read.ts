@@ -8,7 +8,8 @@ import { Coalescer } from '../cache/coalesce.ts';
 import { contentDigest, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
 import { cacheKey, type AnswerForm, type CacheKey, type Operation } from '../cache/key.ts';
 import type { MemoryCache } from '../cache/memory.ts';
-import { committedVersion, decide } from '../cache/policy.ts';
+import { JsonBody } from '../cache/json-body.ts';
+import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
 import { fromRedis, type Loaded, type ReadThrough } from '../cache/read-through.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
@@ -129,15 +130,20 @@ export class Reader {
     const { operation, form, version, need } = read;
     const { generation } = this.#parts.fleet;
     const answer = await sender.whole({ wire: read.wire, need, isIdempotent: true }, signal);
-    const facts = { ...answer, contentType: header(answer, 'content-type'), contentEncoding: codingOf(answer) };
+    const facts = {
+      ...answer,
+      json: new JsonBody(answer.body),
+      contentType: header(answer, 'content-type'),
+      contentEncoding: codingOf(answer),
+    };
     const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
     // An answer of the ledger before must not be kept as one of the ledger now.
     const isFinal = decision === 'stored' && chainId !== undefined && generation === this.#parts.fleet.generation;
     if (isFinal || decision !== 'stored') metrics.decided(decision);
-    const isCommitted = decision === 'stored' && operation === 'transaction';
+    const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && operation !== 'transaction';
     return {
-      answer: this.#entryOf(read, answer, { isFinal, isCommitted }),
+      answer: this.#entryOf(read, answer, isFinal, committedAt),
       isFinal,
       origin: {
         upstream: answer.upstream.name,
@@ -148,13 +154,8 @@ export class Reader {
     };
   }
 
-  #entryOf(
-    read: Read,
-    answer: NodeAnswer,
-    { isFinal, isCommitted }: { readonly isFinal: boolean; readonly isCommitted: boolean },
-  ): CachedResponse {
+  #entryOf(read: Read, answer: NodeAnswer, isFinal: boolean, committedAt: LedgerVersion | undefined): CachedResponse {
     const { dialect, head } = this.#parts.fleet;
-    const committedAt = isCommitted ? (committedVersion(answer.body) ?? answer.info?.version) : undefined;
     const content = {
       status: answer.status,
       contentType: header(answer, 'content-type') ?? 'application/octet-stream',
@@ -204,6 +205,15 @@ function served(
  */
 function flightOf({ need }: Read): string {
   return need.kind === 'transaction' && need.first !== undefined ? `|${need.first}` : '';
+}
+
+/**
+ * The version from which on a client that is given this answer has seen a transaction committed; the head of the node
+ * where the answer does not tell, or is too large to be looked into: a later version promises no less.
+ */
+function shownCommitted(decision: Decision, { info, json }: AnswerFacts): LedgerVersion | undefined {
+  if (decision === 'too large') return info?.version;
+  return decision === 'stored' ? (committedVersion(json) ?? info?.version) : undefined;
 }
 
 function codingOf(answer: NodeAnswer): string | undefined {

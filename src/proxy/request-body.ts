@@ -9,6 +9,9 @@ export interface BodyLimits {
   readonly maxHeldBytes?: number;
 }
 
+/** Takes a body, or what is wrong with it; the promise, if any, is of work that still needs the body. Never rejects. */
+export type WithBody = (body: Buffer | GatewayError) => void | Promise<void>;
+
 /** Smaller bodies are not counted: they take no more than what every connection takes for its buffers. */
 const uncountedBytes = 16 * 1024;
 
@@ -29,28 +32,38 @@ export class Bodies {
 
   /**
    * Calls `done` once: with the whole body, or with what is wrong with it: 411, 413, or 503 while all bodies together
-   * are too much. Not at all when the client hangs up before its end, because then there is nobody to answer.
+   * are too much. Not at all when the client hangs up before its end, because then there is nobody to answer. The body
+   * counts until the response is closed and what `done` began has ended: a submission outlives its client.
    */
-  read(request: IncomingMessage, response: ServerResponse, done: (body: Buffer | GatewayError) => void): void {
+  read(request: IncomingMessage, response: ServerResponse, done: WithBody): void {
     const fault = this.#faultOfLength(request);
     if (fault !== undefined) {
-      done(fault);
+      void done(fault);
       return;
     }
-    const chunks: Buffer[] = [];
+    let chunks: Buffer[] = [];
     let size = 0;
     let held = 0;
-    const refuse = (error: GatewayError): void => {
+    let work: Promise<void> | undefined;
+    const stop = (): void => {
+      // What still listens would keep the pieces beside the whole.
       request.off('data', onData).off('end', onEnd);
+      chunks = [];
+    };
+    const refuse = (error: GatewayError): void => {
+      stop();
       request.resume();
-      done(error);
+      void done(error);
+    };
+    const giveBack = (): void => {
+      this.#heldBytes -= held;
     };
     const onData = (chunk: Buffer): void => {
       chunks.push(chunk);
       size += chunk.length;
       if (size > this.#maxBytes) refuse(tooLarge());
       else if (size > uncountedBytes) {
-        if (held === 0) response.once('close', () => (this.#heldBytes -= held));
+        if (held === 0) response.once('close', () => void (work ?? Promise.resolve()).finally(giveBack));
         this.#heldBytes += size - held;
         held = size;
         if (this.#heldBytes > this.#maxHeldBytes) refuse(tooMany());
@@ -58,7 +71,9 @@ export class Bodies {
     };
     const onEnd = (): void => {
       const [first] = chunks;
-      done(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size));
+      const body = chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size);
+      stop();
+      work = done(body) ?? undefined;
     };
     request.on('data', onData).on('end', onEnd);
     // Without a listener, a client that hangs up would end the process.

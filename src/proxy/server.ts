@@ -169,7 +169,7 @@ function run(
 ): void {
   reply.hijack();
   const exchange = new Exchange(request.raw, reply.raw, name, parts.observer);
-  guard(parts, exchange, () => serve(exchange));
+  void guard(parts, exchange, () => serve(exchange));
 }
 
 /** As `run`, when the body is there. */

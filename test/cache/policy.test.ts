@@ -1,6 +1,7 @@
 /** What may be kept: a row for every rule of protocol 1.2 and 1.1. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { JsonBody } from '../../src/cache/json-body.ts';
 import { decide, type AnswerFacts, type Decision, type ReadFacts } from '../../src/cache/policy.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
@@ -390,9 +391,21 @@ for (const row of [...answered, ...misshapen, ...notFound, ...errorStatuses, ...
       contentType,
       contentEncoding: undefined,
       body: Buffer.from(body),
+      json: new JsonBody(Buffer.from(body)),
       isFramed: true,
       info: undefined,
     };
     assert.equal(decide(read, { ...answer, ...headOf(1000n), ...facts }), decision);
   });
 }
+
+test('what is too large to be looked into is not kept', () => {
+  const body = Buffer.from(
+    JSON.stringify({ type: 'user_transaction', version: '5', success: true, pad: 'a'.repeat(1024 * 1024) }),
+  );
+  const answer = { status: 200, contentType: 'application/json', contentEncoding: undefined, body, isFramed: true };
+  const facts = { ...answer, info: ledgerInfo({ version: 1000n }), json: new JsonBody(body) };
+  const read = { form: 'json', chainId: 4 } as const;
+  assert.equal(decide({ ...read, operation: 'transaction', version: undefined }, facts), 'too large');
+  assert.equal(decide({ ...read, operation: 'resource', version: ledgerVersion(5n) }, facts), 'too large');
+});

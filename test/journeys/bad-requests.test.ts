@@ -151,6 +151,13 @@ test('a target with scheme and authority is read as its path', async (t) => {
 
 const broken = 'hello\r\n\r\n';
 
+test('a tunnel is refused in the words of any other method', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const said = await exchangeRaw(gateway.port, 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n');
+  assert.match(said, /^HTTP\/1\.1 405 [^]*X-Node-Chain-Id: 1\r\n[^]*"error_code":"web_framework_error"/i);
+});
+
 test('bytes that are no HTTP are never written about into an answer under way', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { fakeNode } from '../support/fake-node.ts';
-import { testGateway } from '../support/gateway.ts';
+import { testGateway, type LogLine } from '../support/gateway.ts';
 
 const at = (version: number): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
@@ -48,6 +48,25 @@ test('who still sends while balancers learn of the end is answered, and asked to
   assert.deepEqual([onKept.statusCode, onKept.headers['connection']], [200, 'close']);
   await closed;
   await assert.rejects(fetch(gateway.url + at(600)));
+});
+
+test('a connection whose answer began before the end is closed with it', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, { full: [node], onLog: (line) => lines.push(line) });
+  node.fault = { kind: 'slow body', chunkBytes: 60, everyMs: 20 };
+  const kept = new Agent({ connections: 1, pipelining: 1 });
+  t.after(() => kept.close());
+  const answer = await send(`${gateway.url}/blocks/by_version/500`, { dispatcher: kept });
+  assert.notEqual(answer.headers['connection'], 'close');
+
+  const startedMs = performance.now();
+  const closed = gateway.close();
+  JSON.parse(await answer.body.text());
+  await closed;
+
+  assert.ok(performance.now() - startedMs < 5_000);
+  assert.ok(!lines.some(({ msg }) => String(msg).includes('still in flight')));
 });
 
 test('a request whose end arrives after the listener was closed is answered', async (t) => {

@@ -73,6 +73,33 @@ test('what a client that hangs up had sent does not count any more', async (t) =
   assert.equal((await server.post(900_000)).status, 200);
 });
 
+test('a body counts for as long as work needs it, whether or not its client stays', async (t) => {
+  const { promise: done, resolve: finish } = Promise.withResolvers<void>();
+  const bodies = new Bodies({ maxHeldBytes: 1_000_000 });
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  const server = createServer((request, response) => {
+    bodies.read(request, response, () => {
+      begin();
+      return done;
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  client.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n');
+  client.write(Buffer.alloc(900_000));
+  await begun;
+  const connections = (): Promise<number> =>
+    new Promise((resolve) => server.getConnections((_error, count) => resolve(count)));
+
+  client.destroy();
+  while ((await connections()) > 0) await new Promise(setImmediate);
+  assert.equal(bodies.heldBytes, 900_000);
+
+  finish();
+  while (bodies.heldBytes > 0) await new Promise(setImmediate);
+});
+
 test('a body is bounded by its announced length, and by what comes', async (t) => {
   const server = await bodyServer(t, { maxBytes: 50_000 });
 

@@ -1,0 +1,40 @@
+/** The JSON of a body: parsed when it is first asked for, once, and only where that holds up nobody else. */
+
+/** Parsing a megabyte takes some ten milliseconds, in which nobody is answered. */
+const largestParsed = 1024 * 1024;
+
+export class JsonBody {
+  readonly #bytes: Buffer;
+  #parsed: { readonly value: unknown } | 'invalid' | undefined;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  /** Too large to be looked into. */
+  get isOpaque(): boolean {
+    return this.#bytes.length > largestParsed;
+  }
+
+  /** Whether it is JSON to its end. */
+  get isJson(): boolean {
+    return this.#parse() !== 'invalid';
+  }
+
+  /** Its members, where it is an object; none otherwise. */
+  get members(): Readonly<Record<string, unknown>> {
+    const parsed = this.#parse();
+    const value = parsed === 'invalid' ? undefined : parsed.value;
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  }
+
+  #parse(): { readonly value: unknown } | 'invalid' {
+    if (this.#parsed !== undefined) return this.#parsed;
+    try {
+      this.#parsed = this.isOpaque ? 'invalid' : { value: JSON.parse(this.#bytes.toString()) as unknown };
+    } catch {
+      this.#parsed = 'invalid';
+    }
+    return this.#parsed;
+  }
+}
