@@ -65,7 +65,6 @@ export async function redisCluster(t: TestContext): Promise<TestCluster> {
       return (await server.run((client) => client.cluster('INFO'))).includes('cluster_state:ok');
     });
   }
-  const idOf = (server: RedisServer) => server.run((client) => client.cluster('MYID')) as Promise<string>;
   const ownerOf = async (slot: number): Promise<RedisServer> => {
     const ranges = await servers[0]!.run((client) => client.cluster('SLOTS'));
     const owner = ranges.find(([first, last]) => first <= slot && slot <= last)?.[2];
@@ -81,7 +80,7 @@ export async function redisCluster(t: TestContext): Promise<TestCluster> {
       await to.run((client) => client.cluster('SETSLOT', slot, 'IMPORTING', fromId));
       await from.run((client) => client.cluster('SETSLOT', slot, 'MIGRATING', toId));
       await each();
-      for (const key of (await from.run((client) => client.cluster('GETKEYSINSLOT', slot, 1_000))) as string[]) {
+      for (const key of await from.run((client) => client.cluster('GETKEYSINSLOT', slot, 1_000))) {
         await from.run((client) => client.migrate('127.0.0.1', to.port, key, 0, 1_000));
         await each();
       }
@@ -89,4 +88,8 @@ export async function redisCluster(t: TestContext): Promise<TestCluster> {
       await each();
     },
   };
+}
+
+function idOf(server: RedisServer): Promise<string> {
+  return server.run((client) => client.cluster('MYID'));
 }
