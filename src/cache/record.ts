@@ -29,10 +29,16 @@ const headBytes = 22;
 const compressInThread = promisify(zstdCompress);
 const expandInThread = promisify(zstdDecompress);
 
-/** The record of an answer, or `undefined` when it is larger than any that is shared. */
-export async function encodeRecord(answer: CachedResponse): Promise<Buffer | undefined> {
+/**
+ * The record of an answer, or `undefined` when it is larger than any that is shared. Bodies from `compressFrom` bytes on
+ * are compressed; a reader takes both forms.
+ */
+export async function encodeRecord(
+  answer: CachedResponse,
+  compressFrom = smallestCompressed,
+): Promise<Buffer | undefined> {
   const { body } = answer;
-  const isCompressed = body.length >= smallestCompressed;
+  const isCompressed = body.length >= compressFrom;
   const head = headOf(answer, isCompressed);
   if (head === undefined || body.length > largestBody) return undefined;
   return Buffer.concat([head, isCompressed ? await compress(body) : body]);
