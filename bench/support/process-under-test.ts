@@ -1,6 +1,8 @@
 /** Server processes: started on one core, measured by the kernel's own account of their threads, stopped. */
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 export interface ServerProcess {
   readonly name: string;
@@ -8,12 +10,19 @@ export interface ServerProcess {
   readonly url: string;
   /** Processor time of all its threads so far, in microseconds. */
   cpuMicros(): number;
-  residentBytes(): number;
   stop(): void;
 }
 
 /** A gateway prints its nodes' addresses too; its own stands behind this word. Other servers print theirs alone. */
 const ownAddress = /(?:^|Clients: +)(http:\/\/127\.0\.0\.1:\d+\S*)/;
+
+const children = new Set<ChildProcess>();
+let folder: string | undefined;
+
+process.once('exit', () => {
+  for (const child of children) child.kill('SIGKILL');
+  if (folder !== undefined) rmSync(folder, { recursive: true });
+});
 
 /** Starts `node ARGS` on core `cpu`; resolves with the address that the process prints as its own. */
 export function startServer(name: string, args: readonly string[], cpu: number): Promise<ServerProcess> {
@@ -30,8 +39,36 @@ export function startServer(name: string, args: readonly string[], cpu: number):
     child.stdout.on('data', onData);
     child.stderr.on('data', onData);
     child.on('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened:\n${printed}`)));
-    process.once('exit', () => child.kill('SIGKILL'));
+    children.add(child);
   });
+}
+
+export interface BenchedGateway {
+  readonly name: string;
+  readonly nodeUrl: string;
+  readonly cpu: number;
+  /** Further sections of its config file. */
+  readonly config?: Readonly<Record<string, unknown>>;
+}
+
+/** The real binary on a config file of its own, in front of one node. */
+export function startGateway({ name, nodeUrl, cpu, config = {} }: BenchedGateway): Promise<ServerProcess> {
+  folder ??= mkdtempSync(join(tmpdir(), 'ledgergate-bench-'));
+  const file = join(folder, `${children.size}.yaml`);
+  const all = {
+    listen: { host: '127.0.0.1', port: 0 },
+    operations: { host: '127.0.0.1', port: 0 },
+    upstreams: [{ name: 'node', url: nodeUrl }],
+    ...config,
+  };
+  // JSON is YAML.
+  writeFileSync(file, JSON.stringify(all));
+  return startServer(name, ['bin/ledgergate.js', 'serve', '--config', file], cpu);
+}
+
+/** A moving sample node, as the upstream of gateways. */
+export function startNode(cpu: number): Promise<ServerProcess> {
+  return startServer('sample node', ['bench/support/node-server.ts'], cpu);
 }
 
 function account(name: string, url: string, child: ChildProcess): ServerProcess {
@@ -41,8 +78,7 @@ function account(name: string, url: string, child: ChildProcess): ServerProcess 
     name,
     url,
     cpuMicros: () => readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => sum + threadNanos(pid, thread), 0) / 1000,
-    residentBytes: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) * 1024,
-    stop: () => child.kill('SIGKILL'),
+    stop: () => void child.kill('SIGKILL'),
   };
 }
 
@@ -50,7 +86,13 @@ function threadNanos(pid: number, thread: string): number {
   return Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'utf8').split(' ')[0]);
 }
 
-/** Whether a program is on the PATH. */
-export function hasProgram(name: string): boolean {
+/** Throws with what to install when a program that every benchmark needs is missing. */
+export function requirePrograms(): void {
+  if (!hasProgram('wrk') || !hasProgram('taskset')) {
+    throw new Error('wrk and taskset are needed: apt-get install wrk util-linux');
+  }
+}
+
+function hasProgram(name: string): boolean {
   return spawnSync('sh', ['-c', `command -v ${name}`]).status === 0;
 }

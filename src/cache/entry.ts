@@ -40,7 +40,7 @@ export function contentDigest(content: AnswerContent): string {
 }
 
 /** What an answer takes beside its bytes: objects, strings, its place in a map. Measured. */
-const overheadBytes = 500;
+const overheadBytes = 750;
 
 /** Bytes that an answer counts for in the bound of the memory tier, compressed forms included. */
 export function answerBytes(answer: CachedResponse): number {

@@ -18,7 +18,7 @@ const largestShare = 1 / 8;
 /** A committed transaction may be rendered anew after a module upgrade (protocol 1.1), so it is asked for again. */
 const mutableTtlMs = 10 * 60_000;
 /** What a page takes beside its key's characters, and what each version beyond its first one does. Measured. */
-const pageBytes = 230;
+const pageBytes = 280;
 const slotBytes = 45;
 
 /** An answer in use by at least one page. */

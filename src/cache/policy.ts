@@ -12,6 +12,8 @@ export interface AnswerFacts {
   /** The node's snapshot from the answer's own headers. */
   readonly info: LedgerInfo | undefined;
   readonly contentType: string | undefined;
+  /** Nodes are asked for plain bodies; one that compresses all the same is not kept. */
+  readonly contentEncoding: string | undefined;
   readonly body: Buffer;
   /** Whether the end of the body was announced, so that it is surely whole. */
   readonly isFramed: boolean;
@@ -33,6 +35,7 @@ export type Decision =
   | 'version not reached'
   | 'version pruned'
   | 'unframed body'
+  | 'encoded body'
   | 'other form'
   | 'status'
   | 'error not final'
@@ -51,7 +54,8 @@ export function decide(read: ReadFacts, answer: AnswerFacts): Decision {
   if (info === undefined) return 'no ledger headers';
   if (info.chainId !== read.chainId) return 'other chain';
   if (!answer.isFramed) return 'unframed body';
-  if (read.operation === 'transaction') return decideTransaction(read, answer);
+  if (answer.contentEncoding !== undefined) return 'encoded body';
+  if (read.operation === 'transaction') return decideTransaction(read, answer, info.version);
   if (read.version === undefined) return 'no version';
   if (read.version > info.version) return 'version not reached';
   if (answer.status === 200) return isOfForm(read.form, answer) ? 'stored' : 'other form';
@@ -63,20 +67,24 @@ export function decide(read: ReadFacts, answer: AnswerFacts): Decision {
 }
 
 /** A pending transaction, and one whose outcome is not told yet, will be answered otherwise soon (protocol 1.1). */
-function decideTransaction(read: ReadFacts, answer: AnswerFacts): Decision {
+function decideTransaction(read: ReadFacts, answer: AnswerFacts, head: LedgerVersion): Decision {
   if (answer.status !== 200) return 'status';
   if (!isOfForm(read.form, answer)) return 'other form';
   if (read.form === 'bcs') return answer.body[0] === 0 ? 'stored' : 'not committed';
-  const { type, version, success } = parseObject(answer.body);
-  const isCommitted = typeof type === 'string' && type !== 'pending_transaction';
-  return isCommitted && typeof version === 'string' && typeof success === 'boolean' ? 'stored' : 'not committed';
+  const { type, version: text, success } = parseObject(answer.body);
+  const isCommitted = typeof type === 'string' && type !== 'pending_transaction' && typeof success === 'boolean';
+  const version = versionOf(text);
+  // Nothing is committed where the node's own ledger has not got to yet.
+  return isCommitted && version !== undefined && version <= head ? 'stored' : 'not committed';
 }
 
 /** The version at which a committed transaction's JSON says it was committed. */
 export function committedVersion(body: Buffer): LedgerVersion | undefined {
-  const { version } = parseObject(body);
-  const number = typeof version === 'string' ? findU64(version) : undefined;
-  return number as LedgerVersion | undefined;
+  return versionOf(parseObject(body)['version']);
+}
+
+function versionOf(text: unknown): LedgerVersion | undefined {
+  return typeof text === 'string' ? (findU64(text) as LedgerVersion | undefined) : undefined;
 }
 
 /** JSON must be JSON to its end: the parse is of a copy, the stored bytes stay the node's. */

@@ -1,7 +1,9 @@
 /**
  * The canonical form of a view request. What is sent to the node is this form and not the client's text, so the answer
- * is by construction an answer to what the key says.
+ * is by construction an answer to what the key says; a body without one is sent as it came, under a key of all its
+ * bytes.
  */
+import { hash } from 'node:crypto';
 import { formatFunctionId, findFunctionId } from '../ledger/identifier.ts';
 import { GatewayError, quote } from '../ledger/errors.ts';
 import { canonicalJson, JsonError, parseJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
@@ -12,33 +14,51 @@ export type ViewContentType = 'application/json' | 'application/x.aptos.view_fun
 /** A view request as it is keyed and sent. */
 export interface ViewBody {
   readonly contentType: ViewContentType;
-  /** Key part: starts with `json:`, `text:` or `bcs:`. */
+  /** Key part: `json:` and the canonical text, or `text:` or `bcs:` and a digest of the bytes. */
   readonly subject: string;
   readonly bytes: Buffer;
 }
+
+/** Longer bodies are not read. 128 kB take under 10 ms at worst; the 8 MB that nodes accept would take a second or two. */
+const maxReadBytes = 128 * 1024;
+const maxValues = 20_000;
+/** Type arguments are read a second time, as types. */
+const maxTypeCharacters = 16 * 1024;
 
 /**
  * Canonical body of a view request. Function and type arguments are written canonically; `arguments` by JSON value,
  * with numbers as their source text and strings untouched: without the ABI nobody knows whether `0x1` and `0x01` are
  * one address or two texts (protocol 6).
  *
+ * A canonical form is only a gain in sharing: what has none here, or would hold up everybody else while it is made, is
+ * keyed by its bytes and sent as it came. That is every JSON body above 128 kB, with more than 20,000 values, or with
+ * more than 16,384 characters of type arguments.
+ *
  * Throws `GatewayError` for what is certainly refused: not JSON, a missing field, an unreadable function.
  */
 export function parseViewBody(contentType: ViewContentType, bytes: Buffer): ViewBody {
   // BCS has one spelling per value, so the bytes are the canonical form.
-  if (contentType !== 'application/json') return { contentType, subject: `bcs:${bytes.toString('base64url')}`, bytes };
-  const text = decodeUtf8(bytes);
+  if (contentType !== 'application/json') return { contentType, subject: `bcs:${digestOf(bytes)}`, bytes };
+  const canonical = bytes.length > maxReadBytes ? undefined : canonicalText(decodeUtf8(bytes));
+  if (canonical === undefined) return { contentType, subject: `text:${digestOf(bytes)}`, bytes };
+  return { contentType, subject: `json:${canonical}`, bytes: Buffer.from(canonical) };
+}
+
+/** Bodies reach 8 MB, and a key shall not: SHA-256 over all of it. */
+function digestOf(bytes: Buffer): string {
+  return hash('sha256', bytes, 'base64url');
+}
+
+/** `undefined` where the node shall see the body as it came. */
+function canonicalText(text: string): string | undefined {
   try {
-    const canonical = canonicalView(parseJson(text));
-    if (canonical !== undefined) return { contentType, subject: `json:${canonical}`, bytes: Buffer.from(canonical) };
+    return canonicalView(parseJson(text, { maxValues }));
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     // A key written twice has no agreed meaning: the node shall see it as it is, under a key of its own.
-    if (error.fault !== 'duplicate key') {
-      throw new GatewayError('malformed', `parse request payload error: ${error.message}`, { cause: error });
-    }
+    if (error.fault === 'duplicate key' || error.fault === 'too many values') return undefined;
+    throw new GatewayError('malformed', `parse request payload error: ${error.message}`, { cause: error });
   }
-  return { contentType, subject: `text:${text}`, bytes };
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -52,15 +72,17 @@ function decodeUtf8(bytes: Buffer): string {
   }
 }
 
-/** `undefined` for type arguments that only a newer node may understand. */
+/** `undefined` for type arguments that are too long, or that only a newer node may understand. */
 function canonicalView(body: JsonValue): string | undefined {
   const request = asObject(body);
   if (request === undefined) throw refused('an object is expected');
-  const typeArguments = memberList(request, 'type_arguments').map(canonicalTypeArgument);
+  const types = memberList(request, 'type_arguments').map(typeText);
+  if (types.reduce((sum, text) => sum + text.length, 0) > maxTypeCharacters) return undefined;
+  const typeArguments = types.map(canonicalTypeArgument);
   if (typeArguments.includes(undefined)) return undefined;
   const list = memberList(request, 'arguments').map(canonicalJson);
-  const types = typeArguments.map((type) => JSON.stringify(type));
-  return `{"function":"${canonicalFunction(request)}","type_arguments":[${types.join()}],"arguments":[${list.join()}]}`;
+  const typeList = typeArguments.map((type) => JSON.stringify(type)).join();
+  return `{"function":"${canonicalFunction(request)}","type_arguments":[${typeList}],"arguments":[${list.join()}]}`;
 }
 
 function canonicalFunction(request: JsonObject): string {
@@ -71,9 +93,13 @@ function canonicalFunction(request: JsonObject): string {
   return formatFunctionId(id);
 }
 
-function canonicalTypeArgument(value: JsonValue): string | undefined {
+function typeText(value: JsonValue): string {
   if (typeof value !== 'string') throw refused('"type_arguments" holds something that is not a string');
-  const tag = findTypeTag(value);
+  return value;
+}
+
+function canonicalTypeArgument(text: string): string | undefined {
+  const tag = findTypeTag(text);
   return tag === undefined ? undefined : formatTypeTag(tag);
 }
 

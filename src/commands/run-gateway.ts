@@ -8,16 +8,21 @@ import { formatTable } from './text-table.ts';
 
 export interface RunOptions {
   readonly terminal: Terminal;
+  /** See `GatewayOptions`. */
+  readonly drainDelayMs?: number;
   /** More lines for the terminal, once the gateway answers. */
   readonly announce?: (gateway: RunningGateway) => readonly string[];
 }
 
 /** Resolves when the gateway has stopped. Lines for people go to stdout, log lines (JSON) to stderr. */
-export async function runGateway(loaded: LoadedConfig, { terminal, announce }: RunOptions): Promise<ExitCode> {
+export async function runGateway(
+  loaded: LoadedConfig,
+  { terminal, announce, drainDelayMs = 0 }: RunOptions,
+): Promise<ExitCode> {
   const stop = terminal.stopSignal();
   for (const warning of loaded.warnings) terminal.error(`warning: ${warning}`);
   const log = pino({ level: loaded.config.log.level }, destination(2));
-  const gateway = await startGateway(loaded.config, { log }).catch((error: unknown) => {
+  const gateway = await startGateway(loaded.config, { log, drainDelayMs }).catch((error: unknown) => {
     throw listenFailure(error);
   });
   for (const line of [...describe(gateway, loaded), ...(announce?.(gateway) ?? [])]) terminal.out(line);

@@ -61,7 +61,9 @@ const upstream = z
     timeout: duration('5s', 1, hour).describe('Longest one attempt at one upstream may take.'),
     deadline: duration('10s', 1, hour).describe('Longest all attempts for one request may take together.'),
     probeInterval: duration('1s', 10, hour).describe('How often a quiet upstream is asked for its ledger.'),
-    connections: whole(1, 65_535).default(128).describe('Most open connections to one upstream.'),
+    connections: whole(1, 65_535)
+      .default(128)
+      .describe('Most open connections to one upstream, beside one for probes.'),
     maxAttempts: whole(1, 100).default(3).describe('Most attempts for one request, over all upstreams.'),
     hedge: z.unknown().optional().describe('Second attempt before the first has failed. Not served by this version.'),
   })

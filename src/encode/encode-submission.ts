@@ -7,7 +7,7 @@ import { BcsWriter } from './bcs.ts';
 import { isPlain, type Layout } from './layout.ts';
 import { loadLayout, type LoadModule } from './load-layout.ts';
 import { invalidArgument } from './move-value.ts';
-import { Handover, Refusal, type EncodeOutcome } from './outcome.ts';
+import { Handover, Refusal, unencodedBy, type EncodeOutcome } from './outcome.ts';
 import { signingPrefixes, type SigningPrefixes } from './signing-message.ts';
 import { parseSubmission, type EntryCall } from './submission.ts';
 import { writeSigningMessage, type PreparedCall, type PreparedSubmission } from './transaction.ts';
@@ -33,9 +33,7 @@ export async function encodeSubmission(bodyText: string, context: EncodeContext)
     const hex = encodeToHex(transaction, context);
     return { kind: 'encoded', hex, functionId: compiled?.id, signature: compiled?.signature ?? '' };
   } catch (error) {
-    if (error instanceof Handover) return { kind: 'forward', reason: error.reason };
-    if (error instanceof Refusal) return { kind: 'refused', message: error.message, code: error.code };
-    throw error;
+    return unencodedBy(error);
   }
 }
 

@@ -5,14 +5,13 @@
 import { PartReader, type ExplainedPart } from './explain-reader.ts';
 import { encodeToHex, prepareSubmission, type EncodeContext } from './encode-submission.ts';
 import type { Layout } from './layout.ts';
-import { Handover, Refusal, type EncodeOutcome } from './outcome.ts';
+import { unencodedBy, type Unencoded } from './outcome.ts';
 import { payloadVariant, type PreparedCall, type PreparedSubmission } from './transaction.ts';
 
 export type { ExplainedPart } from './explain-reader.ts';
 
 export type Explanation =
-  | { readonly kind: 'explained'; readonly hex: string; readonly parts: readonly ExplainedPart[] }
-  | Exclude<EncodeOutcome, { kind: 'encoded' }>;
+  { readonly kind: 'explained'; readonly hex: string; readonly parts: readonly ExplainedPart[] } | Unencoded;
 
 /**
  * Encodes the request and takes the bytes apart; the parts' bytes, joined, are the whole message. Rejects when
@@ -26,9 +25,7 @@ export async function explainSubmission(bodyText: string, context: EncodeContext
     readMessage(reader, transaction, context.signingDomain);
     return { kind: 'explained', hex, parts: reader.end() };
   } catch (error) {
-    if (error instanceof Handover) return { kind: 'forward', reason: error.reason };
-    if (error instanceof Refusal) return { kind: 'refused', message: error.message, code: error.code };
-    throw error;
+    return unencodedBy(error);
   }
 }
 

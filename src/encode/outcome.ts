@@ -9,6 +9,8 @@ export const forwardReasons = [
   /** Which of two equal keys a node takes is not established. */
   'duplicate key',
   'nested too deep',
+  /** Reading it here would hold up every other request. */
+  'too many values',
   /** A lone surrogate or U+FFFD: the text may not be what the client sent. */
   'doubtful text',
   /** The module's answer has no ABI, another module's, or one this version cannot read. */
@@ -49,6 +51,16 @@ export type EncodeOutcome =
   | { readonly kind: 'forward'; readonly reason: ForwardReason }
   /** Locally certain: status 400 with this code. A node's own words are better where one is reachable. */
   | { readonly kind: 'refused'; readonly message: string; readonly code: RefusalCode };
+
+/** Every outcome but success. */
+export type Unencoded = Exclude<EncodeOutcome, { kind: 'encoded' }>;
+
+/** What a `Handover` or a `Refusal` comes to; throws any other error again. */
+export function unencodedBy(error: unknown): Unencoded {
+  if (error instanceof Handover) return { kind: 'forward', reason: error.reason };
+  if (error instanceof Refusal) return { kind: 'refused', message: error.message, code: error.code };
+  throw error;
+}
 
 /** Thrown inside `encode/` when a node must decide. */
 export class Handover extends Error {

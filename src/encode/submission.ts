@@ -33,6 +33,9 @@ export interface EntryCall {
 
 /** Nodes read JSON to this depth (serde_json's limit counts the 128th level as one too many). */
 const maxJsonDepth = 127;
+/** Reading more would hold up everybody else: module packages of a megabyte are long strings, and few of them. */
+const maxJsonValues = 20_000;
+const maxTypeCharacters = 16 * 1024;
 
 /**
  * Parses the body. `bodyText` must come from a UTF-8 decoder that refuses bad bytes and keeps a byte order mark.
@@ -70,7 +73,7 @@ function parseBody(text: string): JsonValue {
 
 function parseStrictly(text: string): JsonValue {
   try {
-    return parseJson(text, maxJsonDepth);
+    return parseJson(text, { maxDepth: maxJsonDepth, maxValues: maxJsonValues });
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     switch (error.fault) {
@@ -80,6 +83,8 @@ function parseStrictly(text: string): JsonValue {
         throw new Handover('duplicate key');
       case 'too deep':
         throw new Handover('nested too deep');
+      case 'too many values':
+        throw new Handover('too many values');
     }
   }
 }
@@ -118,6 +123,8 @@ function readCall(payload: JsonObject): EntryCall {
     if (typeof item !== 'string') throw malformed('type_arguments must be strings');
     return item;
   });
+  if (typeArguments.reduce((sum, text) => sum + text.length, 0) > maxTypeCharacters)
+    throw new Handover('type argument');
   const values = readArray(payload, 'arguments');
   return { function: found, typeArguments: typeArguments.map(parseTypeArgument), arguments: values };
 }

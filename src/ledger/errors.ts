@@ -17,6 +17,7 @@ const faults = {
   payloadTooLarge: { status: 413, code: 'web_framework_error' },
   uriTooLong: { status: 414, code: 'web_framework_error' },
   unsupportedMediaType: { status: 415, code: 'web_framework_error' },
+  expectationFailed: { status: 417, code: 'web_framework_error' },
   headersTooLarge: { status: 431, code: 'web_framework_error' },
   disabled: { status: 403, code: 'api_disabled' },
   internal: { status: 500, code: 'internal_error' },

@@ -22,7 +22,7 @@ export interface JsonObject {
 
 export type JsonValue = null | boolean | string | JsonNumber | JsonArray | JsonObject;
 
-export type JsonFault = 'syntax' | 'duplicate key' | 'too deep';
+export type JsonFault = 'syntax' | 'duplicate key' | 'too deep' | 'too many values';
 
 /** Why a text was not read. `at` is the offset, in UTF-16 units, of the character that was not understood. */
 export class JsonError extends Error {
@@ -37,16 +37,22 @@ export class JsonError extends Error {
   }
 }
 
-/** Arrays and objects may stand this deep in each other; `[]` alone is depth 1. */
-const defaultMaxDepth = 128;
+export interface JsonLimits {
+  /** Arrays and objects may stand this deep in each other; `[]` alone is depth 1. Default 128. */
+  readonly maxDepth?: number;
+  /**
+   * Values, and escapes inside of strings, in the whole text: what reading costs beside going over the characters,
+   * and some 50 times as much per byte. Default: no bound.
+   */
+  readonly maxValues?: number;
+}
 
 /**
  * Reads one JSON value with nothing but white space around it. Takes time linear in the length of `text` and a stack
  * bounded by `maxDepth`. Lone surrogates (`"\ud800"`) are kept as they are. Throws `JsonError`.
  */
-export function parseJson(text: string, maxDepth = defaultMaxDepth): JsonValue {
-  const scanner = new Scanner(text, maxDepth);
-  return scanner.readDocument();
+export function parseJson(text: string, limits: JsonLimits = {}): JsonValue {
+  return new Scanner(text, limits).readDocument();
 }
 
 /**
@@ -115,11 +121,13 @@ const escapes = new Map([
 class Scanner {
   readonly #text: string;
   readonly #maxDepth: number;
+  #valuesLeft: number;
   #at = 0;
 
-  constructor(text: string, maxDepth: number) {
+  constructor(text: string, { maxDepth = 128, maxValues = Infinity }: JsonLimits) {
     this.#text = text;
     this.#maxDepth = maxDepth;
+    this.#valuesLeft = maxValues;
   }
 
   readDocument(): JsonValue {
@@ -131,6 +139,7 @@ class Scanner {
   }
 
   #readValue(depth: number): JsonValue {
+    this.#count();
     const code = this.#text.charCodeAt(this.#at);
     if (code === quoteMark) return this.#readString();
     if (code === openObject) return this.#readObject(depth + 1);
@@ -175,6 +184,11 @@ class Scanner {
     }
   }
 
+  #count(): void {
+    this.#valuesLeft -= 1;
+    if (this.#valuesLeft < 0) throw new JsonError('too many values', this.#at, 'more values than are read here');
+  }
+
   /** Steps over the opening bracket. */
   #enter(depth: number): void {
     if (depth > this.#maxDepth) throw new JsonError('too deep', this.#at, `nested deeper than ${this.#maxDepth}`);
@@ -214,6 +228,7 @@ class Scanner {
 
   /** Starts at the backslash. */
   #readEscape(): string {
+    this.#count();
     const letter = this.#text.charAt(this.#at + 1);
     const simple = escapes.get(letter);
     if (simple !== undefined) {

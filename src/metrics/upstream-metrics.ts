@@ -1,8 +1,11 @@
 /** Metrics of the fleet: attempts, failures, windows. Labels: upstream names from the config, status classes. */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-/** `connection`: refused, reset, cut off. `status`: an answer that shows a broken node. `chain`: of another chain. */
-export type FailureKind = 'connection' | 'timeout' | 'status' | 'chain';
+/**
+ * `connection`: refused, reset, cut off. `status`: an answer that shows a broken node. `chain`: of another chain.
+ * Two say nothing of the node: `queue`, no connection became free in time, and `size`, more than is read at once.
+ */
+export type FailureKind = 'connection' | 'timeout' | 'queue' | 'size' | 'status' | 'chain';
 
 /** One node as a scrape sees it. */
 export interface UpstreamGauges {
@@ -24,6 +27,8 @@ export interface UpstreamMetrics {
   observeAnswer(upstream: string, status: number, seconds: number): void;
   observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
   readonly prunedRepaired: Counter;
+  /** Versions that another replica had shown and no node here had got to in time. */
+  readonly unreached: Counter;
 }
 
 /** `readGauges` and `readFleet` are called at each scrape, so that nothing is counted while requests are served. */
@@ -69,6 +74,11 @@ export function createUpstreamMetrics(
       duration.observe({ upstream }, seconds);
     },
     prunedRepaired,
+    unreached: new Counter({
+      name: 'ledgergate_unreached_versions_total',
+      help: 'Versions that another replica had shown and that no upstream here got to in time.',
+      registers,
+    }),
   };
 }
 
@@ -94,7 +104,11 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
     });
   };
   gauge('ledgergate_upstream_usable', '1 while the upstream answers, 0 otherwise.', ({ isUsable }) => Number(isUsable));
-  gauge('ledgergate_upstream_in_flight_requests', 'Requests sent to the upstream and not answered.', (u) => u.inFlight);
+  gauge(
+    'ledgergate_upstream_in_flight_requests',
+    'Requests to the upstream without their whole answer.',
+    (u) => u.inFlight,
+  );
   gauge('ledgergate_upstream_head_version', 'Newest ledger version the upstream told.', (u) => u.head);
   gauge('ledgergate_upstream_oldest_version', 'Oldest ledger version the upstream holds.', (u) => u.oldest);
   gauge('ledgergate_upstream_lag_versions', 'Versions the upstream is behind the head of the fleet.', (u) => u.lag);

@@ -1,5 +1,5 @@
 /** Requests that Node's HTTP parser refuses: answered on the socket, because there is no request object. */
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { errorBody, GatewayError, type Fault } from '../ledger/errors.ts';
 
@@ -9,15 +9,22 @@ const faults: Readonly<Record<string, readonly [Fault, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['requestTimeout', 'the request did not arrive in time'],
 };
 
+/** The connection that the bytes came on. */
+export interface BrokenConnection {
+  readonly socket: Duplex;
+  /** The answer to the newest request that was read on it. */
+  readonly newest: ServerResponse | undefined;
+  readonly ledgerHeaders: readonly string[];
+}
+
 /** Writes the specified error body and closes the connection: what follows on it cannot be trusted. */
 export function answerBrokenRequest(
   error: NodeJS.ErrnoException,
-  socket: Duplex,
-  ledgerHeaders: readonly string[],
+  { socket, newest, ledgerHeaders }: BrokenConnection,
 ): void {
   // The parser reports every further chunk of a broken request; the answer is out already.
   if (socket.writableEnded) return;
-  if (!socket.writable || error.code === 'ECONNRESET') {
+  if (!socket.writable || error.code === 'ECONNRESET' || !isTurnOf(newest)) {
     socket.destroy();
     return;
   }
@@ -29,6 +36,15 @@ export function answerBrokenRequest(
   for (let at = 0; at + 1 < ledgerHeaders.length; at += 2) head.push(`${ledgerHeaders[at]}: ${ledgerHeaders[at + 1]}`);
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
   linger(socket);
+}
+
+/** Whether an answer written now stands where the client expects the answer to the broken request. */
+function isTurnOf(newest: ServerResponse | undefined): boolean {
+  if (newest === undefined || newest.writableFinished) return true;
+  // It waits for the end of an earlier answer.
+  if (newest.socket === null) return false;
+  // Written to its end, or the broken bytes are of the body that it would have been the answer to.
+  return newest.writableEnded || (!newest.req.complete && !newest.headersSent);
 }
 
 /** Unread bytes make the kernel reset the connection, and the client may lose the answer: so reading goes on for a moment. */

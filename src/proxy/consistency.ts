@@ -13,20 +13,28 @@ export interface StalenessLimits {
   readonly maxClientStalenessMs: number;
 }
 
+interface Seen {
+  readonly version: LedgerVersion;
+  readonly generation: number;
+}
+
 export class Consistency {
   readonly #limits: StalenessLimits;
-  /** The newest version each connection has seen committed; forgotten with the connection. */
-  readonly #seen = new WeakMap<Socket, LedgerVersion>();
+  readonly #generation: () => number;
+  /** The newest version each connection has seen committed; forgotten with the connection or the ledger. */
+  readonly #seen = new WeakMap<Socket, Seen>();
 
-  constructor(limits: StalenessLimits) {
+  /** `generation` is the fleet's. */
+  constructor(limits: StalenessLimits, generation: () => number) {
     this.#limits = limits;
+    this.#generation = generation;
   }
 
   /** What the answer to `request` must satisfy. Throws `GatewayError` 400 for headers that cannot be read. */
   demandOf({ headers, socket }: IncomingMessage): Demand {
     const told = headers['ledgergate-min-version'];
     const asked = headers['ledgergate-max-staleness'];
-    const seen = this.#seen.get(socket);
+    const seen = this.#seenOn(socket);
     return {
       maxStalenessMs: asked === undefined ? this.#limits.maxStalenessMs : this.#boundOf(String(asked)),
       min: told === undefined ? seen : newest(parseMinVersion(String(told)), seen),
@@ -35,7 +43,12 @@ export class Consistency {
 
   /** The client behind this connection has seen `version` committed: it must not be shown an older state. */
   recordSeen({ socket }: IncomingMessage, version: LedgerVersion): void {
-    this.#seen.set(socket, newest(version, this.#seen.get(socket)));
+    this.#seen.set(socket, { version: newest(version, this.#seenOn(socket)), generation: this.#generation() });
+  }
+
+  #seenOn(socket: Socket): LedgerVersion | undefined {
+    const seen = this.#seen.get(socket);
+    return seen?.generation === this.#generation() ? seen.version : undefined;
   }
 
   #boundOf(text: string): number {

@@ -1,6 +1,7 @@
 /** Which headers cross the gateway, in either direction, on requests that are passed through. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dialect, HeaderValues } from '../ledger/ledger-headers.ts';
+import type { WireRequest } from '../upstream/exchange.ts';
 
 /** Of one connection only (RFC 9110 7.6.1); the names that `Connection` lists are added per message. */
 const hopByHop = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'];
@@ -13,7 +14,7 @@ const withheld = ['accept-encoding', 'authorization', 'cookie', 'forwarded', 'x-
 const dropFromRequests = new Set([...hopByHop, ...framing, ...withheld]);
 
 /** The gateway writes these itself, or answers for them. */
-const ownHeaders = ['date', 'server', 'set-cookie', 'vary', 'cache-status', 'alt-svc'];
+const ownHeaders = ['date', 'server', 'set-cookie', 'vary', 'cache-status', 'alt-svc', 'refresh'];
 
 /** Headers to send to a node: all that is end-to-end, unknown ones included. */
 export function requestHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
@@ -44,11 +45,38 @@ export class ResponseHeaders {
     const kept: string[] = [];
     for (const [name, value] of Object.entries(headers)) {
       if (value === undefined || this.#dropped.has(name) || named.has(name)) continue;
-      if (name.startsWith('access-control-')) continue;
+      if (name.startsWith('access-control-') || name.startsWith('ledgergate-')) continue;
+      if (locations.has(name) && !(typeof value === 'string' && isRelative(value))) continue;
       for (const single of typeof value === 'string' ? [value] : value) kept.push(name, single);
     }
     return kept;
   }
+}
+
+const locations: ReadonlySet<string> = new Set(['location', 'content-location']);
+
+/** A node that redirects tells its own address, which clients neither reach nor shall know. */
+function isRelative(location: string): boolean {
+  return /^(?![a-z][a-z0-9+.-]*:|[/\\]{2})[!-[\]-~]+$/i.test(location);
+}
+
+const conditions = ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range'];
+
+/** The request's headers without what compares it with an earlier answer, which was of another version. */
+export function withoutConditions(headers: WireRequest['headers']): WireRequest['headers'] {
+  return without(headers, conditions);
+}
+
+const cacheDirections = ['cache-control', 'cdn-cache-control', 'surrogate-control', 'pragma', 'expires', 'age'];
+const freshness = [...cacheDirections, 'etag', 'last-modified'];
+
+/** The answer without what a cache would keep it by. */
+export function withoutFreshness<A extends { readonly headers: HeaderValues }>(answer: A): A {
+  return { ...answer, headers: without(answer.headers, freshness) };
+}
+
+function without<T>(headers: Readonly<Record<string, T>>, names: readonly string[]): Record<string, T> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !names.includes(name)));
 }
 
 function namedByConnection(connection: string | undefined): ReadonlySet<string> {

@@ -5,6 +5,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from '../upstream/fleet.ts';
+import type { Floor } from '../upstream/floor.ts';
 import type { Demand, Latest, Snapshot } from '../upstream/latest.ts';
 import type { Consistency } from './consistency.ts';
 import { ledgerInfoBody } from './ledger-info.ts';
@@ -15,11 +16,14 @@ export interface LatestReadParts {
   readonly fleet: Fleet;
   readonly reader: Reader;
   readonly latest: Latest;
+  readonly floor: Floor;
   readonly consistency: Consistency;
 }
 
 export class LatestReads {
   readonly #parts: LatestReadParts;
+  /** Reads of targets that were parsed before, at the version that they were last pinned to. */
+  readonly #pins = new WeakMap<Read, Read>();
 
   constructor(parts: LatestReadParts) {
     this.#parts = parts;
@@ -29,7 +33,7 @@ export class LatestReads {
   find(read: Read, request: IncomingMessage): Served | undefined {
     const { latest, consistency, reader } = this.#parts;
     const snapshot = latest.find(consistency.demandOf(request));
-    const hit = snapshot === undefined ? undefined : reader.find(pinTo(read, snapshot.info.version));
+    const hit = snapshot === undefined ? undefined : reader.find(this.#pinned(read, snapshot.info.version));
     return hit === undefined ? undefined : { ...hit, isLatest: true };
   }
 
@@ -39,7 +43,7 @@ export class LatestReads {
     const demand = this.#parts.consistency.demandOf(request);
     if (demand.maxStalenessMs === 0) return this.#ask(read, demand, signal);
     const { info } = await this.snapshot(request, signal);
-    const pinned = pinTo(read, info.version);
+    const pinned = this.#pinned(read, info.version);
     const served = reader.find(pinned) ?? (await reader.load(pinned, signal));
     return { ...served, isLatest: true };
   }
@@ -56,10 +60,20 @@ export class LatestReads {
 
   /** No staleness at all: each read goes to a node that has got at least as far as anybody has been shown. */
   async #ask(read: Read, { min }: Demand, signal: AbortSignal): Promise<Served> {
-    const { reader, latest } = this.#parts;
-    const served = await reader.ask({ ...read, need: { kind: 'head', min: latest.floor(min) } }, signal);
-    if (served.version !== undefined) latest.recordServed(served.version);
+    const { reader, floor } = this.#parts;
+    const served = await floor.keep(min, (atLeast) =>
+      reader.ask({ ...read, need: { kind: 'head', min: atLeast } }, signal),
+    );
+    if (served.version !== undefined) floor.recordServed(served.version);
     return served;
+  }
+
+  #pinned(read: Read, version: LedgerVersion): Read {
+    const known = this.#pins.get(read);
+    if (known?.version === version) return known;
+    const pinned = pinTo(read, version);
+    this.#pins.set(read, pinned);
+    return pinned;
   }
 }
 

@@ -5,17 +5,18 @@
 import { pipeline } from 'node:stream/promises';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { Floor } from '../upstream/floor.ts';
 import type { Latest } from '../upstream/latest.ts';
 import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchange.ts';
-import type { Need } from '../upstream/select.ts';
 import type { FleetRequest, Sender } from '../upstream/sender.ts';
 import type { Consistency } from './consistency.ts';
 import type { Exchange } from './exchange.ts';
-import { requestHeaders, type ResponseHeaders } from './headers.ts';
-import { needOf } from './path-read.ts';
+import { requestHeaders, withoutConditions, withoutFreshness, type ResponseHeaders } from './headers.ts';
+import { isHidden, isIdempotent, isReadOfLatest, needOfPath } from './passed-path.ts';
 import type { Replier } from './reply.ts';
+import { notFound } from './request-faults.ts';
 import type { Submissions } from './submissions.ts';
-import { numberParameter, pathBelow, versionParameter } from './target.ts';
+import { pathBelow } from './target.ts';
 
 export interface PassThroughParts {
   readonly basePath: string;
@@ -24,6 +25,7 @@ export interface PassThroughParts {
   readonly responseHeaders: ResponseHeaders;
   readonly submissions: Submissions;
   readonly latest: Latest;
+  readonly floor: Floor;
   readonly consistency: Consistency;
 }
 
@@ -36,11 +38,11 @@ export class PassThrough {
 
   /** Sends the request on and streams the answer back. */
   async serve(exchange: Exchange, body: Buffer | undefined): Promise<void> {
-    const { sender } = this.#parts;
-    const request = await this.#atVersion(exchange, this.#requestOf(exchange, body));
-    const answer = await sender.stream(request, exchange.signal);
+    const request = this.#requestOf(exchange, body);
+    if (isReadOfLatest(request.wire.method, request.wire.path)) return this.#serveLatest(exchange, request);
+    const answer = await this.#parts.sender.stream(request, exchange.signal);
     const pinned = request.need.kind === 'version' && answer.status < 300 ? request.need.version : undefined;
-    await this.#reply(exchange, answer, pinned);
+    return this.#reply(exchange, answer, pinned);
   }
 
   /** A submission: one node, and its answer tells which transaction it took. */
@@ -55,21 +57,35 @@ export class PassThrough {
 
   /**
    * A read of state that names no version is read at the one that all reads of "latest" share, so that an account's
-   * sequence number is never older than the resources beside it.
+   * sequence number is never older than the resources beside it. What the node says of that version's freshness is no
+   * word about the question, which named none.
    */
-  async #atVersion(exchange: Exchange, request: FleetRequest): Promise<FleetRequest> {
-    const { wire, need } = request;
-    if (need.kind !== 'head' || !isStateRead(wire.method, wire.path)) return request;
-    const { consistency, latest } = this.#parts;
+  async #serveLatest(exchange: Exchange, request: FleetRequest): Promise<void> {
+    const wire = { ...request.wire, headers: withoutConditions(request.wire.headers) };
+    const { consistency, latest, sender } = this.#parts;
     const demand = consistency.demandOf(exchange.request);
-    if (demand.maxStalenessMs === 0) return { ...request, need: { kind: 'head', min: latest.floor(demand.min) } };
-    const { info } = await latest.reach(demand, exchange.signal);
-    const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${info.version}`;
-    return { ...request, wire: { ...wire, path }, need: { kind: 'version', version: info.version } };
+    if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand.min);
+    const { version } = (await latest.reach(demand, exchange.signal)).info;
+    const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${version}`;
+    const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
+    const answer = await sender.stream(pinned, exchange.signal);
+    return this.#reply(exchange, withoutFreshness(answer), answer.status < 300 ? version : undefined);
+  }
+
+  /** No staleness allowed, so the state is the one at the node's head. */
+  async #serveHead(exchange: Exchange, request: FleetRequest, seen: LedgerVersion | undefined): Promise<void> {
+    const { floor, sender } = this.#parts;
+    const answer = await floor.keep(seen, (min) =>
+      sender.stream({ ...request, need: { kind: 'head', min } }, exchange.signal),
+    );
+    const { status, info, upstream } = answer;
+    if (status < 300 && info !== undefined && !upstream.isSuspect) floor.recordServed(info.version);
+    return this.#reply(exchange, withoutFreshness(answer));
   }
 
   #requestOf(exchange: Exchange, body: Buffer | undefined): FleetRequest {
     const path = pathBelow(this.#parts.basePath, exchange.target);
+    if (isHidden(path)) throw notFound();
     const method = exchange.request.method as WireRequest['method'];
     const wire = { method, path, headers: requestHeaders(exchange.request.headers), body };
     return { wire, need: needOfPath(path), isIdempotent: isIdempotent(method, path) };
@@ -101,40 +117,3 @@ export class PassThrough {
 
 /** A submission outlives its client, but not this. */
 const submissionBoundMs = 30_000;
-
-const versionInPath = /^\/(?:blocks|transactions)\/by_version\/(\d{1,19})(?=$|\?)/;
-const transactionList = /^\/transactions(?=$|\?)/;
-
-/** The state or history that a path needs; paths without any are best answered by the freshest node. */
-export function needOfPath(path: string): Need {
-  const inPath = versionInPath.exec(path)?.[1];
-  if (inPath !== undefined) return needOf(versionParameter(`?ledger_version=${inPath}`));
-  if (transactionList.test(path)) return needOf(numberParameter(path, 'start'));
-  // Other paths ignore the parameter, and what they refuse says nothing of it.
-  if (!path.includes('ledger_version=') || !readsState(path)) return { kind: 'head' };
-  return needOf(numberParameter(path, 'ledger_version'));
-}
-
-/** Reads of state at a version, beside our own: `ledger_version` means to them what it means to us. */
-const statePath = /^\/accounts\/[^/?]+(?:\/(?:balance\/[^/?]+|resources|modules))?(?=$|\?)/;
-const tablePath = /^\/tables\/[^/?]+\/(?:raw_)?item(?=$|\?)/;
-
-const viewPath = /^\/view(?=$|\?)/;
-
-function readsState(path: string): boolean {
-  return statePath.test(path) || tablePath.test(path) || viewPath.test(path);
-}
-
-function isStateRead(method: string, path: string): boolean {
-  // A version that is named, however badly, is the node's to judge.
-  if (path.includes('ledger_version')) return false;
-  return method === 'POST' ? tablePath.test(path) : (method === 'GET' || method === 'HEAD') && statePath.test(path);
-}
-
-/** POSTs that only read. */
-const readingPosts =
-  /^\/(?:tables\/[^/]+\/(?:raw_)?item|transactions\/simulate|transactions\/encode_submission|view)(?=$|\?)/;
-
-function isIdempotent(method: string, path: string): boolean {
-  return method === 'GET' || method === 'HEAD' || (method === 'POST' && readingPosts.test(path));
-}

@@ -40,16 +40,21 @@ export interface Served {
   readonly entry: CachedResponse;
   /** Version of the ledger state that the body belongs to. */
   readonly version: LedgerVersion | undefined;
+  /** A coding that the body has from its node. */
+  readonly contentEncoding: string | undefined;
   readonly isFinal: boolean;
   /** The gateway chose the version: the same question will be answered otherwise soon. */
   readonly isLatest: boolean;
   readonly source: Source;
 }
 
-/** The node that answered, and the version that its answer to an unpinned read is of. */
+/** The node that answered, and what is true of its answer and not of the read. */
 export interface Origin {
   readonly upstream: string;
+  /** The version that its answer to an unpinned read is of. */
   readonly version: LedgerVersion | undefined;
+  /** A coding that it made unasked: such an answer is handed on as it is, and never kept. */
+  readonly contentEncoding: string | undefined;
 }
 
 export interface ReaderParts {
@@ -63,6 +68,8 @@ export interface ReaderParts {
 export class Reader {
   readonly #parts: ReaderParts;
   readonly #codings = new Coalescer<Buffer>();
+  /** Keys of reads that come again: targets that were parsed before have one `Read`. */
+  readonly #keys = new WeakMap<Read, { readonly chainId: number; readonly key: CacheKey }>();
 
   constructor(parts: ReaderParts) {
     this.#parts = parts;
@@ -74,19 +81,25 @@ export class Reader {
     const entry = key === undefined ? undefined : this.#parts.tiers.find(key);
     if (entry === undefined) return undefined;
     this.#parts.metrics.hit();
-    return { entry, version: read.version, isFinal: true, isLatest: false, source: { kind: 'memory' } };
+    return {
+      entry,
+      version: read.version,
+      contentEncoding: undefined,
+      isFinal: true,
+      isLatest: false,
+      source: { kind: 'memory' },
+    };
   }
 
   /** Looks in the shared tier and asks the fleet, together with everyone who asks for the same now. */
   async load(read: Read, signal: AbortSignal): Promise<Served> {
     const key = this.#keyOf(read);
-    const { chainId } = this.#parts.fleet;
+    const { chainId, generation } = this.#parts.fleet;
     if (key === undefined || chainId === undefined) return this.ask(read, signal);
     const { tiers, metrics } = this.#parts;
     metrics.miss();
-    const { value, isLeader } = await tiers.load(key, flightOf(read), signal, (shared) =>
-      this.#fetch(read, chainId, shared),
-    );
+    const flight = `|${generation}${flightOf(read)}`;
+    const { value, isLeader } = await tiers.load(key, flight, signal, (shared) => this.#fetch(read, chainId, shared));
     if (!isLeader) metrics.coalesced.inc();
     return served(read, value, !isLeader);
   }
@@ -114,10 +127,12 @@ export class Reader {
   async #fetch(read: Read, chainId: number | undefined, signal: AbortSignal): Promise<Loaded<Origin>> {
     const { sender, metrics } = this.#parts;
     const { operation, form, version, need } = read;
+    const { generation } = this.#parts.fleet;
     const answer = await sender.whole({ wire: read.wire, need, isIdempotent: true }, signal);
-    const facts = { ...answer, contentType: header(answer, 'content-type') };
+    const facts = { ...answer, contentType: header(answer, 'content-type'), contentEncoding: codingOf(answer) };
     const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
-    const isFinal = decision === 'stored' && chainId !== undefined;
+    // An answer of the ledger before must not be kept as one of the ledger now.
+    const isFinal = decision === 'stored' && chainId !== undefined && generation === this.#parts.fleet.generation;
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const isCommitted = decision === 'stored' && operation === 'transaction';
     const isState = answer.status < 500 && operation !== 'transaction';
@@ -128,6 +143,7 @@ export class Reader {
         upstream: answer.upstream.name,
         // An unpinned read is of the state at the head that the answer's own headers tell.
         version: isState && version === undefined ? answer.info?.version : undefined,
+        contentEncoding: facts.contentEncoding,
       },
     };
   }
@@ -137,12 +153,15 @@ export class Reader {
     answer: NodeAnswer,
     { isFinal, isCommitted }: { readonly isFinal: boolean; readonly isCommitted: boolean },
   ): CachedResponse {
-    const { dialect } = this.#parts.fleet;
+    const { dialect, head } = this.#parts.fleet;
+    const committedAt = isCommitted ? (committedVersion(answer.body) ?? answer.info?.version) : undefined;
     const content = {
       status: answer.status,
       contentType: header(answer, 'content-type') ?? 'application/octet-stream',
       body: answer.body,
-      committedAt: isCommitted ? (committedVersion(answer.body) ?? answer.info?.version) : undefined,
+      // A version that no believed node has got to would be a promise that cannot be kept, for ever.
+      committedAt:
+        committedAt !== undefined && head !== undefined && committedAt <= head.version ? committedAt : undefined,
       gasUsed: header(answer, dialect.gasUsed),
       cursor: header(answer, dialect.cursor),
       isImmutable: isFinal && read.version !== undefined,
@@ -151,16 +170,16 @@ export class Reader {
   }
 
   /** A read has a key when its answer can be final: pinned, or of a transaction; and the chain must be known. */
-  #keyOf({ operation, subject, version, form }: Read): CacheKey | undefined {
+  #keyOf(read: Read): CacheKey | undefined {
     const { chainId } = this.#parts.fleet;
+    const known = this.#keys.get(read);
+    if (known?.chainId === chainId) return known?.key;
+    const { operation, subject, version, form } = read;
     if (chainId === undefined || (version === undefined && operation !== 'transaction')) return undefined;
-    return cacheKey({ chainId, operation, subject, version, form });
+    const key = cacheKey({ chainId, operation, subject, version, form });
+    this.#keys.set(read, { chainId, key });
+    return key;
   }
-}
-
-/** Who looks for a transaction that a node has just taken must not join a search that began before, elsewhere. */
-function flightOf({ need }: Read): string {
-  return need.kind === 'transaction' && need.first !== undefined ? `|${need.first}` : '';
 }
 
 function served(
@@ -172,10 +191,24 @@ function served(
   return {
     entry: answer,
     version: isFinal ? read.version : isShared ? undefined : origin.version,
+    contentEncoding: isShared ? undefined : origin.contentEncoding,
     isFinal,
     isLatest: false,
     source: isShared ? { kind: 'redis', isCollapsed } : { kind: 'upstream', name: origin.upstream, isCollapsed },
   };
+}
+
+/**
+ * Who may share an upstream read: a look-up that began before the submission, and asks other nodes first, is no answer
+ * to one that knows which node took it.
+ */
+function flightOf({ need }: Read): string {
+  return need.kind === 'transaction' && need.first !== undefined ? `|${need.first}` : '';
+}
+
+function codingOf(answer: NodeAnswer): string | undefined {
+  const coding = header(answer, 'content-encoding');
+  return coding?.toLowerCase() === 'identity' ? undefined : coding;
 }
 
 function header(answer: NodeAnswer, name: string): string | undefined {

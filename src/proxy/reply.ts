@@ -33,8 +33,8 @@ export class Replier {
   /** Writes a read's answer in the coding the client prefers. Returns a promise only when a body must be coded. */
   read(exchange: Exchange, served: Served, reader: Reader): void | Promise<void> {
     const { entry } = served;
-    const large = entry.body.length >= smallestCompressed;
-    const coding = large ? chooseCoding(headerText(exchange.request.headers['accept-encoding'])) : undefined;
+    const isCodable = entry.body.length >= smallestCompressed && served.contentEncoding === undefined;
+    const coding = isCodable ? chooseCoding(headerText(exchange.request.headers['accept-encoding'])) : undefined;
     if (coding === undefined) return this.#readAs(exchange, served, entry.body, undefined);
     const coded = entry.coded[coding];
     if (coded !== undefined) return this.#readAs(exchange, served, coded, coding);
@@ -61,7 +61,8 @@ export class Replier {
         return;
       }
     }
-    if (coding !== undefined) head.push('Content-Encoding', coding);
+    const madeBy = coding ?? served.contentEncoding;
+    if (madeBy !== undefined) head.push('Content-Encoding', madeBy);
     this.write(exchange, entry.status, head, body);
   }
 

@@ -1,41 +1,89 @@
-/** Reads the body of a request that is answered ahead of routing. */
-import type { IncomingMessage } from 'node:http';
+/** Reads the bodies of requests, each and all together within a bound. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
 
-/**
- * Calls `done` once: with the whole body, or with what is wrong with it. Not at all when the client hangs up before
- * its end, because then there is nobody to answer.
- */
-export function readBody(
-  request: IncomingMessage,
-  maxBytes: number,
-  done: (body: Buffer | GatewayError) => void,
-): void {
-  const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
-  // Nodes want a length; a chunked body is measured here (protocol 2.4).
-  if (length === undefined && coding === undefined) {
-    done(new GatewayError('lengthRequired', 'missing `Content-Length` header'));
-    return;
+export interface BodyLimits {
+  /** Of one body. Default: what nodes accept, 8 MiB (protocol 2.4). */
+  readonly maxBytes?: number;
+  /** Of all bodies whose requests are not answered yet. */
+  readonly maxHeldBytes?: number;
+}
+
+/** Smaller bodies are not counted: they take no more than what every connection takes for its buffers. */
+const uncountedBytes = 16 * 1024;
+
+export class Bodies {
+  readonly #maxBytes: number;
+  readonly #maxHeldBytes: number;
+  #heldBytes = 0;
+
+  constructor({ maxBytes = 8 * 1024 * 1024, maxHeldBytes = 256 * 1024 * 1024 }: BodyLimits = {}) {
+    this.#maxBytes = maxBytes;
+    this.#maxHeldBytes = maxHeldBytes;
   }
-  if (Number(length ?? 0) > maxBytes) {
-    done(new GatewayError('payloadTooLarge', 'payload too large'));
-    return;
+
+  /** Bytes of bodies that count at the moment. */
+  get heldBytes(): number {
+    return this.#heldBytes;
   }
-  const chunks: Buffer[] = [];
-  let size = 0;
-  const onData = (chunk: Buffer): void => {
-    chunks.push(chunk);
-    size += chunk.length;
-    if (size <= maxBytes) return;
-    request.off('data', onData).off('end', onEnd);
-    request.resume();
-    done(new GatewayError('payloadTooLarge', 'payload too large'));
-  };
-  const onEnd = (): void => {
-    const [first] = chunks;
-    done(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size));
-  };
-  request.on('data', onData).on('end', onEnd);
-  // Without a listener, a client that hangs up would end the process.
-  request.on('error', () => undefined);
+
+  /**
+   * Calls `done` once: with the whole body, or with what is wrong with it: 411, 413, or 503 while all bodies together
+   * are too much. Not at all when the client hangs up before its end, because then there is nobody to answer.
+   */
+  read(request: IncomingMessage, response: ServerResponse, done: (body: Buffer | GatewayError) => void): void {
+    const fault = this.#faultOfLength(request);
+    if (fault !== undefined) {
+      done(fault);
+      return;
+    }
+    const chunks: Buffer[] = [];
+    let size = 0;
+    let held = 0;
+    const refuse = (error: GatewayError): void => {
+      request.off('data', onData).off('end', onEnd);
+      request.resume();
+      done(error);
+    };
+    const onData = (chunk: Buffer): void => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size > this.#maxBytes) refuse(tooLarge());
+      else if (size > uncountedBytes) {
+        if (held === 0) response.once('close', () => (this.#heldBytes -= held));
+        this.#heldBytes += size - held;
+        held = size;
+        if (this.#heldBytes > this.#maxHeldBytes) refuse(tooMany());
+      }
+    };
+    const onEnd = (): void => {
+      const [first] = chunks;
+      done(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size));
+    };
+    request.on('data', onData).on('end', onEnd);
+    // Without a listener, a client that hangs up would end the process.
+    request.on('error', () => undefined);
+  }
+
+  /** Nodes want a length; a chunked body is measured here, but a POST with no body at all is told so (protocol 2.4). */
+  #faultOfLength({ headers }: IncomingMessage): GatewayError | undefined {
+    const { 'content-length': length, 'transfer-encoding': coding } = headers;
+    if (length === undefined && coding === undefined) {
+      return new GatewayError('lengthRequired', 'missing `Content-Length` header');
+    }
+    return Number(length ?? 0) > this.#maxBytes ? tooLarge() : undefined;
+  }
+}
+
+/** Whether a body is announced, were it an empty one. */
+export function announcesBody({ headers }: IncomingMessage): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
+}
+
+function tooLarge(): GatewayError {
+  return new GatewayError('payloadTooLarge', 'payload too large');
+}
+
+function tooMany(): GatewayError {
+  return new GatewayError('unavailable', 'too many request bodies are held at once; try again');
 }

@@ -2,73 +2,45 @@
  * The listening port: which route a request takes. Every answer, framework faults included, is written by `Replier`,
  * so that all of them carry the live ledger headers and errors have the specified body.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { RouteName } from '../metrics/http-metrics.ts';
-import type { Aliases } from './aliases.ts';
-import { statesDemand, type Consistency } from './consistency.ts';
-import type { Cors } from './cors.ts';
+import { answerRead, giveRead, guard, takeBody } from './answer-read.ts';
 import { answerBrokenRequest } from './broken-request.ts';
-import type { Encoder } from './encode-submission.ts';
-import { Exchange, type ExchangeObserver } from './exchange.ts';
-import type { LatestReads } from './latest-read.ts';
+import { Exchange } from './exchange.ts';
+import { createHttpServer, newestResponse } from './listener.ts';
 import { moduleRead, type ModuleParameters } from './module.ts';
 import { answerForm } from './negotiate.ts';
-import type { PassThrough } from './pass-through.ts';
 import type { PathRead } from './path-read.ts';
-import type { Read, Reader, Served } from './read.ts';
-import type { Replier } from './reply.ts';
-import { readBody } from './request-body.ts';
+import type { Read } from './read.ts';
+import { announcesBody } from './request-body.ts';
+import { asGatewayError, notAllowed, notFound } from './request-faults.ts';
 import { resourceRead, type ResourceParameters } from './resource.ts';
-import { asGatewayError, faultOfHead, notAllowed, notFound, requireLength } from './request-faults.ts';
-import type { Submissions } from './submissions.ts';
+import type { ServerParts } from './server-parts.ts';
 import { longestTarget } from './target.ts';
 import { transactionRead } from './transaction.ts';
 import { viewRead } from './view.ts';
 
-export interface ServerParts {
-  readonly basePath: string;
-  readonly reader: Reader;
-  readonly replier: Replier;
-  readonly passThrough: PassThrough;
-  /** Absent: nodes encode. */
-  readonly encoder: Encoder | undefined;
-  readonly latestReads: LatestReads;
-  readonly consistency: Consistency;
-  readonly submissions: Submissions;
-  readonly aliases: Aliases;
-  readonly cors: Cors;
-  readonly observer: ExchangeObserver;
-}
-
-/** What nodes accept as a request body (protocol 2.4). */
-export const maxBodyBytes = 8 * 1024 * 1024;
-
-const httpOptions = {
-  // Above the longest target and the usual headers; the default of 16 kB would refuse targets that are served.
-  maxHeaderSize: longestTarget + 32 * 1024,
-  headersTimeout: 15_000,
-  requestTimeout: 60_000,
-  // Longer than balancers keep idle connections (60 s), so that they never send into one that is closing.
-  keepAliveTimeout: 75_000,
-  // Checked below: Node's own refusal has no body.
-  requireHostHeader: false,
-};
-
 /** Builds the server; `listen` and `close` are the caller's. */
 export function createProxyServer(parts: ServerParts): FastifyInstance {
   const app = fastify({
-    bodyLimit: maxBodyBytes,
     exposeHeadRoutes: false,
+    // Whoever got a request in while the gateway leaves is answered.
+    return503OnClosing: false,
     // Fastify matches a path parameter only up to 100 characters by default. Generic struct tags are longer and would
     // silently become pass-through requests: correct answers, never cached.
     routerOptions: { maxParamLength: longestTarget },
     serverFactory: (handler) => createHttpServer(handler, parts),
-    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, parts.replier.ledgerHeaders()),
+    clientErrorHandler: (error, socket) =>
+      answerBrokenRequest(error, {
+        socket,
+        newest: newestResponse(socket),
+        ledgerHeaders: parts.replier.ledgerHeaders(),
+      }),
     frameworkErrors: (error, request, reply) => fail(parts, 'none', request, reply, error),
   });
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  // Bodies are read by the routes, so that all of them are within one bound.
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   app.setErrorHandler((error, request, reply) => fail(parts, 'none', request, reply, error));
   app.setNotFoundHandler((request, reply) => {
     const isKnownPath = request.raw.url?.startsWith(`${parts.basePath}/`) === true;
@@ -113,7 +85,7 @@ function addRoutes(app: FastifyInstance, parts: ServerParts): void {
       method: 'POST',
       url: basePath + path,
       handler: (request, reply) =>
-        run(parts, 'submit', request, reply, (exchange) => passThrough.submit(exchange, bodyOf(request))),
+        runWithBody(parts, 'submit', request, reply, (exchange, body) => passThrough.submit(exchange, body)),
     });
   }
   app.route({
@@ -147,63 +119,10 @@ function serveRead(parts: ServerParts, name: RouteName, parse: (request: Fastify
     });
 }
 
-/** Answers from memory what has been read before under the same text, ahead of routing. False: not answered. */
-function answerKnown(parts: ServerParts, request: IncomingMessage, response: ServerResponse): boolean {
-  if (request.method !== 'GET' && request.method !== 'HEAD') return false;
-  const alias = parts.aliases.find(request.url ?? '', request.headers.accept);
-  // What a client asks of freshness may be unreadable: such a request is answered where errors are.
-  if (alias !== undefined && isOfLatest(alias.read) && statesDemand(request)) return false;
-  const hit = alias === undefined ? undefined : findHit(parts, alias.read, request);
-  if (alias === undefined || hit === undefined) return false;
-  const exchange = new Exchange(request, response, alias.route, parts.observer);
-  guard(parts, exchange, () => giveRead(parts, exchange, hit));
-  return true;
-}
-
-/** Takes a request for a signing message ahead of routing: that costs as much again as encoding. False: not taken. */
-function takeEncode(parts: ServerParts, request: IncomingMessage, response: ServerResponse): boolean {
-  const { encoder, basePath, observer } = parts;
-  if (encoder === undefined || request.method !== 'POST') return false;
-  if (request.url !== `${basePath}/transactions/encode_submission`) return false;
-  readBody(request, maxBodyBytes, (body) => {
-    const exchange = new Exchange(request, response, 'encode_submission', observer);
-    if (Buffer.isBuffer(body)) guard(parts, exchange, () => encoder.serve(exchange, body));
-    else parts.replier.error(exchange, body);
-  });
-  return true;
-}
-
-function answerRead(parts: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
-  const { reader, latestReads } = parts;
-  const hit = findHit(parts, read, exchange.request);
-  if (hit !== undefined) return giveRead(parts, exchange, hit);
-  const load = isOfLatest(read)
-    ? latestReads.load(read, exchange.request, exchange.signal)
-    : reader.load(read, exchange.signal);
-  return load.then((served) => giveRead(parts, exchange, served));
-}
-
-function findHit({ reader, latestReads }: ServerParts, read: Read, request: IncomingMessage): Served | undefined {
-  return isOfLatest(read) ? latestReads.find(read, request) : reader.find(read);
-}
-
-function isOfLatest(read: Read): boolean {
-  return read.version === undefined && read.operation !== 'transaction';
-}
-
-/** Whoever sees a transaction committed must not be shown an older state on this connection afterwards. */
-function giveRead(parts: ServerParts, exchange: Exchange, served: Served): void | Promise<void> {
-  const { committedAt } = served.entry;
-  if (committedAt !== undefined) parts.consistency.recordSeen(exchange.request, committedAt);
-  return parts.replier.read(exchange, served, parts.reader);
-}
-
 function serveView(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
-  run(parts, 'view', request, reply, (exchange) => {
-    requireLength(request);
-    const body = bodyOf(request) ?? Buffer.alloc(0);
-    return answerRead(parts, exchange, viewRead({ ...pathRead(request), contentType: contentTypeOf(request), body }));
-  });
+  runWithBody(parts, 'view', request, reply, (exchange, body) =>
+    answerRead(parts, exchange, viewRead({ ...pathRead(request), contentType: contentTypeOf(request), body })),
+  );
 }
 
 function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
@@ -225,10 +144,10 @@ function serveWait(parts: ServerParts, request: FastifyRequest, reply: FastifyRe
 }
 
 function serveRaw(parts: ServerParts, name: RouteName, request: FastifyRequest, reply: FastifyReply): void {
-  run(parts, name, request, reply, (exchange) => {
-    if (request.method === 'POST') requireLength(request);
-    return parts.passThrough.serve(exchange, bodyOf(request));
-  });
+  const { passThrough } = parts;
+  const isBodiless = request.method !== 'POST' && (isGet(request.method) || !announcesBody(request.raw));
+  if (isBodiless) run(parts, name, request, reply, (exchange) => passThrough.serve(exchange, undefined));
+  else runWithBody(parts, name, request, reply, (exchange, body) => passThrough.serve(exchange, body));
 }
 
 function servePreflight(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
@@ -253,33 +172,21 @@ function run(
   guard(parts, exchange, () => serve(exchange));
 }
 
-function guard({ replier }: ServerParts, exchange: Exchange, serve: () => void | Promise<void>): void {
-  try {
-    serve()?.catch((error: unknown) => replier.error(exchange, error));
-  } catch (error) {
-    replier.error(exchange, error);
-  }
+/** As `run`, when the body is there. */
+function runWithBody(
+  parts: ServerParts,
+  name: RouteName,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
+): void {
+  reply.hijack();
+  takeBody(parts, name, { request: request.raw, response: reply.raw }, serve);
 }
 
 function fail(parts: ServerParts, name: RouteName, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
   run(parts, name, request, reply, () => {
     throw asGatewayError(error);
-  });
-}
-
-function createHttpServer(
-  handler: (request: IncomingMessage, response: ServerResponse) => void,
-  parts: ServerParts,
-): Server {
-  const { replier, observer } = parts;
-  return createServer(httpOptions, (request, response) => {
-    const fault = faultOfHead(request);
-    try {
-      if (fault !== undefined) throw fault;
-      if (!answerKnown(parts, request, response) && !takeEncode(parts, request, response)) handler(request, response);
-    } catch (error) {
-      replier.error(new Exchange(request, response, 'none', observer), error);
-    }
   });
 }
 
@@ -295,6 +202,6 @@ function contentTypeOf(request: FastifyRequest): string | undefined {
   return request.headers['content-type'];
 }
 
-function bodyOf(request: FastifyRequest): Buffer | undefined {
-  return Buffer.isBuffer(request.body) ? request.body : undefined;
+function isGet(method: string): boolean {
+  return method === 'GET' || method === 'HEAD';
 }

@@ -1,9 +1,18 @@
 /** Request targets: the path below the base path, and single query parameters. */
 import { GatewayError, quote } from '../ledger/errors.ts';
-import { parseLedgerVersion, type LedgerVersion } from '../ledger/version.ts';
+import { findU64, parseLedgerVersion, type LedgerVersion } from '../ledger/version.ts';
 
 /** Longer targets are answered 414. A 4 kB struct tag, percent-encoded, fits. */
 export const longestTarget = 16 * 1024;
+
+/** The target without scheme and authority, where it came with them (RFC 9112 3.2.2): which gateway is known already. */
+export function originForm(target: string): string {
+  if (target.startsWith('/')) return target;
+  const authority = /^https?:\/\/[^/?#]*/i.exec(target)?.[0];
+  if (authority === undefined) return target;
+  const rest = target.slice(authority.length);
+  return rest.startsWith('/') ? rest : `/${rest}`;
+}
 
 /** `?ledger_version=` as nodes read it: the first of several counts, an empty one is an error (protocol 4.3). */
 export function versionParameter(target: string): LedgerVersion | undefined {
@@ -19,7 +28,23 @@ const plainVersion = /^ledger_version=(\d{1,20})$/;
 /** The value of a parameter that is a u64 where it is there and readable; routing only, never an error. */
 export function numberParameter(target: string, name: string): LedgerVersion | undefined {
   const text = parametersOf(queryOf(target)).get(name);
-  return text === null || !/^\d{1,19}$/.test(text) ? undefined : parseLedgerVersion(text);
+  return text === null ? undefined : (findU64(text) as LedgerVersion | undefined);
+}
+
+/** Whether a parameter is there, under whatever spelling of its name and with whatever value. */
+export function hasParameter(target: string, name: string): boolean {
+  return parametersOf(queryOf(target)).has(name);
+}
+
+/** The path without its query, percent-decoded where it can be: for targets that `pathBelow` let through. */
+export function decodedPath(target: string): string {
+  const path = target.split('?', 1)[0] ?? '';
+  if (!path.includes('%')) return path;
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
 }
 
 /** `URLSearchParams` drops a leading question mark, which in a query is part of the first name: `??ledger_version=5`. */

@@ -3,20 +3,12 @@ import { acceptForm, expectContentType, isJsonMediaType, jsonBody, textMember, t
 import { jsonAnswer, type Answer } from './answer.ts';
 import { bareError, nodeError } from './node-error.ts';
 import { findEncodeAnswer } from './recorded.ts';
-
-const required = [
-  'sender',
-  'sequence_number',
-  'max_gas_amount',
-  'gas_unit_price',
-  'expiration_timestamp_secs',
-  'payload',
-];
+import { unsignedMembers } from './transaction-operations.ts';
 
 /** The recorded answer for this node's chain; a request that nobody recorded is refused as unknown code is. */
 export function answerEncodeSubmission(call: Call): Answer {
   expectContentType(call, isJsonMediaType);
-  const request = jsonBody(call, required);
+  const request = jsonBody(call, unsignedMembers);
   const payload = request.members.get('payload');
   const recorded = findEncodeAnswer(call.ledger.chainId, call.body.toString());
   if (acceptForm(call) === 'bcs') {

@@ -29,7 +29,7 @@ export type Fault =
   | {
       readonly kind: 'answer';
       readonly status: number;
-      readonly body: string;
+      readonly body: string | Buffer;
       readonly contentType?: string;
       readonly headers?: Readonly<Record<string, string>>;
     };

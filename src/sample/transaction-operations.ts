@@ -61,20 +61,21 @@ export function transactionAt(call: Call, version: bigint): string {
 /** `POST /transactions`: 202, and the transaction is pending from here on. */
 export function answerSubmit(call: Call): Answer {
   const type = expectContentType(call, (text) => text === 'application/json' || text === signedTransactionType);
-  const request = type === signedTransactionType ? undefined : jsonBody(call, submitMembers);
+  const request = type === signedTransactionType ? undefined : jsonBody(call, signedMembers);
   return jsonAnswer(call.mempool.submit(call.body, request), 202);
 }
 
 const signedTransactionType = 'application/x.aptos.signed_transaction+bcs';
-const submitMembers = [
+/** What a transaction in JSON must have before it is signed. */
+export const unsignedMembers = [
   'sender',
   'sequence_number',
   'max_gas_amount',
   'gas_unit_price',
   'expiration_timestamp_secs',
   'payload',
-  'signature',
 ];
+const signedMembers = [...unsignedMembers, 'signature'];
 
 function hashParam(call: Call): string {
   const hex = /^(?:0x)?([0-9a-fA-F]{64})$/.exec(call.params[0] ?? '')?.[1];

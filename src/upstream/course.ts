@@ -15,11 +15,36 @@ export interface Setback {
 
 /** What has been asked and heard so far for one request. */
 export class Course {
+  /** Nodes that need not be asked any more. */
   readonly asked = new Set<Upstream>();
+  /** Questions so far. */
+  attempts = 0;
+  /** What waiting for the version came to: once is enough. */
+  wait: 'reached' | 'vain' | undefined;
+  /** A node is to be asked again after the wait, even if it was the last attempt. */
+  isRepeating = false;
   /** Nodes that said, of themselves, that they do not hold what was asked for. */
   readonly refusers = new Set<Upstream>();
   sawPruned = false;
+  /** In ms of `performance.now()`. */
+  readonly deadlineAtMs: number;
   kept: { readonly verdict: Verdict; readonly answer: NodeAnswer } | undefined;
+
+  constructor(deadlineAtMs: number) {
+    this.deadlineAtMs = deadlineAtMs;
+  }
+
+  ask(upstream: Upstream): void {
+    this.asked.add(upstream);
+    this.attempts += 1;
+    this.isRepeating = false;
+  }
+
+  /** The node may be asked once more. */
+  repeat(upstream: Upstream): void {
+    this.asked.delete(upstream);
+    this.isRepeating = true;
+  }
 
   take({ verdict, answer }: Setback): void {
     if (verdict === 'pruned') this.sawPruned = true;

@@ -2,6 +2,7 @@
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { findLedgerInfo, type Dialect, type HeaderValues, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { ByteBudget, Share } from './byte-budget.ts';
 import type { Upstream } from './upstream.ts';
 
 /** What goes over the wire. `path` is below the base path, percent-encoded, with its query. */
@@ -35,63 +36,40 @@ export interface StreamedAnswer extends AnswerHead {
   readonly stream: Readable;
 }
 
-/** Node bodies above this are refused: the largest answers nodes give are a few MB. */
-const maxBodyBytes = 64 * 1024 * 1024;
+/** How far an exchange has got: what its failure says of the node depends on it. */
+export interface Progress {
+  /** When a connection was free, so that bytes of the request may have left; in ms of `performance.now()`. */
+  sentAtMs: number | undefined;
+  /** The head of an answer came. */
+  isAnswered: boolean;
+}
+
+export interface ExchangeContext {
+  readonly dialect: Dialect;
+  readonly signal: AbortSignal;
+  readonly progress: Progress;
+  /** Bodies that are read whole are gathered within it. */
+  readonly budget: ByteBudget;
+}
 
 /** Asks `upstream` and reads the whole answer. Rejects when the connection or the body fails, or on abort. */
 export function fetchWhole(
   upstream: Upstream,
   request: WireRequest,
-  dialect: Dialect,
-  signal: AbortSignal,
+  context: ExchangeContext,
+  pool: Dispatcher = upstream.pool,
 ): Promise<NodeAnswer> {
   return new Promise((resolve, reject) => {
-    if (signal.aborted) {
-      reject(abortReason(signal));
+    if (context.signal.aborted) {
+      reject(abortReason(context.signal));
       return;
     }
-    const collector = new Collector(upstream, dialect, signal, resolve, reject);
-    upstream.pool.dispatch(optionsOf(upstream, request), collector);
+    pool.dispatch(dispatchOptions(upstream, request), new Collector(upstream, context, { resolve, reject }));
   });
 }
 
-/** Asks `upstream` and hands the body on as it comes; the stream fails when nothing comes for `idleMs`. */
-export async function fetchStream(
-  upstream: Upstream,
-  request: WireRequest,
-  dialect: Dialect,
-  bounds: { readonly signal: AbortSignal; readonly idleMs: number },
-): Promise<StreamedAnswer> {
-  const response = await upstream.pool.request({
-    ...optionsOf(upstream, request),
-    signal: bounds.signal,
-    bodyTimeout: bounds.idleMs,
-  });
-  const headers = response.headers as HeaderValues;
-  return {
-    status: response.statusCode,
-    headers,
-    info: findLedgerInfo(headers, dialect),
-    upstream,
-    stream: response.body,
-  };
-}
-
-/** Reads a streamed answer to its end, as `fetchWhole` would have. */
-export async function readWhole(answer: StreamedAnswer): Promise<NodeAnswer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of answer.stream) {
-    const bytes = chunk as Buffer;
-    size += bytes.length;
-    if (size > maxBodyBytes) throw new Error(`answer of ${answer.upstream.name} is larger than ${maxBodyBytes} bytes`);
-    chunks.push(bytes);
-  }
-  const { stream: _, ...head } = answer;
-  return { ...head, body: Buffer.concat(chunks), isFramed: isFramed(answer.headers) };
-}
-
-function optionsOf(upstream: Upstream, request: WireRequest): Dispatcher.DispatchOptions {
+/** The request as undici takes it. */
+export function dispatchOptions(upstream: Upstream, request: WireRequest): Dispatcher.DispatchOptions {
   return {
     method: request.method,
     path: upstream.basePath + request.path || '/',
@@ -100,73 +78,76 @@ function optionsOf(upstream: Upstream, request: WireRequest): Dispatcher.Dispatc
   };
 }
 
-function isFramed(headers: HeaderValues): boolean {
+/** Whether the end of the body was announced. */
+export function isFramed(headers: HeaderValues): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
-function abortReason(signal: AbortSignal): Error {
+/** Why `signal` was aborted, as an Error. */
+export function abortReason(signal: AbortSignal): Error {
   return signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason });
+}
+
+interface Promised {
+  resolve(answer: NodeAnswer): void;
+  reject(error: Error): void;
 }
 
 /** Gathers one answer into one Buffer: cheaper than any stream for bodies that are looked at whole. */
 class Collector implements Dispatcher.DispatchHandler {
   readonly #upstream: Upstream;
-  readonly #dialect: Dialect;
-  readonly #signal: AbortSignal;
-  readonly #resolve: (answer: NodeAnswer) => void;
-  readonly #reject: (error: Error) => void;
+  readonly #context: ExchangeContext;
+  readonly #promised: Promised;
   readonly #chunks: Buffer[] = [];
-  #size = 0;
+  readonly #share: Share;
   #status = 0;
   #headers: HeaderValues = {};
   #controller: Dispatcher.DispatchController | undefined;
   /** A request may wait for a free connection, with nothing to abort yet: then only the wait is given up. */
   readonly #onAbort = (): void => {
-    if (this.#controller === undefined) this.#reject(abortReason(this.#signal));
-    else this.#controller.abort(abortReason(this.#signal));
+    const reason = abortReason(this.#context.signal);
+    if (this.#controller === undefined) this.#promised.reject(reason);
+    else this.#controller.abort(reason);
   };
 
-  constructor(
-    upstream: Upstream,
-    dialect: Dialect,
-    signal: AbortSignal,
-    resolve: (answer: NodeAnswer) => void,
-    reject: (error: Error) => void,
-  ) {
+  constructor(upstream: Upstream, context: ExchangeContext, promised: Promised) {
     this.#upstream = upstream;
-    this.#dialect = dialect;
-    this.#signal = signal;
-    this.#resolve = resolve;
-    this.#reject = reject;
-    signal.addEventListener('abort', this.#onAbort);
+    this.#context = context;
+    this.#promised = promised;
+    this.#share = context.budget.open();
+    context.signal.addEventListener('abort', this.#onAbort);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
+    const { progress, signal } = this.#context;
     this.#controller = controller;
-    if (this.#signal.aborted) controller.abort(abortReason(this.#signal));
+    progress.sentAtMs = performance.now();
+    if (signal.aborted) controller.abort(abortReason(signal));
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
+    this.#context.progress.isAnswered = true;
     this.#status = status;
     this.#headers = headers;
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#size += chunk.length;
-    if (this.#size > maxBodyBytes) {
-      controller.abort(new Error(`answer of ${this.#upstream.name} is larger than ${maxBodyBytes} bytes`));
+    try {
+      this.#share.take(chunk.length);
+    } catch (error) {
+      controller.abort(error as Error);
       return;
     }
     this.#chunks.push(chunk);
   }
 
   onResponseEnd(): void {
-    this.#forgetAbort();
+    this.#end();
     const [first] = this.#chunks;
-    this.#resolve({
+    this.#promised.resolve({
       status: this.#status,
       headers: this.#headers,
-      info: findLedgerInfo(this.#headers, this.#dialect),
+      info: findLedgerInfo(this.#headers, this.#context.dialect),
       upstream: this.#upstream,
       // A lone chunk may be a view on a large shared receive buffer, which a stored entry must not keep alive.
       body: this.#chunks.length === 1 && first !== undefined ? Buffer.from(first) : Buffer.concat(this.#chunks),
@@ -175,11 +156,12 @@ class Collector implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#forgetAbort();
-    this.#reject(error);
+    this.#end();
+    this.#promised.reject(error);
   }
 
-  #forgetAbort(): void {
-    this.#signal.removeEventListener('abort', this.#onAbort);
+  #end(): void {
+    this.#share.close();
+    this.#context.signal.removeEventListener('abort', this.#onAbort);
   }
 }

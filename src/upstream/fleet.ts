@@ -1,44 +1,50 @@
 /**
  * All nodes together: what ledger they are on, how far it goes, and what the gateway may say of it.
  *
- * The fleet's head never goes backward: it is the newest snapshot that a node of the fleet's chain has told and that
- * the others do not contradict. Its oldest version is the deepest node's, because that is what the fleet can serve (protocol 7).
+ * The fleet's head is the newest snapshot that a node of the fleet's chain has told and that the others do not
+ * contradict. It goes back only when it turns out to be a lie, or when the ledger itself went back (nodes restored, a
+ * test network made anew); then a new generation begins and nothing of the old one is used. The fleet's oldest version is the deepest node's, because that is what the fleet can serve (protocol 7).
  */
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { isCredible } from './credible-head.ts';
 import { headToleranceMs, type Candidate } from './select.ts';
 import type { Upstream } from './upstream.ts';
+import { VersionWaiters } from './version-waiters.ts';
 
 /** What the fleet calls out when its view changes, once per change. */
 export interface FleetEvents {
   onForeign(upstream: Upstream, chainId: number, fleetChainId: number): void;
   /** A node tells a head that the others contradict; `retracted` when it had been believed before. */
   onSuspect(upstream: Upstream, head: LedgerVersion, retracted: boolean): void;
+  /** From now on nothing that was read before may be used. */
+  onGeneration(): void;
+  /** A node's ledger has gone back, and no other holds on to the head: it is now `after`. */
+  onRollback(upstream: Upstream, before: LedgerVersion, after: LedgerVersion): void;
+  /** A node refused a version as pruned, whatever its headers said. */
+  onRefused(upstream: Upstream, version: LedgerVersion): void;
+  /** Somebody waits for a version and nobody did before: news of heads is wanted for as long as `isAwaited`. */
+  onAwaited(): void;
 }
 
-interface Waiter {
-  readonly version: LedgerVersion;
-  readonly wake: () => void;
-}
-
-/** Requests that wait for a version at once; one more asks a node straight away. */
-const maxWaiters = 10_000;
 /** A believed head is held against what other nodes say at most this often. */
 const reviewMs = 250;
+/** A node this close below the head confirms it: heads differ by blocks in flight and by probes in between. */
+const nearVersions = 10_000n;
 
 export class Fleet {
   readonly upstreams: readonly Upstream[];
   readonly dialect: Dialect;
   readonly #events: FleetEvents;
-  readonly #waiters = new Set<Waiter>();
-  /** The lowest version that is waited for, or lower. */
-  #nearest: LedgerVersion | undefined;
+  readonly #waiters = new VersionWaiters();
   #chainId: number | undefined;
   #isSettled = false;
   #head: LedgerInfo | undefined;
   #headSource: Upstream | undefined;
-  #reviewedAtMs = 0;
+  #reviewedAtMs = -Infinity;
+  /** Nodes whose ledger has gone back from the present head. */
+  readonly #goneBack = new Set<Upstream>();
+  #generation = 0;
   #headerList: readonly string[] | undefined;
 
   constructor(upstreams: readonly Upstream[], dialect: Dialect, events: FleetEvents) {
@@ -52,7 +58,15 @@ export class Fleet {
     return this.#chainId;
   }
 
-  /** The newest snapshot of the ledger; never goes backward. */
+  /**
+   * Goes up when what is known of the ledger must be forgotten: it went back, or the fleet is on another chain. The same
+   * version may have another state then.
+   */
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /** The newest snapshot of the ledger; never goes backward within a generation. */
   get head(): LedgerInfo | undefined {
     return this.#head;
   }
@@ -91,14 +105,29 @@ export class Fleet {
   /** Takes the ledger headers of a node's answer. Returns whether the node is of this fleet's chain. */
   observe(upstream: Upstream, info: LedgerInfo, nowMs: number): boolean {
     const isNews = upstream.chainId !== info.chainId;
-    upstream.observe(info, nowMs);
+    const hasGoneBack = upstream.observe(info, nowMs);
     if (isNews) this.#agreeOnChain();
     this.#headerList = undefined;
     if (info.chainId !== this.#chainId) return false;
+    if (hasGoneBack) this.#followBack(upstream, info);
+    else if (info.version >= (this.#head?.version ?? 0n)) this.#goneBack.delete(upstream);
     if (this.#head === undefined || info.version > this.#head.version) this.#considerHead(upstream, info, nowMs);
     else this.#reviewHead(upstream, nowMs);
-    if (!upstream.isSuspect) this.#wake(info.version);
+    if (!upstream.isSuspect) this.#waiters.wake(info.version);
     return true;
+  }
+
+  /** A node refused `version` as pruned: to be learned, and told. */
+  recordRefusal(upstream: Upstream, version: LedgerVersion, nowMs: number): void {
+    upstream.window.observeRefusal(version, nowMs);
+    this.#events.onRefused(upstream, version);
+  }
+
+  /** Another gateway says that the node with this fingerprint refused `version`. */
+  hearRefusal(fingerprint: string, version: LedgerVersion, nowMs: number): void {
+    for (const upstream of this.upstreams) {
+      if (upstream.fingerprint === fingerprint) upstream.window.observeRefusal(version, nowMs);
+    }
   }
 
   /** To be called when a node's health changes: what the fleet can serve changes with it. */
@@ -130,33 +159,15 @@ export class Fleet {
         ({ health, isSuspect, window }) =>
           health === 'usable' && !isSuspect && (window.info?.version ?? -1n) >= version,
       );
-    if (reached() || timeoutMs <= 0 || signal.aborted || this.#waiters.size >= maxWaiters) return reached();
-    await new Promise<void>((resolve) => {
-      const waiter: Waiter = { version, wake: finish };
-      const timer = setTimeout(finish, timeoutMs);
-      const waiters = this.#waiters;
-      function finish(): void {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', finish);
-        waiters.delete(waiter);
-        resolve();
-      }
-      signal.addEventListener('abort', finish);
-      waiters.add(waiter);
-      if (this.#nearest === undefined || version < this.#nearest) this.#nearest = version;
-    });
+    if (reached() || timeoutMs <= 0 || signal.aborted || this.#waiters.isFull) return reached();
+    if (!this.isAwaited) this.#events.onAwaited();
+    await this.#waiters.wait(version, timeoutMs, signal);
     return reached();
   }
 
-  /** Wakes who waits for what a node has reached. Far versions cost nothing: only the nearest is looked at. */
-  #wake(reached: LedgerVersion): void {
-    if (this.#nearest === undefined || reached < this.#nearest) return;
-    let nearest: LedgerVersion | undefined;
-    for (const waiter of this.#waiters) {
-      if (waiter.version <= reached) waiter.wake();
-      else if (nearest === undefined || waiter.version < nearest) nearest = waiter.version;
-    }
-    this.#nearest = nearest;
+  /** Whether anybody waits for a version. */
+  get isAwaited(): boolean {
+    return !this.#waiters.isEmpty;
   }
 
   /** Takes a new head when the other nodes can live with it. */
@@ -169,7 +180,8 @@ export class Fleet {
     const isYounger = before !== undefined && info.timestampUsec < before.timestampUsec;
     this.#head = isYounger ? { ...info, timestampUsec: before.timestampUsec } : info;
     this.#headSource = upstream;
-    this.#reviewedAtMs = nowMs;
+    // The first head was held against nobody: the next node that speaks may contradict it.
+    if (before !== undefined) this.#reviewedAtMs = nowMs;
   }
 
   /**
@@ -185,16 +197,40 @@ export class Fleet {
     this.#reviewedAtMs = nowMs;
     source.isSuspect = true;
     this.#events.onSuspect(source, head.version, true);
-    this.#head = this.#newestCredible();
-    this.#headSource = this.upstreams.find((upstream) => upstream.window.info === this.#head);
+    this.#startOver();
   }
 
-  #newestCredible(): LedgerInfo | undefined {
-    const infos = this.upstreams
-      .filter((upstream) => !upstream.isSuspect && upstream.chainId === this.#chainId)
-      .map((upstream) => upstream.window.info)
-      .filter((info) => info !== undefined);
-    return infos.sort((a, b) => (a.version > b.version ? -1 : 1))[0];
+  /**
+   * A node that was restored, or made anew, tells an older ledger for good. While another node confirms the head it is
+   * only behind; otherwise the ledger itself has gone back, and to stay with the old head would stall every read.
+   */
+  #followBack(upstream: Upstream, info: LedgerInfo): void {
+    const head = this.#head;
+    if (head === undefined || info.version >= head.version) return;
+    this.#goneBack.add(upstream);
+    if (this.upstreams.some((other) => this.#confirms(other, head))) return;
+    this.#startOver(upstream);
+    this.#events.onRollback(upstream, head.version, this.#head?.version ?? info.version);
+  }
+
+  #confirms(upstream: Upstream, head: LedgerInfo): boolean {
+    if (upstream.health !== 'usable' || upstream.isSuspect || this.#goneBack.has(upstream)) return false;
+    return (upstream.window.info?.version ?? 0n) + nearVersions >= head.version;
+  }
+
+  /**
+   * Begins a generation: the head is what nodes tell now that answer, `speaker` among them, and nothing that was told
+   * before.
+   */
+  #startOver(speaker?: Upstream): void {
+    this.#generation += 1;
+    this.#events.onGeneration();
+    this.#reviewedAtMs = -Infinity;
+    this.#goneBack.clear();
+    const trusted = this.upstreams.filter(({ isSuspect, chainId }) => !isSuspect && chainId === this.#chainId);
+    const answering = trusted.filter((upstream) => upstream === speaker || upstream.health === 'usable');
+    this.#headSource = freshest(answering) ?? freshest(trusted);
+    this.#head = this.#headSource?.window.info;
   }
 
   #isCredible(upstream: Upstream, claim: LedgerInfo): boolean {
@@ -221,7 +257,7 @@ export class Fleet {
     for (const [chainId, count] of votes) {
       if (agreed === undefined || count > (votes.get(agreed) ?? 0)) agreed = chainId;
     }
-    const isChanged = agreed !== this.#chainId;
+    const isAnother = this.#chainId !== undefined && agreed !== this.#chainId;
     this.#chainId = agreed;
     for (const upstream of this.upstreams) {
       const isForeign = upstream.chainId !== undefined && upstream.chainId !== agreed;
@@ -230,8 +266,17 @@ export class Fleet {
       }
       upstream.markForeign(isForeign);
     }
-    if (!isChanged) return;
-    this.#head = this.#newestCredible();
-    this.#headSource = this.upstreams.find((upstream) => upstream.window.info === this.#head);
+    if (isAnother) this.#startOver();
   }
+}
+
+function freshest(upstreams: readonly Upstream[]): Upstream | undefined {
+  return upstreams.reduce<Upstream | undefined>(
+    (found, upstream) => (headOf(upstream) > headOf(found) ? upstream : found),
+    undefined,
+  );
+}
+
+function headOf(upstream: Upstream | undefined): bigint {
+  return upstream?.window.info?.version ?? -1n;
 }

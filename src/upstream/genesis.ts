@@ -21,6 +21,9 @@ export class Genesis {
   readonly #sender: Sender;
   readonly #stop = new AbortController();
   #name: string | undefined;
+  /** The fleet's generation that the name is of. */
+  #generation = 0;
+  #firstGeneration = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(fleet: Fleet, sender: Sender) {
@@ -34,11 +37,19 @@ export class Genesis {
    * `undefined` while nobody could be asked.
    */
   get name(): string | undefined {
-    return this.#name;
+    if (this.#generation === this.#fleet.generation) return this.#name;
+    // The ledger went back: it may be another one, and until that is known it has no name.
+    this.#generation = this.#fleet.generation;
+    this.#name = undefined;
+    clearTimeout(this.#timer);
+    void this.#look();
+    return undefined;
   }
 
   /** Asks until it is known, and goes on by itself where no node tells it. Resolves after the first attempt. */
   start(): Promise<void> {
+    this.#generation = this.#fleet.generation;
+    this.#firstGeneration = this.#generation;
     return this.#look();
   }
 
@@ -48,9 +59,11 @@ export class Genesis {
   }
 
   async #look(): Promise<void> {
+    const generation = this.#generation;
     const found = await this.#ask().catch(() => undefined);
-    if (this.#stop.signal.aborted) return;
-    this.#name = found ?? this.#name;
+    if (this.#stop.signal.aborted || generation !== this.#generation) return;
+    // Without its first transaction a ledger that went back cannot be told from another one: it stays without a name.
+    this.#name = found === unnamed && generation > this.#firstGeneration ? undefined : (found ?? this.#name);
     if (found !== undefined && found !== unnamed) return;
     this.#timer = setTimeout(() => void this.#look(), found === undefined ? retryMs : recheckMs);
     this.#timer.unref();

@@ -1,13 +1,15 @@
 /**
  * The version that reads of "latest" are pinned to. One look at the freshest node (`GET {url}`) gives a coherent
  * snapshot of the ledger; while it is younger than the caller's bound, every read of "latest" is a read at its
- * version, so that clients share upstream reads and see one state. The version never goes backward.
+ * version, so that clients share upstream reads and see one state. The version never goes backward within a generation
+ * of the fleet.
  */
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from './fleet.ts';
+import type { Floor } from './floor.ts';
 import type { Sender } from './sender.ts';
 
 /** A ledger state: what a node said of its ledger, in one answer. */
@@ -19,8 +21,14 @@ export interface Snapshot {
   readonly asOfMs: number;
 }
 
+export interface LatestParts {
+  readonly fleet: Fleet;
+  readonly sender: Sender;
+  readonly floor: Floor;
+}
+
 export interface LatestOptions {
-  /** How old a state may be by default, in milliseconds; half of the looks are taken ahead of that. */
+  /** How old a state may be by default, in milliseconds. */
   readonly maxStalenessMs: number;
   /** How long a version that a client has seen already is waited for. */
   readonly waitForVersionMs: number;
@@ -33,7 +41,10 @@ export interface Demand {
   readonly min: LedgerVersion | undefined;
 }
 
-/** Share of the bound after which the next look is taken, so that it has answered when the bound is reached. */
+/**
+ * Share of the bound after which the next look is taken while reads of "latest" come: late, for every look costs a node
+ * a request, but before the bound, so that the look is under way when a read would have to ask for it.
+ */
 const renewAt = 0.98;
 /** The cheapest question there is: a node that takes longer must not hold up every read of "latest". */
 const lookTimeoutMs = 500;
@@ -44,17 +55,19 @@ export class Latest {
   readonly #fleet: Fleet;
   readonly #sender: Sender;
   readonly #options: LatestOptions;
+  readonly #floor: Floor;
   readonly #closing = new AbortController();
   #snapshot: Snapshot | undefined;
   #look: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #askedAtMs = -Infinity;
-  /** The newest state that any client has been given. */
-  #served: LedgerVersion | undefined;
+  /** The fleet's generation that the snapshot is of. */
+  #generation = 0;
 
-  constructor(fleet: Fleet, sender: Sender, options: LatestOptions) {
+  constructor({ fleet, sender, floor }: LatestParts, options: LatestOptions) {
     this.#fleet = fleet;
     this.#sender = sender;
+    this.#floor = floor;
     this.#options = options;
   }
 
@@ -62,20 +75,10 @@ export class Latest {
   find({ maxStalenessMs, min }: Demand): Snapshot | undefined {
     const nowMs = performance.now();
     this.#askedAtMs = nowMs;
+    this.#forgetOldLedger();
     const snapshot = this.#snapshot;
     if (snapshot === undefined || nowMs - snapshot.asOfMs > maxStalenessMs) return undefined;
-    return isAtLeast(snapshot, this.floor(min)) ? snapshot : undefined;
-  }
-
-  /** The version below which no answer may be: the newest given to anybody, or the client's own. */
-  floor(min: LedgerVersion | undefined): LedgerVersion | undefined {
-    const served = this.#served;
-    return served === undefined || (min !== undefined && min > served) ? min : served;
-  }
-
-  /** Remembers that a client was given a state of this version, so that nobody is given an older one afterwards. */
-  recordServed(version: LedgerVersion): void {
-    if (this.#served === undefined || version > this.#served) this.#served = version;
+    return isAtLeast(snapshot, this.#floor.above(min)) ? snapshot : undefined;
   }
 
   /**
@@ -84,24 +87,31 @@ export class Latest {
    */
   async reach(demand: Demand, signal: AbortSignal): Promise<Snapshot> {
     const found = this.find(demand);
-    if (found !== undefined) return found;
-    const askedMs = performance.now();
-    this.#forgetRetracted();
-    const min = this.floor(demand.min);
-    if (min !== undefined && !isAtLeast(this.#snapshot, min)) await this.#awaitVersion(min, signal);
-    // A look that was under way may be of a moment before the bound; one taken after it never is.
-    for (let look = 0; look < maxLooks && !signal.aborted; look += 1) {
-      await this.#renew(min);
-      const snapshot = this.#snapshot;
-      const isFresh = snapshot !== undefined && snapshot.asOfMs >= askedMs - demand.maxStalenessMs;
-      if (isFresh && isAtLeast(snapshot, min)) return snapshot;
-    }
-    throw this.#behind(min);
+    return found ?? this.#floor.keep(demand.min, (min) => this.#lookFor(demand.maxStalenessMs, min, signal));
   }
 
   close(): void {
     clearTimeout(this.#timer);
     this.#closing.abort(new Error('closing'));
+  }
+
+  async #lookFor(maxStalenessMs: number, min: LedgerVersion | undefined, signal: AbortSignal): Promise<Snapshot> {
+    const askedMs = performance.now();
+    // A look that was under way may be of a moment before the bound; one taken after it never is.
+    for (let look = 0; look < maxLooks && !signal.aborted; look += 1) {
+      await this.#renew(min);
+      const snapshot = this.#snapshot;
+      const isFresh = snapshot !== undefined && snapshot.asOfMs >= askedMs - maxStalenessMs;
+      if (isFresh && isAtLeast(snapshot, min)) return snapshot;
+      if (this.#isAboveHead(min)) await this.#awaitVersion(min, signal);
+    }
+    throw this.#behind(min);
+  }
+
+  /** Whether no believed node has told of the version yet. */
+  #isAboveHead(version: LedgerVersion | undefined): version is LedgerVersion {
+    const head = this.#fleet.head?.version;
+    return version !== undefined && head !== undefined && version > head;
   }
 
   async #awaitVersion(min: LedgerVersion, signal: AbortSignal): Promise<void> {
@@ -131,22 +141,25 @@ export class Latest {
   async #lookNow(min: LedgerVersion | undefined): Promise<void> {
     const asOfMs = performance.now();
     const known = this.#snapshot?.info.version;
-    const floor = known !== undefined && (min === undefined || known > min) ? known : min;
+    // A look for what no node has told yet would find every node behind: it asks the freshest how far it is.
+    const wanted = this.#isAboveHead(min) ? undefined : min;
+    const floor = known !== undefined && (wanted === undefined || known > wanted) ? known : wanted;
     const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
     const request = { wire, need: { kind: 'head', min: floor }, isIdempotent: true, timeoutMs: lookTimeoutMs } as const;
     const { status, info, body, upstream } = await this.#sender.whole(request, this.#closing.signal);
     this.#schedule();
+    this.#forgetOldLedger();
     if (status !== 200 || info === undefined || upstream.isSuspect) return;
-    if (known !== undefined && info.version < known) return;
+    if (info.version > (this.#fleet.head?.version ?? 0n) || isNewer(this.#snapshot, info)) return;
     this.#snapshot = { info, body, asOfMs };
-    this.recordServed(info.version);
+    this.#floor.recordServed(info.version);
   }
 
-  /** A head that was a lie must not hold up everybody: what was taken from it is forgotten (see `Fleet`). */
-  #forgetRetracted(): void {
-    const head = this.#fleet.head?.version;
-    if (head === undefined || this.#served === undefined || this.#served <= head) return;
-    this.#served = undefined;
+  /** What was taken from a ledger that went back, or was a lie, must not hold up everybody (see `Fleet`). */
+  #forgetOldLedger(): void {
+    const { generation } = this.#fleet;
+    if (generation === this.#generation) return;
+    this.#generation = generation;
     this.#snapshot = undefined;
   }
 
@@ -161,6 +174,10 @@ export class Latest {
     }, bound * renewAt);
     this.#timer.unref();
   }
+}
+
+function isNewer(snapshot: Snapshot | undefined, info: LedgerInfo): boolean {
+  return snapshot !== undefined && snapshot.info.version > info.version;
 }
 
 function isAtLeast(snapshot: Snapshot | undefined, min: LedgerVersion | undefined): boolean {

@@ -1,7 +1,9 @@
 /** Asks quiet nodes for their ledger info, so that the fleet's picture stays fresh without traffic (protocol 9). */
 import { performance } from 'node:perf_hooks';
-import { fetchWhole } from './exchange.ts';
+import { ByteBudget } from './byte-budget.ts';
+import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
+import { overLiveConnection } from './lost-connection.ts';
 import type { UpstreamLog } from './sender.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -11,12 +13,21 @@ export interface ProbeOptions {
   readonly timeoutMs: number;
 }
 
+/** While somebody waits for a version, a node that has told nothing for this long is asked. */
+const awaitedMs = 50;
+
+/** The ledger info takes a few hundred bytes. */
+const bodies = { largest: 64 * 1024, all: 16 * 1024 * 1024 };
+
 export class Prober {
   readonly #fleet: Fleet;
   readonly #options: ProbeOptions;
   readonly #log: UpstreamLog;
   readonly #stop = new AbortController();
   readonly #timers = new Map<Upstream, NodeJS.Timeout>();
+  readonly #budget = new ByteBudget(bodies);
+  #awaited: NodeJS.Timeout | undefined;
+  readonly #looks = new Map<Upstream, Promise<void>>();
 
   constructor(fleet: Fleet, options: ProbeOptions, log: UpstreamLog) {
     this.#fleet = fleet;
@@ -33,12 +44,41 @@ export class Prober {
   close(): void {
     this.#stop.abort(new Error('closing'));
     for (const timer of this.#timers.values()) clearTimeout(timer);
+    clearTimeout(this.#awaited);
+  }
+
+  /**
+   * Asks the nodes often for as long as anybody waits for a version: without traffic the next probe may be far. One
+   * question per node at a time, however many wait.
+   */
+  hurry(): void {
+    if (this.#awaited !== undefined || this.#stop.signal.aborted) return;
+    this.#awaited = setTimeout(() => {
+      this.#awaited = undefined;
+      if (!this.#fleet.isAwaited) return;
+      const nowMs = performance.now();
+      for (const upstream of this.#fleet.upstreams) {
+        const isQuiet = nowMs - upstream.window.observedAtMs >= awaitedMs / 2;
+        if (isQuiet && upstream.health === 'usable') void this.look(upstream);
+      }
+      this.hurry();
+    }, awaitedMs);
+    this.#awaited.unref();
+  }
+
+  /** Asks the node now, together with everybody who wants that: one question at a time. Never rejects. */
+  look(upstream: Upstream): Promise<void> {
+    const running = this.#looks.get(upstream);
+    if (running !== undefined || this.#stop.signal.aborted) return running ?? Promise.resolve();
+    const look = this.#probe(upstream).finally(() => this.#looks.delete(upstream));
+    this.#looks.set(upstream, look);
+    return look;
   }
 
   async #round(upstream: Upstream): Promise<void> {
     const quietMs = performance.now() - upstream.window.observedAtMs;
     const isQuiet = upstream.window.info === undefined || quietMs >= this.#options.intervalMs * 0.9;
-    if (isQuiet || upstream.health !== 'usable') await this.#probe(upstream);
+    if (isQuiet || upstream.health !== 'usable') await this.look(upstream);
     if (this.#stop.signal.aborted) return;
     const timer = setTimeout(() => void this.#round(upstream), this.#options.intervalMs);
     timer.unref();
@@ -50,7 +90,7 @@ export class Prober {
     const before = upstream.health;
     const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
     try {
-      const answer = await fetchWhole(upstream, { method: 'GET', path: '', headers: {} }, this.#fleet.dialect, signal);
+      const answer = await this.#ask(upstream, signal);
       const nowMs = performance.now();
       if (answer.status !== 200 || answer.info === undefined) {
         throw new Error(
@@ -68,4 +108,12 @@ export class Prober {
     this.#fleet.refresh();
     this.#log.warn({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
   }
+  #ask(upstream: Upstream, signal: AbortSignal): Promise<NodeAnswer> {
+    const progress: Progress = { sentAtMs: undefined, isAnswered: false };
+    const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
+    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.probePool);
+    return overLiveConnection(exchange, progress, signal);
+  }
 }
+
+const wire = { method: 'GET', path: '', headers: {} } as const;

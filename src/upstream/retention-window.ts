@@ -40,14 +40,24 @@ const sampleGapMs = 50;
 const maxSamples = historyMs / sampleGapMs;
 /** Uncertainty of the arrival time itself: queues, a slow connection, a paused process. */
 const jitterMs = 40;
-/** A node that tells an older ledger than before is believed after this long: it was restored or re-synced. */
+/** A node that tells an older ledger than before for this long is believed: it was restored or re-synced. */
 const rollbackMs = 10_000;
 /** How long a refused version outweighs a header that claims it is held. */
 const refusalMs = 10_000;
 
+/**
+ * An edge is believed to have moved at most this far past where the node told it to be. A ledger that commits 20,000
+ * versions a second needs 8 minutes for it, far longer than between two looks, and no pruner steps so far at once.
+ */
+const farthestMove = 10_000_000n;
+/** Nor may one refusal take more than this part of a small window: part 1 of 4. */
+const smallestPart = 4n;
+
 export class RetentionWindow {
   #info: LedgerInfo | undefined;
   #infoAtMs = 0;
+  /** Since when only older ledgers than `info` have been told. */
+  #olderSinceMs: number | undefined;
   #samples: Sample[] = [];
   #pace = still;
   #refused: { readonly version: bigint; readonly untilMs: number } | undefined;
@@ -64,27 +74,40 @@ export class RetentionWindow {
 
   /**
    * Learns from one answer. Answers overtake each other, so one that tells an older ledger is stale news and ignored,
-   * unless nothing newer has come for a while. What was known of another chain is forgotten at once.
+   * until nothing else has come for a while. What was known of another chain is forgotten at once. Returns whether
+   * the node is now known to have gone back on its chain.
    */
-  observe(info: LedgerInfo, nowMs: number): void {
+  observe(info: LedgerInfo, nowMs: number): boolean {
     const known = this.#info;
+    let hasGoneBack = false;
     if (known !== undefined && info.chainId !== known.chainId) {
-      this.#samples = [];
-      this.#refused = undefined;
+      this.#forget();
     } else if (known !== undefined && isOlder(info, known)) {
-      if (nowMs - this.#infoAtMs < rollbackMs) return;
-      this.#samples = [];
+      this.#olderSinceMs ??= nowMs;
+      if (nowMs - this.#olderSinceMs < rollbackMs) return false;
+      this.#forget();
+      hasGoneBack = info.version < known.version;
     }
     if (known !== undefined && info.oldestVersion < known.oldestVersion) this.#samples = [];
+    this.#olderSinceMs = undefined;
     this.#info = info;
     this.#infoAtMs = nowMs;
     this.#remember({ atMs: nowMs, oldest: info.oldestVersion, head: info.version });
+    return hasGoneBack;
   }
 
-  /** Learns that the node refused `version` as pruned, whatever its headers said. */
+  #forget(): void {
+    this.#samples = [];
+    this.#refused = undefined;
+  }
+
+  /**
+   * Learns that the node refused `version` as pruned, whatever its headers said. Believed near the node's own edge
+   * only: clients choose versions, and some of the words that a refusal is known by.
+   */
   observeRefusal(version: LedgerVersion, nowMs: number): void {
-    // Above its own head a node has nothing to prune: it refused something else.
-    if (this.#info !== undefined && version >= this.#info.version) return;
+    const info = this.#info;
+    if (info === undefined || version - info.oldestVersion > farthestRefusal(info)) return;
     const standing = this.#refused;
     if (standing !== undefined && standing.untilMs > nowMs && standing.version > version) return;
     this.#refused = { version, untilMs: nowMs + refusalMs };
@@ -130,6 +153,11 @@ export class RetentionWindow {
 /** Both ends of a ledger only move up: of two answers with one head, the one with the lower edge was given earlier. */
 function isOlder(info: LedgerInfo, known: LedgerInfo): boolean {
   return info.version < known.version || (info.version === known.version && info.oldestVersion < known.oldestVersion);
+}
+
+function farthestRefusal({ version, oldestVersion }: LedgerInfo): bigint {
+  const part = (version - oldestVersion) / smallestPart;
+  return part < farthestMove ? part : farthestMove;
 }
 
 function paceOf(samples: readonly Sample[]): Pace {

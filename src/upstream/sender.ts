@@ -4,22 +4,14 @@
  */
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
-import type { Dialect } from '../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
-import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import {
-  fetchStream,
-  fetchWhole,
-  readWhole,
-  type NodeAnswer,
-  type StreamedAnswer,
-  type WireRequest,
-} from './exchange.ts';
-import { Bound } from './bound.ts';
-import { Course, type Outcome } from './course.ts';
+import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
+import { Attempts, judged, type AttemptParts, type Fetch } from './attempt.ts';
+import { Course } from './course.ts';
+import { fetchWhole, type NodeAnswer, type StreamedAnswer, type WireRequest } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
-import { deepest, holdingOf, selectUpstreams, type Need } from './select.ts';
-import { errorCodeOf, judge, type Judged, type Verdict } from './verdict.ts';
+import { fetchStream, readWhole } from './node-stream.ts';
+import { deepest, holdingOf, selectUpstreams, type Candidate, type Need } from './select.ts';
+import { errorCodeOf } from './verdict.ts';
 import type { Upstream } from './upstream.ts';
 
 export interface FleetRequest {
@@ -39,6 +31,8 @@ export interface SendLimits {
   readonly maxAttempts: number;
   /** How long a version above every head is waited for. */
   readonly waitForVersionMs: number;
+  /** A streamed answer ends when its client takes nothing of it for this long. */
+  readonly stallMs: number;
 }
 
 export interface UpstreamLog {
@@ -49,17 +43,21 @@ export interface UpstreamLog {
 /** Heads do not come this much nearer within a wait: such a version is asked for straight away. */
 const reachableVersions = 1_000_000n;
 
+export interface SenderParts extends AttemptParts {
+  readonly limits: SendLimits;
+}
+
 export class Sender {
   readonly #fleet: Fleet;
   readonly #limits: SendLimits;
   readonly #metrics: UpstreamMetrics;
-  readonly #log: UpstreamLog;
+  readonly #attempts: Attempts;
 
-  constructor(fleet: Fleet, limits: SendLimits, metrics: UpstreamMetrics, log: UpstreamLog) {
-    this.#fleet = fleet;
-    this.#limits = limits;
-    this.#metrics = metrics;
-    this.#log = log;
+  constructor(parts: SenderParts) {
+    this.#fleet = parts.fleet;
+    this.#limits = parts.limits;
+    this.#metrics = parts.metrics;
+    this.#attempts = new Attempts(parts);
   }
 
   /**
@@ -67,135 +65,72 @@ export class Sender {
    * `GatewayError` when no node gave an answer worth passing on.
    */
   whole(request: FleetRequest, signal: AbortSignal): Promise<NodeAnswer> {
-    const fetch: Fetch<NodeAnswer> = (upstream, attemptSignal) =>
-      fetchWhole(upstream, request.wire, this.#dialect, attemptSignal);
-    return this.#send(request, fetch, signal);
+    const fetch: Fetch<NodeAnswer> = (upstream, context) => fetchWhole(upstream, request.wire, context);
+    return this.#send(request, { fetch, isStreamed: false }, signal);
   }
 
   /** As `whole`, but a successful answer is handed on while it comes. */
   stream(request: FleetRequest, signal: AbortSignal): Promise<NodeAnswer | StreamedAnswer> {
-    const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, attemptSignal) => {
-      const bounds = { signal: attemptSignal, idleMs: this.#limits.deadlineMs };
-      const answer = await fetchStream(upstream, request.wire, this.#dialect, bounds);
-      return answer.status < 300 ? answer : readWhole(answer);
+    const { deadlineMs: idleMs, stallMs } = this.#limits;
+    const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
+      const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs });
+      return answer.status < 300 ? answer : readWhole(answer, context.budget);
     };
-    return this.#send(request, fetch, signal);
-  }
-
-  get #dialect(): Dialect {
-    return this.#fleet.dialect;
+    return this.#send(request, { fetch, isStreamed: true }, signal);
   }
 
   async #send<A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
-    fetch: Fetch<A>,
+    { fetch, isStreamed }: Way<A>,
     signal: AbortSignal,
   ): Promise<A | NodeAnswer> {
     const { need } = request;
-    const deadlineAtMs = performance.now() + this.#limits.deadlineMs;
-    const needed = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
-    if (needed !== undefined) await this.#awaitVersion(needed, signal);
-
-    const course = new Course();
-    while (course.asked.size < this.#limits.maxAttempts) {
-      const leftMs = deadlineAtMs - performance.now();
-      const upstream = this.#next(need, course);
+    const course = new Course(performance.now() + this.#limits.deadlineMs);
+    while (course.attempts < this.#limits.maxAttempts || course.isRepeating) {
+      const leftMs = course.deadlineAtMs - performance.now();
+      const upstream = this.#next(need, course, isStreamed);
       if (upstream === undefined || leftMs <= 0 || signal.aborted) break;
-      course.asked.add(upstream);
-      const outcome = await this.#attempt(request, fetch, { upstream, signal, leftMs });
+      course.ask(upstream);
+      const timeoutMs = Math.min(request.timeoutMs ?? Infinity, this.#limits.timeoutMs, leftMs);
+      const outcome = await this.#attempts.make(request, fetch, upstream, { signal, timeoutMs });
       if (outcome.verdict === 'final') {
         if (course.sawPruned) this.#metrics.prunedRepaired.inc();
         return outcome.answer;
       }
       course.take(outcome);
       if (!request.isIdempotent && outcome.mayHaveArrived) break;
+      if (outcome.verdict === 'behind' && !(await this.#mayGetThere(need, upstream, course, signal))) break;
     }
     return this.#conclude(need, course, signal);
   }
 
-  async #awaitVersion(version: LedgerVersion, signal: AbortSignal): Promise<void> {
+  /**
+   * A node has not got to the version yet. When none is known that has, that is waited for, and the node is asked once
+   * more: its head may have moved without anybody telling. Returns whether asking on makes sense.
+   */
+  async #mayGetThere(need: Need, upstream: Upstream, course: Course, signal: AbortSignal): Promise<boolean> {
+    const version = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
     const head = this.#fleet.head?.version;
-    if (head === undefined || version > head + reachableVersions) return;
-    await this.#fleet.waitForVersion(version, this.#limits.waitForVersionMs, signal);
+    if (version === undefined || head === undefined) return true;
+    if (version > head + reachableVersions) return false;
+    if (course.wait !== undefined) return course.wait === 'reached';
+    const waitMs = Math.min(this.#limits.waitForVersionMs, course.deadlineAtMs - performance.now());
+    const isReached = await this.#fleet.waitForVersion(version, waitMs, signal);
+    course.wait = isReached ? 'reached' : 'vain';
+    // Who was behind while another node had the version all the time has nothing to add.
+    if (!isReached || (upstream.window.info?.version ?? 0n) >= version) course.repeat(upstream);
+    return true;
   }
 
-  #next(need: Need, course: Course): Upstream | undefined {
+  #next(need: Need, course: Course, isStreamed: boolean): Upstream | undefined {
     const candidates = this.#fleet.candidates(performance.now()).filter(({ upstream }) => !course.asked.has(upstream));
-    const best = selectUpstreams(candidates, need)[0];
+    const ordered = selectUpstreams(candidates, need);
+    const best = isStreamed ? firstWithPlace(ordered, need) : ordered[0];
     // Once one node has said "pruned", only a node that may hold the version has more to say.
     const isFutile = course.sawPruned && need.kind === 'version' && holdingOf(best?.window, need.version) === 'pruned';
     // A node whose head is not believed has nothing to add to what believed ones said.
     const isDoubtful = best?.isSuspect === true && course.kept !== undefined;
     return isFutile || isDoubtful ? undefined : best?.upstream;
-  }
-
-  /** One node, one try: the answer judged, the node's record kept. */
-  async #attempt<A extends NodeAnswer | StreamedAnswer>(
-    request: FleetRequest,
-    fetch: Fetch<A>,
-    attempt: { readonly upstream: Upstream; readonly signal: AbortSignal; readonly leftMs: number },
-  ): Promise<Outcome<A>> {
-    const { upstream, signal } = attempt;
-    const startedMs = performance.now();
-    const bound = new Bound(signal, Math.min(request.timeoutMs ?? Infinity, this.#limits.timeoutMs, attempt.leftMs));
-    upstream.inFlight += 1;
-    try {
-      const answer = await fetch(upstream, bound.signal);
-      if ('stream' in answer) bound.release();
-      else bound.end();
-      return this.#learn(request, answer, startedMs);
-    } catch (error) {
-      bound.end();
-      const elapsedMs = performance.now() - startedMs;
-      if (!signal.aborted) this.#recordFailure(upstream, elapsedMs, bound.isOver ? 'timeout' : 'connection', error);
-      return { verdict: 'failed', answer: undefined, mayHaveArrived: !neverConnected(error) };
-    } finally {
-      upstream.inFlight -= 1;
-    }
-  }
-
-  #learn<A extends NodeAnswer | StreamedAnswer>(request: FleetRequest, answer: A, startedMs: number): Outcome<A> {
-    const { upstream, info } = answer;
-    const nowMs = performance.now();
-    const elapsedMs = nowMs - startedMs;
-    const isOurs = info === undefined || this.#fleet.observe(upstream, info, nowMs);
-    const verdict = isOurs ? this.#judge(answer, request.need) : 'failed';
-    if (verdict === 'failed' && !(isOurs && requestMayBeAtFault.has(answer.status))) {
-      this.#recordFailure(upstream, elapsedMs, isOurs ? 'status' : 'chain', `status ${answer.status}`);
-    } else {
-      this.#recordAnswer(upstream, elapsedMs, answer.status);
-    }
-    if (verdict === 'pruned' && request.need.kind === 'version') {
-      upstream.window.observeRefusal(request.need.version, nowMs);
-      this.#log.debug({ upstream: upstream.name, version: request.need.version }, 'version pruned at upstream');
-    }
-    // What a node answers to a submission is its answer: another node must not be asked as well.
-    if (verdict === 'final' || (!request.isIdempotent && isOurs)) return { verdict: 'final', answer };
-    if ('stream' in answer) answer.stream.destroy();
-    return { verdict, answer: 'body' in answer && isOurs ? answer : undefined, mayHaveArrived: true };
-  }
-
-  #judge(answer: NodeAnswer | StreamedAnswer, need: Need): Verdict {
-    if (isBehind(answer, need)) return 'behind';
-    if ('stream' in answer) return 'final';
-    return judge(judged(answer), need);
-  }
-
-  #recordAnswer(upstream: Upstream, elapsedMs: number, status: number): void {
-    const before = upstream.health;
-    upstream.recordAnswer(elapsedMs, performance.now());
-    if (upstream.health !== before) this.#fleet.refresh();
-    this.#metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
-  }
-
-  #recordFailure(upstream: Upstream, elapsedMs: number, kind: FailureKind, cause: unknown): void {
-    const before = upstream.health;
-    upstream.recordFailure(elapsedMs, performance.now());
-    this.#metrics.observeFailure(upstream.name, kind, elapsedMs / 1000);
-    this.#log.debug({ upstream: upstream.name, kind, cause: String(cause) }, 'attempt failed');
-    if (upstream.health === before) return;
-    this.#fleet.refresh();
-    this.#log.warn({ upstream: upstream.name, kind, cause: String(cause) }, `upstream is ${upstream.health}`);
   }
 
   /** No final answer: the most telling one of those that came, unless it would be a false claim about the ledger. */
@@ -236,38 +171,19 @@ export class Sender {
   }
 }
 
-type Fetch<A> = (upstream: Upstream, signal: AbortSignal) => Promise<A>;
-
-function judged(answer: NodeAnswer): Judged {
-  const contentType = answer.headers['content-type'];
-  return {
-    status: answer.status,
-    contentType: typeof contentType === 'string' ? contentType : undefined,
-    body: answer.body,
-  };
+/** How an answer is taken from a node. */
+interface Way<A> {
+  readonly fetch: Fetch<A>;
+  readonly isStreamed: boolean;
 }
 
-/** A client could provoke these at every node in turn, so they say nothing of a node's health. */
-const requestMayBeAtFault = new Set([408, 429, 500]);
+type Known = Candidate & { readonly upstream: Upstream };
 
-/** Whether a 2xx is of an older state than the request needs. */
-function isBehind({ status, info }: NodeAnswer | StreamedAnswer, need: Need): boolean {
-  if (need.kind !== 'head' || need.min === undefined || status >= 300) return false;
-  return info === undefined || info.version < need.min;
-}
-
-const connectFailures = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-]);
-
-/** Whether the error shows that no connection was made, so that no byte can have arrived. */
-function neverConnected(error: unknown): boolean {
-  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
-  if (code !== undefined && connectFailures.has(code)) return true;
-  return error instanceof AggregateError && error.errors.length > 0 && error.errors.every(neverConnected);
+/** The best node, or the next that is as good for the request but has a place for a stream at once. */
+function firstWithPlace(ordered: readonly Known[], need: Need): Known | undefined {
+  const best = ordered[0];
+  if (best?.upstream.streams.isFull !== true) return best;
+  const holding = ({ window }: Known): string => (need.kind === 'version' ? holdingOf(window, need.version) : '');
+  const isAsGood = (other: Known): boolean => other.health === best.health && holding(other) === holding(best);
+  return ordered.find((other) => !other.upstream.streams.isFull && isAsGood(other)) ?? best;
 }

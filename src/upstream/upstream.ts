@@ -1,7 +1,9 @@
 /** One node of the fleet: its address, its connections, and what its answers have taught. */
+import { hash } from 'node:crypto';
 import { Pool } from 'undici';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { RetentionWindow } from './retention-window.ts';
+import { Slots } from './slots.ts';
 
 export type Tier = 'full' | 'archival';
 
@@ -16,7 +18,7 @@ export interface UpstreamOptions {
   /** Base address without a trailing slash, for example `http://10.0.0.1:8080/v1`. */
   readonly url: URL;
   readonly tier: Tier;
-  /** At most this many connections to the node. */
+  /** At most this many connections to the node, and one for probes. */
   readonly connections: number;
   /** Bound of the TCP and TLS handshake. */
   readonly connectTimeoutMs: number;
@@ -27,22 +29,39 @@ const failuresUntilDown = 2;
 /** A slow answer counts at once and fades with this time constant. */
 const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
+/** Share of the connections that streamed answers may hold. */
+const streamShare = 0.75;
+/**
+ * An idle connection is closed before the node would: servers without a word on it keep one for 5 s or longer, and of
+ * what a node announces (`Keep-Alive: timeout=`) this margin is taken off.
+ */
+const keepAliveMs = 4_000;
+const keepAliveMarginMs = 2_000;
 
 export class Upstream {
   readonly name: string;
   readonly url: URL;
   readonly tier: Tier;
+  /** Digest of the address: what gateways call the node among each other, which may have given it other names. */
+  readonly fingerprint: string;
   readonly pool: Pool;
+  /** A connection that only probes use: what they find is the node's doing, however busy the others are. */
+  readonly probePool: Pool;
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
   readonly window = new RetentionWindow();
-  /** Requests that have been sent and not answered. */
+  /** Requests whose answer, or the body of it, is still to come. */
   inFlight = 0;
+  /** Places for answers that are handed on as they come: a slow client must not take the last connection. */
+  readonly streams: Slots;
+  readonly #connections: number;
   chainId: number | undefined;
   /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
   isSuspect = false;
   #foreign = false;
   #failures = 0;
+  /** A request timed out, and nothing has shown since whether that was the node's doing. */
+  #isDoubted = false;
   #answered = false;
   #latencyMs = assumedLatencyMs;
   #latencyAtMs = 0;
@@ -51,16 +70,23 @@ export class Upstream {
     this.name = options.name;
     this.url = options.url;
     this.tier = options.tier;
+    this.fingerprint = hash('sha256', options.url.href, 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
-    this.pool = new Pool(options.url.origin, {
-      connections: options.connections,
+    this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
+    this.#connections = options.connections;
+    const bounds = {
       pipelining: 1,
+      // Over HTTP/2 bodies need no announced length, by which a whole one is told, and one connection carries many.
+      allowH2: false,
       // Bounds are kept per attempt by an AbortSignal; undici's own timers would only add a second opinion.
       headersTimeout: 0,
       bodyTimeout: 0,
       connectTimeout: options.connectTimeoutMs,
-      keepAliveTimeout: 20_000,
-    });
+      keepAliveTimeout: keepAliveMs,
+      keepAliveTimeoutThreshold: keepAliveMarginMs,
+    };
+    this.pool = new Pool(options.url.origin, { ...bounds, connections: options.connections });
+    this.probePool = new Pool(options.url.origin, { ...bounds, connections: 1 });
   }
 
   get health(): Health {
@@ -69,16 +95,21 @@ export class Upstream {
     return this.#answered ? 'usable' : 'unproven';
   }
 
+  /** Whether one more request has to wait for a connection, because our own requests hold or await them all. */
+  get isBusy(): boolean {
+    return this.inFlight >= this.#connections;
+  }
+
   /** Decaying peak of the answer times (peak EWMA), in milliseconds. */
   latencyMs(nowMs: number): number {
     const keep = Math.exp(-Math.max(0, nowMs - this.#latencyAtMs) / latencyMemoryMs);
     return Math.max(1, this.#latencyMs * keep);
   }
 
-  /** Takes news from an answer's ledger headers. */
-  observe(info: LedgerInfo, nowMs: number): void {
+  /** Takes news from an answer's ledger headers. Returns whether they show that the node's ledger has gone back. */
+  observe(info: LedgerInfo, nowMs: number): boolean {
     this.chainId = info.chainId;
-    this.window.observe(info, nowMs);
+    return this.window.observe(info, nowMs);
   }
 
   markForeign(foreign: boolean): void {
@@ -89,19 +120,34 @@ export class Upstream {
   recordAnswer(elapsedMs: number, nowMs: number): void {
     this.#answered = true;
     this.#failures = 0;
+    this.#isDoubted = false;
     const decayed = this.latencyMs(nowMs);
     this.#latencyMs = elapsedMs > decayed ? elapsedMs : decayed + (elapsedMs - decayed) * 0.1;
     this.#latencyAtMs = nowMs;
   }
 
-  /** No usable answer came: refused, reset, timed out, or an answer that shows the node itself is broken. */
+  /** No usable answer came: refused, reset, a probe timed out, or an answer that shows the node itself is broken. */
   recordFailure(elapsedMs: number, nowMs: number): void {
-    this.#failures += 1;
+    this.#failures += this.#isDoubted ? 2 : 1;
+    this.#isDoubted = false;
+    this.#raiseLatency(elapsedMs, nowMs);
+  }
+
+  /**
+   * A client's request timed out. Clients choose how much work a request is, so it counts as a failure only together
+   * with one that is surely the node's.
+   */
+  recordTimeout(elapsedMs: number, nowMs: number): void {
+    this.#isDoubted = true;
+    this.#raiseLatency(elapsedMs, nowMs);
+  }
+
+  #raiseLatency(elapsedMs: number, nowMs: number): void {
     this.#latencyMs = Math.max(this.latencyMs(nowMs), elapsedMs);
     this.#latencyAtMs = nowMs;
   }
 
   async close(): Promise<void> {
-    await this.pool.destroy();
+    await Promise.all([this.pool.destroy(), this.probePool.destroy()]);
   }
 }

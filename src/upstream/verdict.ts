@@ -85,7 +85,13 @@ function errorOf(answer: Judged): { readonly code: string; readonly message: str
   }
 }
 
-/** Newer and older nodes word it differently ("has been pruned", "is pruned, min available version is"). */
+/**
+ * How nodes say it, newer and older ones ("Ledger version(5) has been pruned", "... at version 5 is pruned, min
+ * available version is 100.", protocol 3.1 and 7). The word alone proves nothing: messages repeat what clients chose,
+ * such as the name of a function.
+ */
+const prunedPhrase = /\b(?:version|block) ?\(?\d{1,20}\)? (?:has been pruned|is pruned\b)/i;
+
 function saysPruned(message: string): boolean {
-  return /\bpruned\b/i.test(message);
+  return prunedPhrase.test(message);
 }

@@ -69,6 +69,14 @@ const answered: readonly Row[] = [
     facts: { isFramed: false },
     decision: 'unframed body',
   },
+  {
+    claim: 'a compressed body, which nobody asked for',
+    read: { ...resource, ...bcs },
+    body: '\x1f\x8b',
+    contentType: xbcs,
+    facts: { contentEncoding: 'gzip' },
+    decision: 'encoded body',
+  },
 ];
 
 const misshapen: readonly Row[] = [
@@ -277,6 +285,26 @@ const transactions: readonly Row[] = [
     decision: 'not committed',
   },
   {
+    claim: 'a transaction at the head of its node',
+    read: transaction,
+    body: committed(),
+    facts: headOf(499n),
+    decision: 'stored',
+  },
+  {
+    claim: 'a transaction from above the head of its node',
+    read: transaction,
+    body: committed(),
+    facts: headOf(498n),
+    decision: 'not committed',
+  },
+  {
+    claim: 'a transaction whose version is no u64',
+    read: transaction,
+    body: committed({ version: '18446744073709551616' }),
+    decision: 'not committed',
+  },
+  {
     claim: 'a transaction without type',
     read: transaction,
     body: committed({ type: undefined }),
@@ -357,7 +385,14 @@ const transactions: readonly Row[] = [
 for (const row of [...answered, ...misshapen, ...notFound, ...errorStatuses, ...transactions]) {
   const { claim, read, status = 200, body, contentType = json, facts, decision } = row;
   test(`${claim} (${read.operation}, ${status}): ${decision}`, () => {
-    const answer = { status, contentType, body: Buffer.from(body), isFramed: true, info: undefined };
+    const answer = {
+      status,
+      contentType,
+      contentEncoding: undefined,
+      body: Buffer.from(body),
+      isFramed: true,
+      info: undefined,
+    };
     assert.equal(decide(read, { ...answer, ...headOf(1000n), ...facts }), decision);
   });
 }

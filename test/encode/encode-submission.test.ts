@@ -47,13 +47,23 @@ function deep(levels: number): string {
   return `,"x":${'['.repeat(levels)}${']'.repeat(levels)}`;
 }
 
+/** A member nobody asks for, with so many numbers. */
+function zeros(count: number): string {
+  return `,"x":[${Array.from({ length: count }, () => 0).join()}]`;
+}
+
 async function encodeOne(type: string, value: string): Promise<string> {
   const outcome = await encode({ params: [type], values: `[${value}]` });
   return outcome.kind === 'forward' ? outcome.reason : outcome.kind;
 }
 
+/** Rows of a parameter's type, a value in JSON, and what comes of it. */
+async function assertOutcomes(rows: readonly (readonly [string, string, string])[]): Promise<void> {
+  for (const [type, value, outcome] of rows) assert.equal(await encodeOne(type, value), outcome, `${type} ${value}`);
+}
+
 test('a number for a small integer counts by its source text', async () => {
-  const table: [string, string, string][] = [
+  await assertOutcomes([
     ['u8', '1', 'encoded'],
     ['u8', '1.0', 'refused'],
     ['u8', '1e0', 'refused'],
@@ -66,12 +76,11 @@ test('a number for a small integer counts by its source text', async () => {
     ['u32', '4294967295', 'encoded'],
     ['u32', '4294967296', 'refused'],
     ['u32', '99999999999999999999', 'refused'],
-  ];
-  for (const [type, value, outcome] of table) assert.equal(await encodeOne(type, value), outcome, `${type} ${value}`);
+  ]);
 });
 
 test('a large integer is a string, in the spellings that every node takes', async () => {
-  const table: [string, string, string][] = [
+  await assertOutcomes([
     ['u64', '"+007"', 'encoded'],
     ['u64', '7', 'refused'],
     ['u128', `"${2n ** 128n - 1n}"`, 'encoded'],
@@ -85,8 +94,7 @@ test('a large integer is a string, in the spellings that every node takes', asyn
     ['u256', '""', 'doubtful value'],
     ['u64', '"1\\n"', 'refused'],
     ['u64', '"\u0661"', 'refused'],
-  ];
-  for (const [type, value, outcome] of table) assert.equal(await encodeOne(type, value), outcome, `${type} ${value}`);
+  ]);
 });
 
 test('megabytes of zeros are read in the time they take to scan', async () => {
@@ -106,7 +114,7 @@ test('an option that says more than one thing is left to a node', async () => {
 });
 
 test('parameters that only a node can lay out are left to it, even where the value would have no bytes of them', async () => {
-  const table: [string, string, string][] = [
+  await assertOutcomes([
     ['i64', '"1"', 'signed integer'],
     ['vector<i8>', '[]', 'signed integer'],
     ['0x1::option::Option<i8>', '{"vec":[]}', 'signed integer'],
@@ -120,8 +128,7 @@ test('parameters that only a node can lay out are left to it, even where the val
     ['u512', '"1"', 'unreadable abi'],
     ['0x1::object::Object', '"0x1"', 'struct argument'],
     ['0x1::string::String<u8>', '"a"', 'struct argument'],
-  ];
-  for (const [type, value, outcome] of table) assert.equal(await encodeOne(type, value), outcome, `${type} ${value}`);
+  ]);
 });
 
 test('a type parameter is replaced by a plain type and not by a struct', async () => {
@@ -186,6 +193,13 @@ test('a key written twice is left to a node, wherever it stands', async () => {
 test('JSON nested deeper than nodes read is left to a node', async () => {
   assert.equal((await encode({ more: deep(126) })).kind, 'encoded');
   assert.deepEqual(await encode({ more: deep(127) }), { kind: 'forward', reason: 'nested too deep' });
+});
+
+test('a body of very many values, or of types without end, is left to a node', async () => {
+  assert.equal((await encode({ more: zeros(19_000) })).kind, 'encoded');
+  assert.deepEqual(await encode({ more: zeros(20_000) }), { kind: 'forward', reason: 'too many values' });
+  const types = [`0x1::a::B<${'u8,'.repeat(6_000)}>`];
+  assert.deepEqual(await encode({ types }), { kind: 'forward', reason: 'type argument' });
 });
 
 test('payloads of other kinds are left to a node', async () => {

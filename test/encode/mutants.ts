@@ -85,19 +85,21 @@ class HexDigitsTurned extends BcsWriter {
   }
 }
 
-/** Made anew for each use: name and writer. */
-export const mutants: readonly (() => BcsWriter)[] = [
-  () => new BigEndian(),
-  () => new WideIntegersCutTo64Bits(),
-  () => new NumbersThroughDoubles(),
-  () => new LengthInOneByte(),
-  () => new LengthNotMinimal(),
-  () => new StringsCountedInUtf16(),
-  () => new StringsInLatin1(),
-  () => new AddressesFilledFromTheRight(),
-  () => new TypeTagsInOrderOfSize(),
-  () => new TypeArgumentsForgotten(),
-  () => new ArgumentsCountedOneShort(),
-  () => new BooleansTurned(),
-  () => new HexDigitsTurned(),
+const writers = [
+  BigEndian,
+  WideIntegersCutTo64Bits,
+  NumbersThroughDoubles,
+  LengthInOneByte,
+  LengthNotMinimal,
+  StringsCountedInUtf16,
+  StringsInLatin1,
+  AddressesFilledFromTheRight,
+  TypeTagsInOrderOfSize,
+  TypeArgumentsForgotten,
+  ArgumentsCountedOneShort,
+  BooleansTurned,
+  HexDigitsTurned,
 ];
+
+/** Made anew for each use. */
+export const mutants: readonly (() => BcsWriter)[] = writers.map((Writer) => () => new Writer());

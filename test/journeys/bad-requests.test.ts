@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
@@ -77,6 +79,16 @@ const rows: readonly (readonly [title: string, bytes: string, status: number, co
   ],
   ['a folded header', get('/v1', 'X-A: b\r\n c\r\n'), 400, 'web_framework_error'],
   ['no host', 'GET /v1 HTTP/1.1\r\nConnection: close\r\n\r\n', 400, 'web_framework_error'],
+  ['an unknown expectation', get('/v1', 'Expect: foo\r\n'), 417, 'web_framework_error'],
+  ['an absolute target outside the base path', get('http://a/v2'), 404, 'web_framework_error'],
+  ['a target of another scheme', get('ftp://a/v1'), 404, 'web_framework_error'],
+  ['a POST without a length to a passed path', post('/v1/transactions/simulate', json), 411, 'web_framework_error'],
+  [
+    'a submission above the limit',
+    post('/v1/transactions', `${json}Content-Length: 8388609\r\n`),
+    413,
+    'web_framework_error',
+  ],
   ['bytes that are no HTTP', 'hello\r\n\r\n', 400, 'web_framework_error'],
 ];
 
@@ -123,4 +135,61 @@ test('an Origin of unusual bytes is answered like any other', async (t) => {
     );
     assert.match(answer, /^HTTP\/1.1 (?:200|400) /);
   }
+});
+
+test('a target with scheme and authority is read as its path', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
+
+  for (const target of [`http://a.example:80/v1${path}`, `HTTPS://a/v1${path}`, `/v1${path}`]) {
+    assert.match(await exchangeRaw(gateway.port, get(target)), /^HTTP\/1.1 200 [^]*"ledger_version":"600"/, target);
+  }
+  assert.match(await exchangeRaw(gateway.port, get('http://a')), /^HTTP\/1.1 404 /);
+  assert.equal(node.reads, 1);
+});
+
+const broken = 'hello\r\n\r\n';
+
+test('bytes that are no HTTP are never written about into an answer under way', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  node.fault = { kind: 'slow body', chunkBytes: 40, everyMs: 20 };
+  const path = '/v1/accounts/0x1?ledger_version=600';
+  const socket = connect(gateway.port, '127.0.0.1');
+  socket.on('error', () => undefined);
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  let said = String((await once(socket, 'data'))[0]);
+  socket.on('data', (chunk) => (said += String(chunk)));
+
+  socket.write(broken);
+  await once(socket, 'close');
+
+  assert.match(said, /^HTTP\/1.1 200 /);
+  assert.doesNotMatch(said, /HTTP\/1.1 400/);
+});
+
+test('bytes that are no HTTP get no answer in the place of an earlier request\u2019s', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.fault = { kind: 'hold', until: released };
+
+  const said = await exchangeRaw(gateway.port, `GET /v1/blocks/by_height/3 HTTP/1.1\r\nHost: a\r\n\r\n${broken}`);
+  release();
+
+  assert.equal(said, '');
+});
+
+test('bytes that are no HTTP after an answer are told so', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const path = '/v1/accounts/0x1/module/coin?ledger_version=600';
+  await exchangeRaw(gateway.port, get(path));
+
+  const said = await exchangeRaw(gateway.port, `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n${broken}`);
+  const body = await exchangeRaw(gateway.port, post('/v1/view', `${json}Transfer-Encoding: chunked\r\n`, 'xyz\r\n'));
+
+  assert.match(said, /^HTTP\/1.1 200 [^]*HTTP\/1.1 400 /);
+  assert.match(body, /^HTTP\/1.1 400 /);
 });

@@ -3,6 +3,7 @@ import { Agent, request as send } from 'undici';
 import { test } from 'node:test';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway } from '../support/gateway.ts';
+import { submission } from '../support/submission.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const hour = 3_600_000;
@@ -49,6 +50,32 @@ test('a client that saw a newer version is never answered from an older state, a
 
   assert.equal(token.headers['ledgergate-served-version'], '950');
   assert.equal(other.headers['ledgergate-served-version'], '950');
+});
+
+test('a token above every head that was told is looked up before it is waited for', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
+  await gateway.get(probe);
+
+  for (const headers of [{}, { 'ledgergate-max-staleness': '0' }]) {
+    node.clock.advance(50n);
+    const there = String(node.clock.head);
+    const reply = await gateway.get(probe, { 'ledgergate-min-version': there, ...headers });
+    assert.deepEqual([reply.status, reply.headers['ledgergate-served-version']], [200, there]);
+  }
+});
+
+test('while a token is waited for, quiet nodes are looked at', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
+  const startedMs = performance.now();
+
+  const reply = gateway.get(probe, { 'ledgergate-min-version': '940' });
+  while (node.requestsTo('ledgerInfo') < 3) await new Promise(setImmediate);
+  node.clock.advance(50n);
+
+  assert.equal((await reply).headers['ledgergate-served-version'], '950');
+  assert.ok(performance.now() - startedMs < 2_500);
 });
 
 test('a version the fleet does not reach in time is 503 with both versions, never older data', async (t) => {
@@ -117,7 +144,7 @@ test('who sees a transaction committed sees its effect on the same connection', 
     const response = await send(gateway.url + path, { dispatcher: agent, method, headers, body: body ?? null });
     return { text: await response.body.text(), served: response.headers['ledgergate-served-version'] };
   };
-  const submitted = await own('/transactions', transfer);
+  const submitted = await own('/transactions', submission());
   const { hash } = JSON.parse(submitted.text) as { hash: string };
   node.clock.advance(50n);
   node.mempool.commitAll(940n);
@@ -153,14 +180,4 @@ test('the ledger info is of one snapshot, with the oldest version of the fleet',
   assert.equal(info['oldest_ledger_version'], '0');
   assert.equal(info['oldest_block_height'], '0');
   assert.equal(full.requestsTo('ledgerInfo'), 2);
-});
-
-const transfer = JSON.stringify({
-  sender: '0x1',
-  sequence_number: '1',
-  max_gas_amount: '2000',
-  gas_unit_price: '100',
-  expiration_timestamp_secs: '32425224034',
-  payload: { type: 'entry_function_payload', function: '0x1::m::f', type_arguments: [], arguments: [] },
-  signature: { type: 'ed25519_signature', public_key: '0x00', signature: '0x00' },
 });

@@ -34,3 +34,17 @@ test('a head believed while nobody else was known is taken back when the others 
 
   assert.match((await gateway.get(probe)).text, /"ledger_version":"100[01]"/);
 });
+
+test('an answer that changes what the chain is taken for is not kept under the old chain', async (t) => {
+  const node = await fakeNode(t, { head: 1_000n });
+  const gateway = await testGateway(t, { full: [node] });
+  const path = `${probe}?ledger_version=900`;
+  await gateway.get(`${probe}?ledger_version=899`);
+  node.faults.add({ kind: 'wrong chain id', chainId: 5 }, { times: 1 });
+
+  await gateway.get(path);
+  await gateway.get(`${probe}?ledger_version=898`);
+  const again = await gateway.get(path);
+
+  assert.equal(again.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
+});

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gunzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { errorBody } from '../../src/ledger/errors.ts';
 import { fakeNode } from '../support/fake-node.ts';
-import { testGateway } from '../support/gateway.ts';
+import { testGateway, type Reply } from '../support/gateway.ts';
+import { ledgerHeaders } from '../support/ledger-info.ts';
 
 const paths = [
   '/-/healthy',
@@ -98,4 +100,123 @@ test('wait_by_hash is a long poll at the node that took the submission', async (
 
   assert.equal(unknown.status, 404);
   assert.equal(unknown.headers['cache-control'], 'no-store');
+});
+
+const ledger = ledgerHeaders({ version: 900n, chainId: 1 });
+
+const cachingHeaders = {
+  'cache-control': 'public, max-age=3600',
+  expires: 'Wed, 21 Oct 2099 07:28:00 GMT',
+  'last-modified': 'Wed, 21 Oct 2015 07:28:00 GMT',
+  etag: '"of-some-version"',
+  age: '5',
+};
+
+for (const maxStalenessMs of [200, 0]) {
+  test(`what nodes say of freshness does not outlive the version the gateway chose (staleness ${maxStalenessMs} ms)`, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs } } });
+    const fault = { kind: 'answer', status: 200, body: '{}', headers: { ...cachingHeaders, ...ledger } } as const;
+    node.faults.add(fault, { when: ({ route }) => route !== 'ledgerInfo' });
+    const kept = (headers: Reply['headers']) => Object.keys(cachingHeaders).filter((name) => name in headers);
+
+    const latest = await gateway.get('/accounts/0x1', { 'if-none-match': '"of-some-version"' });
+    const asked = node.log.received.at(-1);
+    const pinned = await gateway.get('/accounts/0x1?ledger%5Fversion=5', { 'if-none-match': '"x"' });
+
+    assert.equal(latest.headers['cache-control'], 'no-store');
+    assert.deepEqual(kept(latest.headers), ['cache-control']);
+    assert.equal(asked?.headers['if-none-match'], undefined);
+    assert.deepEqual(kept(pinned.headers), Object.keys(cachingHeaders));
+    assert.equal(node.log.received.at(-1)?.url, '/v1/accounts/0x1?ledger%5Fversion=5');
+    assert.equal(node.log.received.at(-1)?.headers['if-none-match'], '"x"');
+  });
+}
+
+test('a compressed view is a read of the latest state like any other', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const body = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
+  // Sample nodes do not read compressed bodies.
+  node.faults.add(
+    { kind: 'answer', status: 200, body: '["900"]', headers: ledger },
+    { when: ({ route }) => route === 'view' },
+  );
+
+  const latest = await gateway.post('/view', gzipSync(body), { 'content-encoding': 'gzip' });
+  const url = node.log.received.at(-1)?.url;
+  const tooNew = await gateway.post('/view', gzipSync(body), {
+    'content-encoding': 'gzip',
+    'ledgergate-min-version': '901',
+  });
+
+  assert.equal(latest.headers['ledgergate-served-version'], '900');
+  assert.equal(url, '/v1/view?ledger_version=900');
+  assert.equal(tooNew.status, 503);
+});
+
+test('a redirection of a node does not tell its address', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  node.fault = { kind: 'answer', status: 307, body: '', headers: { location: `${node.url}/elsewhere` } };
+
+  const reply = await gateway.get('/blocks/by_height/3');
+
+  assert.equal(reply.status, 307);
+  assert.equal(reply.headers['location'], undefined);
+});
+
+for (const method of ['GET', 'POST'] as const) {
+  for (const path of ['/set_failpoint?name=x', '/set%5Ffailpoint', '/experimental/state_values/r%61w']) {
+    test(`${method} ${path} does not reach a node`, async (t) => {
+      const node = await fakeNode(t, { head: 900n });
+      const gateway = await testGateway(t, { full: [node] });
+
+      const reply = await gateway.send(method, path, method === 'POST' ? { body: '{}' } : {});
+
+      assert.equal(reply.status, 404);
+      assert.deepEqual(JSON.parse(reply.text), {
+        message: 'not found',
+        error_code: 'web_framework_error',
+        vm_error_code: null,
+      });
+      assert.equal(reply.headers['x-node-ledger-version'], '900');
+      assert.equal(node.reads, 0);
+    });
+  }
+}
+
+test('a node that compresses its errors unasked has them handed on as what they are', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const error = errorBody('resource_not_found', `Resource not found${' '.repeat(2_000)}`);
+  const headers = { 'content-encoding': 'gzip', ...ledger };
+  node.fault = { kind: 'answer', status: 404, body: gzipSync(error), headers };
+
+  for (const path of ['/accounts/0x1/resource/0x1::a::B?ledger_version=5', '/accounts/0x1?ledger_version=5']) {
+    for (const acceptEncoding of ['identity', 'gzip, zstd']) {
+      const reply = await gateway.get(path, { 'accept-encoding': acceptEncoding });
+
+      assert.equal(reply.status, 404);
+      assert.equal(reply.headers['content-encoding'], 'gzip');
+      assert.equal(gunzipSync(reply.body).toString(), error);
+      assert.doesNotMatch(reply.headers['cache-status'] ?? '', /hit/);
+      assert.notEqual(reply.headers['cache-control'], 'public, max-age=31536000, immutable');
+    }
+  }
+  assert.equal(node.log.received.at(-1)?.headers['accept-encoding'], undefined);
+});
+
+test('an error compressed unasked counts as news about the node where its status tells so', async (t) => {
+  const full = await fakeNode(t, { oldest: 100n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const body = gzipSync(errorBody('version_pruned', 'Ledger version(300) has been pruned'));
+  const fault = { kind: 'answer', status: 410, body, headers: { 'content-encoding': 'gzip', ...ledger } } as const;
+  full.faults.add(fault, { when: ({ route }) => route === 'account' });
+
+  const reply = await gateway.get('/accounts/0x1?ledger_version=300');
+
+  assert.equal(reply.status, 200);
+  assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 1, archival: 1 });
 });

@@ -60,6 +60,19 @@ for (const kind of ['pruned', 'pruned while reading'] as const) {
   });
 }
 
+test('a refusal of a version in the middle of a window takes nothing away from the node', async (t) => {
+  const full = await fakeNode(t, { oldest: 100n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  full.faults.add({ kind: 'pruned while reading' }, { times: 1, when: ({ route }) => route === 'resource' });
+
+  const repaired = await gateway.get(at(700));
+  const next = await gateway.get(at(699));
+
+  assert.deepEqual([repaired.status, next.status], [200, 200]);
+  assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 2, archival: 1 });
+});
+
 test('the client sees 410 when no node holds the version, in the words of the deepest node', async (t) => {
   const shallow = await fakeNode(t, { oldest: 500n, head: 900n });
   const deep = await fakeNode(t, { oldest: 200n, head: 900n });
@@ -111,6 +124,49 @@ test('a version that no node reaches in time gets the node\u2019s own 404', asyn
   assert.equal(reply.status, 404);
   assert.equal((JSON.parse(reply.text) as { error_code: string }).error_code, 'version_not_found');
   assert.equal(reply.headers['cache-control'], 'no-store');
+});
+
+test('a version above every head that was told is asked for straight away: a quiet node may have it', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
+  node.clock.head = 910n;
+
+  const reply = await gateway.get(at(905));
+
+  assert.equal(reply.status, 200);
+  assert.equal(node.requestsTo('resource'), 1);
+});
+
+test('a version that a quiet node reaches during the wait is read then', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
+  const startedMs = performance.now();
+
+  const reply = gateway.get(at(905));
+  while (node.requestsTo('ledgerInfo') < 2) await new Promise(setImmediate);
+  node.clock.head = 910n;
+
+  assert.equal((await reply).status, 200);
+  assert.ok(performance.now() - startedMs < 2_500);
+});
+
+test('versions of the future cost a node two requests each, of the far future one', async (t) => {
+  const nodes = await Promise.all([
+    fakeNode(t, { head: 900n }),
+    fakeNode(t, { head: 899n }),
+    fakeNode(t, { head: 898n }),
+  ]);
+  const gateway = await testGateway(t, { full: nodes, config: { latest: { waitForVersionMs: 120 } } });
+  const asked = () => nodes.reduce((sum, node) => sum + node.requestsTo('resource'), 0);
+
+  const near = await Promise.all(Array.from({ length: 20 }, (_, index) => gateway.get(at(1_000 + index))));
+  const askedForNear = asked();
+  const far = await Promise.all(Array.from({ length: 20 }, (_, index) => gateway.get(at(2_000_000 + index))));
+
+  assert.deepEqual(new Set([...near, ...far].map(({ status }) => status)), new Set([404]));
+  assert.deepEqual([askedForNear, asked() - askedForNear], [40, 20]);
+  // All who wait share the looks: the one at the start, and one in 50 ms.
+  for (const node of nodes) assert.ok(node.requestsTo('ledgerInfo') <= 1 + 12, String(node.requestsTo('ledgerInfo')));
 });
 
 test('a version ahead of one node is read from the node that has it', async (t) => {

@@ -3,17 +3,7 @@ import { test } from 'node:test';
 import { encodeVectors, recordedTransactions } from '../../src/sample/recorded.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
-
-/** A submission as a wallet sends it, signature and all. */
-const transfer = JSON.stringify({
-  sender: '0x1',
-  sequence_number: '1',
-  max_gas_amount: '2000',
-  gas_unit_price: '100',
-  expiration_timestamp_secs: '32425224034',
-  payload: { type: 'entry_function_payload', function: '0x1::m::f', type_arguments: [], arguments: [] },
-  signature: { type: 'ed25519_signature', public_key: '0x00', signature: '0x00' },
-});
+import { submission } from '../support/submission.ts';
 
 const view = (fn: string, args: readonly unknown[] = []): string =>
   JSON.stringify({ function: `0x1::ledgergate_sample::${fn}`, type_arguments: [], arguments: args });
@@ -94,7 +84,7 @@ test('a committed transaction is kept under its hash', async (t) => {
 test('a pending transaction is never kept, and turns into the committed one', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
-  const submitted = await gateway.post('/transactions', transfer);
+  const submitted = await gateway.post('/transactions', submission());
   const { hash } = JSON.parse(submitted.text) as { hash: string };
 
   const pending = await gateway.get(`/transactions/by_hash/${hash}`);
@@ -133,7 +123,7 @@ test('a transaction in the mempool of any node is found, wherever it was submitt
   const direct = await fetch(`${other.url}/transactions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: transfer,
+    body: submission(),
   });
   const { hash } = (await direct.json()) as { hash: string };
 
@@ -147,7 +137,7 @@ test('a look-up after a submission asks the node that took it first', async (t) 
   const one = await fakeNode(t, { head: 900n });
   const other = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [one, other] });
-  const submitted = await gateway.post('/transactions', transfer);
+  const submitted = await gateway.post('/transactions', submission());
   const { hash } = JSON.parse(submitted.text) as { hash: string };
   const taker = one.requestsTo('submit') === 1 ? one : other;
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { test } from 'node:test';
+import { Agent, request as send } from 'undici';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
 
@@ -27,6 +28,43 @@ test('closing turns readiness off, finishes what is in flight and asks its clien
   assert.deepEqual([answer.status, answer.headers.get('connection')], [200, 'close']);
   await closed;
   await assert.rejects(fetch(gateway.url + at(600)));
+});
+
+test('who still sends while balancers learn of the end is answered, and asked to close', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], drainDelayMs: 2_000 });
+  const kept = new Agent({ connections: 1, pipelining: 1 });
+  t.after(() => kept.close());
+  await (await send(gateway.url + at(600), { dispatcher: kept })).body.dump();
+
+  const closed = gateway.close();
+  const readiness = await fetch(`${gateway.operationsUrl}/readyz`);
+  const onNew = await fetch(gateway.url + at(600));
+  const onKept = await send(gateway.url + at(600), { dispatcher: kept });
+  await onKept.body.dump();
+
+  assert.equal(readiness.status, 503);
+  assert.deepEqual([onNew.status, onNew.headers.get('connection')], [200, 'close']);
+  assert.deepEqual([onKept.statusCode, onKept.headers['connection']], [200, 'close']);
+  await closed;
+  await assert.rejects(fetch(gateway.url + at(600)));
+});
+
+test('a request whose end arrives after the listener was closed is answered', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const socket = connect(gateway.port, '127.0.0.1');
+  socket.write(`GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n`);
+  await gateway.get(at(600));
+
+  const closed = gateway.close();
+  await fetch(`${gateway.operationsUrl}/readyz`);
+  socket.write('\r\n');
+  const [answer] = (await once(socket, 'data')) as [Buffer];
+
+  assert.match(answer.toString(), /^HTTP\/1\.1 200 /);
+  assert.match(answer.toString(), /connection: close/i);
+  await closed;
 });
 
 test('idle and silent connections do not hold up the end', async (t) => {

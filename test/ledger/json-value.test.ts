@@ -112,7 +112,15 @@ test('nesting is read to depth 128 and not further, however deep the text goes',
   assert.equal(faultOf('['.repeat(128) + ']'.repeat(128)), 'none');
   assert.equal(faultOf('['.repeat(129) + ']'.repeat(129)), 'too deep');
   assert.equal(faultOf('{"a":'.repeat(1_000_000)), 'too deep');
-  assert.throws(() => parseJson('[[[]]]', 2), { fault: 'too deep', at: 2 });
+  assert.throws(() => parseJson('[[[]]]', { maxDepth: 2 }), { fault: 'too deep', at: 2 });
+});
+
+test('values and escapes are counted where a bound is given, and not one more is read', () => {
+  const limits = { maxValues: 4 };
+  for (const text of ['[1,2,3]', '{"a":{"b":[null]}}', '["\\n",1]']) parseJson(text, limits);
+  for (const text of ['[1,2,3,4]', '{"a":{"b":[[null]]}}', '["\\n\\n",1]', '{"\\n\\n":1,"b":2}']) {
+    assert.throws(() => parseJson(text, limits), { fault: 'too many values' }, text);
+  }
 });
 
 test('spellings of one value have one canonical text', () => {

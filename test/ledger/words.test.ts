@@ -144,6 +144,7 @@ const statuses: Readonly<Record<Fault, number>> = {
   payloadTooLarge: 413,
   uriTooLong: 414,
   unsupportedMediaType: 415,
+  expectationFailed: 417,
   headersTooLarge: 431,
   disabled: 403,
   internal: 500,

@@ -59,10 +59,28 @@ for (const name of ['node', 'aptos'] as const) {
 test('an answer keeps its length, type, coding and repeated headers, and loses what the gateway answers for', () => {
   const end = { 'content-length': '2', 'content-type': 'application/json', 'content-encoding': 'gzip', etag: '"x"' };
   const own = { date: 'd', server: 's', 'set-cookie': ['a=b'], vary: 'Origin', 'cache-status': 'x', 'alt-svc': 'h3' };
+  const claims = { 'ledgergate-served-version': '5', 'ledgergate-anything': 'x', refresh: '0; url=http://10.0.0.1' };
   const hop = { 'keep-alive': 'timeout=5', 'transfer-encoding': 'chunked', trailer: 'x', upgrade: 'h2c', te: 'x' };
   const cors = { 'access-control-allow-origin': '*', 'access-control-allow-credentials': 'true' };
 
-  const kept = new ResponseHeaders(dialectOf('node')).keep({ ...end, ...own, ...hop, ...cors, link: ['a', 'b'] });
+  const kept = new ResponseHeaders(dialectOf('node')).keep({
+    ...end,
+    ...own,
+    ...claims,
+    ...hop,
+    ...cors,
+    link: ['a', 'b'],
+  });
 
   assert.deepEqual(kept, [...Object.entries(end).flat(), 'link', 'a', 'link', 'b']);
+});
+
+const keep = (location: string | string[]): string[] => new ResponseHeaders(dialectOf('node')).keep({ location });
+
+test('a redirection is handed on only where it stays below this gateway', () => {
+  for (const relative of ['/v1/x', 'x?y=http://a', './x', '?y'])
+    assert.deepEqual(keep(relative), ['location', relative]);
+  const foreign = ['http://10.0.0.1:8080/v1', 'HTTPS://a', '//a/v1', '/\\a', '\\\\a', 'http:a', 'x:y', '', ' http://a'];
+  for (const location of foreign) assert.deepEqual(keep(location), [], location);
+  assert.deepEqual(keep(['/a', '/b']), []);
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import { needOfPath } from '../../src/proxy/pass-through.ts';
+import { isHidden, isReadOfLatest, needOfPath } from '../../src/proxy/passed-path.ts';
 import { numberParameter, pathBelow, versionParameter } from '../../src/proxy/target.ts';
 
 function statusOf(basePath: string, target: string): number {
@@ -171,6 +171,13 @@ const needs: readonly (readonly [string, bigint | undefined])[] = [
   ['/transactions/by_version/99999999999999999999', undefined],
   ['/accounts/0x1?ledger_version=latest', undefined],
   ['/transactions/by_version_hint?start=5', undefined],
+  ['/accounts/0x1?ledger%5Fversion=5', 5n],
+  ['/accounts/0x1?ledger_version=%2B05', 5n],
+  ['/accounts/0x1?ledger_version=5&ledger_version=6', 5n],
+  ['/accounts/0x1?ledger_version=&ledger_version=6', undefined],
+  ['/%61ccounts/0x1?ledger_version=5', 5n],
+  ['/transactions/by%5Fversion/%35', 5n],
+  ['/accounts/0x1?x=ledger_version=5', undefined],
 ];
 
 for (const [path, version] of needs) {
@@ -178,3 +185,36 @@ for (const [path, version] of needs) {
     assert.deepEqual(needOfPath(path), version === undefined ? { kind: 'head' } : { kind: 'version', version });
   });
 }
+
+const ofLatest: readonly (readonly [method: string, path: string, expected: boolean])[] = [
+  ['GET', '/accounts/0x1', true],
+  ['GET', '/%61ccounts/0x1', true],
+  ['HEAD', '/accounts/0x1/resources?limit=5', true],
+  ['GET', '/accounts/0x1?x=ledger_version', true],
+  ['GET', '/accounts/0x1?ledger_version=', false],
+  ['GET', '/accounts/0x1?ledger%5Fversion=5', false],
+  ['GET', '/accounts/0x1?x=1&ledger_version', false],
+  ['POST', '/view', true],
+  ['POST', '/vie%77', true],
+  ['POST', '/view?ledger_version=5', false],
+  ['POST', '/tables/0x1/item', true],
+  ['GET', '/view', false],
+  ['POST', '/accounts/0x1', false],
+  ['GET', '/estimate_gas_price', false],
+  ['GET', '/accounts/%ff', true],
+];
+
+for (const [method, path, expected] of ofLatest) {
+  test(`${method} ${path} is ${expected ? '' : 'not '}a read of the latest state`, () => {
+    assert.equal(isReadOfLatest(method, path), expected);
+  });
+}
+
+test('routes of node tests are told apart under every spelling', () => {
+  const hidden = ['/set_failpoint', '/set_failpoint?a=b', '/set%5ffailpoint', '/%73et_failpoint/', '/SET_failpoint'];
+  const raw = ['/experimental/state_values/raw', '/e%78perimental/state%5Fvalues/r%61w?x=1'];
+  for (const path of [...hidden, ...raw]) assert.equal(isHidden(path), true, path);
+  for (const path of ['/set_failpoints', '/a/set_failpoint', '/experimental', '/accounts/set_failpoint', '']) {
+    assert.equal(isHidden(path), false, path);
+  }
+});

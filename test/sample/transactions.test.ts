@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { Mempool } from '../../src/sample/mempool.ts';
 import { recordedTransactions } from '../../src/sample/recorded.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
+import { submission } from '../support/submission.ts';
 
 interface Transaction {
   readonly hash: string;
@@ -11,19 +12,9 @@ interface Transaction {
   readonly sender?: string;
 }
 
-const signed = JSON.stringify({
-  sender: '0x1',
-  sequence_number: '7',
-  max_gas_amount: '2000',
-  gas_unit_price: '100',
-  expiration_timestamp_secs: '1735689600',
-  payload: { type: 'entry_function_payload', function: '0x1::coin::transfer', type_arguments: [], arguments: [] },
-  signature: { type: 'ed25519_signature', public_key: '0x00', signature: '0x00' },
-});
-
 async function submit(node: FakeNode): Promise<string> {
   const headers = { 'content-type': 'application/json' };
-  const reply = await fetch(`${node.url}/transactions`, { method: 'POST', body: signed, headers });
+  const reply = await fetch(`${node.url}/transactions`, { method: 'POST', body: submission(), headers });
   assert.deepEqual([reply.status, reply.headers.get('x-node-ledger-version')], [202, '1000']);
   return ((await reply.json()) as Transaction).hash;
 }

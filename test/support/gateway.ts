@@ -16,6 +16,8 @@ export interface TestGatewayOptions {
   readonly config?: { readonly [Part in keyof Config]?: Partial<Config[Part]> };
   /** The encoder's clock, in milliseconds. */
   readonly now?: () => number;
+  /** Default 0. */
+  readonly drainDelayMs?: number;
   /** Takes the log lines, whatever their level. */
   readonly onLog?: (line: LogLine) => void;
 }
@@ -84,14 +86,14 @@ export async function testGateway(
   dialect?: Config['dialect'],
 ): Promise<TestGateway> {
   const config = testConfig(options);
-  const { now, onLog } = options;
+  const { now, onLog, drainDelayMs = 0 } = options;
   const log =
     onLog === undefined
       ? pino({ level: config.log.level })
       : pino({ level: 'trace' }, { write: (line) => onLog(JSON.parse(line) as LogLine) });
   const gateway = await startGateway(
     { ...config, dialect: dialect ?? 'node' },
-    { log, ...(now === undefined ? {} : { now }) },
+    { log, drainDelayMs, ...(now === undefined ? {} : { now }) },
   );
   t.after(() => gateway.close());
   const call = (method: Dispatcher.HttpMethod, path: string, { headers = {}, body }: SendOptions = {}) =>

@@ -1,5 +1,5 @@
 /** Snapshots of a node's ledger, made up for tests. */
-import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
+import { dialectOf, ledgerHeaderList, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 
 export interface MadeUpLedger {
@@ -20,4 +20,10 @@ export function ledgerInfo({ version, oldest = 0n, chainId = 4, timestampUsec = 
     blockHeight: version / 10n,
     oldestBlockHeight: oldest / 10n,
   };
+}
+
+/** The seven headers of such a snapshot in the specified names, for faults that replace a sample node's answer. */
+export function ledgerHeaders(ledger: MadeUpLedger): Record<string, string> {
+  const list = ledgerHeaderList(ledgerInfo(ledger), dialectOf('node'));
+  return Object.fromEntries(list.flatMap((name, at) => (at % 2 === 0 ? [[name, list[at + 1] ?? '']] : [])));
 }

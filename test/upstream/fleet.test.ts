@@ -5,15 +5,18 @@ import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
 import { Upstream, type Tier } from '../../src/upstream/upstream.ts';
+import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
 
 /** A fleet of nodes that nobody connects to; `tell` is an answer of one of them. */
 function fleetOf(t: TestContext, ...tiers: readonly Tier[]) {
   const upstreams = tiers.map((tier, index) => upstreamOf(t, `n${index}`, tier));
   const foreign: string[] = [];
+  const rollbacks: string[] = [];
   const fleet = new Fleet(upstreams, dialectOf('node'), {
+    ...quietEvents,
     onForeign: (upstream, chainId, own) => foreign.push(`${upstream.name}: ${chainId}, not ${own}`),
-    onSuspect: () => undefined,
+    onRollback: (upstream, before, after) => rollbacks.push(`${upstream.name}: ${before} to ${after}`),
   });
   const at = (index: number): Upstream => {
     const upstream = upstreams[index];
@@ -30,7 +33,7 @@ function fleetOf(t: TestContext, ...tiers: readonly Tier[]) {
     at(index).recordFailure(5, 0);
     fleet.refresh();
   };
-  return { fleet, at, tell, takeDown, foreign };
+  return { fleet, at, tell, takeDown, foreign, rollbacks };
 }
 
 function upstreamOf(t: TestContext, name: string, tier: Tier = 'full', path = '/v1'): Upstream {
@@ -73,7 +76,7 @@ test('the head is the newest that any node told', (t) => {
   assert.equal(fleet.head?.version, 110n);
 });
 
-test('whatever nodes tell and however they fail, version and timestamp in the headers never go backward', (t) => {
+test('whatever nodes tell and however they fail, version and timestamp never go backward within a generation', (t) => {
   const event = fc.record({
     node: fc.nat(2),
     version: fc.bigInt(1n, 60n),
@@ -84,12 +87,13 @@ test('whatever nodes tell and however they fail, version and timestamp in the he
   fc.assert(
     fc.property(fc.array(event, { maxLength: 40 }), (events) => {
       const { fleet, tell, takeDown } = fleetOf(t, 'full', 'full', 'archival');
-      let [nowMs, version, timestamp] = [0, -1, -1];
+      let [nowMs, version, timestamp, generation] = [0, -1, -1, 0];
       for (const { node, fails, passedMs, ...ledger } of events) {
         nowMs += passedMs;
         if (fails) takeDown(node);
         else tell(node, ledger, nowMs);
         if (fleet.head === undefined) continue;
+        if (fleet.generation !== generation) [version, timestamp, generation] = [-1, -1, fleet.generation];
         const told = [
           Number(shown(fleet, 'X-Node-Ledger-Version')),
           Number(shown(fleet, 'X-Node-Ledger-Timestampusec')),
@@ -100,6 +104,63 @@ test('whatever nodes tell and however they fail, version and timestamp in the he
     }),
     { numRuns: 300 },
   );
+});
+
+/** `index` tells the ledger for as long as it takes to be believed; returns when that is. */
+function insist(tell: ReturnType<typeof fleetOf>['tell'], index: number, ledger: MadeUpLedger, nowMs: number): number {
+  for (const laterMs of [0, 5_000, 10_000]) tell(index, ledger, nowMs + laterMs);
+  return nowMs + 10_000;
+}
+
+test('the ledger of the only node goes back: the head follows, and a generation begins', (t) => {
+  const { fleet, tell, rollbacks } = fleetOf(t, 'full');
+  tell(0, { version: 1000n, oldest: 400n });
+  tell(0, { version: 300n }, 100);
+  assert.deepEqual([fleet.head?.version, fleet.generation], [1000n, 0]);
+
+  insist(tell, 0, { version: 300n, timestampUsec: 300n }, 200);
+
+  assert.deepEqual([fleet.head?.version, fleet.generation], [300n, 1]);
+  assert.deepEqual(
+    [shown(fleet, 'X-Node-Ledger-Version'), shown(fleet, 'X-Node-Ledger-Timestampusec')],
+    ['300', '300'],
+  );
+  assert.deepEqual(rollbacks, ['n0: 1000 to 300']);
+});
+
+test('a node that was restored while another is at the head is only behind', (t) => {
+  const { fleet, tell, rollbacks } = fleetOf(t, 'full', 'full');
+  tell(0, { version: 1_000_000n });
+  tell(1, { version: 999_000n });
+  insist(tell, 0, { version: 300n }, 100);
+  assert.deepEqual([fleet.head?.version, fleet.generation, rollbacks], [1_000_000n, 0, []]);
+});
+
+test('a node that is down, or has gone back as well, confirms nothing', (t) => {
+  for (const end of ['down', 'gone back'] as const) {
+    const { fleet, tell, takeDown, rollbacks } = fleetOf(t, 'full', 'full');
+    tell(0, { version: 1_000_000n });
+    tell(1, { version: 1_000_000n });
+    let nowMs = 100;
+    if (end === 'down') takeDown(1);
+    // Not far: near enough to the head to pass for a node that is a little behind.
+    else nowMs = insist(tell, 1, { version: 995_000n }, nowMs);
+    assert.equal(fleet.generation, 0);
+
+    insist(tell, 0, { version: 995_500n }, nowMs);
+
+    assert.deepEqual([fleet.head?.version, fleet.generation], [995_500n, 1], end);
+    assert.deepEqual(rollbacks, ['n0: 1000000 to 995500']);
+  }
+});
+
+test('another chain, agreed on, begins a generation', (t) => {
+  const { fleet, tell } = fleetOf(t, 'full');
+  tell(0, { version: 1000n });
+  fleet.settle();
+  const { generation } = fleet;
+  tell(0, { version: 300n, chainId: 5 });
+  assert.deepEqual([fleet.head?.version, fleet.generation], [300n, generation + 1]);
 });
 
 test('the oldest version is the deepest usable node’s, with that node’s oldest block', (t) => {
@@ -315,6 +376,18 @@ test('a node is unproven, then usable, down after two failures in a row, and usa
   upstream.markForeign(true);
   assert.equal(upstream.health, 'foreign');
   upstream.markForeign(false);
+  assert.equal(upstream.health, 'usable');
+});
+
+test('a time-out makes a node dear at once, and counts only together with a failure', (t) => {
+  const upstream = upstreamOf(t, 'n');
+  upstream.recordAnswer(5, 0);
+  for (let index = 0; index < 10; index += 1) upstream.recordTimeout(900, 0);
+  assert.deepEqual([upstream.health, upstream.latencyMs(0)], ['usable', 900]);
+  upstream.recordFailure(5, 0);
+  assert.equal(upstream.health, 'down');
+  upstream.recordAnswer(5, 0);
+  upstream.recordFailure(5, 0);
   assert.equal(upstream.health, 'usable');
 });
 

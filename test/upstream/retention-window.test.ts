@@ -67,11 +67,27 @@ test('an overtaken answer of the same head does not move the edge back', () => {
 
 test('a node that goes on telling an older ledger is believed after ten seconds: it was restored', () => {
   const window = windowOf([0, 100, 1000], [100, 200, 1100]);
-  window.observe(ledgerInfo({ version: 500n, oldest: 50n }), 10_099);
+  const older = ledgerInfo({ version: 500n, oldest: 50n });
+  assert.equal(window.observe(older, 200), false);
+  assert.equal(window.observe(older, 10_199), false);
   assert.equal(window.info?.version, 1100n);
-  window.observe(ledgerInfo({ version: 500n, oldest: 50n }), 10_100);
-  assert.deepEqual(window.at(10_100), { head: 500n, oldest: 50n, safeOldest: 50n });
+  assert.equal(window.observe(older, 10_200), true);
+  assert.deepEqual(window.at(10_200), { head: 500n, oldest: 50n, safeOldest: 50n });
   assert.equal(window.edgeSpeed, 0);
+});
+
+test('a node that tells an older ledger now and then is not believed: somebody behind its name is behind', () => {
+  const window = windowOf([0, 100, 1000]);
+  for (let atMs = 1_000; atMs <= 60_000; atMs += 1_000) {
+    const version = atMs % 9_000 === 0 ? 1000n : 500n;
+    assert.equal(window.observe(ledgerInfo({ version, oldest: 100n }), atMs), false);
+  }
+});
+
+test('one old answer after a long silence is not believed', () => {
+  const window = windowOf([0, 100, 1000]);
+  assert.equal(window.observe(ledgerInfo({ version: 999n, oldest: 100n }), 3_600_000), false);
+  assert.equal(window.info?.version, 1000n);
 });
 
 test('a node that tells of another chain is believed at once', () => {
@@ -106,6 +122,20 @@ test('a later refusal of a lower version does not weaken an earlier one, and of 
   assert.equal(window.at(18_999)?.oldest, 301n);
   window.observeRefusal(version(120), 19_500);
   assert.equal(window.at(19_500)?.oldest, 121n);
+});
+
+test('a refusal far above the edge is not believed: no pruner moves so far between two looks', () => {
+  const small = windowOf([0, 100, 1000]);
+  small.observeRefusal(version(326), 0);
+  assert.equal(small.at(0)?.oldest, 100n);
+  small.observeRefusal(version(325), 0);
+  assert.equal(small.at(0)?.oldest, 326n);
+
+  const usual = windowOf([0, 400_000_000, 550_000_000]);
+  usual.observeRefusal(version(410_000_001), 0);
+  assert.equal(usual.at(0)?.oldest, 400_000_000n);
+  usual.observeRefusal(version(410_000_000), 0);
+  assert.equal(usual.at(0)?.oldest, 410_000_001n);
 });
 
 test('a refusal below the edge says nothing new', () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { ledgerVersion } from '../../src/ledger/version.ts';
+import { ledgerVersion, type LedgerVersion } from '../../src/ledger/version.ts';
 import type { WindowView } from '../../src/upstream/retention-window.ts';
 import { deepest, holdingOf, selectUpstreams, type Candidate, type Need } from '../../src/upstream/select.ts';
 import { Draw, seed } from '../support/spellings.ts';
@@ -250,6 +250,53 @@ test('whatever the fleet: nobody twice, no foreign node, and somebody unless nob
         if (need.kind !== 'version') assert.equal(chosen.length, own.length);
       },
     ),
+    { numRuns: 5000 },
+  );
+});
+
+/** Windows that no honest node has: edges above heads, versions past any ledger, speeds and costs of no meaning. */
+const anyNonsense: fc.Arbitrary<Candidate> = fc
+  .record({
+    name: fc.uuid(),
+    tier: fc.constantFrom('full' as const, 'archival' as const),
+    health: fc.constantFrom('usable' as const, 'unproven' as const, 'down' as const, 'foreign' as const),
+    isSuspect: fc.boolean(),
+    edges: fc.option(fc.tuple(anyEdge(), anyEdge(), anyEdge())),
+    cost: anyNumber(),
+    headTolerance: anyNumber(),
+  })
+  .map(({ edges, ...rest }) => {
+    const [oldest = 0n, head = 0n, safeOldest = 0n] = edges ?? [];
+    const window = { oldest: oldest as LedgerVersion, head: head as LedgerVersion, safeOldest };
+    return Object.assign(rest, { window: edges === null ? undefined : window });
+  });
+
+function anyEdge(): fc.Arbitrary<bigint> {
+  return fc.oneof(fc.bigInt(0n, 3n), fc.bigInt(-10n, 2n ** 64n), fc.constant(2n ** 200n));
+}
+
+function anyNumber(): fc.Arbitrary<number> {
+  return fc.oneof(fc.integer(), fc.double(), fc.constantFrom(Number.NaN, Infinity, -Infinity, -1));
+}
+
+test('whatever nodes claim: selection ends, with nobody twice and nobody who is not of the fleet', () => {
+  const versions = fc.oneof(fc.nat(4).map(BigInt), fc.constantFrom(2n ** 64n - 1n, 2n ** 63n));
+  const needs = fc.oneof(
+    versions.map((version): Need => ({ kind: 'version', version: ledgerVersion(version) })),
+    anyNeed,
+    versions.map((min): Need => ({ kind: 'head', min: ledgerVersion(min) })),
+  );
+  fc.assert(
+    fc.property(fc.array(anyNonsense, { maxLength: 10 }), needs, seed, (fleet, need, seed) => {
+      const draw = new Draw(seed);
+      const chosen = selectUpstreams(fleet, need, () => draw.upTo(999) / 1000);
+      assert.equal(new Set(chosen).size, chosen.length);
+      assert.ok(chosen.every((candidate) => fleet.includes(candidate) && candidate.health !== 'foreign'));
+      assert.equal(
+        chosen.length > 0,
+        fleet.some(({ health }) => health !== 'foreign'),
+      );
+    }),
     { numRuns: 5000 },
   );
 });

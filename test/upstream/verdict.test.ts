@@ -62,7 +62,9 @@ test('an unknown transaction is news about the node that was asked', () => {
 const prunedMessages = [
   'Transaction at version 5 is pruned, min available version is 100.',
   'State at version 5 has been pruned.',
-  'StateValue at 5 Pruned',
+  'Ledger version(5) has been pruned',
+  'Block(17) has been pruned',
+  'StateValue at version 5 is pruned. snapshots are available at >= 100',
 ];
 
 for (const message of prunedMessages) {
@@ -76,6 +78,9 @@ for (const message of prunedMessages) {
 test('a 500 says pruned only as a word of the specified body', () => {
   for (const body of [
     error('internal_error', 'unprunedness'),
+    error('internal_error', 'Function 0x1::pruned::T failed'),
+    error('internal_error', 'Struct 0x1::version::is_pruned not found at version 5'),
+    error('internal_error', 'version 5 of 0x1::has::been_pruned'),
     '<html>pruned',
     '{"message":"pruned"}',
     '"pruned"',

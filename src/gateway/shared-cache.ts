@@ -1,29 +1,33 @@
-/** Builds the shared tier from the config; a part of what `gateway.ts` puts together. */
+/** Builds the shared tier: answers, leases and news in Redis. */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { RedisConfig } from './config/config.ts';
-import type { MemoryCache } from './cache/memory.ts';
-import type { Shared } from './cache/read-through.ts';
-import { Leases } from './cache/leases.ts';
-import { connectRedis } from './cache/redis-client.ts';
-import { RedisKeys } from './cache/redis-keys.ts';
-import { withoutAddress } from './cache/redis-failure.ts';
-import { RedisLink, type TroubleChange } from './cache/redis-link.ts';
-import { SharedTier } from './cache/shared-tier.ts';
-import { WriteQueue } from './cache/write-queue.ts';
-import { createRedisMetrics } from './metrics/redis-metrics.ts';
+import type { RedisConfig } from '../config/config.ts';
+import type { MemoryCache } from '../cache/memory.ts';
+import type { Shared } from '../cache/read-through.ts';
+import { Leases } from '../cache/leases.ts';
+import { connectRedis, connectSubscriber } from '../cache/redis-client.ts';
+import { RedisKeys } from '../cache/redis-keys.ts';
+import { withoutAddress } from '../cache/redis-failure.ts';
+import { RedisLink, type TroubleChange } from '../cache/redis-link.ts';
+import { SharedState, type NewsListener } from '../cache/shared-state.ts';
+import { SharedTier } from '../cache/shared-tier.ts';
+import { WriteQueue } from '../cache/write-queue.ts';
+import { createRedisMetrics } from '../metrics/redis-metrics.ts';
 
 export interface SharedCacheParts {
   readonly memory: MemoryCache;
   readonly registry: Registry;
   readonly log: Logger;
+  readonly chainId: () => number | undefined;
   /** The ledger's name, once it is known. */
   readonly ledger: () => string | undefined;
   /** Longest wait for another replica's read, in milliseconds. */
   readonly followMs: number;
+  readonly news: NewsListener;
 }
 
 export interface SharedCache extends Shared {
+  readonly news: SharedState;
   /** What is wrong with Redis now, without its addresses. */
   readonly trouble: () => string | undefined;
   close(): void;
@@ -50,13 +54,24 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     { timeoutMs: config.timeoutMs, ttlMs: config.ttlMs, keys },
   );
   const leases = new Leases(link, { nameOf: (key) => keys()?.lease(key), followMs });
+  const state = new SharedState(
+    link,
+    // Its troubles are those of the other connection, which tells them.
+    connectSubscriber(config.target, () => undefined),
+    parts.news,
+    { prefix: config.keyPrefix, ledger: () => ledgerName(parts) },
+  );
   return {
     tier,
+    news: state,
     leases,
     onLookup: (outcome) => metrics.lookups.inc({ outcome }),
     onTurn: (turn) => metrics.turns.inc({ turn }),
     trouble: () => troubleOf(link),
-    close: () => link.close(),
+    close: () => {
+      state.close();
+      link.close();
+    },
   };
 }
 
@@ -73,6 +88,12 @@ function logTrouble(log: Logger, { server, trouble, isOn, reason }: TroubleChang
     else log.info(details, 'Redis answers again');
   } else if (isOn) log.warn(details, 'Redis refuses writes: what it has is used, nothing is added');
   else log.info(details, 'Redis takes writes again');
+}
+
+/** What tells this ledger from every other: chain id and first transaction. */
+function ledgerName({ chainId, ledger }: SharedCacheParts): string | undefined {
+  const [chain, name] = [chainId(), ledger()];
+  return chain === undefined || name === undefined ? undefined : `${chain}.${name}`;
 }
 
 /** The names for the ledger of the moment, made once per ledger. */

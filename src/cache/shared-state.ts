@@ -1,0 +1,136 @@
+/**
+ * What replicas tell each other beside answers: the highest version that a client was shown, so that the next answer
+ * of another replica is not older, and versions that nodes no longer hold. It is news, not truth: whoever hears it
+ * looks for himself, and without Redis each replica goes on with what it knows.
+ *
+ * The version is kept in one small key without an end, which the recommended eviction policy (`volatile-*`) never
+ * touches: every answer in the cache has an end, so answers make room for each other only (docs/redis.md).
+ */
+import { findU64 } from '../ledger/version.ts';
+import type { RedisClient } from './redis-client.ts';
+import type { RedisLink } from './redis-link.ts';
+
+/** What other replicas said. */
+export interface NewsListener {
+  /** A client of another replica was shown this version. */
+  onServed(version: bigint): void;
+  /** The node with this fingerprint refused this version as pruned. */
+  onRefused(node: string, version: bigint): void;
+}
+
+export interface SharedStateOptions {
+  /** Name of the ledger, chain included; `undefined` while it is not known: then nothing is told or heard. */
+  readonly ledger: () => string | undefined;
+  readonly prefix: string;
+}
+
+/** Versions that follow each other this closely are told as one, the last. */
+const tellMs = 2;
+/** Longer messages are not ours. */
+const longestMessage = 128;
+/** Scores are doubles: beyond this they would not be versions any more. */
+const largestScore = BigInt(Number.MAX_SAFE_INTEGER);
+/** Refusals a second that are told; a moving edge makes a few. */
+const refusalsPerSecond = 20;
+
+export class SharedState {
+  readonly #link: RedisLink;
+  readonly #subscriber: RedisClient;
+  readonly #listener: NewsListener;
+  readonly #options: SharedStateOptions;
+  #ledger: string | undefined;
+  #told = -1n;
+  #toTell = -1n;
+  #timer: NodeJS.Timeout | undefined;
+  #refusals = { second: 0, count: 0 };
+
+  constructor(link: RedisLink, subscriber: RedisClient, listener: NewsListener, options: SharedStateOptions) {
+    this.#link = link;
+    this.#subscriber = subscriber;
+    this.#listener = listener;
+    this.#options = options;
+    subscriber.on('message', (channel: string, message: string) => this.#hear(channel, message));
+  }
+
+  /**
+   * Listens to the ledger of the moment, and takes up what replicas were shown of it before. Called again when that may
+   * have changed; it costs nothing when it has not.
+   */
+  async follow(): Promise<void> {
+    const ledger = this.#options.ledger();
+    if (ledger === this.#ledger) return;
+    const before = this.#ledger;
+    this.#ledger = ledger;
+    this.#told = -1n;
+    if (before !== undefined) this.#subscriber.unsubscribe(this.#channel(before)).catch(() => undefined);
+    if (ledger === undefined) return;
+    // Waits for a connection, however long that takes, and is repeated whenever the connection is made anew.
+    this.#subscriber.subscribe(this.#channel(ledger)).catch(() => undefined);
+    const key = this.#key(ledger);
+    const kept = await this.#link.read(key, (client) => client.zscore(key, member));
+    const version = 'value' in kept && kept.value !== null ? findU64(kept.value) : undefined;
+    if (version !== undefined) this.#listener.onServed(version);
+  }
+
+  /** A client is being shown `version`. Never waits. */
+  tellServed(version: bigint): void {
+    if (version > largestScore) return;
+    this.#toTell = version;
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      this.#tell();
+    }, tellMs);
+    this.#timer.unref();
+  }
+
+  tellRefused(node: string, version: bigint): void {
+    const second = Math.floor(performance.now() / 1000);
+    if (this.#refusals.second !== second) this.#refusals = { second, count: 0 };
+    this.#refusals.count += 1;
+    if (this.#refusals.count <= refusalsPerSecond) this.#publish(`refused ${node} ${version}`);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#subscriber.disconnect();
+  }
+
+  #tell(): void {
+    void this.follow();
+    const ledger = this.#ledger;
+    if (ledger === undefined || this.#toTell <= this.#told) return;
+    const version = this.#toTell.toString();
+    this.#told = this.#toTell;
+    this.#publish(`served ${version}`);
+    const key = this.#key(ledger);
+    void this.#link.write(key, (client) => client.zadd(key, 'GT', version, member));
+  }
+
+  #publish(message: string): void {
+    const ledger = this.#ledger;
+    if (ledger === undefined) return;
+    const channel = this.#channel(ledger);
+    void this.#link.write(channel, (client) => client.publish(channel, message));
+  }
+
+  #hear(channel: string, message: string): void {
+    if (this.#ledger === undefined || channel !== this.#channel(this.#ledger)) return;
+    const [, kind, node = '', number = ''] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
+    const version = findU64(number);
+    if (version === undefined) return;
+    if (kind === 'served') this.#listener.onServed(version);
+    else this.#listener.onRefused(node.trim(), version);
+  }
+
+  #key(ledger: string): string {
+    return `${this.#options.prefix}:state:${ledger}`;
+  }
+
+  #channel(ledger: string): string {
+    return `${this.#options.prefix}:news:${ledger}`;
+  }
+}
+
+/** Member of the sorted set whose score is the highest version served: `ZADD GT` raises it and never lowers it. */
+const member = 'served';
+const form = /^(served|refused) ([\w-]{22} )?(\d{1,20})$/;

@@ -1,0 +1,61 @@
+/** Builds the tiers of the cache, and the news between replicas that share one. */
+import type { Logger } from 'pino';
+import type { Config } from '../config/config.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import { MemoryCache } from '../cache/memory.ts';
+import { ReadThrough } from '../cache/read-through.ts';
+import { createCacheMetrics } from '../metrics/cache-metrics.ts';
+import type { Origin } from '../proxy/read.ts';
+import { Genesis } from '../upstream/genesis.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { FleetParts } from './fleet.ts';
+import { buildSharedCache } from './shared-cache.ts';
+
+export type Cache = ReturnType<typeof buildCache>;
+
+export function buildCache(config: Config, { fleet, floor, sender, registry }: FleetParts, log: Logger) {
+  const metrics = createCacheMetrics(registry, () => memory.fill);
+  const memory: MemoryCache = new MemoryCache({
+    maxBytes: config.cache.memory.maxBytes,
+    onEvict: (reads) => metrics.evictions.inc(reads),
+  });
+  const { redis } = config.cache;
+  const genesis = new Genesis(fleet, sender);
+  const shared =
+    redis === undefined
+      ? undefined
+      : buildSharedCache(redis, {
+          memory,
+          registry,
+          log,
+          chainId: () => fleet.chainId,
+          ledger: () => genesis.name,
+          followMs: config.upstream.timeoutMs,
+          news: {
+            onServed: (version) => floor.hear(version as LedgerVersion),
+            onRefused: (node, version) => fleet.hearRefusal(node, version as LedgerVersion, performance.now()),
+          },
+        });
+  return {
+    memory,
+    tiers: new ReadThrough<Origin>({ memory, shared }),
+    metrics,
+    /** Nothing that was read before may be used. */
+    forget: () => {
+      memory.purge(() => true);
+    },
+    tellServed: (version: LedgerVersion) => shared?.news.tellServed(version),
+    tellRefused: ({ fingerprint }: Upstream, version: LedgerVersion) => shared?.news.tellRefused(fingerprint, version),
+    redisStatus: () => (shared === undefined ? undefined : { trouble: shared.trouble() }),
+    /** Resolves when what is shared can be used, or will have to wait. */
+    start: async () => {
+      if (shared === undefined) return;
+      await genesis.start();
+      await shared.news.follow();
+    },
+    close: () => {
+      genesis.close();
+      shared?.close();
+    },
+  };
+}

@@ -1,0 +1,100 @@
+/** Builds the fleet: nodes, what is known of them, and the ways to ask them. */
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import type { Logger } from 'pino';
+import type { Config } from '../config/config.ts';
+import { dialectOf } from '../ledger/ledger-headers.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
+import type { UpstreamStatus } from '../proxy/health.ts';
+import { Fleet } from '../upstream/fleet.ts';
+import { Floor } from '../upstream/floor.ts';
+import { Latest } from '../upstream/latest.ts';
+import { Prober } from '../upstream/probe.ts';
+import { Sender } from '../upstream/sender.ts';
+import { Upstream } from '../upstream/upstream.ts';
+
+/** Long enough for a phone in a tunnel; the answer holds a connection to a node meanwhile. */
+const usualStallMs = 30_000;
+
+/** What others want to hear of the fleet. */
+export interface FleetListener {
+  /** From now on nothing that was read before may be used. */
+  readonly onGeneration: () => void;
+  readonly onServed: (version: LedgerVersion) => void;
+  readonly onRefused: (upstream: Upstream, version: LedgerVersion) => void;
+}
+
+export type FleetParts = ReturnType<typeof buildFleet>;
+
+export function buildFleet(config: Config, log: Logger, listener: FleetListener, stallMs = usualStallMs) {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
+  for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
+  const upstreams = config.upstreams.map(
+    ({ name, url, tier }) =>
+      new Upstream({
+        name,
+        url,
+        tier,
+        connections: config.upstream.connections,
+        connectTimeoutMs: Math.min(config.upstream.timeoutMs, 3_000),
+      }),
+  );
+  const fleet = new Fleet(upstreams, dialectOf(config.dialect), {
+    onForeign: (upstream, chainId, fleetChainId) =>
+      log.error({ upstream: upstream.name, chainId, fleetChainId }, 'upstream is of another chain and is not asked'),
+    onSuspect: (upstream, head, retracted) =>
+      log.error({ upstream: upstream.name, head, retracted }, 'upstream tells a head that other nodes contradict'),
+    onGeneration: () => listener.onGeneration(),
+    onRefused: (upstream, version) => listener.onRefused(upstream, version),
+    onRollback: (upstream, before, after) =>
+      log.error({ upstream: upstream.name, before, after }, 'the ledger went back: what was cached of it is dropped'),
+    onAwaited: () => prober.hurry(),
+  });
+  const metrics = createUpstreamMetrics(
+    registry,
+    () => gaugesOf(fleet),
+    () => ({ head: fleet.head?.version, oldest: fleet.oldest?.oldestVersion }),
+  );
+  const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs } = config.upstream;
+  const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs, stallMs };
+  const prober: Prober = new Prober(fleet, { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, 2_000) }, log);
+  const onTimeout = (upstream: Upstream): void => void prober.look(upstream);
+  const sender = new Sender({ fleet, limits, metrics, log, onTimeout });
+  const floor = new Floor(fleet, {
+    onServed: (version) => listener.onServed(version),
+    onUnreached: (version) => {
+      metrics.unreached.inc();
+      log.warn({ version, head: fleet.head?.version }, 'no node here is where another replica has been');
+    },
+  });
+  const latest = new Latest({ fleet, sender, floor }, config.latest);
+  return { fleet, prober, sender, floor, latest, registry };
+}
+
+export function statusOf(fleet: Fleet): readonly UpstreamStatus[] {
+  const head = fleet.head?.version;
+  return fleet.upstreams.map(({ name, url, tier, health, chainId, window: { info } }) => ({
+    name,
+    url: url.href,
+    tier,
+    state: health,
+    chainId,
+    oldest: info?.oldestVersion.toString(),
+    head: info?.version.toString(),
+    lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),
+  }));
+}
+
+function gaugesOf(fleet: Fleet) {
+  const head = fleet.head?.version;
+  return fleet.upstreams.map(({ name, health, inFlight, window: { info } }) => ({
+    name,
+    isUsable: health === 'usable',
+    inFlight,
+    head: info?.version,
+    oldest: info?.oldestVersion,
+    lag: info === undefined || head === undefined || health === 'foreign' ? undefined : head - info.version,
+  }));
+}

@@ -1,0 +1,101 @@
+/** Builds what answers clients. */
+import type { Logger } from 'pino';
+import type { FastifyInstance } from 'fastify';
+import type { Config } from '../config/config.ts';
+import type { ShadowProof } from '../encode/shadow.ts';
+import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
+import { createHttpMetrics } from '../metrics/http-metrics.ts';
+import { Aliases } from '../proxy/aliases.ts';
+import { Consistency } from '../proxy/consistency.ts';
+import { Cors } from '../proxy/cors.ts';
+import { Encoder } from '../proxy/encode-submission.ts';
+import type { Exchange } from '../proxy/exchange.ts';
+import { ResponseHeaders } from '../proxy/headers.ts';
+import { LatestReads } from '../proxy/latest-read.ts';
+import { ModuleSource } from '../proxy/module-source.ts';
+import { PassThrough } from '../proxy/pass-through.ts';
+import { Reader } from '../proxy/read.ts';
+import { Replier } from '../proxy/reply.ts';
+import { Bodies } from '../proxy/request-body.ts';
+import { createProxyServer } from '../proxy/server.ts';
+import { ShadowChecks } from '../proxy/shadow-checks.ts';
+import { Submissions } from '../proxy/submissions.ts';
+import type { Cache } from './cache.ts';
+import type { FleetParts } from './fleet.ts';
+
+export interface ProxyContext {
+  readonly parts: FleetParts;
+  readonly cache: Cache;
+  readonly log: Logger;
+  readonly proof: ShadowProof;
+  readonly now: () => number;
+  isDraining(): boolean;
+}
+
+export function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
+  const { cache, log, proof } = context;
+  const { fleet, sender, floor, latest, registry } = context.parts;
+  const { basePath } = config.listen;
+  const reader = new Reader({ fleet, sender, memory: cache.memory, tiers: cache.tiers, metrics: cache.metrics });
+  const cors = new Cors(fleet.dialect);
+  const replier = new Replier({ fleet, cors, isDraining: () => context.isDraining() }, fleet.dialect);
+  const submissions = new Submissions();
+  const responseHeaders = new ResponseHeaders(fleet.dialect);
+  const consistency = new Consistency(config.latest, () => fleet.generation);
+  const latestReads = new LatestReads({ fleet, reader, latest, floor, consistency });
+  const passThrough = new PassThrough({
+    basePath,
+    sender,
+    replier,
+    responseHeaders,
+    submissions,
+    latest,
+    floor,
+    consistency,
+  });
+  const observer = { metrics: createHttpMetrics(registry), onEnd: accessLog(log) };
+  const encoder = config.encode.enabled ? buildEncoder() : undefined;
+  const aliases = new Aliases();
+  return createProxyServer({
+    basePath,
+    reader,
+    replier,
+    passThrough,
+    encoder,
+    submissions,
+    latestReads,
+    consistency,
+    aliases,
+    bodies: new Bodies(),
+    cors,
+    observer,
+  });
+
+  function buildEncoder(): Encoder {
+    const metrics = createEncodeMetrics(registry, () => proof.distrusted.size);
+    return new Encoder({
+      fleet,
+      replier,
+      passThrough,
+      proof,
+      modules: new ModuleSource(reader, { now: context.now }),
+      checks: new ShadowChecks({
+        sender,
+        proof,
+        metrics,
+        onMismatch: (mismatch) =>
+          log.error(mismatch, 'a node encodes this function differently: it is left to nodes now'),
+      }),
+      metrics,
+      signingDomain: config.encode.signingDomain,
+    });
+  }
+}
+
+/** One line per request at `debug`, so that the usual level costs nothing on a hit; paths and queries stay out of it. */
+function accessLog(log: Logger): (exchange: Exchange, seconds: number) => void {
+  return ({ route, response, request }, seconds) => {
+    if (!log.isLevelEnabled('debug')) return;
+    log.debug({ route, method: request.method, status: response.statusCode, seconds }, 'answered');
+  };
+}

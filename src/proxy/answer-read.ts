@@ -1,0 +1,61 @@
+/** From a parsed read to its answer, whether it is routed or answered ahead of routing. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RouteName } from '../metrics/http-metrics.ts';
+import { Exchange } from './exchange.ts';
+import type { Read, Served } from './read.ts';
+import type { ServerParts } from './server-parts.ts';
+
+/** Answers a read: from memory at once, or from the fleet. */
+export function answerRead(parts: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
+  const { reader, latestReads } = parts;
+  const hit = findHit(parts, read, exchange.request);
+  if (hit !== undefined) return giveRead(parts, exchange, hit);
+  const load = isOfLatest(read)
+    ? latestReads.load(read, exchange.request, exchange.signal)
+    : reader.load(read, exchange.signal);
+  return load.then((served) => giveRead(parts, exchange, served));
+}
+
+/** What memory holds of the read, at the version that reads of "latest" share where it names none. */
+export function findHit(
+  { reader, latestReads }: ServerParts,
+  read: Read,
+  request: IncomingMessage,
+): Served | undefined {
+  return isOfLatest(read) ? latestReads.find(read, request) : reader.find(read);
+}
+
+/** Whether the gateway chooses the version. */
+export function isOfLatest(read: Read): boolean {
+  return read.version === undefined && read.operation !== 'transaction';
+}
+
+/** Whoever sees a transaction committed must not be shown an older state on this connection afterwards. */
+export function giveRead(parts: ServerParts, exchange: Exchange, served: Served): void | Promise<void> {
+  const { committedAt } = served.entry;
+  if (committedAt !== undefined) parts.consistency.recordSeen(exchange.request, committedAt);
+  return parts.replier.read(exchange, served, parts.reader);
+}
+
+/** Reads the request's body and runs `serve` with it; what is wrong with the body becomes an error answer. */
+export function takeBody(
+  parts: ServerParts,
+  name: RouteName,
+  { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
+  serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
+): void {
+  parts.bodies.read(request, response, (body) => {
+    const exchange = new Exchange(request, response, name, parts.observer);
+    if (Buffer.isBuffer(body)) guard(parts, exchange, () => serve(exchange, body));
+    else parts.replier.error(exchange, body);
+  });
+}
+
+/** Runs `serve`; whatever it throws becomes an error answer. */
+export function guard({ replier }: ServerParts, exchange: Exchange, serve: () => void | Promise<void>): void {
+  try {
+    serve()?.catch((error: unknown) => replier.error(exchange, error));
+  } catch (error) {
+    replier.error(exchange, error);
+  }
+}

@@ -1,0 +1,49 @@
+/** What a path that is passed through asks for: told by the path as the node's framework reads it, decoded. */
+import type { Need } from '../upstream/select.ts';
+import { needOf } from './path-read.ts';
+import { decodedPath, hasParameter, numberParameter, versionParameter } from './target.ts';
+
+const versionInPath = /^\/(?:blocks|transactions)\/by_version\/(\d{1,19})$/;
+const transactionList = /^\/transactions$/;
+
+/** Reads of state at a version, beside our own: `ledger_version` means to them what it means to us. */
+const statePath = /^\/accounts\/[^/]+(?:\/(?:balance\/[^/]+|resources|modules))?$/;
+const tablePath = /^\/tables\/[^/]+\/(?:raw_)?item$/;
+const viewPath = /^\/view$/;
+
+/** The state or history that a path needs; paths without any are best answered by the freshest node. */
+export function needOfPath(target: string): Need {
+  const path = decodedPath(target);
+  const inPath = versionInPath.exec(path)?.[1];
+  if (inPath !== undefined) return needOf(versionParameter(`?ledger_version=${inPath}`));
+  if (transactionList.test(path)) return needOf(numberParameter(target, 'start'));
+  // Other paths ignore the parameter, and what they refuse says nothing of it.
+  return readsState(path) ? needOf(numberParameter(target, 'ledger_version')) : { kind: 'head' };
+}
+
+/** Whether the gateway chooses the version: a read of state that names none. */
+export function isReadOfLatest(method: string, target: string): boolean {
+  // A version that is named, however badly, is the node's to judge.
+  if (hasParameter(target, 'ledger_version')) return false;
+  const path = decodedPath(target);
+  if (method === 'POST') return tablePath.test(path) || viewPath.test(path);
+  return (method === 'GET' || method === 'HEAD') && statePath.test(path);
+}
+
+/** POSTs that only read. */
+const readingPosts = /^\/(?:tables\/[^/]+\/(?:raw_)?item|transactions\/simulate|transactions\/encode_submission|view)$/;
+
+export function isIdempotent(method: string, target: string): boolean {
+  return method === 'GET' || method === 'HEAD' || (method === 'POST' && readingPosts.test(decodedPath(target)));
+}
+
+/** Routes that only tests of nodes use (protocol 1, row 28): no client of a fleet shall reach them. */
+const hiddenPath = /^\/(?:set_failpoint|experimental\/state_values\/raw)\/?$/i;
+
+export function isHidden(target: string): boolean {
+  return hiddenPath.test(decodedPath(target));
+}
+
+function readsState(path: string): boolean {
+  return statePath.test(path) || tablePath.test(path) || viewPath.test(path);
+}

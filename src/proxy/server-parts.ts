@@ -1,0 +1,28 @@
+/** What the listening port is made of. */
+import type { Aliases } from './aliases.ts';
+import type { Consistency } from './consistency.ts';
+import type { Cors } from './cors.ts';
+import type { Encoder } from './encode-submission.ts';
+import type { ExchangeObserver } from './exchange.ts';
+import type { LatestReads } from './latest-read.ts';
+import type { PassThrough } from './pass-through.ts';
+import type { Reader } from './read.ts';
+import type { Replier } from './reply.ts';
+import type { Bodies } from './request-body.ts';
+import type { Submissions } from './submissions.ts';
+
+export interface ServerParts {
+  readonly basePath: string;
+  readonly reader: Reader;
+  readonly replier: Replier;
+  readonly passThrough: PassThrough;
+  /** Absent: nodes encode. */
+  readonly encoder: Encoder | undefined;
+  readonly latestReads: LatestReads;
+  readonly consistency: Consistency;
+  readonly submissions: Submissions;
+  readonly aliases: Aliases;
+  readonly bodies: Bodies;
+  readonly cors: Cors;
+  readonly observer: ExchangeObserver;
+}

@@ -1,0 +1,172 @@
+/** One node, one try: the exchange, what its answer means, and what it teaches of the node. */
+import { performance } from 'node:perf_hooks';
+import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
+import { Bound } from './bound.ts';
+import { ByteBudget, OverBudgetError } from './byte-budget.ts';
+import type { Outcome } from './course.ts';
+import type { ExchangeContext, NodeAnswer, Progress, StreamedAnswer } from './exchange.ts';
+import type { Fleet } from './fleet.ts';
+import { overLiveConnection } from './lost-connection.ts';
+import { onceClosed } from './node-stream.ts';
+import type { Need } from './select.ts';
+import type { FleetRequest, UpstreamLog } from './sender.ts';
+import { NoPlaceError } from './slots.ts';
+import type { Upstream } from './upstream.ts';
+import { judge, type Judged, type Verdict } from './verdict.ts';
+
+/** How a node is asked. */
+export type Fetch<A> = (upstream: Upstream, context: ExchangeContext) => Promise<A>;
+
+export interface AttemptParts {
+  readonly fleet: Fleet;
+  readonly metrics: UpstreamMetrics;
+  readonly log: UpstreamLog;
+  /** Called when a request timed out, whose fault it may be as well as the node's. */
+  readonly onTimeout: (upstream: Upstream) => void;
+}
+
+export interface AttemptBounds {
+  readonly signal: AbortSignal;
+  /** Until the answer's head (streamed) or its end (whole). */
+  readonly timeoutMs: number;
+}
+
+/**
+ * One answer may be as large as the largest transaction: 10 MB of changes, which JSON makes several times as large
+ * (lists of everything an account holds are larger, but streamed). All together may be four of these.
+ */
+const bodies = { largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 };
+
+export class Attempts {
+  readonly #fleet: Fleet;
+  readonly #budget = new ByteBudget(bodies);
+  readonly #metrics: UpstreamMetrics;
+  readonly #log: UpstreamLog;
+  readonly #onTimeout: (upstream: Upstream) => void;
+
+  constructor({ fleet, metrics, log, onTimeout }: AttemptParts) {
+    this.#fleet = fleet;
+    this.#metrics = metrics;
+    this.#log = log;
+    this.#onTimeout = onTimeout;
+  }
+
+  /** Asks one node. Never rejects. */
+  async make<A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    fetch: Fetch<A>,
+    upstream: Upstream,
+    { signal, timeoutMs }: AttemptBounds,
+  ): Promise<Outcome<A>> {
+    const startedMs = performance.now();
+    const bound = new Bound(signal, timeoutMs);
+    const isQueued = upstream.isBusy;
+    const progress: Progress = { sentAtMs: undefined, isAnswered: false };
+    const context = { dialect: this.#fleet.dialect, signal: bound.signal, progress, budget: this.#budget };
+    const end = (): void => {
+      bound.end();
+      upstream.inFlight -= 1;
+    };
+    const exchange = (): Promise<A> => fetch(upstream, context);
+    let answer: A;
+    upstream.inFlight += 1;
+    try {
+      answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, bound.signal) : exchange());
+    } catch (error) {
+      end();
+      const waited = isQueued && bound.isOver && progress.sentAtMs === undefined;
+      const kind = waited ? 'queue' : kindOf(error, bound);
+      if (!signal.aborted) this.#fail(upstream, performance.now() - startedMs, kind, error);
+      return { verdict: 'failed', answer: undefined, mayHaveArrived: progress.sentAtMs !== undefined };
+    }
+    bound.release();
+    if ('stream' in answer) onceClosed(answer.stream, end);
+    else end();
+    return this.#learn(request, answer, startedMs);
+  }
+
+  #learn<A extends NodeAnswer | StreamedAnswer>(request: FleetRequest, answer: A, startedMs: number): Outcome<A> {
+    const { upstream, info } = answer;
+    const nowMs = performance.now();
+    const elapsedMs = nowMs - startedMs;
+    const isOurs = info === undefined || this.#fleet.observe(upstream, info, nowMs);
+    const verdict = isOurs ? this.#judge(answer, request.need) : 'failed';
+    if (verdict === 'failed' && !(isOurs && requestMayBeAtFault.has(answer.status))) {
+      this.#recordFailure(upstream, elapsedMs, isOurs ? 'status' : 'chain', `status ${answer.status}`);
+    } else {
+      this.#recordAnswer(upstream, elapsedMs, answer.status);
+    }
+    if (verdict === 'pruned' && request.need.kind === 'version') {
+      this.#fleet.recordRefusal(upstream, request.need.version, nowMs);
+      this.#log.debug({ upstream: upstream.name, version: request.need.version }, 'version pruned at upstream');
+    }
+    // What a node answers to a submission is its answer: another node must not be asked as well.
+    if (verdict === 'final' || (!request.isIdempotent && isOurs)) return { verdict: 'final', answer };
+    if ('stream' in answer) answer.stream.destroy();
+    return { verdict, answer: 'body' in answer && isOurs ? answer : undefined, mayHaveArrived: true };
+  }
+
+  #judge(answer: NodeAnswer | StreamedAnswer, need: Need): Verdict {
+    if (isBehind(answer, need)) return 'behind';
+    if ('stream' in answer) return 'final';
+    return judge(judged(answer), need);
+  }
+
+  #recordAnswer(upstream: Upstream, elapsedMs: number, status: number): void {
+    const before = upstream.health;
+    upstream.recordAnswer(elapsedMs, performance.now());
+    if (upstream.health !== before) this.#fleet.refresh();
+    this.#metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
+  }
+
+  #fail(upstream: Upstream, elapsedMs: number, kind: FailureKind, error: unknown): void {
+    // What waited for our own requests to end, or is more than we take, says nothing of the node.
+    if (kind === 'connection') {
+      this.#recordFailure(upstream, elapsedMs, kind, error);
+      return;
+    }
+    this.#note(upstream, elapsedMs, kind, error);
+    if (kind !== 'timeout') return;
+    upstream.recordTimeout(elapsedMs, performance.now());
+    this.#onTimeout(upstream);
+  }
+
+  #note(upstream: Upstream, elapsedMs: number, kind: FailureKind, cause: unknown): void {
+    this.#metrics.observeFailure(upstream.name, kind, elapsedMs / 1000);
+    this.#log.debug({ upstream: upstream.name, kind, cause: String(cause) }, 'attempt failed');
+  }
+
+  #recordFailure(upstream: Upstream, elapsedMs: number, kind: FailureKind, cause: unknown): void {
+    const before = upstream.health;
+    this.#note(upstream, elapsedMs, kind, cause);
+    upstream.recordFailure(elapsedMs, performance.now());
+    if (upstream.health === before) return;
+    this.#fleet.refresh();
+    this.#log.warn({ upstream: upstream.name, kind, cause: String(cause) }, `upstream is ${upstream.health}`);
+  }
+}
+
+function kindOf(error: unknown, { isOver }: Bound): FailureKind {
+  if (error instanceof NoPlaceError) return 'queue';
+  if (error instanceof OverBudgetError) return 'size';
+  return isOver ? 'timeout' : 'connection';
+}
+
+/** An answer as `judge` wants to see it. */
+export function judged(answer: NodeAnswer): Judged {
+  const contentType = answer.headers['content-type'];
+  return {
+    status: answer.status,
+    contentType: typeof contentType === 'string' ? contentType : undefined,
+    body: answer.body,
+  };
+}
+
+/** A client could provoke these at every node in turn, so they say nothing of a node's health. */
+const requestMayBeAtFault = new Set([408, 429, 500]);
+
+/** Whether a 2xx is of an older state than the request needs. */
+function isBehind({ status, info }: NodeAnswer | StreamedAnswer, need: Need): boolean {
+  if (need.kind !== 'head' || need.min === undefined || status >= 300) return false;
+  return info === undefined || info.version < need.min;
+}

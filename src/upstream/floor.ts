@@ -1,0 +1,97 @@
+/**
+ * The version below which no answer to a read of "latest" may be: the newest that a client of this gateway was shown,
+ * and, as far as nodes here have got there, the newest that a client of another replica was shown.
+ */
+import { GatewayError } from '../ledger/errors.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { Fleet } from './fleet.ts';
+
+export interface FloorEvents {
+  /** A client is being shown a newer version than any before. */
+  onServed(version: LedgerVersion): void;
+  /** No node here got to what another replica has shown, so clients are given what there is. */
+  onUnreached(version: LedgerVersion): void;
+}
+
+/** What others say is not waited for again for this long after it was waited for in vain. */
+const deafMs = 10_000;
+/** Farther ahead than nodes of one ledger are apart, so that a wrong word cannot cost a wait. */
+const believableVersions = 1_000_000n;
+
+export class Floor {
+  readonly #fleet: Fleet;
+  readonly #events: FloorEvents;
+  /** The newest state that any client has been given. */
+  #served: LedgerVersion | undefined;
+  /** The newest that clients of other replicas have been given. */
+  #heard: LedgerVersion | undefined;
+  #deafUntilMs = -Infinity;
+  /** The fleet's generation that both are of. */
+  #generation = 0;
+
+  constructor(fleet: Fleet, events: FloorEvents) {
+    this.#fleet = fleet;
+    this.#events = events;
+  }
+
+  /** The floor for a client that has seen `min`. */
+  above(min: LedgerVersion | undefined): LedgerVersion | undefined {
+    return newer(this.#own(min), this.#heard);
+  }
+
+  /** Remembers that a client was given a state of this version, so that nobody is given an older one afterwards. */
+  recordServed(version: LedgerVersion): void {
+    this.#forgetOldLedger();
+    // Above the head only an answer from before a rollback can be, or one of a node that is not believed.
+    const head = this.#fleet.head?.version;
+    if (head !== undefined && version > head) return;
+    if (this.#served !== undefined && version <= this.#served) return;
+    this.#served = version;
+    this.#events.onServed(version);
+  }
+
+  /** Another replica says that it has shown `version`. */
+  hear(version: LedgerVersion): void {
+    this.#forgetOldLedger();
+    const head = this.#fleet.head?.version;
+    if (head === undefined || version > head + believableVersions || performance.now() < this.#deafUntilMs) return;
+    this.#heard = newer(this.#heard, version);
+  }
+
+  /**
+   * Runs `ask` with the floor for a client that has seen `min`. What other replicas said is given up, and `ask` run
+   * again, when no node here gets there: the client's own version and this gateway's never are.
+   */
+  async keep<T>(min: LedgerVersion | undefined, ask: (floor: LedgerVersion | undefined) => Promise<T>): Promise<T> {
+    const own = this.#own(min);
+    const floor = this.above(min);
+    if (floor === undefined || floor === own) return ask(own);
+    try {
+      return await ask(floor);
+    } catch (error) {
+      if (!(error instanceof GatewayError) || error.fault !== 'unavailable') throw error;
+      this.#heard = undefined;
+      this.#deafUntilMs = performance.now() + deafMs;
+      this.#events.onUnreached(floor);
+      return ask(own);
+    }
+  }
+
+  #own(min: LedgerVersion | undefined): LedgerVersion | undefined {
+    this.#forgetOldLedger();
+    return newer(min, this.#served);
+  }
+
+  /** What was shown of a ledger that went back, or was a lie, must not hold up everybody (see `Fleet`). */
+  #forgetOldLedger(): void {
+    const { generation } = this.#fleet;
+    if (generation === this.#generation) return;
+    this.#generation = generation;
+    this.#served = undefined;
+    this.#heard = undefined;
+  }
+}
+
+function newer(one: LedgerVersion | undefined, other: LedgerVersion | undefined): LedgerVersion | undefined {
+  return one === undefined || (other !== undefined && other > one) ? other : one;
+}

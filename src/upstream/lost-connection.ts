@@ -1,0 +1,33 @@
+/**
+ * A node may close an idle connection at the very moment a request leaves on it. That says nothing of the node, and the
+ * request did not reach it, so what may be asked twice is asked once more, over another connection.
+ */
+import { setImmediate } from 'node:timers/promises';
+import type { Progress } from './exchange.ts';
+
+/** News of a closed connection is under way about as long as a request: later than this something else went wrong. */
+const newsMs = 1_000;
+
+const lostCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+
+/** Runs `exchange`; when its connection was lost before a byte of the answer, once more. A second loss is a failure. */
+export async function overLiveConnection<T>(
+  exchange: () => Promise<T>,
+  progress: Progress,
+  signal: AbortSignal,
+): Promise<T> {
+  try {
+    return await exchange();
+  } catch (error) {
+    if (signal.aborted || progress.isAnswered || !wasLost(error, progress)) throw error;
+    // A node that closes one idle connection often closes all: let the news of the others come in first.
+    await setImmediate();
+    progress.sentAtMs = undefined;
+    return exchange();
+  }
+}
+
+function wasLost(error: unknown, { sentAtMs }: Progress): boolean {
+  if (sentAtMs === undefined || performance.now() - sentAtMs > newsMs) return false;
+  return error instanceof Error && lostCodes.has((error as NodeJS.ErrnoException).code ?? '');
+}

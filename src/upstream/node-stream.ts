@@ -1,0 +1,186 @@
+/**
+ * An answer that is handed on while it comes. It holds a connection to the node for as long as the client takes over
+ * it, so there are fewer places for streams than connections, and a client that takes nothing loses its answer.
+ */
+import { Readable } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import { findLedgerInfo, type HeaderValues } from '../ledger/ledger-headers.ts';
+import type { ByteBudget } from './byte-budget.ts';
+import {
+  abortReason,
+  dispatchOptions,
+  isFramed,
+  type ExchangeContext,
+  type NodeAnswer,
+  type StreamedAnswer,
+  type WireRequest,
+} from './exchange.ts';
+import type { Upstream } from './upstream.ts';
+
+export interface StreamBounds {
+  /** The stream fails when the node sends nothing for this long. */
+  readonly idleMs: number;
+  /** The stream fails when its reader takes nothing for this long although there is more. */
+  readonly stallMs: number;
+}
+
+/** Held for a reader at once; beyond it the node is made to wait. */
+const bufferBytes = 64 * 1024;
+
+/**
+ * Asks `upstream` and hands the body on as it comes. Waits for a place first; rejects when the connection fails before
+ * the answer's head, or on abort, which ends the stream as well.
+ */
+export async function fetchStream(
+  upstream: Upstream,
+  request: WireRequest,
+  context: ExchangeContext & StreamBounds,
+): Promise<StreamedAnswer> {
+  const giveBack = await upstream.streams.take(context.signal);
+  try {
+    const answer = await new Promise<StreamedAnswer>((resolve, reject) => {
+      if (context.signal.aborted) {
+        reject(abortReason(context.signal));
+        return;
+      }
+      const options = { ...dispatchOptions(upstream, request), headersTimeout: 0, bodyTimeout: context.idleMs };
+      upstream.pool.dispatch(options, new Streamer(upstream, context, { resolve, reject }));
+    });
+    onceClosed(answer.stream, giveBack);
+    return answer;
+  } catch (error) {
+    giveBack();
+    throw error;
+  }
+}
+
+/** Calls `then` when the stream is closed, at once if it is: it may have been before anybody could listen. */
+export function onceClosed(stream: Readable, then: () => void): void {
+  if (stream.closed) then();
+  else stream.once('close', then);
+}
+
+/** Reads a streamed answer to its end, as `fetchWhole` would have. */
+export async function readWhole(answer: StreamedAnswer, budget: ByteBudget): Promise<NodeAnswer> {
+  const chunks: Buffer[] = [];
+  const share = budget.open();
+  try {
+    for await (const chunk of answer.stream) {
+      share.take((chunk as Buffer).length);
+      chunks.push(chunk as Buffer);
+    }
+  } finally {
+    share.close();
+  }
+  const { stream: _, ...head } = answer;
+  return { ...head, body: Buffer.concat(chunks), isFramed: isFramed(answer.headers) };
+}
+
+interface Promised {
+  resolve(answer: StreamedAnswer): void;
+  reject(error: Error): void;
+}
+
+/** Makes a stream of one exchange. */
+class Streamer implements Dispatcher.DispatchHandler {
+  readonly #upstream: Upstream;
+  readonly #context: ExchangeContext & StreamBounds;
+  readonly #promised: Promised;
+  #controller: Dispatcher.DispatchController | undefined;
+  #stream: NodeStream | undefined;
+  /** Before the request has a connection there is nothing to abort: then only the wait is given up. */
+  readonly #onAbort = (): void => {
+    const reason = abortReason(this.#context.signal);
+    if (this.#stream !== undefined) this.#stream.destroy(reason);
+    else if (this.#controller !== undefined) this.#controller.abort(reason);
+    else this.#promised.reject(reason);
+  };
+
+  constructor(upstream: Upstream, context: ExchangeContext & StreamBounds, promised: Promised) {
+    this.#upstream = upstream;
+    this.#context = context;
+    this.#promised = promised;
+    context.signal.addEventListener('abort', this.#onAbort);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    const { progress, signal } = this.#context;
+    this.#controller = controller;
+    progress.sentAtMs = performance.now();
+    if (signal.aborted) controller.abort(abortReason(signal));
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
+    const { progress, dialect, signal, stallMs } = this.#context;
+    progress.isAnswered = true;
+    if (status < 200) return;
+    const stream = new NodeStream(controller, stallMs);
+    stream.once('close', () => signal.removeEventListener('abort', this.#onAbort));
+    this.#stream = stream;
+    const info = findLedgerInfo(headers, dialect);
+    this.#promised.resolve({ status, headers, info, upstream: this.#upstream, stream });
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#stream?.give(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.#stream?.finish();
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#stream !== undefined) {
+      this.#stream.destroy(error);
+      return;
+    }
+    this.#context.signal.removeEventListener('abort', this.#onAbort);
+    this.#promised.reject(error);
+  }
+}
+
+/** The body on its way. Closing it early closes the connection to the node. */
+class NodeStream extends Readable {
+  readonly #controller: Dispatcher.DispatchController;
+  readonly #stallMs: number;
+  /** Runs while there is something to take and nobody takes it. */
+  #stall: NodeJS.Timeout | undefined;
+
+  constructor(controller: Dispatcher.DispatchController, stallMs: number) {
+    super({ highWaterMark: bufferBytes });
+    this.#controller = controller;
+    this.#stallMs = stallMs;
+    // It may fail before anybody reads it; whoever does hears of it then.
+    this.on('error', () => undefined);
+  }
+
+  give(chunk: Buffer): void {
+    if (this.push(chunk)) return;
+    this.#controller.pause();
+    this.#watch();
+  }
+
+  finish(): void {
+    this.push(null);
+    this.#watch();
+  }
+
+  override _read(): void {
+    clearTimeout(this.#stall);
+    this.#controller.resume();
+  }
+
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    clearTimeout(this.#stall);
+    this.#controller.abort(error ?? new Error('nobody reads the answer any more'));
+    callback(error);
+  }
+
+  /** Undici's own body timer stands still while the node is made to wait. */
+  #watch(): void {
+    clearTimeout(this.#stall);
+    this.#stall = setTimeout(() => {
+      this.destroy(new Error(`nothing of the answer was taken for ${this.#stallMs} ms`));
+    }, this.#stallMs);
+  }
+}

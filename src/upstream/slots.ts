@@ -1,0 +1,68 @@
+/** A fixed number of places, given out in the order they were asked for. */
+
+/** Who comes when so many wait already is refused: nothing queues without bound. */
+const mostWaiting = 1_000;
+
+/** All places were taken for as long as the caller would wait, or too many wait already. */
+export class NoPlaceError extends Error {
+  override readonly name = 'NoPlaceError';
+}
+
+export class Slots {
+  readonly #count: number;
+  /** In order of arrival; each takes over the place it is called with. */
+  readonly #waiting = new Set<() => void>();
+  #taken = 0;
+
+  constructor(count: number) {
+    this.#count = count;
+  }
+
+  get isFull(): boolean {
+    return this.#taken >= this.#count;
+  }
+
+  /**
+   * Resolves with a place: the function that gives it back, which may be called more than once. Rejects with
+   * `NoPlaceError` when `signal` aborts first, and at once when too many wait.
+   */
+  async take(signal: AbortSignal): Promise<() => void> {
+    if (this.isFull) await this.#turn(signal);
+    else this.#taken += 1;
+    let isHeld = true;
+    return () => {
+      if (isHeld) this.#giveBack();
+      isHeld = false;
+    };
+  }
+
+  #giveBack(): void {
+    const [next] = this.#waiting;
+    if (next === undefined) this.#taken -= 1;
+    else next();
+  }
+
+  #turn(signal: AbortSignal): Promise<void> {
+    const waiting = this.#waiting;
+    return new Promise((resolve, reject) => {
+      if (signal.aborted || waiting.size >= mostWaiting) {
+        reject(new NoPlaceError('no place is free', { cause: signal.reason }));
+        return;
+      }
+      function leave(): void {
+        waiting.delete(go);
+        signal.removeEventListener('abort', quit);
+      }
+      function go(): void {
+        leave();
+        resolve();
+      }
+      function quit(): void {
+        leave();
+        reject(new NoPlaceError('no place became free in time', { cause: signal.reason }));
+      }
+      signal.addEventListener('abort', quit);
+      waiting.add(go);
+    });
+  }
+}

@@ -1,0 +1,53 @@
+/** Requests that wait for a ledger version to be reached. */
+import type { LedgerVersion } from '../ledger/version.ts';
+
+interface Waiter {
+  readonly version: LedgerVersion;
+  readonly wake: () => void;
+}
+
+/** So many wait at once; one more is told straight away. */
+const maxWaiters = 10_000;
+
+export class VersionWaiters {
+  readonly #waiters = new Set<Waiter>();
+  /** The lowest version that is waited for, or lower. */
+  #nearest: LedgerVersion | undefined;
+
+  get isEmpty(): boolean {
+    return this.#waiters.size === 0;
+  }
+
+  get isFull(): boolean {
+    return this.#waiters.size >= maxWaiters;
+  }
+
+  /** Resolves when `wake` is told of `version`, after `timeoutMs`, or on abort. */
+  wait(version: LedgerVersion, timeoutMs: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const waiter: Waiter = { version, wake: finish };
+      const timer = setTimeout(finish, timeoutMs);
+      const waiters = this.#waiters;
+      function finish(): void {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', finish);
+        waiters.delete(waiter);
+        resolve();
+      }
+      signal.addEventListener('abort', finish);
+      waiters.add(waiter);
+      if (this.#nearest === undefined || version < this.#nearest) this.#nearest = version;
+    });
+  }
+
+  /** Wakes who waits for what has been reached. Far versions cost nothing: only the nearest is looked at. */
+  wake(reached: LedgerVersion): void {
+    if (this.#nearest === undefined || reached < this.#nearest) return;
+    let nearest: LedgerVersion | undefined;
+    for (const waiter of this.#waiters) {
+      if (waiter.version <= reached) waiter.wake();
+      else if (nearest === undefined || waiter.version < nearest) nearest = waiter.version;
+    }
+    this.#nearest = nearest;
+  }
+}

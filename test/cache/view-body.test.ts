@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { parseViewBody } from '../../src/cache/view-body.ts';
+
+function body(values: string, { types = '', space = '' } = {}): Buffer {
+  return Buffer.from(`{${space}"function":"0x1::a::f","type_arguments":[${types}],"arguments":[${values}]}`);
+}
+
+function subjectOf(bytes: Buffer): string {
+  return parseViewBody('application/json', bytes).subject;
+}
+
+const zeros = (count: number): string => Array.from({ length: count }, () => 0).join();
+
+test('spellings of a body of usual size share a canonical form', () => {
+  assert.equal(subjectOf(body('1,2')), subjectOf(body('1,\n2', { space: '  ' })));
+  assert.match(subjectOf(body('1,2')), /^json:/);
+});
+
+const unread: readonly (readonly [title: string, bytes: Buffer, other: Buffer])[] = [
+  ['above 128 kB', body(`"${'a'.repeat(128 * 1024)}"`), body(`"${'a'.repeat(128 * 1024)}b"`)],
+  ['of very many values', body(zeros(20_000)), body(zeros(20_001))],
+  [
+    'of very long types',
+    body('', { types: `"0x1::a::B<${'u8,'.repeat(6_000)}>"` }),
+    body('', { types: `"0x1::a::B<${'u8,'.repeat(6_001)}>"` }),
+  ],
+  ['of 8 MB that is not even JSON', Buffer.alloc(8 << 20, '0,'), Buffer.alloc(8 << 20, '1,')],
+];
+
+for (const [title, bytes, other] of unread) {
+  test(`a body ${title} is sent as it came, under a short key of all its bytes`, () => {
+    const view = parseViewBody('application/json', bytes);
+
+    assert.equal(view.bytes, bytes);
+    assert.match(view.subject, /^text:.{43}$/);
+    assert.equal(subjectOf(Buffer.from(bytes)), view.subject);
+    assert.notEqual(subjectOf(other), view.subject);
+    assert.notEqual(parseViewBody('application/x.aptos.view_function+bcs', bytes).subject, view.subject);
+  });
+}

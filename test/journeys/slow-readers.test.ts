@@ -1,0 +1,65 @@
+/** Clients that ask for large answers and do not read them. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { connect, type AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { pino } from 'pino';
+import { startGateway } from '../../src/gateway.ts';
+import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
+import { fetchReply, testConfig } from '../support/gateway.ts';
+import { ledgerInfo } from '../support/ledger-info.ts';
+
+/** A node whose blocks never end. */
+async function endlessNode(t: TestContext): Promise<{ url: string; blocks(): number }> {
+  let blocks = 0;
+  const server = createServer(({ url = '' }, response) => {
+    const head = [...ledgerHeaderList(ledgerInfo({ version: 900n }), dialectOf('node'))];
+    response.writeHead(200, ['Content-Type', 'application/json', ...head]);
+    if (url.startsWith('/v1/blocks/by_height/1')) {
+      blocks += 1;
+      pour(response);
+    } else response.end('{}');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, blocks: () => blocks };
+}
+
+function pour(response: ServerResponse): void {
+  const block = Buffer.alloc(256 * 1024, ' ');
+  const more = (): void => {
+    while (!response.destroyed && response.write(block));
+  };
+  response.on('drain', more);
+  more();
+}
+
+test('clients that do not read lose their answers; reads go on meanwhile, and others are served after', async (t) => {
+  const node = await endlessNode(t);
+  const config = testConfig({ full: [node], config: { upstream: { connections: 4, timeoutMs: 4_000 } } });
+  const gateway = await startGateway(config, { log: pino({ level: 'silent' }), stallMs: 500 });
+  t.after(() => gateway.close());
+  const slow = Array.from({ length: 6 }, () => {
+    const socket = connect(gateway.port, '127.0.0.1');
+    socket.write('GET /v1/blocks/by_height/1 HTTP/1.1\r\nHost: a\r\n\r\n');
+    socket.on('error', () => undefined);
+    return { socket, closed: once(socket, 'close') };
+  });
+  while (node.blocks() < 3) await new Promise(setImmediate);
+
+  const read = await fetchReply(`${gateway.url}/accounts/0x1/module/coin?ledger_version=800`, { method: 'GET' });
+  const blocksThen = node.blocks();
+  const passed = await fetchReply(`${gateway.url}/blocks/by_height/2`, { method: 'GET' });
+
+  assert.deepEqual([read.status, blocksThen, passed.status], [200, 3, 200]);
+  assert.equal(gateway.fleet()[0]?.state, 'usable');
+  for (const { socket, closed } of slow) {
+    socket.resume();
+    await closed;
+  }
+});

@@ -1,0 +1,144 @@
+/** Clients who live with a lagging fleet: where the histories come from. */
+import type { TestContext } from 'node:test';
+import { Agent, request as send } from 'undici';
+import { Random } from '../encode/random.ts';
+import type { Observation } from './history.ts';
+import type { World } from './lagging-world.ts';
+import { submission } from './submission.ts';
+
+const clients = 24;
+const seed = 20_260_701;
+
+/** An observation, and which of the addresses it was made through. */
+export interface Seen extends Observation {
+  readonly through: number;
+}
+
+export interface Life {
+  readonly history: Seen[];
+  /** Operations that were answered. */
+  done: number;
+  /** Reads answered with something else than a state. */
+  refused: number;
+  /** Look-ups of a submitted transaction that were answered 404. */
+  unknown: number;
+  /** Operations that got no answer. */
+  cut: number;
+}
+
+export interface LifeOptions {
+  readonly urls: readonly string[];
+  /** How many operations get an answer, all clients together. */
+  readonly operations: number;
+  /** Whether clients tell what they have seen with every request. Default true. */
+  readonly tokens?: boolean;
+  /** Called once half of them have; a quarter comes after it has resolved, if need be on top. */
+  readonly midway?: () => Promise<void>;
+}
+
+/** Lets clients read, submit, and look up what they submitted until it is committed, at any address. */
+export async function live(t: TestContext, world: World, options: LifeOptions): Promise<Life> {
+  const { urls, operations, tokens = true, midway = () => Promise.resolve() } = options;
+  const life: Life = { history: [], done: 0, refused: 0, unknown: 0, cut: 0 };
+  const half = Promise.withResolvers<void>();
+  let enough = Infinity;
+  const interrupted = half.promise.then(midway).finally(() => {
+    enough = Math.max(operations, life.done + operations / 4);
+  });
+  const lifeOf = async (client: Client): Promise<void> => {
+    while (life.done < enough) {
+      await world.turn();
+      try {
+        await client.operate();
+        life.done += 1;
+      } catch {
+        life.cut += 1;
+      }
+      if (life.done * 2 >= operations) half.resolve();
+    }
+  };
+  const all = Array.from({ length: clients }, (_, index) => new Client(index, { t, world, urls, tokens, life }));
+  await Promise.all([interrupted, ...all.map(lifeOf)]);
+  return life;
+}
+
+interface Surroundings {
+  readonly t: TestContext;
+  readonly world: World;
+  readonly urls: readonly string[];
+  readonly tokens: boolean;
+  readonly life: Life;
+}
+
+interface Heard extends Pick<Seen, 'through' | 'startMs' | 'endMs'> {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** One client: a connection to each address, and the newest version it has seen, which is its token. */
+class Client {
+  readonly #index: number;
+  readonly #random: Random;
+  readonly #agent = new Agent({ connections: 1 });
+  readonly #around: Surroundings;
+  #token = 0n;
+  /** The hash of what it submitted and has not seen committed yet. */
+  #waitingFor: string | undefined;
+
+  constructor(index: number, around: Surroundings) {
+    this.#index = index;
+    this.#random = new Random(seed + index);
+    this.#around = around;
+    around.t.after(() => this.#agent.close());
+  }
+
+  /** One more step of its life. Rejects when a connection is cut. */
+  async operate(): Promise<void> {
+    if (this.#waitingFor !== undefined) await this.#lookUp(this.#waitingFor);
+    else if (this.#random.chance(20)) await this.#submit();
+    await this.#read();
+  }
+
+  async #submit(): Promise<void> {
+    const { life, world } = this.#around;
+    const sender = `0x${(this.#index + 1).toString(16)}`;
+    const { status, text } = await this.#ask('/transactions', submission({ sender, sequenceNumber: life.done }));
+    if (status !== 202) return;
+    world.commit();
+    this.#waitingFor = (JSON.parse(text) as { hash: string }).hash;
+  }
+
+  async #lookUp(hash: string): Promise<void> {
+    const looked = await this.#ask(`/transactions/by_hash/${hash}`);
+    if (looked.status === 404) this.#around.life.unknown += 1;
+    const version = looked.status === 200 ? /"version":"(\d+)"/.exec(looked.text)?.[1] : undefined;
+    if (version !== undefined) this.#record('commit', BigInt(version), looked);
+    if (version !== undefined || looked.status === 404) this.#waitingFor = undefined;
+  }
+
+  async #read(): Promise<void> {
+    const read = await this.#ask('/accounts/0x1/resource/0x1::ledgergate_sample::Probe');
+    const version = /"ledger_version":"(\d+)"/.exec(read.text)?.[1];
+    if (version === undefined) this.#around.life.refused += 1;
+    else this.#record('read', BigInt(version), read);
+  }
+
+  #record(kind: Observation['kind'], version: bigint, { through, startMs, endMs }: Heard): void {
+    this.#around.life.history.push({ client: `client ${this.#index}`, kind, version, startMs, endMs, through });
+    if (version > this.#token) this.#token = version;
+  }
+
+  /** GET, or POST of a JSON body, at an address of chance. */
+  async #ask(path: string, body?: string): Promise<Heard> {
+    const { urls, tokens } = this.#around;
+    const through = this.#random.below(urls.length);
+    const token = tokens ? { 'ledgergate-min-version': String(this.#token) } : {};
+    const headers = { 'content-type': 'application/json', ...token };
+    const method = body === undefined ? 'GET' : 'POST';
+    const startMs = performance.now();
+    const options = { dispatcher: this.#agent, method, headers, body: body ?? null } as const;
+    const response = await send((urls[through] ?? '') + path, options);
+    const text = await response.body.text();
+    return { status: response.statusCode, text, through, startMs, endMs: performance.now() };
+  }
+}

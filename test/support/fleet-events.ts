@@ -1,0 +1,11 @@
+/** Events of a fleet that nobody listens to. */
+import type { FleetEvents } from '../../src/upstream/fleet.ts';
+
+export const quietEvents: FleetEvents = {
+  onForeign: () => undefined,
+  onSuspect: () => undefined,
+  onGeneration: () => undefined,
+  onRollback: () => undefined,
+  onRefused: () => undefined,
+  onAwaited: () => undefined,
+};

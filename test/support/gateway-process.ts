@@ -1,0 +1,51 @@
+/** Gateways in processes of their own, as they run in front of a fleet: the real binary on a config file. */
+import type { TestContext } from 'node:test';
+import { start, type RunningProcess } from '../commands/command-line.ts';
+import { configFile } from '../config/config-file.ts';
+import type { NodeAddress } from './gateway.ts';
+
+export interface GatewayProcessOptions {
+  readonly full: readonly NodeAddress[];
+  /** Further sections of the config file, as they are written there. */
+  readonly config?: Readonly<Record<string, unknown>>;
+}
+
+export interface GatewayProcess {
+  /** Stays the same over restarts. */
+  readonly url: string;
+  /** Kills the process without warning; resolves when it is gone. */
+  kill(): Promise<void>;
+  /** Starts it again on the port it had; resolves when it listens. */
+  restart(): Promise<void>;
+}
+
+/** Starts `ledgergate serve` on free ports; resolves when it listens. It is killed after the test. */
+export async function gatewayProcess(t: TestContext, options: GatewayProcessOptions): Promise<GatewayProcess> {
+  const { full, config = {} } = options;
+  // JSON is YAML.
+  const file = configFile(
+    t,
+    JSON.stringify({
+      listen: { host: '127.0.0.1', port: 0 },
+      operations: { host: '127.0.0.1', port: 0 },
+      upstreams: full.map(({ url }, index) => ({ name: `full-${index}`, url })),
+      log: { level: 'error' },
+      ...config,
+    }),
+  );
+  const serve = (port: string): RunningProcess => start(t, ['serve', '--config', file, '--port', port]);
+  const clientsLine = /^Clients: +(\S+) /;
+  let running = serve('0');
+  const [, url = ''] = await running.line(clientsLine);
+  return {
+    url,
+    async kill() {
+      running.process.kill('SIGKILL');
+      await running.ended;
+    },
+    async restart() {
+      running = serve(new URL(url).port);
+      await running.line(clientsLine);
+    },
+  };
+}

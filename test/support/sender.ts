@@ -1,0 +1,65 @@
+/** A sender in front of raw nodes, without a gateway around it. */
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
+import { Registry } from 'prom-client';
+import { dialectOf } from '../../src/ledger/ledger-headers.ts';
+import { createUpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
+import { quietEvents } from './fleet-events.ts';
+import { Fleet } from '../../src/upstream/fleet.ts';
+import { Sender, type SendLimits } from '../../src/upstream/sender.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
+
+/** What a node does with a request. */
+export type Answer = (request: IncomingMessage, response: ServerResponse) => void;
+
+export interface MadeUpSender {
+  readonly connections: number;
+  readonly limits?: Partial<SendLimits>;
+  /** Default 1. */
+  readonly nodes?: number;
+}
+
+async function nodeOf(t: TestContext, answer: Answer, connections: number) {
+  const server = createServer(answer);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`);
+  const upstream = new Upstream({ name: `n${url.port}`, url, tier: 'full', connections, connectTimeoutMs: 1_000 });
+  t.after(async () => {
+    await upstream.close();
+    server.closeAllConnections();
+    if (server.listening) server.close();
+  });
+  upstream.recordAnswer(1, 0);
+  return { server, upstream };
+}
+
+/** A sender with nodes behind it that answer as told; `server` and `upstream` are of the first. */
+export async function senderOf(t: TestContext, answer: Answer, { connections, limits, nodes = 1 }: MadeUpSender) {
+  const first = await nodeOf(t, answer, connections);
+  const upstreams = [first.upstream];
+  while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, connections)).upstream);
+  const fleet = new Fleet(upstreams, dialectOf('node'), quietEvents);
+  const registry = new Registry();
+  const metrics = createUpstreamMetrics(
+    registry,
+    () => [],
+    () => ({ head: undefined, oldest: undefined }),
+  );
+  const log = { debug: () => undefined, warn: () => undefined };
+  const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
+  const sender = new Sender({ fleet, limits: bounds, metrics, log, onTimeout: () => undefined });
+  const failures = async (kind: string): Promise<number> => {
+    const metric = await registry.getSingleMetric('ledgergate_upstream_failures_total')?.get();
+    return metric?.values.find(({ labels }) => labels['kind'] === kind)?.value ?? 0;
+  };
+  return { sender, ...first, failures };
+}
+
+/** A client that stays. */
+export const never = new AbortController().signal;
+/** A read of the newest state that may be asked twice. */
+export const request = (path: string) =>
+  ({ wire: { method: 'GET', path, headers: {} }, need: { kind: 'head' }, isIdempotent: true }) as const;
