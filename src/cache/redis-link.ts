@@ -37,6 +37,8 @@ type Breakers = Readonly<Record<Trouble, Breaker>>;
 const maxKnownServers = 64;
 
 export class RedisLink {
+  /** Resolves when there is a connection, or a reason why there is none. */
+  readonly started: Promise<void>;
   readonly #client: RedisClient;
   readonly #options: LinkOptions;
   /** Of servers that were in trouble, by address; a single server has the address ''. */
@@ -47,12 +49,18 @@ export class RedisLink {
 
   constructor(connect: (onError: (error: Error) => void) => RedisClient, options: LinkOptions) {
     this.#options = options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.started = promise;
+    const onStarted = (): void => {
+      this.#isStarting = false;
+      resolve();
+    };
     this.#client = connect((error) => {
       this.#lastError = error.message;
-      this.#isStarting = false;
       this.#breakersOf('', options.trialKey)['left alone'].open(error.message);
+      onStarted();
     });
-    this.#client.once('ready', () => (this.#isStarting = false));
+    this.#client.once('ready', onStarted);
   }
 
   /** Why Redis, or a part of it, is left alone (or not written to) now; `undefined` when it is not. */

@@ -27,6 +27,8 @@ export interface SharedCacheParts {
 }
 
 export interface SharedCache extends Shared {
+  /** Resolves when Redis can be used, or is known not to be. */
+  readonly started: Promise<void>;
   readonly news: SharedState;
   /** What is wrong with Redis now, without its addresses. */
   readonly trouble: () => string | undefined;
@@ -62,6 +64,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     { prefix: config.keyPrefix, ledger: () => ledgerName(parts) },
   );
   return {
+    started: link.started,
     tier,
     news: state,
     leases,
