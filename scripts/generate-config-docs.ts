@@ -48,7 +48,7 @@ const preface = [
   '# Configuration',
   '',
   'A value comes from, in this order: a flag, its `LEDGERGATE_*` variable, the config file, the default.',
-  '`ledgergate config FILE` prints the result, `ledgergate check FILE` checks it and asks every upstream.',
+  '`ledgergate config FILE` prints the result, `ledgergate check FILE` checks it and asks every upstream and Redis.',
   '',
   '- The file is YAML; `config/example.yaml` is a short one, `config/full.yaml` has every key. `config/schema.json` is for',
   '  editors: `# yaml-language-server: $schema=schema.json`.',

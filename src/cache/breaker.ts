@@ -12,10 +12,14 @@ export interface BreakerOptions {
 
 const firstPauseMs = 100;
 const longestPauseMs = 2_000;
+/** Who fails again sooner than this was not well: the pauses go on growing, so that nothing flaps at every trial. */
+const calmMs = 10_000;
 
 export class Breaker {
   readonly #options: BreakerOptions;
   #reason: string | undefined;
+  #pauseMs = firstPauseMs;
+  #closedAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
   #isEnded = false;
 
@@ -35,9 +39,10 @@ export class Breaker {
   /** Takes a failure: from now on nothing is sent until a trial succeeds. */
   open(reason: string): void {
     if (this.isOpen || this.#isEnded) return;
+    if (performance.now() - this.#closedAtMs > calmMs) this.#pauseMs = firstPauseMs;
     this.#reason = reason;
     this.#options.onChange(true, reason);
-    this.#tryAfter(firstPauseMs);
+    this.#tryLater();
   }
 
   end(): void {
@@ -45,20 +50,22 @@ export class Breaker {
     clearTimeout(this.#timer);
   }
 
-  #tryAfter(pauseMs: number): void {
-    this.#timer = setTimeout(() => void this.#try(pauseMs), pauseMs);
+  #tryLater(): void {
+    this.#timer = setTimeout(() => void this.#try(), this.#pauseMs);
     this.#timer.unref();
+    this.#pauseMs = Math.min(this.#pauseMs * 2, longestPauseMs);
   }
 
-  async #try(pauseMs: number): Promise<void> {
+  async #try(): Promise<void> {
     const isWell = await this.#options.trial();
     if (this.#isEnded) return;
     if (!isWell) {
-      this.#tryAfter(Math.min(pauseMs * 2, longestPauseMs));
+      this.#tryLater();
       return;
     }
     const reason = this.#reason ?? '';
     this.#reason = undefined;
+    this.#closedAtMs = performance.now();
     this.#options.onChange(false, reason);
   }
 }

@@ -93,9 +93,9 @@ export class Leases {
     return {
       release: (outcome) => {
         clearInterval(timer);
-        void this.#link.write<unknown>(name, (client) =>
-          outcome === 'nothing' ? client.set(name, nothing, 'PX', nothingMs) : client.unlink(name),
-        );
+        if (outcome === 'nothing') void this.#link.write(name, (client) => client.set(name, nothing, 'PX', nothingMs));
+        // Removing is allowed where writing is not, for want of memory for example.
+        else void this.#link.read(name, (client) => client.unlink(name));
       },
     };
   }

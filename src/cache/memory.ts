@@ -64,14 +64,17 @@ export class MemoryCache {
     return this.#answers.get(digest)?.answer;
   }
 
-  /** Keeps the answer and gives the one that is kept: an equal one that was there before, if there was. */
-  store(key: CacheKey, answer: CachedResponse): CachedResponse {
+  /**
+   * Keeps the answer and gives the one that is kept: an equal one that was there before, if there was. `ttlMs`: how
+   * long an answer that is not for ever holds; less than usual where it is not fresh from a node.
+   */
+  store(key: CacheKey, answer: CachedResponse, ttlMs = mutableTtlMs): CachedResponse {
     if (answerBytes(answer) > this.#largest) return answer;
     const held = this.#hold(answer);
     // Answers with an end have a page of their own, and a new end with each answer.
     if (!answer.isImmutable) this.#pages.delete(key.page);
     const page = this.#pages.get(key.page);
-    if (page === undefined) this.#open(key, held);
+    if (page === undefined) this.#open(key, held, answer.isImmutable ? 0 : Math.min(ttlMs, mutableTtlMs));
     else this.#place(page, key.slot, held);
     this.#makeRoom();
     return held.answer;
@@ -126,9 +129,9 @@ export class MemoryCache {
     this.#heldBytes -= answerBytes(held.answer);
   }
 
-  #open({ page, slot }: CacheKey, held: Held): void {
+  /** `ttl` in ms; 0: for ever. */
+  #open({ page, slot }: CacheKey, held: Held, ttl: number): void {
     this.#reads += 1;
-    const ttl = held.answer.isImmutable ? 0 : mutableTtlMs;
     this.#pages.set(page, { slot, held, others: undefined }, { ttl });
   }
 

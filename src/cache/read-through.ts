@@ -72,10 +72,10 @@ export class ReadThrough<Origin> {
     const untilMs = performance.now() + shared.tier.timeoutMs;
     const lookup = await shared.tier.find(key, untilMs);
     shared.onLookup(outcomeOf(lookup));
-    if ('answer' in lookup) return this.#found(key, lookup.answer);
+    if ('answer' in lookup) return this.#found(key, lookup);
     if (lookup.miss === 'unavailable') return this.#loadAlone(key, signal, load);
     const turn = await this.#turn(key, signal, shared, untilMs);
-    if ('answer' in turn) return this.#found(key, turn.answer);
+    if ('answer' in turn) return this.#found(key, turn);
     shared.onTurn(turn.kind);
     return this.#lead(key, signal, load, { shared, turn, overwrite: lookup.miss === 'damaged' });
   }
@@ -86,7 +86,7 @@ export class ReadThrough<Origin> {
     signal: AbortSignal,
     { leases, tier, onTurn }: Shared,
     untilMs: number,
-  ): Promise<Exclude<Turn, { kind: 'follow' }> | { readonly answer: CachedResponse }> {
+  ): Promise<Exclude<Turn, { kind: 'follow' }> | Found> {
     let turn = await leases.take(key, untilMs);
     for (let round = 0; round < maxRounds && turn.kind === 'follow'; round += 1) {
       const followed = await leases.follow(key, tier, signal);
@@ -120,14 +120,16 @@ export class ReadThrough<Origin> {
     }
   }
 
-  #found(key: CacheKey, answer: CachedResponse): Loaded<typeof fromRedis> {
-    return { answer: this.#parts.memory.store(key, answer), isFinal: true, origin: fromRedis };
+  #found(key: CacheKey, { answer, ttlMs }: Found): Loaded<typeof fromRedis> {
+    return { answer: this.#parts.memory.store(key, answer, ttlMs), isFinal: true, origin: fromRedis };
   }
 
   #kept(key: CacheKey, loaded: Loaded<Origin>): Loaded<Origin> {
     return loaded.isFinal ? { ...loaded, answer: this.#parts.memory.store(key, loaded.answer) } : loaded;
   }
 }
+
+type Found = Extract<Lookup, { answer: unknown }>;
 
 function outcomeOf(lookup: Lookup): 'hit' | Miss {
   return 'answer' in lookup ? 'hit' : lookup.miss;

@@ -3,45 +3,45 @@
  * reference to it. Both prove themselves: a reference names the read it belongs to, an answer is taken only when it
  * hashes to the digest it was asked for. Whatever is damaged, cut off, foreign or of another format is no answer.
  */
-import { constants, crc32, zstdCompress, zstdDecompress } from 'node:zlib';
+import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { promisify } from 'node:util';
 import type { LedgerVersion } from '../ledger/version.ts';
-import { contentDigest, type CachedResponse } from './entry.ts';
+import { contentDigest, type AnswerContent, type CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
 
 /** Part of every key in Redis, so that another format is never even looked at. */
 export const recordFormat = 1;
 
+/** Larger answers are not shared, and a length beyond it that a damaged record claims takes no memory. */
+export const largestBody = 32 * 1024 * 1024;
 /** Smaller bodies are kept as they are: compressing them costs more than it saves (bench/RESULTS.md). */
-export const smallestCompressed = 4 * 1024;
-/** Far above what nodes answer: a length that a damaged record claims must not take memory. */
-const largestBody = 64 * 1024 * 1024;
+export const smallestCompressed = 2 * 1024;
+/** Up to this size a way to another thread and back costs more than the work itself (bench/RESULTS.md). */
+const largestInPlace = 64 * 1024;
+/** Level 1 looks back at most 512 KiB; what claims a wider window is not ours, and would take that much memory. */
+const largestWindowLog = 20;
 
 const magic = 0x4c47;
 const flag = { zstd: 1, mutable: 2, gasUsed: 4, cursor: 8, committedAt: 16 } as const;
 /** magic 2, format 1, flags 1, status 2, content type 1, gas used 1, cursor 2, committed at 8, body 4. */
 const headBytes = 22;
 
-const zstd = promisify(zstdCompress);
-const unzstd = promisify(zstdDecompress);
+const compressInThread = promisify(zstdCompress);
+const expandInThread = promisify(zstdDecompress);
 
-/** The record of an answer, or `undefined` when one of its headers is longer than any node's. */
-export async function encodeRecord(answer: CachedResponse): Promise<Buffer | undefined> {
-  const { status, contentType, body, gasUsed = '', cursor = '', committedAt } = answer;
-  if (contentType.length > 255 || gasUsed.length > 255 || cursor.length > 65_535) return undefined;
-  const isCompressed = body.length >= smallestCompressed;
-  const stored = isCompressed ? await zstd(body, { params: { [constants.ZSTD_c_compressionLevel]: 1 } }) : body;
-  const head = Buffer.alloc(headBytes);
-  head.writeUInt16BE(magic, 0);
-  head.writeUInt8(recordFormat, 2);
-  head.writeUInt8(flagsOf(answer) | (isCompressed ? flag.zstd : 0), 3);
-  head.writeUInt16BE(status, 4);
-  head.writeUInt8(contentType.length, 6);
-  head.writeUInt8(gasUsed.length, 7);
-  head.writeUInt16BE(cursor.length, 8);
-  head.writeBigUInt64BE(committedAt ?? 0n, 10);
-  head.writeUInt32BE(body.length, 18);
-  return Buffer.concat([head, Buffer.from(contentType + gasUsed + cursor, 'latin1'), stored]);
+/**
+ * The record of an answer, or `undefined` when it is larger than any that is shared. Bodies from `compressFrom` bytes on
+ * are compressed; a reader takes both forms.
+ */
+export async function encodeRecord(
+  answer: CachedResponse,
+  compressFrom = smallestCompressed,
+): Promise<Buffer | undefined> {
+  const { body } = answer;
+  const isCompressed = body.length >= compressFrom;
+  const head = headOf(answer, isCompressed);
+  if (head === undefined || body.length > largestBody) return undefined;
+  return Buffer.concat([head, isCompressed ? await compress(body) : body]);
 }
 
 /** The answer that `record` holds, or `undefined` unless it is the one with this digest. */
@@ -50,23 +50,48 @@ export async function decodeRecord(record: Buffer, digest: string): Promise<Cach
   const flags = record.readUInt8(3);
   const contentTypeEnd = headBytes + record.readUInt8(6);
   const gasUsedEnd = contentTypeEnd + record.readUInt8(7);
-  const cursorEnd = gasUsedEnd + record.readUInt16BE(8);
+  const bodyStart = gasUsedEnd + record.readUInt16BE(8);
   const bodyBytes = record.readUInt32BE(18);
-  const body = await bodyOf(record.subarray(cursorEnd), bodyBytes, (flags & flag.zstd) !== 0);
+  const isCompressed = (flags & flag.zstd) !== 0;
+  const stored = record.subarray(bodyStart);
+  // The bytes may be a view on a receive buffer, which a kept answer must not keep alive.
+  const body = isCompressed ? await expand(stored, bodyBytes) : Buffer.from(stored);
   if (body?.length !== bodyBytes) return undefined;
   const content = {
     status: record.readUInt16BE(4),
-    contentType: record.toString('latin1', headBytes, contentTypeEnd),
-    gasUsed: (flags & flag.gasUsed) === 0 ? undefined : record.toString('latin1', contentTypeEnd, gasUsedEnd),
-    cursor: (flags & flag.cursor) === 0 ? undefined : record.toString('latin1', gasUsedEnd, cursorEnd),
+    contentType: record.toString('utf8', headBytes, contentTypeEnd),
+    gasUsed: (flags & flag.gasUsed) === 0 ? undefined : record.toString('utf8', contentTypeEnd, gasUsedEnd),
+    cursor: (flags & flag.cursor) === 0 ? undefined : record.toString('utf8', gasUsedEnd, bodyStart),
     body,
     committedAt: (flags & flag.committedAt) === 0 ? undefined : (record.readBigUInt64BE(10) as LedgerVersion),
     isImmutable: (flags & flag.mutable) === 0,
   };
+  // One content has one head: a bit that the digest does not see must not be another either.
+  if (headOf(content, isCompressed)?.equals(record.subarray(0, bodyStart)) !== true) return undefined;
   return contentDigest(content) === digest ? { ...content, digest, coded: {} } : undefined;
 }
 
-function flagsOf({ gasUsed, cursor, committedAt, isImmutable }: CachedResponse): number {
+/** What stands before the body; `undefined` when a header is longer than any node's. */
+function headOf(content: AnswerContent, isCompressed: boolean): Buffer | undefined {
+  const { status, body, committedAt = 0n } = content;
+  const [contentType, gasUsed, cursor] = [content.contentType, content.gasUsed ?? '', content.cursor ?? ''].map(
+    (text) => Buffer.from(text),
+  ) as [Buffer, Buffer, Buffer];
+  if (contentType.length > 255 || gasUsed.length > 255 || cursor.length > 65_535) return undefined;
+  const head = Buffer.alloc(headBytes);
+  head.writeUInt16BE(magic, 0);
+  head.writeUInt8(recordFormat, 2);
+  head.writeUInt8(flagsOf(content) | (isCompressed ? flag.zstd : 0), 3);
+  head.writeUInt16BE(status, 4);
+  head.writeUInt8(contentType.length, 6);
+  head.writeUInt8(gasUsed.length, 7);
+  head.writeUInt16BE(cursor.length, 8);
+  head.writeBigUInt64BE(committedAt, 10);
+  head.writeUInt32BE(body.length, 18);
+  return Buffer.concat([head, contentType, gasUsed, cursor]);
+}
+
+function flagsOf({ gasUsed, cursor, committedAt, isImmutable }: AnswerContent): number {
   return (
     (isImmutable ? 0 : flag.mutable) |
     (gasUsed === undefined ? 0 : flag.gasUsed) |
@@ -75,12 +100,19 @@ function flagsOf({ gasUsed, cursor, committedAt, isImmutable }: CachedResponse):
   );
 }
 
-async function bodyOf(stored: Buffer, length: number, isCompressed: boolean): Promise<Buffer | undefined> {
+async function compress(body: Buffer): Promise<Buffer> {
+  const options = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, pledgedSrcSize: body.length };
+  return body.length <= largestInPlace ? zstdCompressSync(body, options) : compressInThread(body, options);
+}
+
+async function expand(stored: Buffer, length: number): Promise<Buffer | undefined> {
   if (length > largestBody) return undefined;
-  // The bytes may be a view on a receive buffer, which a kept answer must not keep alive.
-  if (!isCompressed) return Buffer.from(stored);
+  const options = {
+    params: { [constants.ZSTD_d_windowLogMax]: largestWindowLog },
+    maxOutputLength: Math.max(1, length),
+  };
   try {
-    return await unzstd(stored, { maxOutputLength: Math.max(1, length) });
+    return length <= largestInPlace ? zstdDecompressSync(stored, options) : await expandInThread(stored, options);
   } catch {
     return undefined;
   }

@@ -42,7 +42,7 @@ function createClient(target: RedisTarget, changes: Partial<NodeOptions> = {}): 
   const options: NodeOptions = { ...common, ...changes };
   switch (target.kind) {
     case 'single':
-      return new Redis({ ...serverOf(target.url), ...options });
+      return new Redis({ ...serverOf(target.url), ...options, reconnectOnError: onDemotion(30_000) });
     case 'sentinel': {
       const servers = target.urls.map(serverOf);
       const { username, password, tls, db } = servers[0] ?? {};
@@ -53,7 +53,7 @@ function createClient(target: RedisTarget, changes: Partial<NodeOptions> = {}): 
         name: target.name,
         sentinels: servers.map(({ host, port }) => ({ host, port })),
         sentinelRetryStrategy: reconnectAfter,
-        connectTimeout: connectMs,
+        reconnectOnError: onDemotion(1_000),
       });
     }
     case 'cluster': {
@@ -67,6 +67,19 @@ function createClient(target: RedisTarget, changes: Partial<NodeOptions> = {}): 
   }
 }
 
+/**
+ * A primary that was demoted refuses writes on a connection that is fine otherwise: the new one is found by connecting
+ * anew. Reads fail meanwhile, so it is not done more often than once in `everyMs`: some replicas stay read-only.
+ */
+function onDemotion(everyMs: number): (error: Error) => boolean {
+  let lastMs = -Infinity;
+  return (error) => {
+    if (!error.message.startsWith('READONLY') || performance.now() - lastMs < everyMs) return false;
+    lastMs = performance.now();
+    return true;
+  };
+}
+
 const common: NodeOptions = {
   lazyConnect: true,
   enableOfflineQueue: false,
@@ -75,8 +88,6 @@ const common: NodeOptions = {
   connectTimeout: connectMs,
   socketTimeout: silentMs,
   retryStrategy: reconnectAfter,
-  // A primary that was demoted refuses writes on a connection that is fine otherwise: the new one is found anew.
-  reconnectOnError: (error) => error.message.startsWith('READONLY'),
   enableAutoPipelining: true,
   connectionName: 'ledgergate',
 };

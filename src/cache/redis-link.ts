@@ -5,73 +5,111 @@
 import calculateSlot from 'cluster-key-slot';
 import { Breaker } from './breaker.ts';
 import type { RedisClient } from './redis-client.ts';
-
-/** Why a command has no value. `refused`: the server takes no writes now. `wrong type`: the key holds another type. */
-export type Failure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';
+import { failureOf, isOfServer, reasonOf, TimeoutError, type Failure } from './redis-failure.ts';
 
 export type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
+
+/** What is wrong with a server. `left alone`: it is not asked at all; `no writes`: it refuses them, and reads go on. */
+export type Trouble = 'left alone' | 'no writes';
 
 export interface LinkOptions {
   /** Longest wait for one command, in milliseconds. */
   readonly timeoutMs: number;
+  /** A name that may be looked up to see whether Redis is well, where no other has been asked for yet. */
+  readonly trialKey: string;
   onFailure(failure: Failure): void;
-  /** Once per change: `isOpen` means that a server (of a cluster: one of them) is left alone. */
-  onBreaker(isOpen: boolean, reason: string): void;
+  /** Once per change, of one server: a cluster has several, a single one has the address ''. */
+  onTrouble(change: TroubleChange): void;
 }
 
-/** After a server refused a write, no write is tried for this long. */
-const writePauseMs = 1_000;
+export interface TroubleChange {
+  readonly server: string;
+  readonly trouble: Trouble;
+  readonly isOn: boolean;
+  readonly reason: string;
+}
+
+type Command<T> = (client: RedisClient) => Promise<T>;
+
+type Breakers = Readonly<Record<Trouble, Breaker>>;
+
+/** More servers than this are remembered only while they are in trouble. */
+const maxKnownServers = 64;
 
 export class RedisLink {
+  /** Resolves when there is a connection, or a reason why there is none. */
+  readonly started: Promise<void>;
   readonly #client: RedisClient;
   readonly #options: LinkOptions;
-  /** Only of servers in trouble, by address. */
-  readonly #breakers = new Map<string, Breaker>();
-  #writesFromMs = 0;
+  /** Of servers that were in trouble, by address; a single server has the address ''. */
+  readonly #servers = new Map<string, Breakers>();
   #lastError = '';
+  /** No connection yet, and no failure either: nothing is sent, and nothing is said. */
+  #isStarting = true;
 
   constructor(connect: (onError: (error: Error) => void) => RedisClient, options: LinkOptions) {
     this.#options = options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.started = promise;
+    const onStarted = (): void => {
+      this.#isStarting = false;
+      resolve();
+    };
     this.#client = connect((error) => {
       this.#lastError = error.message;
+      this.#breakersOf('', options.trialKey)['left alone'].open(error.message);
+      onStarted();
     });
+    this.#client.once('ready', onStarted);
   }
 
-  /** Why Redis, or a part of it, is left alone now; `undefined` when all is well. */
-  get trouble(): string | undefined {
-    for (const { reason } of this.#breakers.values()) if (reason !== undefined) return reason;
+  /** Why Redis, or a part of it, is left alone (or not written to) now; `undefined` when it is not. */
+  trouble(kind: Trouble): string | undefined {
+    if (this.#isStarting && kind === 'left alone') return 'connecting';
+    for (const breakers of this.#servers.values()) {
+      const { reason } = breakers[kind];
+      if (reason !== undefined) return reason;
+    }
     return undefined;
   }
 
-  /** Whether commands for `key` would be sent at all. */
+  /** Whether commands that write `key` would not be sent. */
   isClosed(key: string): boolean {
-    return this.#breakers.get(this.#serverOf(key))?.isOpen === true;
+    const breakers = this.#servers.get(this.#serverOf(key));
+    return this.#isStarting || breakers?.['left alone'].isOpen === true || breakers?.['no writes'].isOpen === true;
   }
 
   /** Runs a command on `key`, waiting at most until `untilMs` (of `performance.now()`) and the usual bound. */
   async read<T>(key: string, command: Command<T>, untilMs = Infinity): Promise<Outcome<T>> {
-    const server = this.#serverOf(key);
-    const breaker = this.#breakers.get(server);
-    if (breaker?.isOpen === true) return { failure: 'closed' };
-    const outcome = await this.#bounded(command, Math.min(this.#options.timeoutMs, untilMs - performance.now()));
-    if ('value' in outcome) return outcome;
-    const failure = failureOf(outcome.error);
-    this.#options.onFailure(failure);
-    if (failure === 'refused') this.#writesFromMs = performance.now() + writePauseMs;
-    if (!isOfServer(failure)) return { failure };
-    this.#breakerOf(server, key).open(this.#reasonOf(failure, outcome.error));
-    return { failure };
+    return this.#run(key, command, { untilMs, isWrite: false });
   }
 
   /** As `read`, for commands that write: not while the server refuses them. */
   async write<T>(key: string, command: Command<T>, untilMs = Infinity): Promise<Outcome<T>> {
-    if (performance.now() < this.#writesFromMs) return { failure: 'refused' };
-    return this.read(key, command, untilMs);
+    if (this.#servers.get(this.#serverOf(key))?.['no writes'].isOpen === true) return { failure: 'refused' };
+    return this.#run(key, command, { untilMs, isWrite: true });
   }
 
   close(): void {
-    for (const breaker of this.#breakers.values()) breaker.end();
+    for (const breakers of this.#servers.values()) for (const breaker of Object.values(breakers)) breaker.end();
     this.#client.disconnect();
+  }
+
+  async #run<T>(
+    key: string,
+    command: Command<T>,
+    { untilMs, isWrite }: { readonly untilMs: number; readonly isWrite: boolean },
+  ): Promise<Outcome<T>> {
+    const server = this.#serverOf(key);
+    if (this.#isStarting || this.#servers.get(server)?.['left alone'].isOpen === true) return { failure: 'closed' };
+    const outcome = await this.#bounded(command, Math.min(this.#options.timeoutMs, untilMs - performance.now()));
+    if ('value' in outcome) return outcome;
+    const failure = failureOf(outcome.error, isWrite);
+    this.#options.onFailure(failure);
+    const reason = reasonOf(failure, outcome.error, { timeoutMs: this.#options.timeoutMs, lastError: this.#lastError });
+    if (failure === 'refused') this.#breakersOf(server, key)['no writes'].open(reason);
+    if (isOfServer(failure)) this.#breakersOf(server, key)['left alone'].open(reason);
+    return { failure };
   }
 
   #bounded<T>(command: Command<T>, ms: number): Promise<{ value: T } | { error: Error }> {
@@ -81,7 +119,9 @@ export class RedisLink {
         setImmediate(() => resolve({ error: new TimeoutError() }));
       };
       const timer = setTimeout(onTime, Math.max(1, ms));
-      command(this.#client).then(
+      // The client may also throw at once: an async function makes both the same.
+      const run = async (): Promise<T> => command(this.#client);
+      run().then(
         (value) => {
           clearTimeout(timer);
           resolve({ value });
@@ -100,45 +140,34 @@ export class RedisLink {
     return this.#client.slots[calculateSlot(key)]?.[0] ?? '';
   }
 
-  #breakerOf(server: string, key: string): Breaker {
-    const known = this.#breakers.get(server);
+  #breakersOf(server: string, key: string): Breakers {
+    const known = this.#servers.get(server);
     if (known !== undefined) return known;
-    const breaker = new Breaker({
-      trial: async () => 'value' in (await this.#bounded((client) => client.exists(key), this.#options.timeoutMs)),
-      onChange: (isOpen, reason) => {
-        if (!isOpen) this.#breakers.delete(server);
-        this.#options.onBreaker(isOpen, reason);
-      },
-    });
-    this.#breakers.set(server, breaker);
-    return breaker;
+    this.#forgetOldServers();
+    const breaker = (trouble: Trouble, trial: Command<unknown>): Breaker =>
+      new Breaker({
+        trial: () => this.#isWell(trial),
+        onChange: (isOn, reason) => this.#options.onTrouble({ server, trouble, isOn, reason }),
+      });
+    const breakers = {
+      'left alone': breaker('left alone', (client) => client.hget(key, '0')),
+      // Changes nothing, because nothing has this name, and is refused as any other write is. The braces put it into
+      // the slot of `key` (Redis Cluster specification, hash tags).
+      'no writes': breaker('no writes', (client) => client.set(`${key}!{${key}}`, '', 'XX')),
+    };
+    this.#servers.set(server, breakers);
+    return breakers;
   }
 
-  #reasonOf(failure: Failure, error: Error): string {
-    if (failure === 'timeout') return `no answer within ${this.#options.timeoutMs} ms`;
-    // Commands only say that there is no connection; why is in the connection's own last error.
-    return failure === 'connection' && this.#lastError !== '' ? this.#lastError : error.message;
+  async #isWell(trial: Command<unknown>): Promise<boolean> {
+    const outcome = await this.#bounded(trial, this.#options.timeoutMs);
+    return 'value' in outcome || failureOf(outcome.error, false) === 'wrong type';
   }
-}
 
-type Command<T> = (client: RedisClient) => Promise<T>;
-
-class TimeoutError extends Error {}
-
-/** Failures that say something of the server and not of one key or one kind of command. */
-function isOfServer(failure: Failure): boolean {
-  return failure === 'timeout' || failure === 'connection';
-}
-
-/** Reply codes that mean: no writes now. */
-const refusals = /^(?:READONLY|OOM|MISCONF|NOREPLICAS)\b/;
-/** Reply codes that mean: no commands of ours at all. */
-const unfit = /^(?:NOAUTH|WRONGPASS|NOPERM|LOADING|MASTERDOWN|CLUSTERDOWN|BUSY)\b/;
-
-function failureOf(error: Error): Failure {
-  if (error instanceof TimeoutError) return 'timeout';
-  if (error.name !== 'ReplyError') return 'connection';
-  if (error.message.startsWith('WRONGTYPE')) return 'wrong type';
-  if (refusals.test(error.message)) return 'refused';
-  return unfit.test(error.message) ? 'connection' : 'error';
+  #forgetOldServers(): void {
+    if (this.#servers.size < maxKnownServers) return;
+    for (const [server, breakers] of this.#servers) {
+      if (!Object.values(breakers).some(({ isOpen }) => isOpen)) this.#servers.delete(server);
+    }
+  }
 }

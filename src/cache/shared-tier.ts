@@ -13,7 +13,8 @@ import type { WriteQueue } from './write-queue.ts';
 /** Why a look-up had no answer. `damaged`: something was there that is not ours or not whole, and is to be replaced. */
 export type Miss = 'absent' | 'damaged' | 'unavailable';
 
-export type Lookup = { readonly answer: CachedResponse } | { readonly miss: Miss };
+/** `ttlMs`: for how long the answer still holds, where it does not hold for ever. */
+export type Lookup = { readonly answer: CachedResponse; readonly ttlMs?: number | undefined } | { readonly miss: Miss };
 
 export interface SharedTierParts {
   readonly link: RedisLink;
@@ -58,9 +59,12 @@ export class SharedTier {
     if (found.value === null) return { miss: 'absent' };
     const reference = decodeReference(key, found.value);
     if (reference === undefined) return { miss: 'damaged' };
-    if (reference.expiresAt !== undefined && reference.expiresAt * 1000 <= Date.now()) return { miss: 'absent' };
+    const ttlMs = reference.expiresAt === undefined ? undefined : reference.expiresAt * 1000 - Date.now();
+    if (ttlMs !== undefined && ttlMs <= 0) return { miss: 'absent' };
     const held = findAnswer(reference.digest);
-    return held === undefined ? this.#fetch(keys.answer(reference.digest), reference, untilMs) : { answer: held };
+    const lookup =
+      held === undefined ? await this.#fetch(keys.answer(reference.digest), reference, untilMs) : { answer: held };
+    return 'answer' in lookup ? { ...lookup, ttlMs } : lookup;
   }
 
   /**
@@ -85,8 +89,8 @@ export class SharedTier {
   async #fetch(name: string, { digest }: Reference, untilMs: number): Promise<Lookup> {
     const found = await this.#parts.link.read(name, (client) => (client as Redis).getBuffer(name), untilMs);
     if (!('value' in found)) return missOf(found);
-    // The reference outlived its answer: as good as damaged, because it has to be written anew.
-    if (found.value === null) return { miss: 'damaged' };
+    // References outlive answers: Redis evicts what it likes, and a page lives as long as its youngest reference.
+    if (found.value === null) return { miss: 'absent' };
     const answer = await decodeRecord(found.value, digest);
     return answer === undefined ? { miss: 'damaged' } : { answer };
   }

@@ -1,25 +1,32 @@
-/** `check FILE`: is the config sound, and are the upstreams what it says they are? */
+/** `check FILE`: is the config sound, are the upstreams what it says they are, and is Redis fit to be the cache? */
 import { ConfigError, type Problem } from '../config/problem.ts';
 import type { Call, ExitCode } from './command.ts';
 import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from './given-config.ts';
 import { inspectFleet, type Inspection } from './inspect-fleet.ts';
+import { inspectRedis, type RedisInspection } from './inspect-redis.ts';
 import { probe } from './probe.ts';
+import { probeRedis } from './probe-redis.ts';
 
-/** 0 only when all is fine; 2: the config is wrong; 1: an upstream is. */
+/** Longest wait for Redis. */
+const redisTimeoutMs = 2_000;
+
+/** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is. */
 export async function check(call: Call): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
   const isOffline = call.given.has('offline');
   const inspection = loaded === undefined || isOffline ? undefined : await inspect(loaded);
-  const findings = inspection?.findings.map((finding): Problem => ({
-    ...finding,
-    where: loaded?.whereIs(finding.path) ?? { kind: 'nowhere' },
+  const found = [...(inspection?.fleet.findings ?? []), ...(inspection?.redis.findings ?? [])];
+  const findings = found.map(({ path, message }): Problem => ({
+    path,
+    message,
+    where: loaded?.whereIs(path) ?? { kind: 'nowhere' },
   }));
   const report = {
     file: loaded?.file ?? givenFile('check', call),
-    problems: [...problems, ...(findings ?? [])],
-    warnings: loaded?.warnings ?? [],
-    upstreams: inspection?.upstreams,
+    problems: [...problems, ...findings],
+    warnings: [...(loaded?.warnings ?? []), ...(inspection?.redis.warnings ?? [])],
+    upstreams: inspection?.fleet.upstreams,
   };
   call.terminal.out(call.given.get('format')?.values[0] === 'json' ? jsonReport(report) : formatReport(report));
   if (problems.length > 0) return 2;
@@ -35,7 +42,18 @@ function tryLoad(call: Call): { readonly loaded?: GivenConfig; readonly problems
   }
 }
 
-async function inspect({ config, shown }: GivenConfig): Promise<Inspection> {
+async function inspect(given: GivenConfig): Promise<{ readonly fleet: Inspection; readonly redis: RedisInspection }> {
+  const [fleet, redis] = await Promise.all([lookAtFleet(given), lookAtRedis(given)]);
+  return { fleet, redis };
+}
+
+async function lookAtRedis({ config }: GivenConfig): Promise<RedisInspection> {
+  const { redis } = config.cache;
+  if (redis === undefined) return { findings: [], warnings: [] };
+  return inspectRedis(await probeRedis(redis.target, { keyPrefix: redis.keyPrefix, timeoutMs: redisTimeoutMs }));
+}
+
+async function lookAtFleet({ config, shown }: GivenConfig): Promise<Inspection> {
   const { dialect, upstream } = config;
   const probed = await Promise.all(
     config.upstreams.map(async ({ name, tier, url }, index) => ({

@@ -25,7 +25,7 @@ export async function probe(url: URL, { dialect, timeoutMs }: ProbeOptions): Pro
     await body.dump();
     return outcomeOf(statusCode, headers, dialect);
   } catch (error) {
-    return { kind: 'unreachable', why: reasonOf(error, timeoutMs) };
+    return { kind: 'unreachable', why: connectionFault(error, timeoutMs) };
   } finally {
     await agent.destroy();
   }
@@ -52,7 +52,8 @@ const reasons: Readonly<Record<string, string>> = {
   ENETUNREACH: 'there is no route to the host',
 };
 
-function reasonOf(error: unknown, timeoutMs: number): string {
+/** Why a connection failed, in words. */
+export function connectionFault(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return String(error);
   const isTimeout = error.name === 'TimeoutError' || error instanceof errors.ConnectTimeoutError;
   if (isTimeout) return `there is no answer within ${timeoutMs} ms`;

@@ -12,7 +12,7 @@ export const commands: readonly Command[] = [
   },
   {
     name: 'check',
-    summary: 'Checks a config and, unless --offline, asks every upstream.',
+    summary: 'Checks a config and, unless --offline, asks every upstream and Redis.',
     usage: ['check FILE [--offline] [--format json]'],
     flags: [...configFlags, 'offline', 'format'],
     operand: 'FILE',

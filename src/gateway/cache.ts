@@ -50,7 +50,7 @@ export function buildCache(config: Config, { fleet, floor, sender, registry }: F
     /** Resolves when what is shared can be used, or will have to wait. */
     start: async () => {
       if (shared === undefined) return;
-      await genesis.start();
+      await Promise.all([genesis.start(), shared.started]);
       await shared.news.follow();
     },
     close: () => {

@@ -7,7 +7,8 @@ import type { Shared } from '../cache/read-through.ts';
 import { Leases } from '../cache/leases.ts';
 import { connectRedis, connectSubscriber } from '../cache/redis-client.ts';
 import { RedisKeys } from '../cache/redis-keys.ts';
-import { RedisLink } from '../cache/redis-link.ts';
+import { withoutAddress } from '../cache/redis-failure.ts';
+import { RedisLink, type TroubleChange } from '../cache/redis-link.ts';
 import { SharedState, type NewsListener } from '../cache/shared-state.ts';
 import { SharedTier } from '../cache/shared-tier.ts';
 import { WriteQueue } from '../cache/write-queue.ts';
@@ -26,8 +27,10 @@ export interface SharedCacheParts {
 }
 
 export interface SharedCache extends Shared {
+  /** Resolves when Redis can be used, or is known not to be. */
+  readonly started: Promise<void>;
   readonly news: SharedState;
-  /** Why Redis is left alone now. */
+  /** What is wrong with Redis now, without its addresses. */
   readonly trouble: () => string | undefined;
   close(): void;
 }
@@ -35,17 +38,16 @@ export interface SharedCache extends Shared {
 export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): SharedCache {
   const { memory, registry, log, followMs } = parts;
   const metrics = createRedisMetrics(registry, () => ({
-    isUp: link.trouble === undefined,
+    isUp: link.trouble('left alone') === undefined,
+    isWritable: link.trouble('no writes') === undefined,
     pendingWrites: writes.size.writes,
     pendingBytes: writes.size.bytes,
   }));
   const link: RedisLink = new RedisLink((onError) => connectRedis(config.target, onError), {
     timeoutMs: config.timeoutMs,
+    trialKey: `${config.keyPrefix}:trial`,
     onFailure: (kind) => metrics.failures.inc({ kind }),
-    onBreaker: (isOpen, reason) =>
-      isOpen
-        ? log.warn({ reason }, 'Redis is left alone until it answers again: answers are not shared')
-        : log.info({ reason }, 'Redis answers again'),
+    onTrouble: (change) => logTrouble(log, change),
   });
   const writes: WriteQueue = new WriteQueue(link, (outcome) => metrics.writes.inc({ outcome }));
   const keys = keysOf(config.keyPrefix, parts.ledger);
@@ -62,17 +64,33 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     { prefix: config.keyPrefix, ledger: () => ledgerName(parts) },
   );
   return {
+    started: link.started,
     tier,
     news: state,
     leases,
     onLookup: (outcome) => metrics.lookups.inc({ outcome }),
     onTurn: (turn) => metrics.turns.inc({ turn }),
-    trouble: () => link.trouble,
+    trouble: () => troubleOf(link),
     close: () => {
       state.close();
       link.close();
     },
   };
+}
+
+function troubleOf(link: RedisLink): string | undefined {
+  const [alone, unwritten] = [link.trouble('left alone'), link.trouble('no writes')];
+  if (alone !== undefined) return withoutAddress(alone);
+  return unwritten === undefined ? undefined : `takes no writes: ${withoutAddress(unwritten)}`;
+}
+
+function logTrouble(log: Logger, { server, trouble, isOn, reason }: TroubleChange): void {
+  const details = { reason, ...(server === '' ? {} : { server }) };
+  if (trouble === 'left alone') {
+    if (isOn) log.warn(details, 'Redis is left alone until it answers again: answers are not shared');
+    else log.info(details, 'Redis answers again');
+  } else if (isOn) log.warn(details, 'Redis refuses writes: what it has is used, nothing is added');
+  else log.info(details, 'Redis takes writes again');
 }
 
 /** What tells this ledger from every other: chain id and first transaction. */

@@ -11,6 +11,7 @@ export interface RedisMetrics {
 /** What is read at each scrape. */
 export interface RedisGauges {
   readonly isUp: boolean;
+  readonly isWritable: boolean;
   readonly pendingWrites: number;
   readonly pendingBytes: number;
 }
@@ -29,6 +30,9 @@ export function createRedisMetrics(registry: Registry, read: () => RedisGauges):
   };
   gauge('ledgergate_redis_up', 'Whether Redis is used: 0 while it, or one node of a cluster, is left alone.', (now) =>
     now.isUp ? 1 : 0,
+  );
+  gauge('ledgergate_redis_writable', 'Whether Redis takes writes: 0 while it refuses them.', (now) =>
+    now.isWritable ? 1 : 0,
   );
   gauge('ledgergate_redis_pending_writes', 'Answers on their way to Redis.', (now) => now.pendingWrites);
   gauge('ledgergate_redis_pending_write_bytes', 'Bytes of answers on their way to Redis.', (now) => now.pendingBytes);

@@ -20,7 +20,7 @@ export interface OperationsParts {
   status(): readonly UpstreamStatus[];
   /** Functions that nodes encode, because one of them once gave other bytes. */
   distrustedFunctions(): readonly string[];
-  /** `undefined`: there is none. `trouble`: why it is left alone now. */
+  /** `undefined`: there is none. `trouble`: what is wrong with it now. */
   redis(): { readonly trouble: string | undefined } | undefined;
   metrics(): Promise<string>;
   readonly metricsContentType: string;
@@ -30,7 +30,7 @@ export interface OperationsParts {
 function redisOf(parts: OperationsParts): { readonly state: string; readonly reason?: string } {
   const redis = parts.redis();
   if (redis === undefined) return { state: 'off' };
-  return redis.trouble === undefined ? { state: 'up' } : { state: 'left alone', reason: redis.trouble };
+  return redis.trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: redis.trouble };
 }
 
 export function createOperationsServer(parts: OperationsParts): FastifyInstance {

@@ -30,7 +30,10 @@ export class RedisServer {
 
   /** Starts it, again after `kill` as well; resolves when it takes connections. */
   async start(): Promise<void> {
-    const child = spawn('redis-server', ['--port', String(this.port), ...this.#arguments], { stdio: 'pipe' });
+    const [first = ''] = this.#arguments;
+    // A config file stands first, and then it also tells the port.
+    const port = first.startsWith('--') ? ['--port', String(this.port)] : [];
+    const child = spawn('redis-server', [...port, ...this.#arguments], { stdio: 'pipe' });
     this.#process = child;
     let output = '';
     await new Promise<void>((resolve, reject) => {

@@ -1,0 +1,135 @@
+/**
+ * What an answer costs on its way to Redis and back, with its body as it is and compressed, and what it takes there.
+ *
+ *     npm run bench:redis-records -- [--rounds N]
+ *
+ * Bodies are recorded ones, the nearest in size. Processor time of all threads, median of the rounds; Redis is a
+ * redis-server of its own on a free port, and its figures are MEMORY USAGE of the answer and of a page with one read.
+ */
+import { once } from 'node:events';
+import { spawn } from 'node:child_process';
+import { createServer, type AddressInfo } from 'node:net';
+import { parseArgs, promisify } from 'node:util';
+import { constants, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
+import { Redis } from 'ioredis';
+import { contentDigest, type CachedResponse } from '../src/cache/entry.ts';
+import { cacheKey } from '../src/cache/key.ts';
+import { decodeRecord, encodeRecord, encodeReference } from '../src/cache/record.ts';
+import { RedisKeys } from '../src/cache/redis-keys.ts';
+import { ledgerVersion } from '../src/ledger/version.ts';
+import modules from '../src/sample/data/modules.json' with { type: 'json' };
+import resources from '../src/sample/data/resources.json' with { type: 'json' };
+
+const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });
+const rounds = Number(values.rounds);
+const sizes = [400, 1_000, 2_000, 4_000, 8_000, 16_000, 60_000];
+const bodies = [...modules, ...resources].map(({ body }) => Buffer.from(body));
+
+const redis = await startRedis();
+console.log('| body | form | stored B | encode µs | decode µs | answer in Redis B | with a page of one read B |');
+console.log('|--:|---|--:|--:|--:|--:|--:|');
+for (const size of sizes) {
+  const body = bodies.reduce((best, one) => (gap(one, size) < gap(best, size) ? one : best));
+  for (const [form, from] of [
+    ['as it is', Infinity],
+    ['zstd', 0],
+  ] as const) {
+    const answer = answerOf(body);
+    const record = (await encodeRecord(answer, from))!;
+    const encode = await micros(() => encodeRecord(answer, from));
+    const decode = await micros(() => decodeRecord(record, answer.digest));
+    const [alone, withPage] = await bytesInRedis(answer, record);
+    console.log(row([body.length, form, record.length, encode, decode, alone, withPage]));
+  }
+}
+
+console.log('\n| body | compress in place µs | in a thread µs | expand in place µs | in a thread µs |');
+console.log('|--:|--:|--:|--:|--:|');
+const [compress, expand] = [promisify(zstdCompress), promisify(zstdDecompress)];
+for (const size of [4_000, 16_000, 64_000, 256_000]) {
+  const body = Buffer.concat(bodies).subarray(0, size);
+  const options = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, pledgedSrcSize: size };
+  const packed = zstdCompressSync(body, options);
+  console.log(
+    row([
+      size,
+      await micros(() => zstdCompressSync(body, options)),
+      await micros(() => compress(body, options)),
+      await micros(() => zstdDecompressSync(packed)),
+      await micros(() => expand(packed)),
+    ]),
+  );
+}
+redis.client.disconnect();
+redis.server.kill();
+
+function gap(body: Buffer, size: number): number {
+  return Math.abs(body.length - size);
+}
+
+function answerOf(body: Buffer): CachedResponse {
+  const content = {
+    status: 200,
+    contentType: 'application/json',
+    body,
+    gasUsed: undefined,
+    cursor: undefined,
+    committedAt: undefined,
+    isImmutable: true,
+  };
+  return { ...content, digest: contentDigest(content), coded: {} };
+}
+
+/** Processor time of one call, all threads: the median of the rounds, each of at least 100 ms. */
+async function micros(work: () => unknown): Promise<number> {
+  const results: number[] = [];
+  for (let round = -1; round < rounds; round += 1) {
+    const before = process.cpuUsage();
+    let [calls, spent] = [0, 0];
+    for (const end = performance.now() + 100; performance.now() < end; calls += 20) {
+      for (let count = 0; count < 20; count += 1) await work();
+    }
+    const { user, system } = process.cpuUsage(before);
+    spent = user + system;
+    // The first round lets the compiler settle.
+    if (round >= 0) results.push(spent / calls);
+  }
+  return results.sort((a, b) => a - b)[Math.floor(rounds / 2)]!;
+}
+
+async function bytesInRedis(answer: CachedResponse, record: Buffer): Promise<readonly [number, number]> {
+  const { client } = redis;
+  const subject = `0x${'5a'.repeat(32)}/0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>`;
+  const version = ledgerVersion(500_000_000n);
+  const key = cacheKey({ chainId: 1, operation: 'resource', subject, version, form: 'json' });
+  const keys = new RedisKeys('lg', '1a2b3c4d');
+  const [page, name] = [keys.page(key), keys.answer(answer.digest)];
+  await client.set(name, record, 'PX', 60_000);
+  await client.hset(page, String(key.slot), encodeReference(key, { digest: answer.digest, expiresAt: undefined }));
+  await client.pexpire(page, 60_000);
+  const [alone, ofPage] = [await client.memory('USAGE', name), await client.memory('USAGE', page)];
+  await client.flushall();
+  return [alone ?? 0, (alone ?? 0) + (ofPage ?? 0)];
+}
+
+function row(cells: readonly (string | number)[]): string {
+  const shown = cells.map((cell) => {
+    if (typeof cell === 'string') return cell;
+    return Number.isInteger(cell) ? cell.toLocaleString('en') : cell.toFixed(1);
+  });
+  return `| ${shown.join(' | ')} |`;
+}
+
+async function startRedis() {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no'];
+  const server = spawn('redis-server', args, { stdio: 'ignore' });
+  process.once('exit', () => server.kill('SIGKILL'));
+  const client = new Redis({ port, retryStrategy: () => 50 });
+  client.on('error', () => undefined);
+  await client.ping();
+  return { server, client };
+}

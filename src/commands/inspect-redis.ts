@@ -1,0 +1,34 @@
+/** What a look at Redis says about the config. Pure. */
+import type { Finding } from './inspect-fleet.ts';
+import type { RedisProbe, RedisServerFacts } from './probe-redis.ts';
+
+export interface RedisInspection {
+  readonly findings: readonly Finding[];
+  readonly warnings: readonly string[];
+}
+
+const path = ['cache', 'redis'];
+const advice = 'set maxmemory and maxmemory-policy volatile-lfu (docs/redis.md)';
+
+export function inspectRedis(probe: RedisProbe): RedisInspection {
+  if (probe.kind === 'unusable') {
+    return { findings: [{ path, message: `cannot be used: ${probe.why}` }], warnings: [] };
+  }
+  const { writeFault, servers } = probe;
+  const refusal = writeFault === undefined ? [] : [`takes no writes, so nothing is shared: ${writeFault}`];
+  // The servers of a cluster mostly have one setting: it is said once.
+  const warnings = new Set([...refusal, ...servers.flatMap(memoryFaults)]);
+  return { findings: [], warnings: [...warnings].map((warning) => `cache.redis ${warning}`) };
+}
+
+function memoryFaults({ memory }: RedisServerFacts): readonly string[] {
+  if (memory === undefined) return [`does not tell its memory limit, because INFO is not allowed: ${advice}`];
+  const { maxBytes, policy } = memory;
+  const faults: string[] = [];
+  if (maxBytes === 0) faults.push(`has no memory limit, and answers are kept for cache.redis.ttl: ${advice}`);
+  if (policy === 'noeviction') faults.push(`evicts nothing: once it is full nothing new is shared; ${advice}`);
+  if (policy.startsWith('allkeys-')) {
+    faults.push(`may evict what must stay (maxmemory-policy ${policy}); ${advice}`);
+  }
+  return faults;
+}

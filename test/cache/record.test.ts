@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { zstdCompressSync } from 'node:zlib';
+import * as fc from 'fast-check';
+import type { AnswerContent, CachedResponse } from '../../src/cache/entry.ts';
+import {
+  decodeRecord,
+  decodeReference,
+  encodeRecord,
+  encodeReference,
+  largestBody,
+  smallestCompressed,
+} from '../../src/cache/record.ts';
+import { ledgerVersion } from '../../src/ledger/version.ts';
+import { answerOf, keyAt } from '../support/answers.ts';
+
+/** Bytes before the first text, and where in them the length of the body stands. */
+const headBytes = 22;
+const lengthAt = 18;
+
+/** Any answer: headers there, not there or empty, bodies on both sides of the compression line. */
+const answers: fc.Arbitrary<CachedResponse> = fc
+  .record({
+    status: fc.integer({ min: 100, max: 999 }),
+    contentType: fc.string({ maxLength: 80, unit: 'grapheme' }),
+    body: fc.oneof(
+      fc.uint8Array({ maxLength: 300 }),
+      fc.string({ minLength: 1, maxLength: 40 }).map((text) => Buffer.from(text.repeat(smallestCompressed))),
+    ),
+    gasUsed: fc.option(fc.oneof(fc.string({ maxLength: 20 }), fc.constantFrom('', '-')), { nil: undefined }),
+    cursor: fc.option(fc.oneof(fc.string({ maxLength: 300 }), fc.constantFrom('', '-')), { nil: undefined }),
+    committedAt: fc.option(fc.bigInt(0n, 2n ** 64n - 1n).map(ledgerVersion), { nil: undefined }),
+    isImmutable: fc.boolean(),
+  })
+  .map(({ body, ...content }) => answerOf('', { ...content, body: Buffer.from(body) }));
+
+async function recordOf(answer: CachedResponse): Promise<Buffer> {
+  const record = await encodeRecord(answer);
+  assert.ok(record !== undefined);
+  return record;
+}
+
+const content = (changes: Partial<AnswerContent> = {}): Partial<AnswerContent> => ({
+  gasUsed: '12',
+  cursor: '0x00ff',
+  committedAt: ledgerVersion(81n),
+  ...changes,
+});
+
+/** One answer of each kind of body. */
+const samples = [
+  answerOf('{"a":1}', content()),
+  answerOf('{"a":1}'),
+  answerOf('{"coin":{"value":"12"}},'.repeat(200), content({ isImmutable: false })),
+];
+
+test('an answer comes back as it was', async () => {
+  await fc.assert(
+    fc.asyncProperty(answers, async (answer) => {
+      assert.deepEqual(await decodeRecord(await recordOf(answer), answer.digest), answer);
+    }),
+  );
+});
+
+test('with any one byte changed a record is no answer, or still the same one', async () => {
+  for (const answer of samples) {
+    const record = await recordOf(answer);
+    const others = record.length < 300 ? [1, 2, 4, 8, 16, 32, 64, 128, 255] : [1, 128];
+    for (let at = 0; at < record.length; at += 1) {
+      for (const change of others) {
+        const damaged = Buffer.from(record);
+        damaged[at]! ^= change;
+        const decoded = await decodeRecord(damaged, answer.digest);
+        // What compression writes has bits that mean nothing; the body must be the same to the byte even so.
+        const isCompressed = answer.body.length >= smallestCompressed;
+        if (decoded !== undefined) assert.ok(isCompressed, `byte ${at} of ${record.length}`);
+        if (decoded !== undefined) assert.deepEqual(decoded, answer);
+      }
+    }
+  }
+});
+
+test('a record that is cut off anywhere, or longer, is no answer', async () => {
+  for (const answer of samples) {
+    const record = await recordOf(answer);
+    for (let length = 0; length < record.length; length += 1) {
+      assert.equal(await decodeRecord(record.subarray(0, length), answer.digest), undefined, `${length} bytes`);
+    }
+    if (answer.body.length < smallestCompressed) {
+      assert.equal(await decodeRecord(Buffer.concat([record, Buffer.of(0)]), answer.digest), undefined);
+    }
+  }
+});
+
+test('a record is taken for its own digest and format only', async () => {
+  const [first, second] = samples as [CachedResponse, CachedResponse];
+  const record = await recordOf(first);
+  assert.equal(await decodeRecord(record, second.digest), undefined);
+  for (let format = 0; format < 256; format += 1) {
+    const other = Buffer.from(record).fill(format, 2, 3);
+    assert.equal((await decodeRecord(other, first.digest)) !== undefined, format === 1, `format ${format}`);
+  }
+});
+
+test('no bytes at all make the decoder throw', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), fc.boolean(), async (bytes, isOurs) => {
+      const record = Buffer.from(bytes);
+      if (isOurs && record.length > 3) record.set([0x4c, 0x47, 1], 0);
+      assert.equal(await decodeRecord(record, samples[0]!.digest), undefined);
+    }),
+  );
+});
+
+test('a claimed length takes no memory, and neither does a body that expands beyond it', async () => {
+  const answer = answerOf('b'.repeat(smallestCompressed));
+  const record = await recordOf(answer);
+  const head = record.subarray(0, headBytes + answer.contentType.length);
+  const bomb = zstdCompressSync(Buffer.alloc(256 * 1024 * 1024));
+  const claims = [0xffff_ffff, largestBody + 1, largestBody, 1_000];
+  const before = process.resourceUsage().maxRSS;
+  for (const claim of claims) {
+    const [damaged, bombed] = [Buffer.from(record), Buffer.concat([head, bomb])];
+    damaged.writeUInt32BE(claim, lengthAt);
+    bombed.writeUInt32BE(claim, lengthAt);
+    assert.equal(await decodeRecord(damaged, answer.digest), undefined);
+    assert.equal(await decodeRecord(bombed, answer.digest), undefined);
+  }
+  // One body of the largest size may be there for a moment: in pieces, and in one.
+  const grownKib = process.resourceUsage().maxRSS - before;
+  assert.ok(grownKib < (3 * largestBody) / 1024, `${grownKib} KiB`);
+});
+
+test('a window wider than the writer ever uses is refused before it is made room for', async () => {
+  const answer = answerOf('c'.repeat(smallestCompressed));
+  const record = await recordOf(answer);
+  const head = record.subarray(0, headBytes + answer.contentType.length);
+  // RFC 8878 3.1.1: magic, a descriptor without content size, the window, and one last block as it is.
+  const block = Buffer.alloc(3);
+  block.writeUIntLE(1 | (answer.body.length << 3), 0, 3);
+  const withWindow = (log: number): Buffer =>
+    Buffer.concat([head, Buffer.of(0x28, 0xb5, 0x2f, 0xfd, 0, (log - 10) << 3), block, answer.body]);
+  assert.deepEqual(await decodeRecord(withWindow(19), answer.digest), answer);
+  assert.equal(await decodeRecord(withWindow(27), answer.digest), undefined);
+});
+
+test('an answer with a header or a body beyond all bounds is not shared', async () => {
+  assert.equal(await encodeRecord(answerOf('', { contentType: 'x'.repeat(256) })), undefined);
+  assert.equal(await encodeRecord(answerOf('', { cursor: 'x'.repeat(65_536) })), undefined);
+  assert.equal(await encodeRecord(answerOf(largestBody + 1)), undefined);
+});
+
+test('references come back, and stay in what Redis keeps compactly', () => {
+  fc.assert(
+    fc.property(fc.option(fc.integer({ min: 0, max: 2 ** 33 }), { nil: undefined }), (expiresAt) => {
+      const reference = { digest: samples[0]!.digest, expiresAt };
+      const text = encodeReference(keyAt(7n), reference);
+      assert.deepEqual(decodeReference(keyAt(7n), text), reference);
+      assert.ok(text.length <= 64);
+    }),
+  );
+});
+
+test('a reference with any character changed, missing or added is none', () => {
+  const key = keyAt(7n);
+  for (const expiresAt of [undefined, 1_800_000_000]) {
+    const text = encodeReference(key, { digest: samples[0]!.digest, expiresAt });
+    for (let at = 0; at < text.length; at += 1) {
+      assert.equal(decodeReference(key, text.slice(0, at)), undefined);
+      for (let code = 0; code < 256; code += 1) {
+        const changed = text.slice(0, at) + String.fromCharCode(code) + text.slice(at + 1);
+        if (changed !== text) assert.equal(decodeReference(key, changed), undefined, changed);
+      }
+    }
+    for (const more of ['0', ' ', '\n', '.']) assert.equal(decodeReference(key, text + more), undefined);
+  }
+});
+
+test('a reference belongs to one read: not to another slot, page or thing', () => {
+  const reference = { digest: samples[0]!.digest, expiresAt: undefined };
+  const text = encodeReference(keyAt(7n), reference);
+  for (let version = 0n; version < 20_000n; version += 1n) {
+    if (version !== 7n) assert.equal(decodeReference(keyAt(version), text), undefined, `version ${version}`);
+  }
+  assert.equal(decodeReference(keyAt(7n, '0x2/0x1::coin::CoinStore'), text), undefined);
+});

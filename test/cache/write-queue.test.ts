@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { connectRedis } from '../../src/cache/redis-client.ts';
+import { RedisLink } from '../../src/cache/redis-link.ts';
+import { WriteQueue, type WriteOutcome } from '../../src/cache/write-queue.ts';
+import { answerOf, keyAt } from '../support/answers.ts';
+import { until } from '../support/redis-replica.ts';
+import { noRedis, redisServer, type RedisServer } from '../support/redis-server.ts';
+
+const mebibyte = 1024 * 1024;
+
+interface Writing {
+  readonly server: RedisServer;
+  readonly queue: WriteQueue;
+  readonly outcomes: Record<WriteOutcome, number>;
+  /** Adds an answer of so many bytes. */
+  readonly add: (bytes: number) => void;
+  /** Writes whose end was told to who added them. */
+  readonly done: () => number;
+}
+
+/** A queue before a real server. */
+async function writing(t: TestContext, timeoutMs: number): Promise<Writing> {
+  const server = await redisServer(t);
+  const link = new RedisLink((onError) => connectRedis({ kind: 'single', url: server.url }, onError), {
+    timeoutMs,
+    trialKey: 'trial',
+    onFailure: () => {},
+    onTrouble: () => {},
+  });
+  t.after(() => link.close());
+  await until('the link is up', () => link.trouble('left alone') === undefined);
+  const outcomes = { written: 0, failed: 0, dropped: 0 };
+  const queue = new WriteQueue(link, (outcome) => (outcomes[outcome] += 1));
+  let [added, done] = [0, 0];
+  return {
+    server,
+    queue,
+    outcomes,
+    add(bytes) {
+      const answer = answerOf(`${(added += 1)}`.padEnd(bytes, 'x'));
+      const names = { page: `page${added}`, answer: `answer${added}` };
+      const reference = { digest: answer.digest, expiresAt: undefined };
+      const write = { key: keyAt(1n), answer, reference, names, ttlMs: 60_000, overwrite: false };
+      queue.add({ ...write, onDone: () => void (done += 1) });
+    },
+    done: () => done,
+  };
+}
+
+test('a server that does not answer: what waits is bounded in number', { skip: noRedis }, async (t) => {
+  const { server, queue, outcomes, add, done } = await writing(t, 60_000);
+  server.pause();
+  for (let count = 0; count < 5_000; count += 1) add(10);
+  assert.equal(queue.size.writes, 1_024);
+  assert.deepEqual(outcomes, { written: 0, failed: 0, dropped: 5_000 - 1_024 });
+  assert.equal(done(), outcomes.dropped);
+
+  server.resume();
+  await until('all are written', () => queue.size.writes === 0);
+  assert.deepEqual([outcomes.written, done(), queue.size.bytes], [1_024, 5_000, 0]);
+});
+
+test('a server that does not answer: what waits is bounded in bytes', { skip: noRedis }, async (t) => {
+  const { server, queue, outcomes, add } = await writing(t, 60_000);
+  server.pause();
+  for (let count = 0; count < 100; count += 1) add(mebibyte);
+  assert.ok(queue.size.bytes <= 32 * mebibyte && queue.size.bytes > 31 * mebibyte, `${queue.size.bytes} bytes`);
+  assert.equal(outcomes.dropped, 100 - queue.size.writes);
+  server.resume();
+  await until('all are written', () => queue.size.writes === 0);
+  assert.equal(outcomes.written + outcomes.dropped, 100);
+});
+
+test('what waits for a server that is left alone is given up at once', { skip: noRedis }, async (t) => {
+  const { server, queue, outcomes, add, done } = await writing(t, 50);
+  server.pause();
+  for (let count = 0; count < 1_000; count += 1) add(2_000);
+  await until('nothing waits', () => queue.size.writes === 0, 1_000);
+  assert.deepEqual([outcomes.written, outcomes.failed, done()], [0, 1_000, 1_000]);
+  server.resume();
+});
