@@ -82,6 +82,11 @@ export class SharedTier {
     this.#parts.writes.add({ key, answer, reference, names, ttlMs, overwrite, onDone });
   }
 
+  /** Gives up writes under way whose key `covers`; resolves when none is left. */
+  drop(covers: (key: CacheKey) => boolean): Promise<void> {
+    return this.#parts.writes.drop(covers);
+  }
+
   async #fetch(name: string, { digest }: Reference, untilMs: number): Promise<Lookup> {
     const found = await this.#parts.link.read(name, (client) => (client as Redis).getBuffer(name), untilMs);
     if (!('value' in found)) return missOf(found);
