@@ -52,7 +52,9 @@ export function buildCache(config: Config, { fleet, floor, sender, registry }: F
       purge(scope, {
         forget,
         shared:
-          shared === undefined ? undefined : { clear: shared.clear, tellPurge: (scope) => shared.news.tellPurge(scope) },
+          shared === undefined
+            ? undefined
+            : { clear: shared.clear, tellPurge: (scope) => shared.news.tellPurge(scope) },
       }),
     /** Nothing that was read before may be used. */
     forget: () => {
