@@ -8,7 +8,7 @@ import { keyText, type CacheKey } from './key.ts';
 import type { Leases, Turn } from './leases.ts';
 import type { MemoryCache } from './memory.ts';
 import { keyMatcher, pageMatcher, type PurgeScope } from './purge-scope.ts';
-import type { Lookup, Miss, SharedTier } from './shared-tier.ts';
+import type { Inspected, Lookup, Miss, SharedTier } from './shared-tier.ts';
 
 /** What a load gave. `isFinal`: it is the answer for ever (or for as long as it says), and may be kept. */
 export interface Loaded<Origin> {
@@ -79,6 +79,16 @@ export class ReadThrough<Origin> {
         this.#running.delete(running);
       }
     });
+  }
+
+  /** What both tiers hold of a key; changes nothing. */
+  async inspect(key: CacheKey): Promise<{
+    readonly memory: CachedResponse | undefined;
+    readonly redis: (Inspected & { readonly name: string | undefined }) | undefined;
+  }> {
+    const { memory, shared } = this.#parts;
+    const redis = shared && { name: shared.tier.nameOf(key), ...(await shared.tier.inspect(key)) };
+    return { memory: memory.peek(key), redis };
   }
 
   /**

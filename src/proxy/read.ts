@@ -75,7 +75,7 @@ export class Reader {
 
   /** What memory holds of the read. Nothing is waited for, so a hit costs no promise. */
   find(read: Read): Served | undefined {
-    const key = this.#keyOf(read);
+    const key = this.keyOf(read);
     const entry = key === undefined ? undefined : this.#parts.tiers.find(key);
     if (entry === undefined) return undefined;
     this.#parts.metrics.hit();
@@ -91,7 +91,7 @@ export class Reader {
 
   /** Looks in the shared tier and asks the fleet, together with everyone who asks for the same now. */
   async load(read: Read, signal: AbortSignal): Promise<Served> {
-    const key = this.#keyOf(read);
+    const key = this.keyOf(read);
     const { chainId, generation } = this.#parts.fleet;
     if (key === undefined || chainId === undefined) return this.ask(read, signal);
     const { tiers, metrics } = this.#parts;
@@ -168,7 +168,7 @@ export class Reader {
   }
 
   /** A read has a key when its answer can be final: pinned, or of a transaction; and the chain must be known. */
-  #keyOf({ operation, subject, version, form }: Read): CacheKey | undefined {
+  keyOf({ operation, subject, version, form }: Read): CacheKey | undefined {
     const { chainId } = this.#parts.fleet;
     if (chainId === undefined || (version === undefined && operation !== 'transaction')) return undefined;
     return cacheKey({ chainId, operation, subject, version, form });
