@@ -47,7 +47,7 @@ const firstLookMs = 300;
 export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
   const log = options.log ?? pino({ level: config.log.level });
   const listener = {
-    onGeneration: () => cache.forget(),
+    onGeneration: () => cache.forgetLedger(),
     onServed: (version: LedgerVersion) => cache.tellServed(version),
     onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
   };
@@ -57,7 +57,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const { now = () => performance.now(), drainDelayMs = 0 } = options;
   const proof = new ShadowProof({ share: config.encode.shadow, now });
   const cache: Cache = buildCache(config, parts, log);
-  const proxy = buildProxy(config, { parts, cache, log, proof, now, isDraining: () => isDraining });
+  const { server: proxy, admin } = buildProxy(config, { parts, cache, log, proof, now, isDraining: () => isDraining });
   const connections = new Connections(proxy.server);
   const operations = createOperationsServer({
     isReady: () => fleet.isReady,
@@ -67,6 +67,8 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
     redis: () => cache.redisStatus(),
     metrics: () => registry.metrics(),
     metricsContentType: registry.contentType,
+    admin,
+    access: { token: config.operations.token, host: config.operations.host },
   });
 
   const stop = async (): Promise<void> => {

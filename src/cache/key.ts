@@ -37,10 +37,15 @@ const slotMask = (1n << pageBits) - 1n;
 /** Longer subjects are keyed by their digest, so that a key's size is bounded whatever a client sends. */
 const longestSubject = 400;
 
-export function cacheKey({ chainId, operation, subject, version, form }: KeyParts): CacheKey {
-  const read = `${chainId}|${operation}|${bounded(subject)}|${form}|`;
+export function cacheKey({ version, ...parts }: KeyParts): CacheKey {
+  const read = readText(parts);
   if (version === undefined) return { page: read, slot: 0 };
   return { page: `${read}${version >> pageBits}`, slot: Number(version & slotMask) };
+}
+
+/** What the pages of one read have in common, whatever the version: a page's text is this and a number, or nothing. */
+export function readText({ chainId, operation, subject, form }: Omit<KeyParts, 'version'>): string {
+  return `${chainId}|${operation}|${bounded(subject)}|${form}|`;
 }
 
 /** The whole key as one text. */
@@ -48,7 +53,10 @@ export function keyText({ page, slot }: CacheKey): string {
   return `${page}@${slot}`;
 }
 
-/** The subject itself, or its SHA-256 over all of it; subjects never start with `sha256:` of themselves. */
+/** Where this stands in the place of a subject, which account it is of cannot be told. */
+export const digestMark = 'sha256:';
+
+/** The subject itself, or its SHA-256 over all of it; subjects never start with the mark of themselves. */
 function bounded(subject: string): string {
-  return subject.length <= longestSubject ? subject : `sha256:${hash('sha256', subject, 'base64url')}`;
+  return subject.length <= longestSubject ? subject : digestMark + hash('sha256', subject, 'base64url');
 }

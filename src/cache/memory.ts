@@ -3,6 +3,7 @@
  * is held once, together with its compressed forms; which versions it was read at is kept by page, and a version that
  * was not read is never inferred from its neighbours.
  */
+import { setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { answerBytes, type CachedResponse, type ContentCoding } from './entry.ts';
 import type { CacheKey } from './key.ts';
@@ -21,6 +22,9 @@ const mutableTtlMs = 10 * 60_000;
 const pageBytes = 280;
 const slotBytes = 45;
 
+/** A purge looks at so many pages before others have their turn: a few milliseconds. */
+const pagesAtOnce = 5_000;
+
 /** An answer in use by at least one page. */
 interface Held {
   readonly answer: CachedResponse;
@@ -29,7 +33,7 @@ interface Held {
 
 /** Reads of one thing at neighbouring versions. Most pages have one: only more of them need a map. */
 interface Page {
-  readonly slot: number;
+  slot: number;
   held: Held;
   others: Map<number, Held> | undefined;
 }
@@ -90,6 +94,36 @@ export class MemoryCache {
     this.#makeRoom();
   }
 
+  /** As `find`, without counting as a use of the answer. */
+  peek({ page, slot }: CacheKey): CachedResponse | undefined {
+    const found = this.#pages.peek(page);
+    return (found?.slot === slot ? found.held : found?.others?.get(slot))?.answer;
+  }
+
+  /** Forgets one read; the number of reads. */
+  forget({ page, slot }: CacheKey): number {
+    const found = this.#pages.peek(page);
+    if (found === undefined) return 0;
+    const before = this.#reads;
+    if (found.others === undefined || found.others.size === 0) {
+      if (found.slot === slot) this.#pages.delete(page);
+    } else this.#take(found, found.others, slot);
+    return before - this.#reads;
+  }
+
+  /** As `purge`, in steps between which others are served; reads that come meanwhile may still find what goes. */
+  async purgeInSteps(matches: (page: string) => boolean): Promise<number> {
+    let reads = 0;
+    const pages = [...this.#pages.keys()];
+    for (let from = 0; from < pages.length; from += pagesAtOnce) {
+      if (from > 0) await setImmediate();
+      const before = this.#reads;
+      for (const page of pages.slice(from, from + pagesAtOnce)) if (matches(page)) this.#pages.delete(page);
+      reads += before - this.#reads;
+    }
+    return reads;
+  }
+
   /** Forgets the reads of every page whose key `matches`; the number of reads. */
   purge(matches: (page: string) => boolean): number {
     const before = this.#reads;
@@ -148,6 +182,19 @@ export class MemoryCache {
     if (before !== undefined) return this.#release(before);
     this.#reads += 1;
     this.#heldBytes += slotBytes;
+  }
+
+  /** Takes one of several versions off a page. */
+  #take(page: Page, others: Map<number, Held>, slot: number): void {
+    const isFirst = page.slot === slot;
+    const gone = isFirst ? page.held : others.get(slot);
+    const [next] = others;
+    if (gone === undefined || next === undefined) return;
+    if (isFirst) [page.slot, page.held] = next;
+    others.delete(isFirst ? next[0] : slot);
+    this.#reads -= 1;
+    this.#heldBytes -= slotBytes;
+    this.#release(gone);
   }
 
   #makeRoom(): void {

@@ -7,7 +7,8 @@ import type { CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
 import type { Leases, Turn } from './leases.ts';
 import type { MemoryCache } from './memory.ts';
-import type { Lookup, Miss, SharedTier } from './shared-tier.ts';
+import { keyMatcher, pageMatcher, type PurgeScope } from './purge-scope.ts';
+import type { Inspected, Lookup, Miss, SharedTier } from './shared-tier.ts';
 
 /** What a load gave. `isFinal`: it is the answer for ever (or for as long as it says), and may be kept. */
 export interface Loaded<Origin> {
@@ -33,6 +34,12 @@ export interface ReadThroughParts {
   readonly shared: Shared | undefined;
 }
 
+/** A load that is under way; `isPurged`: what it brings is not to be kept. */
+interface Running {
+  readonly key: CacheKey;
+  isPurged: boolean;
+}
+
 /** Holders of a lease that one read waits for, one after another. */
 const maxRounds = 3;
 
@@ -42,6 +49,9 @@ export const fromRedis = 'redis';
 export class ReadThrough<Origin> {
   readonly #parts: ReadThroughParts;
   readonly #loads = new Coalescer<Loaded<Origin | typeof fromRedis>>();
+  readonly #running = new Set<Running>();
+  /** Purges so far: who asks after one does not join a load that began before it. */
+  #purges = 0;
 
   constructor(parts: ReadThroughParts) {
     this.#parts = parts;
@@ -58,26 +68,61 @@ export class ReadThrough<Origin> {
    */
   load(key: CacheKey, flight: string, signal: AbortSignal, load: Load<Origin>) {
     const { shared } = this.#parts;
-    return this.#loads.run(`${keyText(key)}${flight}`, signal, (whole) =>
-      shared === undefined ? this.#loadAlone(key, whole, load) : this.#loadShared(key, whole, load, shared),
-    );
+    return this.#loads.run(`${keyText(key)}${flight}#${this.#purges}`, signal, async (whole) => {
+      const running: Running = { key, isPurged: false };
+      this.#running.add(running);
+      try {
+        return shared === undefined
+          ? await this.#loadAlone(running, whole, load)
+          : await this.#loadShared(running, whole, load, shared);
+      } finally {
+        this.#running.delete(running);
+      }
+    });
   }
 
-  async #loadAlone(key: CacheKey, signal: AbortSignal, load: Load<Origin>): Promise<Loaded<Origin>> {
-    return this.#kept(key, await load(signal));
+  /** What both tiers hold of a key; changes nothing. */
+  async inspect(key: CacheKey): Promise<{
+    readonly memory: CachedResponse | undefined;
+    readonly redis: (Inspected & { readonly name: string | undefined }) | undefined;
+  }> {
+    const { memory, shared } = this.#parts;
+    const redis = shared && { name: shared.tier.nameOf(key), ...(await shared.tier.inspect(key)) };
+    return { memory: memory.peek(key), redis };
   }
 
-  async #loadShared(key: CacheKey, signal: AbortSignal, load: Load<Origin>, shared: Shared) {
+  /**
+   * Forgets what is within the scope, here: what memory holds, what is on its way to Redis, and what loads that are
+   * under way will bring, which only those who wait for it already are given. Resolves to the number of reads that
+   * memory held, when nothing of them can reach Redis from here any more.
+   */
+  async purge(scope: PurgeScope): Promise<number> {
+    const { memory, shared } = this.#parts;
+    const covers = keyMatcher(scope);
+    this.#purges += 1;
+    for (const running of this.#running) running.isPurged ||= covers(running.key);
+    const dropped = shared?.tier.drop(covers);
+    const reads = scope.kind === 'read' ? memory.forget(scope.key) : await memory.purgeInSteps(pageMatcher(scope));
+    await dropped;
+    return reads;
+  }
+
+  async #loadAlone(running: Running, signal: AbortSignal, load: Load<Origin>): Promise<Loaded<Origin>> {
+    return this.#kept(running, await load(signal));
+  }
+
+  async #loadShared(running: Running, signal: AbortSignal, load: Load<Origin>, shared: Shared) {
     // Redis may add this much to a read, once, however many steps it takes.
     const untilMs = performance.now() + shared.tier.timeoutMs;
+    const { key } = running;
     const lookup = await shared.tier.find(key, untilMs);
     shared.onLookup(outcomeOf(lookup));
-    if ('answer' in lookup) return this.#found(key, lookup);
-    if (lookup.miss === 'unavailable') return this.#loadAlone(key, signal, load);
+    if ('answer' in lookup) return this.#found(running, lookup);
+    if (lookup.miss === 'unavailable') return this.#loadAlone(running, signal, load);
     const turn = await this.#turn(key, signal, shared, untilMs);
-    if ('answer' in turn) return this.#found(key, turn);
+    if ('answer' in turn) return this.#found(running, turn);
     shared.onTurn(turn.kind);
-    return this.#lead(key, signal, load, { shared, turn, overwrite: lookup.miss === 'damaged' });
+    return this.#lead(running, signal, load, { shared, turn, overwrite: lookup.miss === 'damaged' });
   }
 
   /** Whose turn it is, after as much waiting for other replicas as makes sense: or the answer one of them has read. */
@@ -102,16 +147,16 @@ export class ReadThrough<Origin> {
   }
 
   async #lead(
-    key: CacheKey,
+    running: Running,
     signal: AbortSignal,
     load: Load<Origin>,
     { shared, turn, overwrite }: { readonly shared: Shared; readonly turn: Turn; readonly overwrite: boolean },
   ): Promise<Loaded<Origin>> {
     const lease = turn.kind === 'lead' ? turn.lease : undefined;
     try {
-      const loaded = this.#kept(key, await load(signal));
-      if (loaded.isFinal)
-        shared.tier.store(key, loaded.answer, { overwrite, onDone: () => lease?.release('readable') });
+      const loaded = this.#kept(running, await load(signal));
+      if (loaded.isFinal && !running.isPurged)
+        shared.tier.store(running.key, loaded.answer, { overwrite, onDone: () => lease?.release('readable') });
       else lease?.release('nothing');
       return loaded;
     } catch (error) {
@@ -120,12 +165,13 @@ export class ReadThrough<Origin> {
     }
   }
 
-  #found(key: CacheKey, { answer, ttlMs }: Found): Loaded<typeof fromRedis> {
-    return { answer: this.#parts.memory.store(key, answer, ttlMs), isFinal: true, origin: fromRedis };
+  #found(running: Running, { answer, ttlMs }: Found): Loaded<typeof fromRedis> {
+    return this.#kept(running, { answer, isFinal: true, origin: fromRedis }, ttlMs);
   }
 
-  #kept(key: CacheKey, loaded: Loaded<Origin>): Loaded<Origin> {
-    return loaded.isFinal ? { ...loaded, answer: this.#parts.memory.store(key, loaded.answer) } : loaded;
+  #kept<Of>({ key, isPurged }: Running, loaded: Loaded<Of>, ttlMs?: number): Loaded<Of> {
+    if (!loaded.isFinal || isPurged) return loaded;
+    return { ...loaded, answer: this.#parts.memory.store(key, loaded.answer, ttlMs) };
   }
 }
 

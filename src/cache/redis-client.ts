@@ -61,7 +61,11 @@ function createClient(target: RedisTarget, changes: Partial<NodeOptions> = {}): 
       const { username, password, tls } = servers[0] ?? {};
       return new Cluster(
         servers.map(({ host, port }) => ({ host, port })),
-        { ...clusterCommon, redisOptions: { ...defined({ username, password, tls }), ...nodeOptions(options) } },
+        {
+          ...clusterCommon,
+          enableOfflineQueue: options.enableOfflineQueue ?? false,
+          redisOptions: { ...defined({ username, password, tls }), ...nodeOptions(options) },
+        },
       );
     }
   }
@@ -94,7 +98,6 @@ const common: NodeOptions = {
 
 const clusterCommon: ClusterOptions = {
   lazyConnect: true,
-  enableOfflineQueue: false,
   clusterRetryStrategy: reconnectAfter,
   maxRedirections: 4,
   retryDelayOnFailover: 20,

@@ -7,7 +7,7 @@
  */
 import { hash } from 'node:crypto';
 import { recordFormat } from './record.ts';
-import { keyText, type CacheKey } from './key.ts';
+import { digestMark, keyText, type CacheKey } from './key.ts';
 
 export class RedisKeys {
   readonly #start: string;
@@ -22,6 +22,22 @@ export class RedisKeys {
     return `${globText(this.#start)}*`;
   }
 
+  /** Names below which the pages of one read are, and of nothing else but, of a view, the function's other pages. */
+  pagesOfRead(read: string): string {
+    if (!isView(read)) return `${globText(this.#start + read)}*`;
+    return `${globText(`${this.#start}${viewName(read)}|`)}*`;
+  }
+
+  /** Pages that may depend on an account's state, as patterns of SCAN. `chainId` is the key's first part. */
+  pagesOfAccount(chainId: number, address: string): readonly string[] {
+    const own = ['resource', 'module'].flatMap((operation) => [
+      `${chainId}|${operation}|${address}/`,
+      // Whose these are is not to be told any more.
+      `${chainId}|${operation}|${digestMark}`,
+    ]);
+    return [...own, `${chainId}|view|`].map((start) => `${globText(this.#start + start)}*`);
+  }
+
   page({ page }: CacheKey): string {
     return this.#start + plainPage(page);
   }
@@ -33,12 +49,6 @@ export class RedisKeys {
   lease(key: CacheKey): string {
     return `${this.#start}!${plainPage(keyText(key))}`;
   }
-
-  /** Pages of reads below an account, as patterns of SCAN. `chainId` is the key's first part. */
-  pagesOfAccount(chainId: number, address: string): readonly string[] {
-    const operations = ['resource', 'module'];
-    return operations.map((operation) => `${globText(`${this.#start}${chainId}|${operation}|${address}/`)}*`);
-  }
 }
 
 /**
@@ -46,10 +56,17 @@ export class RedisKeys {
  * braces decide a key's slot in a cluster.
  */
 function plainPage(page: string): string {
-  if (!page.includes('|view|')) return page;
+  return isView(page) ? `${viewName(page)}|${hash('sha256', page, 'base64url')}` : page;
+}
+
+function isView(page: string): boolean {
+  return page.includes('|view|');
+}
+
+function viewName(page: string): string {
   const name = /"function":"([\w:]{1,200})"/.exec(page)?.[1] ?? '';
   const [chainId = ''] = page.split('|', 1);
-  return `${chainId}|view|${name}|${hash('sha256', page, 'base64url')}`;
+  return `${chainId}|view|${name}`;
 }
 
 /** SCAN reads `*?[]\` as patterns. */

@@ -4,6 +4,7 @@
  */
 import calculateSlot from 'cluster-key-slot';
 import { Breaker } from './breaker.ts';
+import type { Redis } from 'ioredis';
 import type { RedisClient } from './redis-client.ts';
 import { failureOf, isOfServer, reasonOf, TimeoutError, type Failure } from './redis-failure.ts';
 
@@ -88,6 +89,20 @@ export class RedisLink {
   async write<T>(key: string, command: Command<T>, untilMs = Infinity): Promise<Outcome<T>> {
     if (this.#servers.get(this.#serverOf(key))?.['no writes'].isOpen === true) return { failure: 'refused' };
     return this.#run(key, command, { untilMs, isWrite: true });
+  }
+
+  /** The server, or those of a cluster: only primaries hold keys to delete. None while a cluster is not known. */
+  servers(role: 'master' | 'all'): readonly Redis[] {
+    return 'slots' in this.#client ? this.#client.nodes(role) : [this.#client];
+  }
+
+  /** Runs an operator's command, which may take longer than those that reads wait for: at most `ms`. */
+  async runFor<T>(ms: number, command: () => Promise<T>): Promise<Outcome<T>> {
+    const outcome = await this.#bounded(command, ms);
+    if ('value' in outcome) return outcome;
+    const failure = failureOf(outcome.error, true);
+    this.#options.onFailure(failure);
+    return { failure };
   }
 
   close(): void {

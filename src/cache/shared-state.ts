@@ -7,6 +7,8 @@
  * touches: every answer in the cache has an end, so answers make room for each other only (docs/redis.md).
  */
 import { findU64 } from '../ledger/version.ts';
+import { PurgeNews, type Told } from './purge-news.ts';
+import type { PurgeScope } from './purge-scope.ts';
 import type { RedisClient } from './redis-client.ts';
 import type { RedisLink } from './redis-link.ts';
 
@@ -16,6 +18,8 @@ export interface NewsListener {
   onServed(version: bigint): void;
   /** The node with this fingerprint refused this version as pruned. */
   onRefused(node: string, version: bigint): void;
+  /** Another replica was told to purge; resolves when that is done here. */
+  onPurge(scope: PurgeScope): Promise<unknown>;
 }
 
 export interface SharedStateOptions {
@@ -39,6 +43,7 @@ export class SharedState {
   readonly #listener: NewsListener;
   readonly #options: SharedStateOptions;
   #ledger: string | undefined;
+  #purges: PurgeNews | undefined;
   #told = -1n;
   #toTell = -1n;
   #timer: NodeJS.Timeout | undefined;
@@ -63,9 +68,17 @@ export class SharedState {
     this.#ledger = ledger;
     this.#told = -1n;
     if (before !== undefined) this.#subscriber.unsubscribe(this.#channel(before)).catch(() => undefined);
+    this.#purges?.close();
+    this.#purges = undefined;
     if (ledger === undefined) return;
+    this.#purges = new PurgeNews(this.#link, {
+      channel: this.#channel(ledger),
+      key: `${this.#options.prefix}:purge:${ledger}`,
+      onPurge: (scope) => this.#listener.onPurge(scope),
+    });
     // Waits for a connection, however long that takes, and is repeated whenever the connection is made anew.
     this.#subscriber.subscribe(this.#channel(ledger)).catch(() => undefined);
+    void this.#purges.look();
     const key = this.#key(ledger);
     const kept = await this.#link.read(key, (client) => client.zscore(key, member));
     const version = 'value' in kept && kept.value !== null ? findU64(kept.value) : undefined;
@@ -90,8 +103,15 @@ export class SharedState {
     if (this.#refusals.count <= refusalsPerSecond) this.#publish(`refused ${node} ${version}`);
   }
 
+  /** Makes the other replicas forget; `undefined` when they cannot be told. */
+  async tellPurge(scope: PurgeScope): Promise<Told | undefined> {
+    await this.follow();
+    return this.#purges?.tell(scope);
+  }
+
   close(): void {
     clearTimeout(this.#timer);
+    this.#purges?.close();
     this.#subscriber.disconnect();
   }
 
@@ -115,6 +135,7 @@ export class SharedState {
 
   #hear(channel: string, message: string): void {
     if (this.#ledger === undefined || channel !== this.#channel(this.#ledger)) return;
+    this.#purges?.hear(message);
     const [, kind, node = '', number = ''] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
     const version = findU64(number);
     if (version === undefined) return;

@@ -86,6 +86,39 @@ export class SharedTier {
     this.#parts.writes.add({ key, answer, reference, names, ttlMs, overwrite, onDone });
   }
 
+  /** The name of the read's page in Redis; `undefined` while the ledger has no name. */
+  nameOf(key: CacheKey): string | undefined {
+    return this.#options.keys()?.page(key);
+  }
+
+  /** What Redis holds for the read, looked at apart: for an operator, and never for an answer. */
+  async inspect(key: CacheKey): Promise<Inspected> {
+    const keys = this.#options.keys();
+    if (keys === undefined) return { reference: 'unavailable' };
+    const { link } = this.#parts;
+    const page = keys.page(key);
+    const found = await link.read(page, (client) => client.hget(page, String(key.slot)));
+    if (!('value' in found)) return { reference: missOf(found).miss };
+    if (found.value === null) return { reference: 'absent' };
+    const reference = decodeReference(key, found.value);
+    if (reference === undefined) return { reference: 'damaged' };
+    const left = await link.read(page, (client) => client.pttl(page));
+    const answer = await this.#fetch(keys.answer(reference.digest), reference, Infinity);
+    return {
+      reference: 'found',
+      digest: reference.digest,
+      expiresAt: reference.expiresAt,
+      ttlMs: 'value' in left ? left.value : undefined,
+      answer: 'answer' in answer ? 'found' : answer.miss,
+      bytes: 'answer' in answer ? answer.answer.body.length : undefined,
+    };
+  }
+
+  /** Gives up writes under way whose key `covers`; resolves when none is left. */
+  drop(covers: (key: CacheKey) => boolean): Promise<void> {
+    return this.#parts.writes.drop(covers);
+  }
+
   async #fetch(name: string, { digest }: Reference, untilMs: number): Promise<Lookup> {
     const found = await this.#parts.link.read(name, (client) => (client as Redis).getBuffer(name), untilMs);
     if (!('value' in found)) return missOf(found);
@@ -94,6 +127,19 @@ export class SharedTier {
     const answer = await decodeRecord(found.value, digest);
     return answer === undefined ? { miss: 'damaged' } : { answer };
   }
+}
+
+/** What is found of a read in Redis. */
+export interface Inspected {
+  readonly reference: 'found' | Miss;
+  readonly digest?: string | undefined;
+  /** Of answers that have to be asked for anew: seconds since the epoch. */
+  readonly expiresAt?: number | undefined;
+  /** How long the page with the reference is kept yet. */
+  readonly ttlMs?: number | undefined;
+  readonly answer?: 'found' | Miss;
+  /** Of the answer's body, as clients get it. */
+  readonly bytes?: number | undefined;
 }
 
 export interface StoreOptions {

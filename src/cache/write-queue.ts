@@ -35,6 +35,9 @@ export class WriteQueue {
   readonly #onOutcome: (outcome: WriteOutcome) => void;
   readonly #waiting: { readonly write: PendingWrite; readonly bytes: number }[] = [];
   #running = 0;
+  readonly #writing = new Map<PendingWrite, Promise<void>>();
+  /** Writes that have begun and are not to be ended. */
+  readonly #unwanted = new WeakSet<PendingWrite>();
   #bytes = 0;
 
   constructor(link: RedisLink, onOutcome: (outcome: WriteOutcome) => void) {
@@ -58,18 +61,35 @@ export class WriteQueue {
     this.#next();
   }
 
+  /** Gives up writes whose key `covers`; resolves when none of them is under way any more. */
+  async drop(covers: (key: CacheKey) => boolean): Promise<void> {
+    for (const waiting of this.#waiting.splice(0)) {
+      if (!covers(waiting.write.key)) {
+        this.#waiting.push(waiting);
+        continue;
+      }
+      this.#bytes -= waiting.bytes;
+      this.#end(waiting.write, 'dropped');
+    }
+    const begun = [...this.#writing].filter(([{ key }]) => covers(key));
+    for (const [write] of begun) this.#unwanted.add(write);
+    await Promise.all(begun.map(([, ended]) => ended));
+  }
+
   #next(): void {
     while (this.#running < maxConcurrent) {
       const next = this.#waiting.shift();
       if (next === undefined) return;
       const { write, bytes } = next;
       this.#running += 1;
-      void this.#write(write).then((isWritten) => {
+      const ended = this.#write(write).then((isWritten) => {
+        this.#writing.delete(write);
         this.#running -= 1;
         this.#bytes -= bytes;
         this.#end(write, isWritten ? 'written' : 'failed');
         this.#next();
       });
+      this.#writing.set(write, ended);
     }
   }
 
@@ -80,7 +100,7 @@ export class WriteQueue {
 
   /** First the answer, then what refers to it, so that no reader finds a reference that leads nowhere. */
   async #write(write: PendingWrite): Promise<boolean> {
-    return (await this.#writeAnswer(write)) && this.#writeReference(write);
+    return (await this.#writeAnswer(write)) && !this.#unwanted.has(write) && this.#writeReference(write);
   }
 
   async #writeAnswer({ answer, names, ttlMs, overwrite }: PendingWrite): Promise<boolean> {

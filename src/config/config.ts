@@ -3,7 +3,7 @@ import type { DialectName } from '../ledger/ledger-headers.ts';
 
 export interface Config {
   readonly listen: { readonly host: string; readonly port: number; readonly basePath: string };
-  readonly operations: { readonly host: string; readonly port: number };
+  readonly operations: { readonly host: string; readonly port: number; readonly token?: string | undefined };
   readonly dialect: DialectName;
   readonly workers: number | 'auto';
   readonly upstreams: readonly UpstreamConfig[];

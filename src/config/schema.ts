@@ -10,6 +10,7 @@ import { durationPattern, findDurationMs, findSizeBytes, sizePattern } from './u
 import { upstreamUrlFault, upstreamUrlPattern } from './upstream-url.ts';
 
 const hour = 3_600_000;
+const tokenFault = 'must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"';
 
 const listen = z
   .strictObject({
@@ -26,8 +27,16 @@ const listen = z
 
 const operations = z
   .strictObject({
-    host: host('127.0.0.1').describe('Address of the operations port. Keep it private: it has no access control.'),
-    port: whole(0, 65_535).default(9090).describe('Port for /livez, /readyz and /metrics. 0 picks a free one.'),
+    host: host('127.0.0.1').describe(
+      'Address of the operations port. Keep it private: only /admin asks for a token, and is closed without one beyond loopback.',
+    ),
+    port: whole(0, 65_535).default(9090).describe('Port for /livez, /readyz, /metrics and /admin. 0 picks a free one.'),
+    token: z
+      .string({ error: tokenFault })
+      // A message that began with "expected" would have the value appended.
+      .regex(/^[!-~]{16,}$/, { error: tokenFault })
+      .optional()
+      .describe('Secret that /admin asks for (Authorization: Bearer). Absent: /admin is open on loopback only.'),
   })
   .prefault({})
   .describe('Where orchestrators and monitoring connect.');

@@ -9,12 +9,13 @@ export type ShownConfig = FileConfig;
 
 /**
  * What came from `${NAME}` is shown as `${NAME}`: any variable may hold a secret, and its name says more than stars.
- * Passwords written into a file are shown as stars.
+ * Passwords and tokens written into a file are shown as stars.
  */
 export function shownConfig(file: FileConfig, positions: Positions): ShownConfig {
   const mask = (value: unknown, path: KeyPath): unknown => {
     const template = positions.findTemplate(path);
     if (template !== undefined) return template;
+    if (typeof value === 'string' && path.join('.') === 'operations.token') return '*'.repeat(16);
     if (typeof value === 'string') return escapeInterpolation(maskCredentials(value));
     if (Array.isArray(value)) return value.map((item, index) => mask(item, [...path, index]));
     if (typeof value !== 'object' || value === null) return value;

@@ -3,6 +3,8 @@ import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { MemoryCache } from '../cache/memory.ts';
+import type { PurgeScope } from '../cache/purge-scope.ts';
+import { purge } from '../cache/purger.ts';
 import { ReadThrough } from '../cache/read-through.ts';
 import { createCacheMetrics } from '../metrics/cache-metrics.ts';
 import type { Origin } from '../proxy/read.ts';
@@ -34,15 +36,31 @@ export function buildCache(config: Config, { fleet, floor, sender, registry }: F
           news: {
             onServed: (version) => floor.hear(version as LedgerVersion),
             onRefused: (node, version) => fleet.hearRefusal(node, version as LedgerVersion, performance.now()),
+            onPurge: (scope) => tiers.purge(scope),
           },
         });
+  const tiers: ReadThrough<Origin> = new ReadThrough<Origin>({ memory, shared });
+  const forget = (scope: PurgeScope): Promise<number> => tiers.purge(scope);
   return {
     memory,
-    tiers: new ReadThrough<Origin>({ memory, shared }),
+    tiers,
     metrics,
-    /** Nothing that was read before may be used. */
-    forget: () => {
+    /** Forgets what this process holds, and nothing else. */
+    purgeHere: forget,
+    /** Forgets here, in Redis, and at the other replicas. */
+    purge: (scope: PurgeScope) =>
+      purge(scope, {
+        forget,
+        shared:
+          shared === undefined
+            ? undefined
+            : { clear: shared.clear, tellPurge: (scope) => shared.news.tellPurge(scope) },
+      }),
+    /** Nothing that was read before may be used, not from one moment to the next. */
+    forgetLedger: () => {
       memory.purge(() => true);
+      // What is under way will not be kept either.
+      void tiers.purge({ kind: 'everything' });
     },
     tellServed: (version: LedgerVersion) => shared?.news.tellServed(version),
     tellRefused: ({ fingerprint }: Upstream, version: LedgerVersion) => shared?.news.tellRefused(fingerprint, version),

@@ -5,14 +5,17 @@ import type { Config } from '../config/config.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
+import { Admin } from '../proxy/admin.ts';
 import { Aliases } from '../proxy/aliases.ts';
 import { Consistency } from '../proxy/consistency.ts';
 import { Cors } from '../proxy/cors.ts';
 import { Encoder } from '../proxy/encode-submission.ts';
 import type { Exchange } from '../proxy/exchange.ts';
+import { Explainer } from '../proxy/explain.ts';
 import { ResponseHeaders } from '../proxy/headers.ts';
 import { LatestReads } from '../proxy/latest-read.ts';
 import { ModuleSource } from '../proxy/module-source.ts';
+import { RequestParser } from '../proxy/parse-request.ts';
 import { PassThrough } from '../proxy/pass-through.ts';
 import { Reader } from '../proxy/read.ts';
 import { Replier } from '../proxy/reply.ts';
@@ -32,7 +35,12 @@ export interface ProxyContext {
   isDraining(): boolean;
 }
 
-export function buildProxy(config: Config, context: ProxyContext): FastifyInstance {
+export interface Proxy {
+  readonly server: FastifyInstance;
+  readonly admin: Admin;
+}
+
+export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const { cache, log, proof } = context;
   const { fleet, sender, floor, latest, registry } = context.parts;
   const { basePath } = config.listen;
@@ -56,7 +64,7 @@ export function buildProxy(config: Config, context: ProxyContext): FastifyInstan
   const observer = { metrics: createHttpMetrics(registry), onEnd: accessLog(log) };
   const encoder = config.encode.enabled ? buildEncoder() : undefined;
   const aliases = new Aliases();
-  return createProxyServer({
+  const server = createProxyServer({
     basePath,
     reader,
     replier,
@@ -70,6 +78,17 @@ export function buildProxy(config: Config, context: ProxyContext): FastifyInstan
     cors,
     observer,
   });
+  return { server, admin: buildAdmin() };
+
+  function buildAdmin(): Admin {
+    const parser = new RequestParser({ basePath, submissions });
+    const { maxStalenessMs } = config.latest;
+    const { maxAttempts } = config.upstream;
+    const { tiers, metrics, purge, purgeHere } = cache;
+    const explainer = new Explainer({ fleet, latest, reader, tiers, parser, maxStalenessMs, maxAttempts });
+    const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purges.inc({ scope });
+    return new Admin({ parser, reader, chainId: () => fleet.chainId, explainer, purge, purgeHere, log, onPurge });
+  }
 
   function buildEncoder(): Encoder {
     const metrics = createEncodeMetrics(registry, () => proof.distrusted.size);

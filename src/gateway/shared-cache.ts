@@ -3,7 +3,9 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { RedisConfig } from '../config/config.ts';
 import type { MemoryCache } from '../cache/memory.ts';
+import type { PurgeScope } from '../cache/purge-scope.ts';
 import type { Shared } from '../cache/read-through.ts';
+import { clearRedis } from '../cache/redis-clear.ts';
 import { Leases } from '../cache/leases.ts';
 import { connectRedis, connectSubscriber } from '../cache/redis-client.ts';
 import { RedisKeys } from '../cache/redis-keys.ts';
@@ -30,6 +32,8 @@ export interface SharedCache extends Shared {
   /** Resolves when Redis can be used, or is known not to be. */
   readonly started: Promise<void>;
   readonly news: SharedState;
+  /** Deletes from Redis; see `clearRedis`. */
+  readonly clear: (scope: PurgeScope) => Promise<number | undefined>;
   /** What is wrong with Redis now, without its addresses. */
   readonly trouble: () => string | undefined;
   close(): void;
@@ -70,6 +74,10 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     leases,
     onLookup: (outcome) => metrics.lookups.inc({ outcome }),
     onTurn: (turn) => metrics.turns.inc({ turn }),
+    clear: async (scope) => {
+      const names = keys();
+      return names === undefined ? undefined : clearRedis(link, names, scope);
+    },
     trouble: () => troubleOf(link),
     close: () => {
       state.close();

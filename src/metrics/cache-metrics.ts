@@ -8,6 +8,7 @@ export interface CacheMetrics {
   /** `why` is `stored`, or the policy's reason for not storing. */
   decided(why: string): void;
   readonly evictions: Counter;
+  readonly purges: Counter<'scope'>;
 }
 
 /** `readFill` is called at each scrape. */
@@ -60,6 +61,12 @@ export function createCacheMetrics(
     evictions: new Counter({
       name: 'ledgergate_cache_evictions_total',
       help: 'Entries that left memory to make room.',
+      registers,
+    }),
+    purges: new Counter({
+      name: 'ledgergate_purges_total',
+      help: 'Purges that operators asked for here, by what they were of: read, account, everything.',
+      labelNames: ['scope'] as const,
       registers,
     }),
   };

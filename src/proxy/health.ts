@@ -1,5 +1,7 @@
-/** The operations port: liveness, readiness, metrics. For operators and their tools, not for clients. */
+/** The operations port: liveness, readiness, metrics, administration. For operators and their tools, not for clients. */
 import fastify, { type FastifyInstance } from 'fastify';
+import type { AccessRules } from './admin-access.ts';
+import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
 
 /** One node as readiness details show it; 64-bit numbers as text. */
 export interface UpstreamStatus {
@@ -24,6 +26,8 @@ export interface OperationsParts {
   redis(): { readonly trouble: string | undefined } | undefined;
   metrics(): Promise<string>;
   readonly metricsContentType: string;
+  readonly admin: AdminFunctions;
+  readonly access: AccessRules;
 }
 
 /** Redis never decides whether the gateway is ready; what is wrong with it is shown all the same. */
@@ -34,7 +38,9 @@ function redisOf(parts: OperationsParts): { readonly state: string; readonly rea
 }
 
 export function createOperationsServer(parts: OperationsParts): FastifyInstance {
-  const app = fastify({ forceCloseConnections: true });
+  const app = fastify({ forceCloseConnections: true, http: { maxHeaderSize: 64 * 1024 } });
+  // Pages of other sites can send text without asking; they cannot send JSON.
+  app.removeContentTypeParser('text/plain');
   app.get('/livez', () => ({ status: 'alive' }));
   app.get('/readyz', (_request, reply) => {
     const isReady = parts.isReady() && !parts.isDraining();
@@ -48,5 +54,6 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     reply.type(parts.metricsContentType);
     return parts.metrics();
   });
+  addAdminRoutes(app, parts.admin, parts.access);
   return app;
 }

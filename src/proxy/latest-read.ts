@@ -78,7 +78,7 @@ export class LatestReads {
 }
 
 /** The read at one version: what a client that named it would have asked. */
-function pinTo(read: Read, version: LedgerVersion): Read {
+export function pinTo(read: Read, version: LedgerVersion): Read {
   const wire = { ...read.wire, path: withVersion(read.wire.path, version) };
   return { ...read, version, wire, need: { kind: 'version', version } };
 }

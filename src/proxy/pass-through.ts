@@ -12,11 +12,9 @@ import type { FleetRequest, Sender } from '../upstream/sender.ts';
 import type { Consistency } from './consistency.ts';
 import type { Exchange } from './exchange.ts';
 import { requestHeaders, withoutConditions, withoutFreshness, type ResponseHeaders } from './headers.ts';
-import { isHidden, isIdempotent, isReadOfLatest, needOfPath } from './passed-path.ts';
+import { isIdempotent, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
 import type { Replier } from './reply.ts';
-import { notFound } from './request-faults.ts';
 import type { Submissions } from './submissions.ts';
-import { pathBelow } from './target.ts';
 
 export interface PassThroughParts {
   readonly basePath: string;
@@ -84,8 +82,7 @@ export class PassThrough {
   }
 
   #requestOf(exchange: Exchange, body: Buffer | undefined): FleetRequest {
-    const path = pathBelow(this.#parts.basePath, exchange.target);
-    if (isHidden(path)) throw notFound();
+    const path = passedPath(this.#parts.basePath, exchange.target);
     const method = exchange.request.method as WireRequest['method'];
     const wire = { method, path, headers: requestHeaders(exchange.request.headers), body };
     return { wire, need: needOfPath(path), isIdempotent: isIdempotent(method, path) };

@@ -1,7 +1,8 @@
 /** What a path that is passed through asks for: told by the path as the node's framework reads it, decoded. */
 import type { Need } from '../upstream/select.ts';
 import { needOf } from './path-read.ts';
-import { decodedPath, hasParameter, numberParameter, versionParameter } from './target.ts';
+import { notFound } from './request-faults.ts';
+import { decodedPath, hasParameter, numberParameter, pathBelow, versionParameter } from './target.ts';
 
 const versionInPath = /^\/(?:blocks|transactions)\/by_version\/(\d{1,19})$/;
 const transactionList = /^\/transactions$/;
@@ -42,6 +43,13 @@ const hiddenPath = /^\/(?:set_failpoint|experimental\/state_values\/raw)\/?$/i;
 
 export function isHidden(target: string): boolean {
   return hiddenPath.test(decodedPath(target));
+}
+
+/** The part of a target that a node is sent. Throws `GatewayError` 400 or 404 for what no node shall see. */
+export function passedPath(basePath: string, target: string): string {
+  const path = pathBelow(basePath, target);
+  if (isHidden(path)) throw notFound();
+  return path;
 }
 
 function readsState(path: string): boolean {

@@ -78,7 +78,7 @@ export class Reader {
 
   /** What memory holds of the read. Nothing is waited for, so a hit costs no promise. */
   find(read: Read): Served | undefined {
-    const key = this.#keyOf(read);
+    const key = this.keyOf(read);
     const entry = key === undefined ? undefined : this.#parts.tiers.find(key);
     if (entry === undefined) return undefined;
     this.#parts.metrics.hit();
@@ -94,7 +94,7 @@ export class Reader {
 
   /** Looks in the shared tier and asks the fleet, together with everyone who asks for the same now. */
   async load(read: Read, signal: AbortSignal): Promise<Served> {
-    const key = this.#keyOf(read);
+    const key = this.keyOf(read);
     const { chainId, generation } = this.#parts.fleet;
     if (key === undefined || chainId === undefined) return this.ask(read, signal);
     const { tiers, metrics } = this.#parts;
@@ -171,7 +171,7 @@ export class Reader {
   }
 
   /** A read has a key when its answer can be final: pinned, or of a transaction; and the chain must be known. */
-  #keyOf(read: Read): CacheKey | undefined {
+  keyOf(read: Read): CacheKey | undefined {
     const { chainId } = this.#parts.fleet;
     const known = this.#keys.get(read);
     if (known?.chainId === chainId) return known?.key;

@@ -1,5 +1,5 @@
 /**
- * The listening port: which route a request takes. Every answer, framework faults included, is written by `Replier`,
+ * The listening port: what is done with each kind of request. Every answer, framework faults included, is written by `Replier`,
  * so that all of them carry the live ledger headers and errors have the specified body.
  */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -8,17 +8,19 @@ import { answerRead, giveRead, guard, takeBody } from './answer-read.ts';
 import { answerBrokenRequest } from './broken-request.ts';
 import { Exchange } from './exchange.ts';
 import { createHttpServer, newestResponse } from './listener.ts';
-import { moduleRead, type ModuleParameters } from './module.ts';
 import { answerForm } from './negotiate.ts';
-import type { PathRead } from './path-read.ts';
-import type { Read } from './read.ts';
 import { announcesBody } from './request-body.ts';
-import { asGatewayError, notAllowed, notFound } from './request-faults.ts';
-import { resourceRead, type ResourceParameters } from './resource.ts';
+import { asGatewayError, notAllowed } from './request-faults.ts';
+import {
+  addRoutes,
+  faultOfUnknown,
+  isGet,
+  parseView,
+  routerOptions,
+  type ParseRead,
+  type RouteHandlers,
+} from './routes.ts';
 import type { ServerParts } from './server-parts.ts';
-import { longestTarget } from './target.ts';
-import { transactionRead } from './transaction.ts';
-import { viewRead } from './view.ts';
 
 /** Builds the server; `listen` and `close` are the caller's. */
 export function createProxyServer(parts: ServerParts): FastifyInstance {
@@ -26,9 +28,7 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
     exposeHeadRoutes: false,
     // Whoever got a request in while the gateway leaves is answered.
     return503OnClosing: false,
-    // Fastify matches a path parameter only up to 100 characters by default. Generic struct tags are longer and would
-    // silently become pass-through requests: correct answers, never cached.
-    routerOptions: { maxParamLength: longestTarget },
+    routerOptions,
     serverFactory: (handler) => createHttpServer(handler, parts),
     clientErrorHandler: (error, socket) =>
       answerBrokenRequest(error, {
@@ -38,79 +38,31 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
       }),
     frameworkErrors: (error, request, reply) => fail(parts, 'none', request, reply, error),
   });
-  app.removeAllContentTypeParsers();
-  // Bodies are read by the routes, so that all of them are within one bound.
-  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   app.setErrorHandler((error, request, reply) => fail(parts, 'none', request, reply, error));
-  app.setNotFoundHandler((request, reply) => {
-    const isKnownPath = request.raw.url?.startsWith(`${parts.basePath}/`) === true;
-    fail(parts, 'none', request, reply, isKnownPath ? notAllowed() : notFound());
-  });
-  addRoutes(app, parts);
+  app.setNotFoundHandler((request, reply) =>
+    fail(parts, 'none', request, reply, faultOfUnknown(parts.basePath, request)),
+  );
+  addRoutes(app, parts, handlersOf(parts));
   return app;
 }
 
-function addRoutes(app: FastifyInstance, parts: ServerParts): void {
-  const { basePath, submissions, passThrough } = parts;
-  const methods = ['GET', 'HEAD'];
-  const get = (name: RouteName, path: string, parse: (request: FastifyRequest) => Read): void => {
-    app.route({ method: methods, url: basePath + path, handler: serveRead(parts, name, parse) });
+/** What is done with a request of each kind. */
+function handlersOf(parts: ServerParts): RouteHandlers {
+  const { passThrough } = parts;
+  return {
+    read: (name, parse) => serveRead(parts, name, parse),
+    view: (request, reply) => serveView(parts, request, reply),
+    raw: (name) => (request, reply) => serveRaw(parts, name, request, reply),
+    submit: (request, reply) =>
+      runWithBody(parts, 'submit', request, reply, (exchange, body) => passThrough.submit(exchange, body)),
+    wait: (parse) => (request, reply) => serveWait(parts, parse, request, reply),
+    ledgerInfo: (request, reply) => serveLedgerInfo(parts, request, reply),
+    preflight: (request, reply) => servePreflight(parts, request, reply),
   };
-  get('resource', '/accounts/:address/resource/:tag', (request) =>
-    resourceRead(request.params as ResourceParameters, pathRead(request)),
-  );
-  get('module', '/accounts/:address/module/:name', (request) =>
-    moduleRead(request.params as ModuleParameters, pathRead(request)),
-  );
-  get('transaction_by_hash', '/transactions/by_hash/:hash', (request) =>
-    transactionRead(hashOf(request), pathRead(request), submissions),
-  );
-  app.route({
-    method: 'POST',
-    url: `${basePath}/view`,
-    handler: (request, reply) => {
-      // Nodes read compressed bodies; what is inside is theirs to see, and such a request is rare.
-      if (request.headers['content-encoding'] === undefined) serveView(parts, request, reply);
-      else serveRaw(parts, 'view', request, reply);
-    },
-  });
-  app.route({
-    method: 'POST',
-    url: `${basePath}/transactions/encode_submission`,
-    // Without an encoder, or under an unusual spelling of its target: nodes encode.
-    handler: (request, reply) => serveRaw(parts, 'encode_submission', request, reply),
-  });
-  for (const path of ['/transactions', '/transactions/batch']) {
-    app.route({
-      method: 'POST',
-      url: basePath + path,
-      handler: (request, reply) =>
-        runWithBody(parts, 'submit', request, reply, (exchange, body) => passThrough.submit(exchange, body)),
-    });
-  }
-  app.route({
-    method: 'GET',
-    url: `${basePath}/transactions/wait_by_hash/:hash`,
-    handler: (request, reply) => serveWait(parts, request, reply),
-  });
-  app.options('*', (request, reply) => servePreflight(parts, request, reply));
-  const others = ['POST', 'PUT', 'PATCH', 'DELETE'];
-  app.route({
-    method: methods,
-    url: basePath === '' ? '/' : basePath,
-    handler: (request, reply) => serveLedgerInfo(parts, request, reply),
-  });
-  for (const url of basePath === '' ? ['/*'] : [basePath, `${basePath}/*`]) {
-    app.route({
-      method: url === basePath ? others : [...methods, ...others],
-      url,
-      handler: (request, reply) => serveRaw(parts, 'pass_through', request, reply),
-    });
-  }
 }
 
 /** A read by path: from memory at once, or from the fleet. */
-function serveRead(parts: ServerParts, name: RouteName, parse: (request: FastifyRequest) => Read) {
+function serveRead(parts: ServerParts, name: RouteName, parse: ParseRead) {
   return (request: FastifyRequest, reply: FastifyReply): void =>
     run(parts, name, request, reply, (exchange) => {
       const read = parse(request);
@@ -120,9 +72,7 @@ function serveRead(parts: ServerParts, name: RouteName, parse: (request: Fastify
 }
 
 function serveView(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
-  runWithBody(parts, 'view', request, reply, (exchange, body) =>
-    answerRead(parts, exchange, viewRead({ ...pathRead(request), contentType: contentTypeOf(request), body })),
-  );
+  runWithBody(parts, 'view', request, reply, (exchange, body) => answerRead(parts, exchange, parseView(request, body)));
 }
 
 function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
@@ -136,9 +86,9 @@ function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: Fas
 }
 
 /** A long poll: never kept and never shared, because each client waits on its own. */
-function serveWait(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
+function serveWait(parts: ServerParts, parse: ParseRead, request: FastifyRequest, reply: FastifyReply): void {
   run(parts, 'wait_by_hash', request, reply, async (exchange) => {
-    const read = transactionRead(hashOf(request), pathRead(request), parts.submissions, 'wait_by_hash');
+    const read = parse(request);
     await giveRead(parts, exchange, await parts.reader.ask(read, exchange.signal));
   });
 }
@@ -188,20 +138,4 @@ function fail(parts: ServerParts, name: RouteName, request: FastifyRequest, repl
   run(parts, name, request, reply, () => {
     throw asGatewayError(error);
   });
-}
-
-function pathRead(request: FastifyRequest): PathRead {
-  return { target: request.raw.url ?? '', accept: request.headers.accept };
-}
-
-function hashOf(request: FastifyRequest): string {
-  return (request.params as { hash: string }).hash;
-}
-
-function contentTypeOf(request: FastifyRequest): string | undefined {
-  return request.headers['content-type'];
-}
-
-function isGet(method: string): boolean {
-  return method === 'GET' || method === 'HEAD';
 }

@@ -82,6 +82,18 @@ export class Latest {
   }
 
   /**
+   * The snapshot that reads share, without asking for it: nothing changes. `isUsable`: a read that came now would be
+   * pinned to it; else a node is asked for its ledger first.
+   */
+  peek(): { readonly version: LedgerVersion; readonly ageMs: number; readonly isUsable: boolean } | undefined {
+    const snapshot = this.#generation === this.#fleet.generation ? this.#snapshot : undefined;
+    if (snapshot === undefined) return undefined;
+    const ageMs = performance.now() - snapshot.asOfMs;
+    const isUsable = ageMs <= this.#options.maxStalenessMs && isAtLeast(snapshot, this.#floor.above(undefined));
+    return { version: snapshot.info.version, ageMs, isUsable };
+  }
+
+  /**
    * A snapshot that satisfies the demand as of this call: found, or looked for together with everyone who waits.
    * Throws `GatewayError` 503 when the fleet does not get to `min` within `waitForVersion`, or no node answers.
    */

@@ -37,13 +37,26 @@ export interface Candidate {
 export const headToleranceMs = 100;
 
 /** Windows up to this much deeper than the shallowest holder's share its load. */
-const depthTolerance = 1.25;
+export const depthTolerance = 1.25;
 
 const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 2, foreign: 3 };
 
 /** A node whose head is not believed is no better than one that is down. */
-function trustRank({ health, isSuspect }: Candidate): number {
+export function trustRank({ health, isSuspect }: Candidate): number {
   return isSuspect === true ? Math.max(healthRank[health], healthRank.down) : healthRank[health];
+}
+
+/**
+ * What two nodes are compared by. `health`: whether it answers and is believed. `holding`: how surely it holds the
+ * version. `distance`: how far its head is from a version above it. `edge`: how far its edge is from a version below.
+ * `lag`: versions behind the freshest. `submission`: whether it took the transaction. `depth`: how far back it goes.
+ */
+export type Criterion = 'health' | 'holding' | 'distance' | 'edge' | 'tier' | 'lag' | 'submission' | 'depth' | 'load';
+
+/** What decides first, first; `of` gives a node's place in each, lower is better. */
+export interface Ranking<C> {
+  readonly criteria: readonly Criterion[];
+  of(candidate: C): number[];
 }
 
 /** Nodes to ask, best first. Foreign nodes are never among them. */
@@ -87,15 +100,21 @@ export function holdingOf(window: WindowView | undefined, version: LedgerVersion
 
 const holdingRank: Readonly<Record<Holding, number>> = { held: 0, edge: 1, unknown: 2, pruned: 3 };
 
-function forVersion<C extends Candidate>(candidates: readonly C[], version: LedgerVersion, random: () => number): C[] {
-  const rank = (candidate: C): number[] => {
-    const holding = holdingOf(candidate.window, version);
-    // Above a node's head the nearest head is the best hope; below its edge the deepest node's word is final.
-    const distance = holding === 'unknown' ? -Number(candidate.window?.head ?? 0n) : 0;
-    const depth = holding === 'pruned' ? Number(candidate.window?.oldest ?? 0n) : 0;
-    return [trustRank(candidate), holdingRank[holding], distance, depth, candidate.tier === 'full' ? 0 : 1];
+export function versionRanking<C extends Candidate>(version: LedgerVersion): Ranking<C> {
+  return {
+    criteria: ['health', 'holding', 'distance', 'edge', 'tier'],
+    of: (candidate) => {
+      const holding = holdingOf(candidate.window, version);
+      // Above a node's head the nearest head is the best hope; below its edge the deepest node's word is final.
+      const distance = holding === 'unknown' ? -Number(candidate.window?.head ?? 0n) : 0;
+      const depth = holding === 'pruned' ? Number(candidate.window?.oldest ?? 0n) : 0;
+      return [trustRank(candidate), holdingRank[holding], distance, depth, candidate.tier === 'full' ? 0 : 1];
+    },
   };
-  const ordered = byRank(candidates, rank, random, (group) => shallowestFirst(group, random));
+}
+
+function forVersion<C extends Candidate>(candidates: readonly C[], version: LedgerVersion, random: () => number): C[] {
+  const ordered = byRank(candidates, versionRanking(version), random, (group) => shallowestFirst(group, random));
   const last = ordered.filter((candidate) => holdingOf(candidate.window, version) === 'pruned');
   const able = ordered.filter((candidate) => holdingOf(candidate.window, version) !== 'pruned');
   const final = deepest(last);
@@ -116,15 +135,25 @@ function shallowestFirst<C extends Candidate>(group: readonly C[], random: () =>
   return ordered;
 }
 
-function freshness<C extends Candidate>(candidates: readonly C[]): (candidate: C) => number[] {
+export function freshness<C extends Candidate>(candidates: readonly C[]): Ranking<C> {
   const heads = candidates
     .filter((candidate) => candidate.health === 'usable' && candidate.isSuspect !== true)
     .map((candidate) => headOf(candidate));
   const freshest = Math.max(0, ...heads);
-  return (candidate) => {
-    const behind = Math.max(0, freshest - headOf(candidate));
-    const lag = behind <= candidate.headTolerance ? 0 : behind;
-    return [trustRank(candidate), lag, candidate.tier === 'full' ? 0 : 1];
+  return {
+    criteria: ['health', 'lag', 'tier'],
+    of: (candidate) => {
+      const behind = Math.max(0, freshest - headOf(candidate));
+      const lag = behind <= candidate.headTolerance ? 0 : behind;
+      return [trustRank(candidate), lag, candidate.tier === 'full' ? 0 : 1];
+    },
+  };
+}
+
+export function takerRanking<C extends Candidate>(first: string | undefined): Ranking<C> {
+  return {
+    criteria: ['submission', 'health', 'tier'],
+    of: (candidate) => [candidate.name === first ? 0 : 1, trustRank(candidate), candidate.tier === 'full' ? 0 : 1],
   };
 }
 
@@ -134,11 +163,7 @@ function forTransaction<C extends Candidate>(
   first: string | undefined,
   random: () => number,
 ): C[] {
-  const [cheapest, ...others] = byRank(
-    candidates,
-    (candidate) => [candidate.name === first ? 0 : 1, trustRank(candidate), candidate.tier === 'full' ? 0 : 1],
-    random,
-  );
+  const [cheapest, ...others] = byRank(candidates, takerRanking(first), random);
   if (cheapest === undefined) return [];
   const rest = others.sort((a, b) => trustRank(a) - trustRank(b) || (isDeeper(a, b) ? -1 : isDeeper(b, a) ? 1 : 0));
   return [cheapest, ...rest];
@@ -147,13 +172,13 @@ function forTransaction<C extends Candidate>(
 /** Sorts by rank, lowest first; equals are ordered by `settle`, by load unless told otherwise. */
 function byRank<C extends Candidate>(
   candidates: readonly C[],
-  rank: (candidate: C) => number[],
+  ranking: Ranking<C>,
   random: () => number,
   settle: (group: readonly C[]) => C[] = (group) => byLoad(group, random),
 ): C[] {
   const groups = new Map<string, { readonly rank: number[]; readonly members: C[] }>();
   for (const candidate of candidates) {
-    const own = rank(candidate);
+    const own = ranking.of(candidate);
     const key = own.join();
     const group = groups.get(key);
     if (group === undefined) groups.set(key, { rank: own, members: [candidate] });
@@ -163,8 +188,12 @@ function byRank<C extends Candidate>(
 }
 
 function compareRanks(a: readonly number[], b: readonly number[]): number {
-  const at = a.findIndex((value, index) => value !== b[index]);
+  const at = firstDifference(a, b);
   return at === -1 ? 0 : (a[at] ?? 0) - (b[at] ?? 0);
+}
+
+export function firstDifference(a: readonly number[], b: readonly number[]): number {
+  return a.findIndex((value, index) => value !== b[index]);
 }
 
 /** Power of two choices for the first place; the others follow by cost, for when the first fails. */
@@ -187,7 +216,7 @@ function isDeeper(a: Candidate, b: Candidate): boolean {
     : a.window.oldest < b.window.oldest;
 }
 
-function depthOf(candidate: Candidate): number {
+export function depthOf(candidate: Candidate): number {
   const window = candidate.window;
   return window === undefined ? Number.MAX_VALUE : Math.max(0, Number(window.head - window.oldest));
 }

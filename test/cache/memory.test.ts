@@ -133,3 +133,49 @@ test('answers that differ in anything a client can see have digests of their own
   assert.equal(new Set([answer.digest, ...digests]).size, others.length + 1);
   assert.match(answer.digest, /^[\w-]{22}$/);
 });
+
+test('one version of several is forgotten, whichever it is, and its bytes with it', async () => {
+  const versions = [5n, 6n, 7n];
+  for (const gone of versions) {
+    const memory = memoryOf(mebibyte);
+    for (const version of versions) memory.store(keyAt(version), answerOf(`at ${version}`));
+    const { bytes } = memory.fill;
+
+    assert.equal(memory.forget(keyAt(gone)), 1);
+    assert.equal(memory.forget(keyAt(gone)), 0);
+    assert.equal(memory.forget(keyAt(8n)), 0);
+
+    const left = versions.filter((version) => memory.find(keyAt(version)) !== undefined);
+    assert.deepEqual(
+      left,
+      versions.filter((version) => version !== gone),
+    );
+    for (const version of left) assert.equal(memory.find(keyAt(version))?.body.toString(), `at ${version}`);
+    assert.deepEqual([memory.fill.entries, memory.fill.answers], [2, 2]);
+    assert.ok(memory.fill.bytes < bytes);
+    for (const version of left) memory.forget(keyAt(version));
+    assert.deepEqual(memory.fill, { entries: 0, answers: 0, bytes: 0 });
+  }
+});
+
+test('a look without use leaves the order in which answers go as it was', () => {
+  const memory = memoryOf(100_000);
+  const first = put(memory, 0, 10_000);
+  for (let index = 1; memory.peek(first) !== undefined; index += 1) {
+    assert.ok(index < 20);
+    put(memory, index, 10_000);
+  }
+});
+
+test('a purge in steps lets others have their turn, and takes what it covers', async () => {
+  const memory = memoryOf(64 * mebibyte);
+  for (let index = 0; index < 12_000; index += 1) put(memory, index, 10);
+  let turns = 0;
+  const timer = setInterval(() => (turns += 1), 0);
+  const purged = memory.purgeInSteps((page) => !page.includes('0x7/'));
+  await purged;
+  clearInterval(timer);
+  assert.equal(await purged, 11_999);
+  assert.equal(memory.fill.entries, 1);
+  assert.ok(turns >= 1);
+});

@@ -97,6 +97,17 @@ encode: { signingDomain: "\${DOMAIN}" }
   });
 });
 
+test('the token of the operations port is masked, however it was given', (t) => {
+  const env = { ADMIN: 'hunter2-hunter2-hunter2' };
+  const given = loadText(t, `${oneUpstream}operations: { token: "\${ADMIN}" }\n`, { env });
+  assert.deepEqual([given.config.operations.token, given.shown.operations.token], [env.ADMIN, '${ADMIN}']);
+  const written = loadText(t, `${oneUpstream}operations: { token: ${env.ADMIN} }\n`);
+  assert.equal(written.config.operations.token, env.ADMIN);
+  assert.ok(!JSON.stringify(written.shown).includes('hunter2'));
+  // What is shown reads as a config file.
+  loadText(t, stringify(written.shown));
+});
+
 test('passwords are masked wherever a redis address may stand', (t) => {
   const nodes = '["redis://:hunter2@a:1", "rediss://hunter2@b:2", "redis://u:hunt@er2@c:3"]';
   for (const servers of [`cluster: ${nodes}`, `sentinel: { name: p, nodes: ${nodes} }`]) {

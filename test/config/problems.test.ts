@@ -43,6 +43,14 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
     'F:2:21: listen.basePath: expected a path such as "/v1": a leading slash, no trailing one, got "/v1/"',
   ],
   ['encode: { shadow: 2 }', 'F:2:19: encode.shadow: expected a share from 0 to 1, got 2'],
+  [
+    'operations: { token: hunter2 }',
+    'F:2:22: operations.token: must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"',
+  ],
+  [
+    'operations: { token: 12345678901234567 }',
+    'F:2:22: operations.token: must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"',
+  ],
   // Units
   [
     'upstream: { timeout: 5 }',

@@ -1,0 +1,47 @@
+/**
+ * A purge of the whole: this process, Redis, and the other replicas. Everybody forgets and stops writing before Redis
+ * is cleared, and forgets once more afterwards what was found there in between: who reads after the purge is answered
+ * by a node.
+ */
+import type { PurgeScope } from './purge-scope.ts';
+import type { Told } from './purge-news.ts';
+
+export interface PurgerParts {
+  /** Forgets here: see `ReadThrough.purge`. */
+  readonly forget: (scope: PurgeScope) => Promise<number>;
+  /** Absent: nothing is shared. */
+  readonly shared: PurgedShared | undefined;
+}
+
+export interface PurgedShared {
+  /** Deletes from Redis: the number of keys, or `undefined` when that was not possible. */
+  clear(scope: PurgeScope): Promise<number | undefined>;
+  /** Makes the other replicas forget; `undefined` when they could not be told. */
+  tellPurge(scope: PurgeScope): Promise<Told | undefined>;
+}
+
+/** What was cleared. `off`: there is no Redis, and no other replica is known. */
+export interface Purged {
+  /** Whether everything that was meant to be cleared is. If not, the purge is to be repeated. */
+  readonly isComplete: boolean;
+  /** Reads that memory here held. */
+  readonly memory: number;
+  /** Keys deleted, or references where the purge was of one read. */
+  readonly redis: number | 'unavailable' | 'off';
+  readonly replicas: Told | 'unavailable' | 'off';
+}
+
+export async function purge(scope: PurgeScope, { forget, shared }: PurgerParts): Promise<Purged> {
+  const memory = await forget(scope);
+  if (shared === undefined) return { isComplete: true, memory, redis: 'off', replicas: 'off' };
+  await shared.tellPurge(scope);
+  const redis = (await shared.clear(scope)) ?? 'unavailable';
+  const told = await shared.tellPurge(scope);
+  const again = await forget(scope);
+  return {
+    isComplete: redis !== 'unavailable' && told !== undefined && told.cleared >= told.told,
+    memory: memory + again,
+    redis,
+    replicas: told ?? 'unavailable',
+  };
+}

@@ -1,0 +1,72 @@
+/**
+ * Takes away what a purge covers from Redis, in small steps: the server serves everybody else in between, and nothing
+ * here is ever waited for by a read.
+ */
+import type { Redis } from 'ioredis';
+import type { PurgeScope } from './purge-scope.ts';
+import type { RedisKeys } from './redis-keys.ts';
+import type { RedisLink } from './redis-link.ts';
+
+/** Keys that one step looks at: well under a millisecond of the server's time. */
+const stepKeys = 500;
+/** A server that takes longer for one step is in trouble. */
+const stepMs = 2_000;
+/** Enough for a hundred million keys; a purge that takes longer is given up. */
+const longestMs = 300_000;
+
+/**
+ * Deletes what is kept of the scope: the number of keys (or, of one read, of references), or `undefined` when Redis,
+ * or a part of it, could not be cleared. Answers without references stay until their time is over: nothing finds them.
+ */
+export async function clearRedis(link: RedisLink, keys: RedisKeys, scope: PurgeScope): Promise<number | undefined> {
+  if (scope.kind === 'read') return clearRead(link, keys, scope);
+  const servers = link.servers('master');
+  // A part that is left alone now would keep what it has.
+  if (servers.length === 0 || link.trouble !== undefined) return undefined;
+  const untilMs = performance.now() + longestMs;
+  let cleared = 0;
+  for (const pattern of patternsOf(keys, scope)) {
+    for (const server of servers) {
+      const deleted = await clearPattern(link, server, pattern, untilMs);
+      if (deleted === undefined) return undefined;
+      cleared += deleted;
+    }
+  }
+  return cleared;
+}
+
+async function clearRead(link: RedisLink, keys: RedisKeys, { key }: Extract<PurgeScope, { kind: 'read' }>) {
+  const page = keys.page(key);
+  const outcome = await link.write(page, (client) => client.hdel(page, String(key.slot)));
+  if ('value' in outcome) return outcome.value;
+  if (outcome.failure !== 'wrong type') return undefined;
+  const unlinked = await link.write(page, (client) => client.unlink(page));
+  return 'value' in unlinked ? unlinked.value : undefined;
+}
+
+function patternsOf(keys: RedisKeys, scope: Exclude<PurgeScope, { kind: 'read' }>): readonly string[] {
+  switch (scope.kind) {
+    case 'versions':
+      return [keys.pagesOfRead(scope.read)];
+    case 'account':
+      return keys.pagesOfAccount(scope.chainId, scope.address);
+    case 'everything':
+      return [keys.all];
+  }
+}
+
+async function clearPattern(link: RedisLink, server: Redis, pattern: string, untilMs: number) {
+  let cursor = '0';
+  let cleared = 0;
+  do {
+    const scanned = await link.runFor(stepMs, () => server.scan(cursor, 'MATCH', pattern, 'COUNT', stepKeys));
+    if (!('value' in scanned) || performance.now() > untilMs) return undefined;
+    const [next, found] = scanned.value;
+    // One command per key: in a cluster, the keys of one command must be of one slot.
+    const deleted = await link.runFor(stepMs, () => Promise.all(found.map((name) => server.unlink(name))));
+    if (!('value' in deleted)) return undefined;
+    cleared += deleted.value.reduce((sum, count) => sum + count, 0);
+    cursor = next;
+  } while (cursor !== '0');
+  return cleared;
+}

@@ -1,0 +1,39 @@
+/** `/admin/*` on the operations port. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { AdminAnswer } from './admin.ts';
+import { findRefusal, type AccessRules } from './admin-access.ts';
+
+/** Those who answer; with several workers they are in other processes. */
+export interface AdminFunctions {
+  /** `from`: the address of who asks. */
+  purge(request: unknown, from: string): Promise<AdminAnswer>;
+  explain(request: unknown): Promise<AdminAnswer>;
+}
+
+/** As nodes take them, with room for what JSON makes of such a body inside a text. */
+const bodyLimit = 16 * 1024 * 1024;
+
+export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: AccessRules): void {
+  // Ahead of the body: who may not ask is not listened to.
+  const onRequest = async ({ headers }: FastifyRequest, reply: FastifyReply) => {
+    const { authorization, origin, host } = headers;
+    const refusal = findRefusal(rules, { authorization, origin, host });
+    if (refusal === undefined) return undefined;
+    if (refusal.status === 401) reply.header('WWW-Authenticate', 'Bearer');
+    return reply.code(refusal.status).send({ message: refusal.message });
+  };
+  app.post('/admin/purge', { onRequest, bodyLimit }, async (request, reply) =>
+    answer(reply, await admin.purge(request.body, request.ip)),
+  );
+  app.get('/admin/explain', { onRequest }, async (request, reply) =>
+    answer(reply, await admin.explain({ ...(request.query as object) })),
+  );
+}
+
+/** Indented: people read it. */
+function answer(reply: FastifyReply, { status, body }: AdminAnswer): FastifyReply {
+  return reply
+    .code(status)
+    .type('application/json')
+    .send(`${JSON.stringify(body, null, 2)}\n`);
+}

@@ -1,0 +1,90 @@
+/**
+ * What operators ask for on the operations port. Requests and answers are plain data, so that they can come from, and
+ * go to, another process.
+ */
+import type { Purged } from '../cache/purger.ts';
+import { formatScope, type PurgeScope } from '../cache/purge-scope.ts';
+import type { Explainer } from './explain.ts';
+import { AdminFault, parseDescribed, parsePurgeRequest, scopeOf, type ScopeParts } from './purge-request.ts';
+
+/** An answer's status and what its JSON body says. */
+export interface AdminAnswer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+export interface AdminParts extends ScopeParts {
+  readonly explainer: Explainer;
+  /** Forgets here, in Redis, and at the other replicas. */
+  readonly purge: (scope: PurgeScope) => Promise<Purged>;
+  /** Forgets what this process holds. */
+  readonly purgeHere: (scope: PurgeScope) => Promise<number>;
+  readonly log: { info(fields: object, message: string): void };
+  /** Counts purges by what they were of. */
+  readonly onPurge: (scope: 'read' | 'account' | 'everything') => void;
+}
+
+/** Each looks through all of memory and Redis. */
+const maxPurges = 4;
+
+export class Admin {
+  readonly #parts: AdminParts;
+  #purges = 0;
+
+  constructor(parts: AdminParts) {
+    this.#parts = parts;
+  }
+
+  /** Purges the whole, and writes to the log who asked for it: `from` is the address of who did. */
+  purge(request: unknown, from: string): Promise<AdminAnswer> {
+    return answered(async () => {
+      const scope = await scopeOf(parsePurgeRequest(request), this.#parts);
+      if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are under way: try again`);
+      this.#purges += 1;
+      try {
+        const purged = await this.#parts.purge(scope);
+        this.#parts.onPurge(scope.kind === 'versions' ? 'read' : scope.kind);
+        this.#parts.log.info({ from, purge: formatScope(scope), ...purged }, 'purged');
+        const { isComplete, ...counts } = purged;
+        return { purged: wordsOf(scope), complete: isComplete, ...counts };
+      } finally {
+        this.#purges -= 1;
+      }
+    });
+  }
+
+  /** As `purge`, for this process alone: neither Redis nor other replicas hear of it. */
+  purgeHere(request: unknown): Promise<AdminAnswer> {
+    return answered(async () => {
+      const scope = await scopeOf(parsePurgeRequest(request), this.#parts);
+      return { memory: await this.#parts.purgeHere(scope) };
+    });
+  }
+
+  /** `request`: as the query of the operations port says it. */
+  explain(request: unknown): Promise<AdminAnswer> {
+    return answered(() => this.#parts.explainer.explain(parseDescribed(request, 'the query')));
+  }
+}
+
+async function answered(serve: () => Promise<AdminAnswer['body']>): Promise<AdminAnswer> {
+  try {
+    return { status: 200, body: await serve() };
+  } catch (error) {
+    if (!(error instanceof AdminFault)) throw error;
+    return { status: error.status, body: { message: error.message } };
+  }
+}
+
+function wordsOf(scope: PurgeScope): string {
+  switch (scope.kind) {
+    case 'read':
+      return `the read ${formatScope(scope).slice('read '.length)}`;
+    case 'versions':
+      return `every version of the read ${scope.read}`;
+    case 'account':
+      return `resources and modules of ${scope.address}, and all views, since a view may depend on any account`;
+    case 'everything':
+      return 'everything';
+  }
+}

@@ -1,0 +1,99 @@
+/** What an operator asks to be purged, in plain data, and what that means for the cache. */
+import { readText } from '../cache/key.ts';
+import type { PurgeScope } from '../cache/purge-scope.ts';
+import { findAddress } from '../ledger/address.ts';
+import { quote } from '../ledger/errors.ts';
+import type { DescribedRequest, RequestParser } from './parse-request.ts';
+import type { Reader } from './read.ts';
+
+/** Exactly one of them. */
+export type PurgeRequest =
+  { readonly read: DescribedRequest } | { readonly account: string } | { readonly everything: true };
+
+/** What is wrong with an operator's request, for its answer. */
+export class AdminFault extends Error {
+  override readonly name = 'AdminFault';
+  readonly status: 400 | 503;
+
+  constructor(status: 400 | 503, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+const kinds = ['read', 'account', 'everything'] as const;
+const parameters = ['target', 'method', 'accept', 'contentType', 'body'] as const;
+
+/** Throws `AdminFault` 400. */
+export function parsePurgeRequest(value: unknown): PurgeRequest {
+  const expected = 'exactly one of {"read": {…}}, {"account": "0x…"}, {"everything": true}';
+  const given = memberNames(value);
+  if (given === undefined) throw new AdminFault(400, `the body must be a JSON object: ${expected}`);
+  refuseUnknown(given, kinds, 'the body');
+  const { read, account, everything } = value as Readonly<Record<string, unknown>>;
+  if (given.length !== 1) throw new AdminFault(400, `the body must have ${expected}`);
+  if (given[0] === 'read') return { read: parseDescribed(read, '"read"') };
+  if (given[0] === 'everything') {
+    if (everything !== true) throw new AdminFault(400, '"everything" must be true');
+    return { everything };
+  }
+  if (typeof account === 'string') return { account };
+  throw new AdminFault(400, '"account" must be an address as text');
+}
+
+/** Throws `AdminFault` 400. `where` names the place in messages. */
+export function parseDescribed(value: unknown, where: string): DescribedRequest {
+  const given = memberNames(value);
+  if (given === undefined) throw new AdminFault(400, `${where} must be an object`);
+  refuseUnknown(given, parameters, where);
+  const described = value as Readonly<Record<string, unknown>>;
+  for (const name of given) {
+    if (typeof described[name] !== 'string') throw new AdminFault(400, `"${name}" must be given once, as text`);
+  }
+  const { target, ...rest } = described as Readonly<Partial<Record<(typeof parameters)[number], string>>>;
+  if (target === undefined)
+    throw new AdminFault(400, `${where} needs a "target", such as "/v1/accounts/0x1/module/coin"`);
+  return { target, ...rest };
+}
+
+export interface ScopeParts {
+  readonly parser: RequestParser;
+  readonly reader: Reader;
+  readonly chainId: () => number | undefined;
+}
+
+/** Throws `AdminFault`: 400, or 503 while no node has told its chain. */
+export async function scopeOf(request: PurgeRequest, parts: ScopeParts): Promise<PurgeScope> {
+  if ('everything' in request) return { kind: 'everything' };
+  const chainId = parts.chainId();
+  if (chainId === undefined) throw new AdminFault(503, 'no node has told which chain this is: try again');
+  if ('read' in request) return scopeOfRead(request.read, chainId, parts);
+  const address = findAddress(request.account);
+  if (address === undefined) throw new AdminFault(400, `"account" is no address: ${quote(request.account)}`);
+  return { kind: 'account', chainId, address };
+}
+
+async function scopeOfRead(
+  request: DescribedRequest,
+  chainId: number,
+  { parser, reader }: ScopeParts,
+): Promise<PurgeScope> {
+  const parsed = await parser.parse(request);
+  if (parsed.kind === 'refused') {
+    const { status, message } = parsed.error;
+    throw new AdminFault(400, `no read: a client would be told ${status}, ${message}`);
+  }
+  if (parsed.kind !== 'read') throw new AdminFault(400, 'answers to this request are never kept');
+  const key = reader.keyOf(parsed.read);
+  return key === undefined ? { kind: 'versions', read: readText({ ...parsed.read, chainId }) } : { kind: 'read', key };
+}
+
+function memberNames(value: unknown): readonly string[] | undefined {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.keys(value) : undefined;
+}
+
+function refuseUnknown(given: readonly string[], known: readonly string[], where: string): void {
+  const unknown = given.find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw new AdminFault(400, `${where} has an unknown field ${quote(unknown)}; known are ${known.join(', ')}`);
+}

@@ -1,0 +1,99 @@
+/** What a purge covers: matching of keys, and the text in which replicas tell each other. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { cacheKey, readText, type CacheKey } from '../../src/cache/key.ts';
+import { findScope, formatScope, keyMatcher, type PurgeScope } from '../../src/cache/purge-scope.ts';
+import { RedisKeys } from '../../src/cache/redis-keys.ts';
+import { parseAddress } from '../../src/ledger/address.ts';
+import type { Read } from '../../src/proxy/read.ts';
+import { readModule, readResource, readTransaction, readView } from '../support/reads.ts';
+
+const chainId = 4;
+const store = '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>';
+const longTag = `0x1::coin::CoinStore<0x1::coin::${'Long'.repeat(120)}>`;
+const view = '{"function":"0x1::coin::balance","type_arguments":[],"arguments":["0x1"]}';
+
+function keyOf(read: Read): CacheKey {
+  return cacheKey({ ...read, chainId });
+}
+
+const keys = {
+  resource: keyOf(readResource('0x1', store)),
+  later: keyOf(readResource('0x1', store, { query: '?ledger_version=99999' })),
+  bcs: keyOf(readResource('0x1', store, { accept: 'application/x-bcs' })),
+  generic: keyOf(readResource('0x1', longTag)),
+  module: keyOf(readModule('0x1', 'coin')),
+  neighbour: keyOf(readResource('0x10', store)),
+  neighbourModule: keyOf(readModule('0x10', 'coin')),
+  neighbourGeneric: keyOf(readResource('0x10', longTag)),
+  view: keyOf(readView(view)),
+  viewBytes: keyOf(readView('0x1', { contentType: 'application/x.aptos.view_function+bcs' })),
+  transaction: keyOf(readTransaction(`0x${'1'.repeat(64)}`)),
+} as const;
+
+function covered(scope: PurgeScope): readonly string[] {
+  const covers = keyMatcher(scope);
+  return Object.entries(keys).flatMap(([name, key]) => (covers(key) ? [name] : []));
+}
+
+const account: PurgeScope = { kind: 'account', chainId, address: parseAddress('0x1') };
+const versions: PurgeScope = { kind: 'versions', read: readText({ ...readResource('0x1', store), chainId }) };
+
+test('an account covers its resources and modules, all views, and no account whose address begins like its own', () => {
+  // Of a subject that is kept as a digest nobody can tell whose it is.
+  const own = ['resource', 'later', 'bcs', 'generic', 'module', 'neighbourGeneric', 'view', 'viewBytes'];
+  assert.deepEqual(covered(account), own);
+});
+
+test('an account of another chain is another account', () => {
+  assert.deepEqual(covered({ ...account, chainId: 40 }), []);
+});
+
+test('a read covers its version and form, or all of its versions', () => {
+  assert.deepEqual(covered({ kind: 'read', key: keys.resource }), ['resource']);
+  assert.deepEqual(covered(versions), ['resource', 'later']);
+  assert.deepEqual(covered({ kind: 'read', key: keys.transaction }), ['transaction']);
+  assert.equal(covered({ kind: 'everything' }).length, Object.keys(keys).length);
+});
+
+test('what a replica is told is what was asked for', () => {
+  const reads = Object.values(keys).map((key): PurgeScope => ({ kind: 'read', key }));
+  const views: PurgeScope = { kind: 'versions', read: readText({ ...readView(view), chainId }) };
+  for (const scope of [...reads, account, versions, views, { kind: 'everything' } as const]) {
+    assert.deepEqual(findScope(formatScope(scope)), scope);
+  }
+});
+
+test('other texts are no scope', () => {
+  for (const text of [
+    '',
+    'all',
+    'everything else',
+    'read',
+    'read x',
+    'read x@',
+    'account 0x1',
+    'account 4 1',
+    'account 4 0x',
+  ]) {
+    assert.equal(findScope(text), undefined, text);
+  }
+});
+
+/** SCAN's patterns, as far as they are used here. */
+function matches(pattern: string, name: string): boolean {
+  assert.match(pattern, /\*$/);
+  return name.startsWith(pattern.slice(0, -1).replace(/\\(.)/g, '$1'));
+}
+
+test('in Redis a purge covers the same pages, and of views at most others of the function', () => {
+  const names = new RedisKeys('lg', 'a1b2c3d4');
+  const found = (patterns: readonly string[]) =>
+    Object.entries(keys).flatMap(([name, key]) =>
+      patterns.some((pattern) => matches(pattern, names.page(key))) ? [name] : [],
+    );
+  assert.deepEqual(found(names.pagesOfAccount(chainId, '0x1')), covered(account));
+  assert.deepEqual(found([names.pagesOfRead(readText({ ...readResource('0x1', store), chainId }))]), covered(versions));
+  assert.deepEqual(found([names.pagesOfRead(readText({ ...readView(view), chainId }))]), ['view']);
+  assert.deepEqual(found([names.all]), Object.keys(keys));
+});
