@@ -245,12 +245,12 @@ test('thousands of keys go in steps, and reads are served meanwhile', { skip: no
   });
   const purged = purge(gateway, { everything: true });
   let reads = 0;
-  let isDone = false;
-  void purged.finally(() => (isDone = true));
+  const progress = { isDone: false };
+  void purged.finally(() => (progress.isDone = true));
   do {
     assert.equal((await gateway.get(probeOf('0x1', reads % 1000))).status, 200);
     reads += 1;
-  } while (!isDone);
+  } while (!progress.isDone);
   const { redis, complete } = await purged;
   assert.ok(complete && typeof redis === 'number' && redis >= 20_000, JSON.stringify(await purged));
   assert.ok(reads > 1);
