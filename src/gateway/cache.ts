@@ -58,8 +58,7 @@ export function buildCache(config: Config, { fleet, floor, sender, registry }: F
       }),
     /** Nothing that was read before may be used, not from one moment to the next. */
     forgetLedger: () => {
-      memory.purge(() => true);
-      // What is under way will not be kept either.
+      // At once, and what is under way will not be kept either; only what is on its way to Redis takes a moment.
       void tiers.purge({ kind: 'everything' });
     },
     tellServed: (version: LedgerVersion) => shared?.news.tellServed(version),

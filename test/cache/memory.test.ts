@@ -158,6 +158,20 @@ test('one version of several is forgotten, whichever it is, and its bytes with i
   }
 });
 
+test('after everything is forgotten memory is as new, and a step of a purge under way finds nothing more', async () => {
+  const memory = memoryOf(64 * mebibyte);
+  for (let index = 0; index < 12_000; index += 1) put(memory, index, 10);
+  const purged = memory.purgeInSteps(() => true);
+  assert.equal(memory.fill.entries, 7_000);
+  assert.equal(memory.clear(), 7_000);
+  assert.deepEqual(memory.fill, { entries: 0, answers: 0, bytes: 0 });
+  const kept = put(memory, 20_000, 10);
+  assert.equal(await purged, 5_000);
+  assert.ok(memory.find(kept) !== undefined);
+  memory.forget(kept);
+  assert.deepEqual(memory.fill, { entries: 0, answers: 0, bytes: 0 });
+});
+
 test('a look without use leaves the order in which answers go as it was', () => {
   const memory = memoryOf(100_000);
   const first = put(memory, 0, 10_000);
