@@ -101,6 +101,16 @@ test('a server that hangs is told once, is not asked meanwhile, and is used agai
   assert.deepEqual(await link.read('key', (client) => client.get('key')), { value: null });
 });
 
+test('a server that is away is known to be without a single command', { skip: noRedis }, async (t) => {
+  const { server, link, told } = await linked(t);
+  await link.started;
+  await server.kill();
+  await until('it is told', () => told.length === 1);
+  assert.match(link.trouble('left alone') ?? '', /ECONNREFUSED/);
+  await server.start();
+  await until('it is used again', () => link.trouble('left alone') === undefined);
+});
+
 test('a command of the client that throws at once is a failure like any other', { skip: noRedis }, async (t) => {
   const { link } = await linked(t);
   const outcome = await link.read('key', () => {

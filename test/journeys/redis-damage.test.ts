@@ -112,8 +112,10 @@ test('an answer that Redis evicted is absent, not damaged, and is written again'
   const reader = await replica(t, server.url, { nodes });
   await untilUp(reader);
   assert.equal(sourceOf(await readProbe(reader, 7)), 'node');
+  assert.equal(sourceOf(await readProbe(reader, 8)), 'node');
   assert.equal(await reader.metric('ledgergate_redis_lookups_total{outcome="damaged"}'), 0);
-  await written(reader, 1);
+  assert.equal(await reader.metric('ledgergate_redis_lookups_total{outcome="absent"}'), 2);
+  await written(reader, 2);
   const next = await replica(t, server.url, { nodes });
   await untilUp(next);
   assert.equal(sourceOf(await readProbe(next, 7)), 'redis');

@@ -8,6 +8,12 @@ import { noRedis, redisServer, type RedisServer } from '../support/redis-server.
 const refuses = 'Redis refuses writes: what it has is used, nothing is added';
 const takesAgain = 'Redis takes writes again';
 
+/** The gateways' connections, by number. */
+async function connectionsOf(server: RedisServer): Promise<readonly string[]> {
+  const list = String(await server.run((client) => client.call('CLIENT', 'LIST')));
+  return list.split('\n').flatMap((line) => /^id=(\d+) .*name=ledgergate /.exec(line)?.[1] ?? []);
+}
+
 /** Replies of the server that began with this code. */
 async function errorsOf(server: RedisServer, code: string): Promise<number> {
   const stats = await server.run((client) => client.info('errorstats'));
@@ -69,6 +75,11 @@ test(
     assert.equal(node.requestsTo('resource'), 5 + 2 * 30);
     const refused = await errorsOf(server, 'READONLY');
     assert.ok(refused < 24, `${refused} refused writes for 60 reads`);
+
+    // Connecting anew may find a new primary. It is done once, and not again with every write that is tried.
+    const [connections, tried] = [await connectionsOf(server), await errorsOf(server, 'READONLY')];
+    await until('writes are tried again', async () => (await errorsOf(server, 'READONLY')) >= tried + 3);
+    assert.deepEqual(await connectionsOf(server), connections);
 
     await server.run((client) => client.replicaof('NO', 'ONE'));
     for (const gateway of both) {
