@@ -45,6 +45,7 @@ export class SharedState {
   #ledger: string | undefined;
   #purges: PurgeNews | undefined;
   #told = -1n;
+  #hasTakenUp = false;
   #toTell = -1n;
   #timer: NodeJS.Timeout | undefined;
   #refusals = { second: 0, count: 0 };
@@ -63,9 +64,10 @@ export class SharedState {
    */
   async follow(): Promise<void> {
     const ledger = this.#options.ledger();
-    if (ledger === this.#ledger) return;
+    if (ledger === this.#ledger) return this.#hasTakenUp ? undefined : this.#takeUp();
     const before = this.#ledger;
     this.#ledger = ledger;
+    this.#hasTakenUp = false;
     this.#told = -1n;
     if (before !== undefined) this.#subscriber.unsubscribe(this.#channel(before)).catch(() => undefined);
     this.#purges?.close();
@@ -79,10 +81,7 @@ export class SharedState {
     // Waits for a connection, however long that takes, and is repeated whenever the connection is made anew.
     this.#subscriber.subscribe(this.#channel(ledger)).catch(() => undefined);
     void this.#purges.look();
-    const key = this.#key(ledger);
-    const kept = await this.#link.read(key, (client) => client.zscore(key, member));
-    const version = 'value' in kept && kept.value !== null ? findU64(kept.value) : undefined;
-    if (version !== undefined) this.#listener.onServed(version);
+    await this.#takeUp();
   }
 
   /** A client is being shown `version`. Never waits. */
@@ -113,6 +112,17 @@ export class SharedState {
     clearTimeout(this.#timer);
     this.#purges?.close();
     this.#subscriber.disconnect();
+  }
+
+  /** What replicas were shown before: once, as soon as Redis tells. */
+  async #takeUp(): Promise<void> {
+    if (this.#ledger === undefined) return;
+    const key = this.#key(this.#ledger);
+    const kept = await this.#link.read(key, (client) => client.zscore(key, member));
+    if (!('value' in kept)) return;
+    this.#hasTakenUp = true;
+    const version = kept.value === null ? undefined : findU64(kept.value);
+    if (version !== undefined) this.#listener.onServed(version);
   }
 
   #tell(): void {

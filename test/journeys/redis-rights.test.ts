@@ -24,6 +24,14 @@ test('a user with the rights of docs/redis.md reads, writes and waits for others
   const padded = '/accounts/0x1/resource/0x1::ledgergate_sample::Padded60000?ledger_version=7';
   assert.equal((await a.get(padded)).status, 200);
   await written(a, 11);
+  for (const scope of [{ account: '0x1' }, { read: { target: `/v1${padded}` } }, { everything: true }]) {
+    const purged = await fetch(`${a.operationsUrl}/admin/purge`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(scope),
+    });
+    assert.equal(((await purged.json()) as { complete: boolean }).complete, true);
+  }
   const refused = await server.run((client) => client.info('errorstats'));
   // Clients introduce themselves with their version, which needs no answer.
   const log = (await server.run((client) => client.call('ACL', 'LOG'))) as unknown[][];
