@@ -26,7 +26,14 @@ export interface FleetListener {
 
 export type FleetParts = ReturnType<typeof buildFleet>;
 
-export function buildFleet(config: Config, log: Logger, listener: FleetListener, stallMs = usualStallMs) {
+export interface FleetOptions {
+  readonly stallMs: number | undefined;
+  /** Processes that share what is bounded for all of them. */
+  readonly processes: number;
+}
+
+export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
+  const { stallMs = usualStallMs, processes } = options;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
@@ -61,7 +68,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs, stallMs };
   const prober: Prober = new Prober(fleet, { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, 2_000) }, log);
   const onTimeout = (upstream: Upstream): void => void prober.look(upstream);
-  const sender = new Sender({ fleet, limits, metrics, log, onTimeout });
+  const sender = new Sender({ fleet, limits, metrics, log, onTimeout, processes });
   const floor = new Floor(fleet, {
     onServed: (version) => listener.onServed(version),
     onUnreached: (version) => {

@@ -29,6 +29,8 @@ export interface ProxyContext {
   readonly log: Logger;
   readonly proof: ShadowProof;
   readonly now: () => number;
+  /** Processes that share what is bounded for all of them. */
+  readonly processes: number;
   isDraining(): boolean;
 }
 
@@ -66,7 +68,7 @@ export function buildProxy(config: Config, context: ProxyContext): FastifyInstan
     latestReads,
     consistency,
     aliases,
-    bodies: new Bodies(),
+    bodies: new Bodies({ processes: context.processes }),
     cors,
     observer,
   });

@@ -1,0 +1,45 @@
+/** What a worker does: serves clients as it is told to, and answers its primary. */
+import cluster from 'node:cluster';
+import process from 'node:process';
+import { destination, pino } from 'pino';
+import { startServing, type Serving } from '../gateway/serving.ts';
+import { Channel } from './channel.ts';
+import { unpackConfig, type Failure, type PrimaryHandlers, type WorkerHandlers } from './protocol.ts';
+
+/** The primary answers at once, unless it is starting many. */
+const setupTimeoutMs = 30_000;
+
+/** Resolves when the worker serves, or has said why it cannot. */
+export async function serveAsWorker(): Promise<void> {
+  const started = Promise.withResolvers<Serving>();
+  // Nobody may ask before it serves.
+  started.promise.catch(() => undefined);
+  const handlers: WorkerHandlers = {
+    readiness: async () => (await started.promise).readiness(),
+    metrics: async () => (await started.promise).registry.getMetricsAsJSON(),
+    drain: async () => (await started.promise).close(),
+  };
+  const primary = new Channel<PrimaryHandlers>(sendToPrimary, handlers);
+  process.on('message', (message) => primary.take(message));
+  const { config: packed, drainDelayMs, processes } = await primary.call('setup', undefined, setupTimeoutMs);
+  const config = unpackConfig(packed);
+  const log = pino({ level: config.log.level }, destination(2)).child({ worker: cluster.worker?.id });
+  try {
+    const serving = await startServing(config, { log, drainDelayMs, processes });
+    started.resolve(serving);
+    primary.tell('serving', { port: serving.port });
+  } catch (error) {
+    started.reject(error);
+    primary.tell('failed', failureOf(error));
+  }
+}
+
+/** What cannot be sent need not be: without a primary the process ends. */
+function sendToPrimary(message: object): void {
+  process.send?.(message, undefined, {}, () => undefined);
+}
+
+function failureOf(error: unknown): Failure {
+  const { code, syscall, address, port } = error as NodeJS.ErrnoException & Pick<Failure, 'address' | 'port'>;
+  return { message: error instanceof Error ? error.message : String(error), code, syscall, address, port };
+}
