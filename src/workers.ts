@@ -11,6 +11,7 @@ import { Crew } from './workers/crew.ts';
 import { WorkerMetrics } from './workers/metrics.ts';
 import { packConfig } from './workers/protocol.ts';
 import { mergeReadiness } from './workers/readiness.ts';
+import { Relay } from './workers/relay.ts';
 
 /** Operators' tools wait for a second or more; a worker that does not answer them in this time is left out. */
 const answerMs = 800;
@@ -25,17 +26,24 @@ export async function startWorkers(
 ): Promise<RunningGateway> {
   const { log = pino({ level: config.log.level }), drainDelayMs = 0 } = options;
   const metrics = new WorkerMetrics(() => crew.serving.length);
+  const relay = new Relay(() => crew);
   const crew: Crew = new Crew(config.listen.port, {
     setup: (port) => ({
       config: packConfig({ ...config, listen: { ...config.listen, port } }),
       drainDelayMs,
       processes: count,
+      distrusted: relay.distrusted,
     }),
+    servicesFor: (member) => relay.servicesFor(member),
+    onServing: () => relay.assignDuty(),
     onLost: ({ id }, how, againMs) => {
       metrics.restarts.inc();
       log.error({ worker: id, how, againMs }, 'a worker ended and is started again');
     },
-    onGone: ({ id }) => metrics.forget(id),
+    onGone: ({ id }) => {
+      metrics.forget(id);
+      relay.assignDuty();
+    },
   });
   let isDraining = false;
   const readiness = async () => {

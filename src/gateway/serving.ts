@@ -10,10 +10,12 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import { Connections } from '../proxy/connections.ts';
 import { drain } from '../proxy/drain.ts';
 import type { Readiness } from '../proxy/health.ts';
+import { Submissions } from '../proxy/submissions.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
 import { buildFleet, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
+import type { Heard, Siblings } from './siblings.ts';
 
 export interface ServingOptions {
   readonly log: Logger;
@@ -25,12 +27,16 @@ export interface ServingOptions {
   readonly stallMs?: number | undefined;
   /** Processes that serve together: what is bounded for the gateway as a whole is shared among them. Default 1. */
   readonly processes?: number | undefined;
+  /** The others, where several serve. */
+  readonly siblings?: Siblings | undefined;
 }
 
 export interface Serving {
   readonly port: number;
   readonly isDraining: boolean;
   readonly registry: Registry;
+  /** What the others say goes in here. */
+  readonly heard: Heard;
   readiness(): Readiness;
   /** Stops accepting, finishes what is in flight within a bound, and frees everything. */
   close(): Promise<void>;
@@ -47,19 +53,21 @@ const firstLookMs = 300;
 
 /** Starts listening for clients. Nodes that are down do not stop it; a port that is taken does. */
 export async function startServing(whole: Config, options: ServingOptions): Promise<Serving> {
-  const { log, now = () => performance.now(), drainDelayMs = 0, processes = 1 } = options;
+  const { log, now = () => performance.now(), drainDelayMs = 0, processes = 1, siblings } = options;
   const config = shareOf(whole, processes);
   const listener = {
     onGeneration: () => cache.forget(),
     onServed: (version: LedgerVersion) => cache.tellServed(version),
     onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
   };
-  const parts = buildFleet(config, log, listener, { stallMs: options.stallMs, processes });
+  const parts = buildFleet(config, log, listener, { stallMs: options.stallMs, processes, siblings });
   const { fleet, prober, latest, registry } = parts;
   let isDraining = false;
   const proof = new ShadowProof({ share: config.encode.shadow, now });
   const cache: Cache = buildCache(config, parts, log);
-  const proxy = buildProxy(config, { parts, cache, log, proof, now, processes, isDraining: () => isDraining });
+  const submissions = new Submissions((hash, upstream) => siblings?.tellTaken(hash, upstream));
+  const context = { parts, cache, log, proof, now, submissions, processes, siblings };
+  const proxy = buildProxy(config, { ...context, isDraining: () => isDraining });
   const connections = new Connections(proxy.server);
 
   const free = async (): Promise<void> => {
@@ -83,6 +91,14 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   return {
     port: portOf(proxy),
     registry,
+    heard: {
+      found: (name, finding) => {
+        const upstream = fleet.upstreams.find((known) => known.name === name);
+        if (upstream !== undefined) prober.hear(upstream, finding);
+      },
+      taken: (hash, upstream) => submissions.hear(hash, upstream),
+      distrusted: (functionId) => proof.distrust(functionId),
+    },
     get isDraining() {
       return isDraining;
     },

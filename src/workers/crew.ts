@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { BackOff } from './back-off.ts';
 import { Channel } from './channel.ts';
-import type { Failure, PrimaryHandlers, Setup, WorkerHandlers } from './protocol.ts';
+import type { Failure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
 
 /** A worker that does not serve by then is stuck: it is killed, and started again. */
 const startMs = 30_000;
@@ -20,9 +20,14 @@ export interface Member {
   isServing: boolean;
 }
 
+/** What a worker wants of the primary beside being looked after. */
+export type Services = Omit<PrimaryHandlers, 'setup' | 'serving' | 'failed'>;
+
 export interface CrewEvents {
   /** What the next worker is told. */
-  setup(port: number): Setup;
+  setup(port: number): ReturnType<PrimaryHandlers['setup']>;
+  servicesFor(member: Member): Services;
+  onServing(member: Member): void;
   /** A worker is gone that was not told to go. `againMs`: when it is started again. */
   onLost(member: Member, how: string, againMs: number): void;
   onGone(member: Member): void;
@@ -77,6 +82,11 @@ export class Crew {
     return this.#port;
   }
 
+  /** All of them, those that are still starting too. */
+  get members(): readonly Member[] {
+    return [...this.#members.values()];
+  }
+
   /** Asks every worker that serves; those that do not answer in time are left out. */
   async askAll<T>(ask: (member: Member) => Promise<T>): Promise<ReadonlyMap<number, T>> {
     const answers = await Promise.allSettled(
@@ -119,11 +129,13 @@ export class Crew {
     const startedAtMs = performance.now();
     const outcome = Promise.withResolvers<void>();
     const worker = cluster.fork();
+    const handlers: Partial<PrimaryHandlers> = {};
     const member: Member = {
       id: worker.id,
       isServing: false,
-      channel: new Channel<WorkerHandlers>((message) => deliver(worker, message), this.#handlersFor(worker, outcome)),
+      channel: new Channel<WorkerHandlers>((message) => deliver(worker, message), handlers),
     };
+    Object.assign(handlers, this.#events.servicesFor(member), this.#handlersFor(worker, outcome));
     this.#members.set(worker.id, member);
     const stuck = setTimeout(() => worker.process.kill('SIGKILL'), startMs);
     stuck.unref();
@@ -149,7 +161,7 @@ export class Crew {
     return outcome.promise;
   }
 
-  #handlersFor(worker: Worker, outcome: PromiseWithResolvers<void>): PrimaryHandlers {
+  #handlersFor(worker: Worker, outcome: PromiseWithResolvers<void>): Omit<PrimaryHandlers, keyof Services> {
     return {
       setup: () => this.#events.setup(this.#nextPort),
       serving: ({ port }) => {
@@ -160,6 +172,7 @@ export class Crew {
         else {
           member.isServing = true;
           outcome.resolve();
+          this.#events.onServing(member);
         }
       },
       failed: (failure) => {

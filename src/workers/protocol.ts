@@ -1,12 +1,18 @@
 /** What the primary and its workers say to each other. Structured clones: 64-bit numbers are bigint, bytes are bytes. */
 import type { Config, UpstreamConfig } from '../config/config.ts';
 import type { Readiness } from '../proxy/health.ts';
+import type { Finding } from '../upstream/probe.ts';
 
 /** What a worker handles. */
 export interface WorkerHandlers {
   readiness(): Promise<Readiness>;
   /** What `Registry.getMetricsAsJSON` gives. */
   metrics(): Promise<MetricsJson>;
+  /** Whether this worker asks quiet nodes for all. */
+  duty(isOnDuty: boolean): void;
+  found(news: Found): void;
+  taken(news: Taken): Promise<void>;
+  distrusted(functionId: string): void;
   /** Finishes what is in flight; the worker has nothing left to do when it answers. */
   drain(): Promise<void>;
 }
@@ -17,12 +23,28 @@ export interface PrimaryHandlers {
   setup(): Setup;
   serving(at: { readonly port: number }): void;
   failed(failure: Failure): void;
+  /** To be told to the others. */
+  found(news: Found): void;
+  /** To be told to the others; answered when they know. */
+  taken(news: Taken): Promise<void>;
+  distrusted(functionId: string): void;
 }
 
 export interface Setup {
   readonly config: PackedConfig;
   readonly drainDelayMs: number;
   readonly processes: number;
+  readonly distrusted: readonly string[];
+}
+
+export interface Found {
+  readonly upstream: string;
+  readonly finding: Finding;
+}
+
+export interface Taken {
+  readonly hash: string;
+  readonly upstream: string;
 }
 
 /** Why a worker could not start: what `listen` says of a port, where that is why. */

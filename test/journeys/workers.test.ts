@@ -3,32 +3,18 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { test, type TestContext } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { configFile } from '../config/config-file.ts';
 import { start } from '../commands/command-line.ts';
 import { fakeNode } from '../support/fake-node.ts';
-import { fetchReply } from '../support/gateway.ts';
-import { gatewayProcess, type GatewayProcess } from '../support/gateway-process.ts';
+import { gatewayProcess } from '../support/gateway-process.ts';
+import { get, metric, until } from '../support/workers.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
 
 const at = (version: number, struct = 'Probe'): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::${struct}?ledger_version=${version}`;
-
-/** One request over a connection of its own. */
-const get = (url: string) => fetchReply(url, { method: 'GET' });
-
-async function metric({ operationsUrl }: GatewayProcess, sample: string): Promise<number | undefined> {
-  const { text } = await get(`${operationsUrl}/metrics`);
-  const line = text.split('\n').find((candidate) => candidate.startsWith(`${sample} `));
-  return line === undefined ? undefined : Number(line.slice(sample.length + 1));
-}
-
-async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await sleep(20);
-}
 
 function isRead({ url }: { readonly url: string }): boolean {
   return url.includes('/resource/');
