@@ -59,8 +59,8 @@ const preface = [
   '- `${NAME}` in a text is the environment variable of that name; that it is not set is an error. `$${` is a literal',
   '  `${`. Unquoted, `port: ${PORT}` is a number when the variable holds one. `ledgergate config` prints the name of the',
   '  variable, never its value.',
-  '- `access` is refused by this version, because the endpoint would be open. `workers` and',
-  '  `upstream.hedge` are checked, have no effect yet, and are warned about.',
+  '- `access` is refused by this version, because the endpoint would be open. `upstream.hedge` is checked, has no effect',
+  '  yet, and is warned about.',
 ];
 
 function keyRows(schema: unknown, prefix: string): string[][] {

@@ -46,6 +46,8 @@ const forbidden: Readonly<Record<string, readonly string[]>> = {
   config: [...above, 'access', 'cache', 'upstream', 'encode', 'metrics', 'sample'],
   sample: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'metrics'],
   proxy: ['gateway', 'main', 'workers', 'commands', 'front', 'config', 'sample'],
+  gateway: ['main', 'workers', 'commands', 'front', 'sample'],
+  workers: ['main', 'commands', 'front', 'sample'],
 };
 
 function importOf(path: string): string {

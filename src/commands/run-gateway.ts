@@ -1,8 +1,10 @@
 /** From a config to a gateway that listens, tells where, and stops when it is asked to. Shared by `serve` and `sample`. */
 import { once } from 'node:events';
 import { destination, pino } from 'pino';
+import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import { type RunningGateway, startGateway } from '../gateway.ts';
+import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
+import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
 import { formatTable } from './text-table.ts';
 
@@ -22,7 +24,7 @@ export async function runGateway(
   const stop = terminal.stopSignal();
   for (const warning of loaded.warnings) terminal.error(`warning: ${warning}`);
   const log = pino({ level: loaded.config.log.level }, destination(2));
-  const gateway = await startGateway(loaded.config, { log, drainDelayMs }).catch((error: unknown) => {
+  const gateway = await start(loaded.config, { log, drainDelayMs }).catch((error: unknown) => {
     throw listenFailure(error);
   });
   for (const line of [...describe(gateway, loaded), ...(announce?.(gateway) ?? [])]) terminal.out(line);
@@ -30,6 +32,14 @@ export async function runGateway(
   terminal.out('Stopping: finishing what is in flight. A second signal ends at once.');
   await gateway.close();
   return 0;
+}
+
+/** In this process, or in several; then what that takes is loaded. */
+async function start(config: Config, options: GatewayOptions): Promise<RunningGateway> {
+  const processes = processesOf(config);
+  if (processes === 1) return startGateway(config, options);
+  const { startWorkers } = await import('../workers.ts');
+  return startWorkers(config, processes, options);
 }
 
 /** Where it listens, and the fleet as it is known so far. */

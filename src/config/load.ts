@@ -53,7 +53,7 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
   const config = toConfig(checked.data);
   return {
     config,
-    warnings: [...unservedWarnings(checked.data, positions), ...sameAddressWarnings(config.upstreams)],
+    warnings: [...unservedWarnings(positions), ...sameAddressWarnings(config.upstreams)],
     shown: shownConfig(checked.data, positions),
     whereIs: (path) => positions.ofValue(path),
   };

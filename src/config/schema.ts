@@ -183,7 +183,9 @@ export const configSchema = z.strictObject({
   workers: z
     .union([whole(1, 1024), z.literal('auto')], { error: 'expected a whole number from 1 to 1024, or "auto"' })
     .default(1)
-    .describe('Processes that share the port. Only 1 is served by this version.'),
+    .describe(
+      'Processes that share the port and what cache.memory.maxBytes and upstream.connections grant. auto: one per processor.',
+    ),
   upstreams,
   upstream,
   cache,

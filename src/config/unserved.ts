@@ -2,15 +2,11 @@
 import type { KeyPath } from './key-path.ts';
 import type { Positions } from './positions.ts';
 import type { Problem } from './problem.ts';
-import type { FileConfig } from './schema.ts';
 
 /** What to tell the operator about keys that are set and have no effect. */
-export function unservedWarnings(file: FileConfig, positions: Positions): readonly string[] {
+export function unservedWarnings(positions: Positions): readonly string[] {
   const isSet = (path: KeyPath) => positions.findValue(path) !== undefined;
   const warnings: string[] = [];
-  if (file.workers !== 1) {
-    warnings.push(`workers is not served by this version yet: one process serves, not ${file.workers}`);
-  }
   if (isSet(['upstream', 'hedge'])) {
     warnings.push(
       'upstream.hedge is not served by this version yet: an attempt is made when the one before has failed',

@@ -9,9 +9,10 @@ import type { UpstreamStatus } from '../proxy/health.ts';
 import { Fleet } from '../upstream/fleet.ts';
 import { Floor } from '../upstream/floor.ts';
 import { Latest } from '../upstream/latest.ts';
-import { Prober } from '../upstream/probe.ts';
+import { Prober, type Finding } from '../upstream/probe.ts';
 import { Sender } from '../upstream/sender.ts';
 import { Upstream } from '../upstream/upstream.ts';
+import type { Siblings } from './siblings.ts';
 
 /** Long enough for a phone in a tunnel; the answer holds a connection to a node meanwhile. */
 const usualStallMs = 30_000;
@@ -26,7 +27,15 @@ export interface FleetListener {
 
 export type FleetParts = ReturnType<typeof buildFleet>;
 
-export function buildFleet(config: Config, log: Logger, listener: FleetListener, stallMs = usualStallMs) {
+export interface FleetOptions {
+  readonly stallMs: number | undefined;
+  /** Processes that share what is bounded for all of them. */
+  readonly processes: number;
+  readonly siblings: Siblings | undefined;
+}
+
+export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
+  const { stallMs = usualStallMs, processes, siblings } = options;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
@@ -59,9 +68,15 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   );
   const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs } = config.upstream;
   const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs, stallMs };
-  const prober: Prober = new Prober(fleet, { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, 2_000) }, log);
+  const probes = {
+    intervalMs: probeIntervalMs,
+    timeoutMs: Math.min(timeoutMs, 2_000),
+    isOnDuty: () => siblings?.isOnDuty() ?? true,
+    onFound: (upstream: Upstream, finding: Finding) => siblings?.tellFound(upstream.name, finding),
+  };
+  const prober: Prober = new Prober(fleet, probes, log);
   const onTimeout = (upstream: Upstream): void => void prober.look(upstream);
-  const sender = new Sender({ fleet, limits, metrics, log, onTimeout });
+  const sender = new Sender({ fleet, limits, metrics, log, onTimeout, processes });
   const floor = new Floor(fleet, {
     onServed: (version) => listener.onServed(version),
     onUnreached: (version) => {

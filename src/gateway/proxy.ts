@@ -22,9 +22,10 @@ import { Replier } from '../proxy/reply.ts';
 import { Bodies } from '../proxy/request-body.ts';
 import { createProxyServer } from '../proxy/server.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
-import { Submissions } from '../proxy/submissions.ts';
+import type { Submissions } from '../proxy/submissions.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
+import type { Siblings } from './siblings.ts';
 
 export interface ProxyContext {
   readonly parts: FleetParts;
@@ -32,6 +33,10 @@ export interface ProxyContext {
   readonly log: Logger;
   readonly proof: ShadowProof;
   readonly now: () => number;
+  readonly submissions: Submissions;
+  readonly siblings: Siblings | undefined;
+  /** Processes that share what is bounded for all of them. */
+  readonly processes: number;
   isDraining(): boolean;
 }
 
@@ -41,13 +46,12 @@ export interface Proxy {
 }
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
-  const { cache, log, proof } = context;
+  const { cache, log, proof, submissions, siblings } = context;
   const { fleet, sender, floor, latest, registry } = context.parts;
   const { basePath } = config.listen;
   const reader = new Reader({ fleet, sender, memory: cache.memory, tiers: cache.tiers, metrics: cache.metrics });
   const cors = new Cors(fleet.dialect);
   const replier = new Replier({ fleet, cors, isDraining: () => context.isDraining() }, fleet.dialect);
-  const submissions = new Submissions();
   const responseHeaders = new ResponseHeaders(fleet.dialect);
   const consistency = new Consistency(config.latest, () => fleet.generation);
   const latestReads = new LatestReads({ fleet, reader, latest, floor, consistency });
@@ -74,7 +78,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     latestReads,
     consistency,
     aliases,
-    bodies: new Bodies(),
+    bodies: new Bodies({ processes: context.processes }),
     cors,
     observer,
   });
@@ -102,8 +106,10 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         sender,
         proof,
         metrics,
-        onMismatch: (mismatch) =>
-          log.error(mismatch, 'a node encodes this function differently: it is left to nodes now'),
+        onMismatch: (mismatch) => {
+          siblings?.tellDistrusted(mismatch.functionId);
+          log.error(mismatch, 'a node encodes this function differently: it is left to nodes now');
+        },
       }),
       metrics,
       signingDomain: config.encode.signingDomain,

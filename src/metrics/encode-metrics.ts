@@ -28,6 +28,7 @@ export function createEncodeMetrics(registry: Registry, readDistrusted: () => nu
   new Gauge({
     name: 'ledgergate_encode_distrusted_functions',
     help: 'Functions left to nodes because a node once encoded them differently.',
+    aggregator: 'max',
     registers,
     collect() {
       this.set(readDistrusted());

@@ -18,24 +18,34 @@ export interface RedisGauges {
 
 export function createRedisMetrics(registry: Registry, read: () => RedisGauges): RedisMetrics {
   const registers = [registry];
-  const gauge = (name: string, help: string, value: (gauges: RedisGauges) => number): void => {
+  type Join = 'sum' | 'min';
+  const gauge = (aggregator: Join, name: string, help: string, value: (gauges: RedisGauges) => number): void => {
     new Gauge({
       name,
       help,
+      aggregator,
       registers,
       collect() {
         this.set(value(read()));
       },
     });
   };
-  gauge('ledgergate_redis_up', 'Whether Redis is used: 0 while it, or one node of a cluster, is left alone.', (now) =>
-    now.isUp ? 1 : 0,
+  gauge(
+    'min',
+    'ledgergate_redis_up',
+    'Whether Redis is used: 0 while it, or one node of a cluster, is left alone.',
+    (now) => (now.isUp ? 1 : 0),
   );
-  gauge('ledgergate_redis_writable', 'Whether Redis takes writes: 0 while it refuses them.', (now) =>
+  gauge('sum', 'ledgergate_redis_pending_writes', 'Answers on their way to Redis.', (now) => now.pendingWrites);
+  gauge(
+    'sum',
+    'ledgergate_redis_pending_write_bytes',
+    'Bytes of answers on their way to Redis.',
+    (now) => now.pendingBytes,
+  );
+  gauge('min', 'ledgergate_redis_writable', 'Whether Redis takes writes: 0 while it refuses them.', (now) =>
     now.isWritable ? 1 : 0,
   );
-  gauge('ledgergate_redis_pending_writes', 'Answers on their way to Redis.', (now) => now.pendingWrites);
-  gauge('ledgergate_redis_pending_write_bytes', 'Bytes of answers on their way to Redis.', (now) => now.pendingBytes);
   return {
     lookups: new Counter({
       name: 'ledgergate_redis_lookups_total',

@@ -82,8 +82,12 @@ export function createUpstreamMetrics(
   };
 }
 
+/** How the words of several workers become one. */
+type Aggregator = 'sum' | 'min' | 'max';
+
 function createGauges(registry: Registry, read: () => readonly UpstreamGauges[]): void {
   const gauge = (
+    aggregator: Aggregator,
     name: string,
     help: string,
     value: (upstream: UpstreamGauges) => number | bigint | undefined,
@@ -92,6 +96,7 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
     new Gauge({
       name,
       help,
+      aggregator,
       labelNames: ['upstream'] as const,
       registers: [registry],
       collect() {
@@ -103,22 +108,33 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
       },
     });
   };
-  gauge('ledgergate_upstream_usable', '1 while the upstream answers, 0 otherwise.', ({ isUsable }) => Number(isUsable));
+  gauge('min', 'ledgergate_upstream_usable', '1 while the upstream answers, 0 otherwise.', ({ isUsable }) =>
+    Number(isUsable),
+  );
   gauge(
+    'sum',
     'ledgergate_upstream_in_flight_requests',
     'Requests to the upstream without their whole answer.',
     (u) => u.inFlight,
   );
-  gauge('ledgergate_upstream_head_version', 'Newest ledger version the upstream told.', (u) => u.head);
-  gauge('ledgergate_upstream_oldest_version', 'Oldest ledger version the upstream holds.', (u) => u.oldest);
-  gauge('ledgergate_upstream_lag_versions', 'Versions the upstream is behind the head of the fleet.', (u) => u.lag);
+  // An edge only moves up: of several words the highest is the newest.
+  gauge('max', 'ledgergate_upstream_head_version', 'Newest ledger version the upstream told.', (u) => u.head);
+  gauge('max', 'ledgergate_upstream_oldest_version', 'Oldest ledger version the upstream holds.', (u) => u.oldest);
+  gauge(
+    'max',
+    'ledgergate_upstream_lag_versions',
+    'Versions the upstream is behind the head of the fleet.',
+    (u) => u.lag,
+  );
 }
 
 function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
-  const gauge = (name: string, help: string, value: (fleet: FleetGauges) => bigint | undefined): void => {
+  type Value = (fleet: FleetGauges) => bigint | undefined;
+  const gauge = (aggregator: Aggregator, name: string, help: string, value: Value): void => {
     new Gauge({
       name,
       help,
+      aggregator,
       registers: [registry],
       collect() {
         const current = value(read());
@@ -126,6 +142,6 @@ function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
       },
     });
   };
-  gauge('ledgergate_fleet_head_version', 'Newest ledger version the fleet has told.', ({ head }) => head);
-  gauge('ledgergate_fleet_oldest_version', 'Oldest ledger version the fleet can serve.', ({ oldest }) => oldest);
+  gauge('max', 'ledgergate_fleet_head_version', 'Newest ledger version the fleet has told.', ({ head }) => head);
+  gauge('min', 'ledgergate_fleet_oldest_version', 'Oldest ledger version the fleet can serve.', ({ oldest }) => oldest);
 }

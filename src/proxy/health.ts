@@ -14,16 +14,32 @@ export interface UpstreamStatus {
   readonly head: string | undefined;
   /** Versions behind the head of the fleet. */
   readonly lag: string | undefined;
+  /** Of several workers, how many call it usable; the rest is the best one's word. */
+  readonly usableBy?: number;
+}
+
+/** Whether the gateway can answer, and what it knows. */
+export interface Readiness {
+  readonly isReady: boolean;
+  readonly upstreams: readonly UpstreamStatus[];
+  /** Functions that nodes encode, because one of them once gave other bytes. */
+  readonly distrusted: readonly string[];
+  /** `undefined`: there is none. `trouble`: what is wrong with it now. */
+  readonly redis: { readonly trouble: string | undefined } | undefined;
+  /** Where several processes serve. */
+  readonly workers?: WorkersStatus;
+}
+
+export interface WorkersStatus {
+  readonly wanted: number;
+  /** Those that serve and answered in time. */
+  readonly answering: number;
+  readonly ready: number;
 }
 
 export interface OperationsParts {
-  isReady(): boolean;
   isDraining(): boolean;
-  status(): readonly UpstreamStatus[];
-  /** Functions that nodes encode, because one of them once gave other bytes. */
-  distrustedFunctions(): readonly string[];
-  /** `undefined`: there is none. `trouble`: what is wrong with it now. */
-  redis(): { readonly trouble: string | undefined } | undefined;
+  readiness(): Readiness | Promise<Readiness>;
   metrics(): Promise<string>;
   readonly metricsContentType: string;
   readonly admin: AdminFunctions;
@@ -31,8 +47,7 @@ export interface OperationsParts {
 }
 
 /** Redis never decides whether the gateway is ready; what is wrong with it is shown all the same. */
-function redisOf(parts: OperationsParts): { readonly state: string; readonly reason?: string } {
-  const redis = parts.redis();
+function redisOf({ redis }: Readiness): { readonly state: string; readonly reason?: string } {
   if (redis === undefined) return { state: 'off' };
   return redis.trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: redis.trouble };
 }
@@ -42,13 +57,15 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   // Pages of other sites can send text without asking; they cannot send JSON.
   app.removeContentTypeParser('text/plain');
   app.get('/livez', () => ({ status: 'alive' }));
-  app.get('/readyz', (_request, reply) => {
-    const isReady = parts.isReady() && !parts.isDraining();
+  app.get('/readyz', async (_request, reply) => {
+    const readiness = await parts.readiness();
+    const { workers, distrusted } = readiness;
+    const isReady = readiness.isReady && !parts.isDraining();
     const status = parts.isDraining() ? 'draining' : isReady ? 'ready' : 'no usable node is known';
     reply.code(isReady ? 200 : 503);
     // Addresses stay out of it: readiness is often published further than the configuration.
-    const upstreams = parts.status().map(({ url: _url, ...shown }) => shown);
-    return { status, upstreams, encode: { distrusted: parts.distrustedFunctions() }, redis: redisOf(parts) };
+    const upstreams = readiness.upstreams.map(({ url: _url, ...shown }) => shown);
+    return { status, upstreams, encode: { distrusted }, redis: redisOf(readiness), workers };
   });
   app.get('/metrics', async (_request, reply) => {
     reply.type(parts.metricsContentType);

@@ -49,7 +49,7 @@ export class PassThrough {
     const request = { ...this.#requestOf(exchange, body), need: { kind: 'head' } as const, isIdempotent: false };
     // The node's word is remembered even when the client has gone: it may look the hash up over another connection.
     const answer = await sender.whole(request, AbortSignal.timeout(submissionBoundMs));
-    submissions.learn(answer.upstream.name, answer);
+    await submissions.learn(answer.upstream.name, answer);
     await this.#reply(exchange, answer);
   }
 

@@ -7,6 +7,8 @@ export interface BodyLimits {
   readonly maxBytes?: number;
   /** Of all bodies whose requests are not answered yet. */
   readonly maxHeldBytes?: number;
+  /** Processes that share `maxHeldBytes`; one body fits in each. Default 1. */
+  readonly processes?: number;
 }
 
 /** Takes a body, or what is wrong with it; the promise, if any, is of work that still needs the body. Never rejects. */
@@ -20,9 +22,9 @@ export class Bodies {
   readonly #maxHeldBytes: number;
   #heldBytes = 0;
 
-  constructor({ maxBytes = 8 * 1024 * 1024, maxHeldBytes = 256 * 1024 * 1024 }: BodyLimits = {}) {
+  constructor({ maxBytes = 8 * 1024 * 1024, maxHeldBytes = 256 * 1024 * 1024, processes = 1 }: BodyLimits = {}) {
     this.#maxBytes = maxBytes;
-    this.#maxHeldBytes = maxHeldBytes;
+    this.#maxHeldBytes = processes === 1 ? maxHeldBytes : Math.max(maxBytes, Math.floor(maxHeldBytes / processes));
   }
 
   /** Bytes of bodies that count at the moment. */

@@ -1,4 +1,7 @@
-/** Which node took which transaction: only its mempool surely knows a transaction that was just submitted. */
+/**
+ * Which node took which transaction: only its mempool surely knows a transaction that was just submitted. Processes
+ * that serve together tell each other, before the client is answered who may ask any of them next.
+ */
 import { LRUCache } from 'lru-cache';
 import type { TransactionHash } from '../ledger/transaction-hash.ts';
 
@@ -7,13 +10,29 @@ const rememberMs = 10 * 60_000;
 const maxRemembered = 100_000;
 
 export class Submissions {
+  readonly #onTaken: (hash: string, upstream: string) => Promise<void> | void;
   readonly #takers = new LRUCache<string, string>({ max: maxRemembered, ttl: rememberMs, ttlResolution: 1000 });
 
-  /** Learns from a node's answer to a submission; other answers teach nothing. */
-  learn(upstream: string, answer: { readonly status: number; readonly body: Buffer }): void {
-    if (answer.status !== 202) return;
+  /** `onTaken` tells others; what it returns is waited for. */
+  constructor(onTaken: (hash: string, upstream: string) => Promise<void> | void = () => undefined) {
+    this.#onTaken = onTaken;
+  }
+
+  /**
+   * Learns from a node's answer to a submission; other answers teach nothing. A promise: others are being told, and the
+   * client has to wait for it.
+   */
+  learn(upstream: string, answer: { readonly status: number; readonly body: Buffer }): Promise<void> | void {
+    if (answer.status !== 202) return undefined;
     const hash = hashOf(answer.body);
-    if (hash !== undefined) this.#takers.set(hash, upstream);
+    if (hash === undefined) return undefined;
+    this.hear(hash, upstream);
+    return this.#onTaken(hash, upstream);
+  }
+
+  /** Another process saw this node take the transaction. */
+  hear(hash: string, upstream: string): void {
+    this.#takers.set(hash, upstream);
   }
 
   takerOf(hash: TransactionHash): string | undefined {

@@ -23,6 +23,8 @@ export interface AttemptParts {
   readonly log: UpstreamLog;
   /** Called when a request timed out, whose fault it may be as well as the node's. */
   readonly onTimeout: (upstream: Upstream) => void;
+  /** Processes that share the bound of all answers that are being gathered. Default 1. */
+  readonly processes?: number;
 }
 
 export interface AttemptBounds {
@@ -39,13 +41,15 @@ const bodies = { largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 };
 
 export class Attempts {
   readonly #fleet: Fleet;
-  readonly #budget = new ByteBudget(bodies);
+  readonly #budget: ByteBudget;
   readonly #metrics: UpstreamMetrics;
   readonly #log: UpstreamLog;
   readonly #onTimeout: (upstream: Upstream) => void;
 
-  constructor({ fleet, metrics, log, onTimeout }: AttemptParts) {
+  constructor({ fleet, metrics, log, onTimeout, processes = 1 }: AttemptParts) {
     this.#fleet = fleet;
+    const { largest, all } = bodies;
+    this.#budget = new ByteBudget({ largest, all: Math.max(largest, Math.floor(all / processes)) });
     this.#metrics = metrics;
     this.#log = log;
     this.#onTimeout = onTimeout;

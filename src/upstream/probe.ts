@@ -1,18 +1,38 @@
-/** Asks quiet nodes for their ledger info, so that the fleet's picture stays fresh without traffic (protocol 9). */
+/**
+ * Asks quiet nodes for their ledger info, so that the fleet's picture stays fresh without traffic (protocol 9). Of
+ * several processes one is on duty: it tells the others what it found, and they ask only when they hear nothing.
+ */
 import { performance } from 'node:perf_hooks';
 import { ByteBudget } from './byte-budget.ts';
 import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { UpstreamLog } from './sender.ts';
-import type { Upstream } from './upstream.ts';
+import type { Health, Upstream } from './upstream.ts';
 
 export interface ProbeOptions {
   /** A node that has told nothing for this long is asked. */
   readonly intervalMs: number;
   readonly timeoutMs: number;
+  /** Default: yes. */
+  readonly isOnDuty?: () => boolean;
+  /** Called on duty, once per node and interval. */
+  readonly onFound?: (upstream: Upstream, finding: Finding) => void;
 }
 
+/** What is known of a node: from a probe, or from answers that made one needless. */
+export interface Finding {
+  /** Absent: the probe failed. */
+  readonly info: LedgerInfo | undefined;
+  /** How long ago that was told. */
+  readonly ageMs: number;
+  /** How long the probe took. Absent: there was none, because the node answers requests. */
+  readonly elapsedMs: number | undefined;
+}
+
+/** Who is not on duty asks when nothing was heard for so many intervals. */
+const patience = 3;
 /** While somebody waits for a version, a node that has told nothing for this long is asked. */
 const awaitedMs = 50;
 
@@ -27,7 +47,9 @@ export class Prober {
   readonly #timers = new Map<Upstream, NodeJS.Timeout>();
   readonly #budget = new ByteBudget(bodies);
   #awaited: NodeJS.Timeout | undefined;
-  readonly #looks = new Map<Upstream, Promise<void>>();
+  readonly #looks = new Map<Upstream, Promise<Finding | undefined>>();
+  /** When another process last told of a node. */
+  readonly #heardAtMs = new Map<Upstream, number>();
 
   constructor(fleet: Fleet, options: ProbeOptions, log: UpstreamLog) {
     this.#fleet = fleet;
@@ -37,7 +59,12 @@ export class Prober {
 
   /** Probes every node once and goes on by itself. Resolves when each has answered or failed. */
   async start(): Promise<void> {
-    await Promise.all(this.#fleet.upstreams.map((upstream) => this.#round(upstream)));
+    await Promise.all(
+      this.#fleet.upstreams.map(async (upstream) => {
+        await this.look(upstream);
+        this.#schedule(upstream);
+      }),
+    );
   }
 
   /** Ends all probing. */
@@ -67,27 +94,56 @@ export class Prober {
   }
 
   /** Asks the node now, together with everybody who wants that: one question at a time. Never rejects. */
-  look(upstream: Upstream): Promise<void> {
+  look(upstream: Upstream): Promise<Finding | undefined> {
     const running = this.#looks.get(upstream);
-    if (running !== undefined || this.#stop.signal.aborted) return running ?? Promise.resolve();
+    if (running !== undefined || this.#stop.signal.aborted) return running ?? Promise.resolve(undefined);
     const look = this.#probe(upstream).finally(() => this.#looks.delete(upstream));
     this.#looks.set(upstream, look);
     return look;
   }
 
+  /** Another process, which is on duty, tells what it found. */
+  hear(upstream: Upstream, { info, ageMs, elapsedMs }: Finding): void {
+    const nowMs = performance.now();
+    const before = upstream.health;
+    this.#heardAtMs.set(upstream, nowMs);
+    if (info === undefined) upstream.recordFailure(elapsedMs ?? 0, nowMs);
+    else {
+      upstream.recordAnswer(elapsedMs ?? upstream.latencyMs(nowMs), nowMs);
+      if (nowMs - ageMs > upstream.window.observedAtMs) this.#fleet.observe(upstream, info, nowMs - ageMs);
+    }
+    this.#noteHealth(upstream, before);
+  }
+
   async #round(upstream: Upstream): Promise<void> {
-    const quietMs = performance.now() - upstream.window.observedAtMs;
-    const isQuiet = upstream.window.info === undefined || quietMs >= this.#options.intervalMs * 0.9;
-    if (isQuiet || upstream.health !== 'usable') await this.look(upstream);
+    const { isOnDuty = () => true, onFound } = this.#options;
+    const found = this.#isQuiet(upstream, isOnDuty()) ? await this.look(upstream) : known(upstream);
+    if (found !== undefined && isOnDuty()) onFound?.(upstream, found);
+    this.#schedule(upstream);
+  }
+
+  #isQuiet(upstream: Upstream, isOnDuty: boolean): boolean {
+    const { intervalMs } = this.#options;
+    const nowMs = performance.now();
+    const { info, observedAtMs } = upstream.window;
+    const toldAtMs = info === undefined ? -Infinity : observedAtMs;
+    if (isOnDuty) return nowMs - toldAtMs >= intervalMs * 0.9 || upstream.health !== 'usable';
+    const heardAtMs = this.#heardAtMs.get(upstream) ?? -Infinity;
+    const lastMs = upstream.health === 'usable' ? Math.max(toldAtMs, heardAtMs) : heardAtMs;
+    return nowMs - lastMs >= intervalMs * (patience - 0.1);
+  }
+
+  #schedule(upstream: Upstream): void {
     if (this.#stop.signal.aborted) return;
     const timer = setTimeout(() => void this.#round(upstream), this.#options.intervalMs);
     timer.unref();
     this.#timers.set(upstream, timer);
   }
 
-  async #probe(upstream: Upstream): Promise<void> {
+  async #probe(upstream: Upstream): Promise<Finding | undefined> {
     const startedMs = performance.now();
     const before = upstream.health;
+    let info: LedgerInfo | undefined;
     const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
     try {
       const answer = await this.#ask(upstream, signal);
@@ -98,22 +154,35 @@ export class Prober {
         );
       }
       upstream.recordAnswer(nowMs - startedMs, nowMs);
-      this.#fleet.observe(upstream, answer.info, nowMs);
+      info = answer.info;
+      this.#fleet.observe(upstream, info, nowMs);
     } catch (error) {
-      if (this.#stop.signal.aborted) return;
+      if (this.#stop.signal.aborted) return undefined;
       upstream.recordFailure(performance.now() - startedMs, performance.now());
       this.#log.debug({ upstream: upstream.name, cause: String(error) }, 'probe failed');
     }
+    this.#noteHealth(upstream, before);
+    return { info, ageMs: 0, elapsedMs: performance.now() - startedMs };
+  }
+
+  #noteHealth(upstream: Upstream, before: Health): void {
     if (upstream.health === before) return;
     this.#fleet.refresh();
     this.#log.warn({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
   }
+
   #ask(upstream: Upstream, signal: AbortSignal): Promise<NodeAnswer> {
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
     const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.probePool);
     return overLiveConnection(exchange, progress, signal);
   }
+}
+
+/** What answers have told without a probe. */
+function known({ window: { info, observedAtMs }, health }: Upstream): Finding | undefined {
+  if (info === undefined || health !== 'usable') return undefined;
+  return { info, ageMs: performance.now() - observedAtMs, elapsedMs: undefined };
 }
 
 const wire = { method: 'GET', path: '', headers: {} } as const;

@@ -61,14 +61,12 @@ test('a wrong flag is reported by its name, whatever the file says', (t) => {
 });
 
 test('keys that have no effect yet are warned about, and only when they ask for one', (t) => {
-  const text = `${oneUpstream}workers: auto
-upstream: { hedge: { after: 50ms } }
+  const text = `${oneUpstream}upstream: { hedge: { after: 50ms } }
 `;
   assert.deepEqual(loadText(t, text).warnings, [
-    'workers is not served by this version yet: one process serves, not auto',
     'upstream.hedge is not served by this version yet: an attempt is made when the one before has failed',
   ]);
-  assert.deepEqual(loadText(t, `${oneUpstream}workers: 1\n`).warnings, []);
+  assert.deepEqual(loadText(t, `${oneUpstream}workers: auto\n`).warnings, []);
 });
 
 test('what is shown holds no secret, and reads as the same config', (t) => {

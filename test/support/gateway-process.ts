@@ -1,4 +1,5 @@
 /** Gateways in processes of their own, as they run in front of a fleet: the real binary on a config file. */
+import { spawnSync } from 'node:child_process';
 import type { TestContext } from 'node:test';
 import { start, type RunningProcess } from '../commands/command-line.ts';
 import { configFile } from '../config/config-file.ts';
@@ -13,6 +14,13 @@ export interface GatewayProcessOptions {
 export interface GatewayProcess {
   /** Stays the same over restarts. */
   readonly url: string;
+  readonly operationsUrl: string;
+  /** The processes of its workers, where it has any. */
+  workers(): readonly number[];
+  /** Asks it to end, politely; resolves with the exit code. */
+  stop(): Promise<number | null>;
+  /** What it prints. */
+  line(pattern: RegExp): Promise<RegExpExecArray>;
   /** Kills the process without warning; resolves when it is gone. */
   kill(): Promise<void>;
   /** Starts it again on the port it had; resolves when it listens. */
@@ -37,8 +45,16 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
   const clientsLine = /^Clients: +(\S+) /;
   let running = serve('0');
   const [, url = ''] = await running.line(clientsLine);
+  const [, operationsUrl = ''] = await running.line(/^Operations: +(\S+) /);
   return {
     url,
+    operationsUrl,
+    workers: () => childrenOf(running.process.pid),
+    async stop() {
+      running.process.kill('SIGTERM');
+      return (await running.ended).code;
+    },
+    line: (pattern) => running.line(pattern),
     async kill() {
       running.process.kill('SIGKILL');
       await running.ended;
@@ -48,4 +64,9 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
       await running.line(clientsLine);
     },
   };
+}
+
+function childrenOf(pid: number | undefined): readonly number[] {
+  const { stdout } = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' });
+  return stdout.split('\n').filter(Boolean).map(Number);
 }

@@ -1,0 +1,151 @@
+/** The part of the gateway that answers clients: built, listening, and drained. There is one in every process. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Config } from '../config/config.ts';
+import { ShadowProof } from '../encode/shadow.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { Admin } from '../proxy/admin.ts';
+import { Connections } from '../proxy/connections.ts';
+import { drain } from '../proxy/drain.ts';
+import type { Readiness } from '../proxy/health.ts';
+import { Submissions } from '../proxy/submissions.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import { buildCache, type Cache } from './cache.ts';
+import { buildFleet, statusOf } from './fleet.ts';
+import { buildProxy } from './proxy.ts';
+import type { Heard, Siblings } from './siblings.ts';
+
+export interface ServingOptions {
+  readonly log: Logger;
+  /** `close` goes on taking new connections for so long. Default 0. */
+  readonly drainDelayMs?: number | undefined;
+  /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
+  readonly now?: (() => number) | undefined;
+  /** A client that takes nothing of a streamed answer for this long loses it. Default 30,000. */
+  readonly stallMs?: number | undefined;
+  /** Processes that serve together: what is bounded for the gateway as a whole is shared among them. Default 1. */
+  readonly processes?: number | undefined;
+  /** The others, where several serve. */
+  readonly siblings?: Siblings | undefined;
+}
+
+export interface Serving {
+  readonly port: number;
+  readonly isDraining: boolean;
+  readonly registry: Registry;
+  /** What the others say goes in here. */
+  readonly heard: Heard;
+  readonly admin: Admin;
+  readiness(): Readiness;
+  /** Stops accepting, finishes what is in flight within a bound, and frees everything. */
+  close(): Promise<void>;
+  /** Frees everything at once. */
+  stop(): Promise<void>;
+}
+
+/** What is in flight when the gateway stops has this long to finish. */
+export const drainMs = 10_000;
+/** The first answers of the nodes are waited for this long, so that a start is ready when it says so. */
+const firstProbeMs = 1_500;
+/** So is the answer to which ledger it is: until then nothing is shared. */
+const firstLookMs = 300;
+
+/** Starts listening for clients. Nodes that are down do not stop it; a port that is taken does. */
+export async function startServing(whole: Config, options: ServingOptions): Promise<Serving> {
+  const { log, now = () => performance.now(), drainDelayMs = 0, processes = 1, siblings } = options;
+  const config = shareOf(whole, processes);
+  const listener = {
+    onGeneration: () => cache.forgetLedger(),
+    onServed: (version: LedgerVersion) => cache.tellServed(version),
+    onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
+  };
+  const parts = buildFleet(config, log, listener, { stallMs: options.stallMs, processes, siblings });
+  const { fleet, prober, latest, registry } = parts;
+  let isDraining = false;
+  const proof = new ShadowProof({ share: config.encode.shadow, now });
+  const cache: Cache = buildCache(config, parts, log);
+  const submissions = new Submissions((hash, upstream) => siblings?.tellTaken(hash, upstream));
+  const context = { parts, cache, log, proof, now, submissions, processes, siblings };
+  const { server: proxy, admin } = buildProxy(config, { ...context, isDraining: () => isDraining });
+  const connections = new Connections(proxy.server);
+
+  const free = async (): Promise<void> => {
+    prober.close();
+    latest.close();
+    cache.close();
+    await Promise.all(fleet.upstreams.map((upstream) => upstream.close()));
+  };
+  const probed = prober.start();
+  try {
+    await Promise.race([probed, sleep(firstProbeMs, undefined, { ref: false })]);
+    fleet.settle();
+    await Promise.race([cache.start(), sleep(firstLookMs, undefined, { ref: false })]);
+    await proxy.listen({ host: config.listen.host, port: config.listen.port });
+  } catch (error) {
+    await proxy.close();
+    await free();
+    throw error;
+  }
+
+  return {
+    port: portOf(proxy),
+    registry,
+    admin,
+    heard: {
+      found: (name, finding) => {
+        const upstream = fleet.upstreams.find((known) => known.name === name);
+        if (upstream !== undefined) prober.hear(upstream, finding);
+      },
+      taken: (hash, upstream) => submissions.hear(hash, upstream),
+      distrusted: (functionId) => proof.distrust(functionId),
+    },
+    get isDraining() {
+      return isDraining;
+    },
+    readiness: () => ({
+      isReady: fleet.isReady,
+      upstreams: statusOf(fleet),
+      distrusted: [...proof.distrusted],
+      redis: cache.redisStatus(),
+    }),
+    async close() {
+      isDraining = true;
+      await drain(proxy, connections, {
+        delayMs: drainDelayMs,
+        maxMs: drainMs,
+        onCutOff: () => log.warn({ drainMs }, 'requests were still in flight at the end of the drain'),
+      });
+      await free();
+    },
+    async stop() {
+      await proxy.close();
+      await free();
+    },
+  };
+}
+
+/** What one of `processes` may take of what the config grants the gateway. */
+function shareOf(config: Config, processes: number): Config {
+  if (processes === 1) return config;
+  const { memory } = config.cache;
+  const { connections } = config.upstream;
+  return {
+    ...config,
+    upstream: { ...config.upstream, connections: Math.max(1, Math.floor(connections / processes)) },
+    cache: { ...config.cache, memory: { ...memory, maxBytes: Math.floor(memory.maxBytes / processes) } },
+  };
+}
+
+/** The port that a server listens on, whatever it was told. */
+export function portOf(app: FastifyInstance): number {
+  return (app.server.address() as AddressInfo).port;
+}
+
+/** An address a person on this machine can open. */
+export function reachable(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return '127.0.0.1';
+  return host.includes(':') ? `[${host}]` : host;
+}

@@ -1,0 +1,32 @@
+/** What several workers say of readiness, as one. */
+import type { Readiness, UpstreamStatus } from '../proxy/health.ts';
+
+/** Best first. A node that one worker reaches is there; a node of another chain is so for everybody. */
+const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
+
+/** `told`: of the workers that answered. Ready when one of them is: connections go to those that serve. */
+export function mergeReadiness(told: readonly Readiness[], wanted: number): Readiness {
+  const [first] = told;
+  const ready = told.filter(({ isReady }) => isReady).length;
+  const trouble = told.map(({ redis }) => redis?.trouble).find((reason) => reason !== undefined);
+  return {
+    isReady: ready > 0,
+    upstreams: (first?.upstreams ?? []).map(({ name }) =>
+      mergeUpstream(told.flatMap(({ upstreams }) => upstreams.filter((upstream) => upstream.name === name))),
+    ),
+    distrusted: [...new Set(told.flatMap(({ distrusted }) => distrusted))],
+    redis: first?.redis === undefined ? undefined : { trouble },
+    workers: { wanted, answering: told.length, ready },
+  };
+}
+
+/** The word of the worker that thinks best of the node, the newest of equals. Not empty: one told of each node. */
+function mergeUpstream(words: readonly UpstreamStatus[]): UpstreamStatus {
+  const best = words.reduce((found, word) => (isBetter(word, found) ? word : found));
+  return { ...best, usableBy: words.filter(({ state }) => state === 'usable').length };
+}
+
+function isBetter(word: UpstreamStatus, other: UpstreamStatus): boolean {
+  if (word.state !== other.state) return ranks[word.state] < ranks[other.state];
+  return BigInt(word.head ?? -1) > BigInt(other.head ?? -1);
+}

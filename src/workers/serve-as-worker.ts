@@ -1,0 +1,72 @@
+/** What a worker does: serves clients as it is told to, and answers its primary. */
+import cluster from 'node:cluster';
+import process from 'node:process';
+import { destination, pino } from 'pino';
+import { startServing, type Serving } from '../gateway/serving.ts';
+import type { Heard, Siblings } from '../gateway/siblings.ts';
+import { Channel } from './channel.ts';
+import { unpackConfig, type Failure, type PrimaryHandlers, type WorkerHandlers } from './protocol.ts';
+
+/** The primary answers at once, unless it is starting many. */
+const setupTimeoutMs = 30_000;
+/** Submissions wait at most so long for the other workers to know of them. */
+const takenMs = 250;
+
+/** Resolves when the worker serves, or has said why it cannot. */
+export async function serveAsWorker(): Promise<void> {
+  const started = Promise.withResolvers<Serving>();
+  // Nobody may ask before it serves.
+  started.promise.catch(() => undefined);
+  const hear = (take: (heard: Heard) => void): Promise<void> => started.promise.then(({ heard }) => take(heard));
+  let isOnDuty = false;
+  const handlers: WorkerHandlers = {
+    duty: (isNow) => {
+      isOnDuty = isNow;
+    },
+    found: ({ upstream, finding }) => void hear((heard) => heard.found(upstream, finding)),
+    taken: ({ hash, upstream }) => hear((heard) => heard.taken(hash, upstream)),
+    distrusted: (functionId) => void hear((heard) => heard.distrusted(functionId)),
+    readiness: async () => (await started.promise).readiness(),
+    metrics: async () => (await started.promise).registry.getMetricsAsJSON(),
+    purge: async ({ request, from }) => (await started.promise).admin.purge(request, from),
+    purgeHere: async (request) => (await started.promise).admin.purgeHere(request),
+    explain: async (request) => (await started.promise).admin.explain(request),
+    drain: async () => (await started.promise).close(),
+  };
+  const primary = new Channel<PrimaryHandlers>(sendToPrimary, handlers);
+  process.on('message', (message) => primary.take(message));
+  const {
+    config: packed,
+    drainDelayMs,
+    processes,
+    distrusted,
+  } = await primary.call('setup', undefined, setupTimeoutMs);
+  const config = unpackConfig(packed);
+  const log = pino({ level: config.log.level }, destination(2)).child({ worker: cluster.worker?.id });
+  const siblings: Siblings = {
+    isOnDuty: () => isOnDuty,
+    tellFound: (upstream, finding) => primary.tell('found', { upstream, finding }),
+    // A sibling that is stuck must not hold up submissions: at worst it asks another node first.
+    tellTaken: (hash, upstream) => primary.call('taken', { hash, upstream }, takenMs).catch(() => undefined),
+    tellDistrusted: (functionId) => primary.tell('distrusted', functionId),
+  };
+  try {
+    const serving = await startServing(config, { log, drainDelayMs, processes, siblings });
+    for (const functionId of distrusted) serving.heard.distrusted(functionId);
+    started.resolve(serving);
+    primary.tell('serving', { port: serving.port });
+  } catch (error) {
+    started.reject(error);
+    primary.tell('failed', failureOf(error));
+  }
+}
+
+/** What cannot be sent need not be: without a primary the process ends. */
+function sendToPrimary(message: object): void {
+  process.send?.(message, undefined, {}, () => undefined);
+}
+
+function failureOf(error: unknown): Failure {
+  const { code, syscall, address, port } = error as NodeJS.ErrnoException & Pick<Failure, 'address' | 'port'>;
+  return { message: error instanceof Error ? error.message : String(error), code, syscall, address, port };
+}

@@ -1,0 +1,22 @@
+/**
+ * A worker's process, from its first line on. A terminal's Ctrl-C and a service manager's SIGTERM reach the whole group:
+ * only the primary acts on them, and tells its workers. A worker whose primary is gone has nobody to listen for.
+ */
+import process from 'node:process';
+
+process.on('SIGTERM', () => undefined);
+process.on('SIGINT', () => undefined);
+process.on('disconnect', () => process.exit(0));
+process.on('uncaughtException', fail);
+process.on('unhandledRejection', fail);
+
+// Loading the gateway takes a while, and signals come at any time.
+const { serveAsWorker } = await import('./serve-as-worker.ts');
+await serveAsWorker();
+
+/** After a fault nobody expected, the state of the process is unknown: the primary starts a fresh one. */
+function fail(error: unknown): void {
+  process.stderr.write(`ledgergate: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`, () =>
+    process.exit(1),
+  );
+}

@@ -1,0 +1,21 @@
+/** What tests ask of gateways in processes of their own. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fetchReply, type Reply } from './gateway.ts';
+import type { GatewayProcess } from './gateway-process.ts';
+
+/** One request over a connection of its own. */
+export function get(url: string): Promise<Reply> {
+  return fetchReply(url, { method: 'GET' });
+}
+
+/** A sample of `/metrics`. */
+export async function metric({ operationsUrl }: GatewayProcess, sample: string): Promise<number | undefined> {
+  const { text } = await get(`${operationsUrl}/metrics`);
+  const line = text.split('\n').find((candidate) => candidate.startsWith(`${sample} `));
+  return line === undefined ? undefined : Number(line.slice(sample.length + 1));
+}
+
+/** Asks again and again; the test's own bound ends it. */
+export async function until(holds: () => Promise<boolean>): Promise<void> {
+  while (!(await holds())) await sleep(20);
+}
