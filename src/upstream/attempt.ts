@@ -60,16 +60,18 @@ export class Attempts {
   ): Promise<Outcome<A>> {
     const startedMs = performance.now();
     const bound = new Bound(signal, timeoutMs);
-    const isQueued = upstream.isBusy;
+    // Looks have connections of their own, so they neither wait for other requests nor make them wait.
+    const places = request.isLook === true ? 0 : 1;
+    const isQueued = places > 0 && upstream.isBusy;
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal: bound.signal, progress, budget: this.#budget };
     const end = (): void => {
       bound.end();
-      upstream.inFlight -= 1;
+      upstream.inFlight -= places;
     };
     const exchange = (): Promise<A> => fetch(upstream, context);
     let answer: A;
-    upstream.inFlight += 1;
+    upstream.inFlight += places;
     try {
       answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, bound.signal) : exchange());
     } catch (error) {

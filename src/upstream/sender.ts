@@ -21,6 +21,8 @@ export interface FleetRequest {
   readonly isIdempotent: boolean;
   /** Bound of one attempt where it is shorter than usual. */
   readonly timeoutMs?: number;
+  /** A look at the ledger info, which everybody waits for: it goes past the requests that wait for a connection. */
+  readonly isLook?: boolean;
 }
 
 export interface SendLimits {
@@ -65,7 +67,8 @@ export class Sender {
    * `GatewayError` when no node gave an answer worth passing on.
    */
   whole(request: FleetRequest, signal: AbortSignal): Promise<NodeAnswer> {
-    const fetch: Fetch<NodeAnswer> = (upstream, context) => fetchWhole(upstream, request.wire, context);
+    const fetch: Fetch<NodeAnswer> = (upstream, context) =>
+      fetchWhole(upstream, request.wire, context, request.isLook === true ? upstream.lookPool : upstream.pool);
     return this.#send(request, { fetch, isStreamed: false }, signal);
   }
 
