@@ -1,10 +1,11 @@
 /** One node, one try: the exchange, what its answer means, and what it teaches of the node. */
 import { performance } from 'node:perf_hooks';
+import { GatewayError } from '../ledger/errors.ts';
 import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import { Bound } from './bound.ts';
 import { ByteBudget, OverBudgetError } from './byte-budget.ts';
 import type { Outcome } from './course.ts';
-import type { ExchangeContext, NodeAnswer, Progress, StreamedAnswer } from './exchange.ts';
+import { isUnsendable, type ExchangeContext, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import { onceClosed } from './node-stream.ts';
@@ -51,7 +52,7 @@ export class Attempts {
     this.#onTimeout = onTimeout;
   }
 
-  /** Asks one node. Never rejects. */
+  /** Asks one node. Throws `GatewayError` 400 for a request that can be sent to none, and nothing else. */
   async make<A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
     fetch: Fetch<A>,
@@ -76,6 +77,9 @@ export class Attempts {
       answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, bound.signal) : exchange());
     } catch (error) {
       end();
+      if (isUnsendable(error, progress)) {
+        throw new GatewayError('malformed', 'the request cannot be sent on', { cause: error });
+      }
       const waited = isQueued && bound.isOver && progress.sentAtMs === undefined;
       const kind = waited ? 'queue' : kindOf(error, bound);
       if (!signal.aborted) this.#fail(upstream, performance.now() - startedMs, kind, error);
