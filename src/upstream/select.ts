@@ -14,6 +14,8 @@ import type { Health, Tier } from './upstream.ts';
 export type Need =
   /** The state at one version. */
   | { readonly kind: 'version'; readonly version: LedgerVersion }
+  /** The block of one height: held by the same nodes as its versions. Windows are told in blocks then. */
+  | { readonly kind: 'block'; readonly height: bigint }
   /** The newest state, at or past `min`; submissions too go where the ledger is newest. */
   | { readonly kind: 'head'; readonly min?: LedgerVersion | undefined }
   /** A transaction that any node may hold, the deepest most surely; `first` names the node that took its submission. */
@@ -55,7 +57,9 @@ export function selectUpstreams<C extends Candidate>(
   const askable = candidates.filter((candidate) => candidate.health !== 'foreign');
   switch (need.kind) {
     case 'version':
-      return forVersion(askable, need.version, random);
+      return forPosition(askable, need.version, random);
+    case 'block':
+      return forPosition(askable, need.height, random);
     case 'head':
       return byRank(askable, freshness(askable), random);
     case 'transaction':
@@ -74,30 +78,46 @@ export function deepest<C extends Candidate>(candidates: readonly C[]): C | unde
 }
 
 /**
- * What a node's window says of a version. `edge`: held by its last word, but the edge may pass it before the request
+ * The deepest node, when it is deeper than all of `refusers`: while it has not been heard, what they call pruned may be
+ * there.
+ */
+export function deeperThan<C extends Candidate>(candidates: readonly C[], refusers: (candidate: C) => boolean) {
+  const final = deepest(candidates);
+  if (final === undefined || refusers(final)) return undefined;
+  return candidates.some((candidate) => refusers(candidate) && !isDeeper(final, candidate)) ? undefined : final;
+}
+
+/** The version or block height that a node's window must hold for this need. */
+export function positionOf(need: Need): bigint | undefined {
+  if (need.kind === 'version') return need.version;
+  return need.kind === 'block' ? need.height : undefined;
+}
+
+/**
+ * What a node's window says of a version or block. `edge`: held by its last word, but the edge may pass it before the request
  * arrives. `unknown`: no word yet, or above its head, where it may have got by now.
  */
 export type Holding = 'held' | 'edge' | 'unknown' | 'pruned';
 
-export function holdingOf(window: WindowView | undefined, version: LedgerVersion): Holding {
-  if (window === undefined || version > window.head) return 'unknown';
-  if (version >= window.safeOldest) return 'held';
-  return version >= window.oldest ? 'edge' : 'pruned';
+export function holdingOf(window: WindowView | undefined, position: bigint): Holding {
+  if (window === undefined || position > window.head) return 'unknown';
+  if (position >= window.safeOldest) return 'held';
+  return position >= window.oldest ? 'edge' : 'pruned';
 }
 
 const holdingRank: Readonly<Record<Holding, number>> = { held: 0, edge: 1, unknown: 2, pruned: 3 };
 
-function forVersion<C extends Candidate>(candidates: readonly C[], version: LedgerVersion, random: () => number): C[] {
+function forPosition<C extends Candidate>(candidates: readonly C[], position: bigint, random: () => number): C[] {
   const rank = (candidate: C): number[] => {
-    const holding = holdingOf(candidate.window, version);
+    const holding = holdingOf(candidate.window, position);
     // Above a node's head the nearest head is the best hope; below its edge the deepest node's word is final.
     const distance = holding === 'unknown' ? -Number(candidate.window?.head ?? 0n) : 0;
     const depth = holding === 'pruned' ? Number(candidate.window?.oldest ?? 0n) : 0;
     return [trustRank(candidate), holdingRank[holding], distance, depth, candidate.tier === 'full' ? 0 : 1];
   };
   const ordered = byRank(candidates, rank, random, (group) => shallowestFirst(group, random));
-  const last = ordered.filter((candidate) => holdingOf(candidate.window, version) === 'pruned');
-  const able = ordered.filter((candidate) => holdingOf(candidate.window, version) !== 'pruned');
+  const last = ordered.filter((candidate) => holdingOf(candidate.window, position) === 'pruned');
+  const able = ordered.filter((candidate) => holdingOf(candidate.window, position) !== 'pruned');
   const final = deepest(last);
   return final === undefined ? able : [...able, final];
 }
