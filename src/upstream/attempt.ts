@@ -71,6 +71,7 @@ export class Attempts {
       upstream.inFlight -= places;
     };
     const exchange = (): Promise<A> => fetch(upstream, context);
+    if (isStateRead(request)) upstream.reads.sent(startedMs, timeoutMs);
     let answer: A;
     upstream.inFlight += places;
     try {
@@ -83,12 +84,24 @@ export class Attempts {
       const waited = isQueued && bound.isOver && progress.sentAtMs === undefined;
       const kind = waited ? 'queue' : kindOf(error, bound);
       if (!signal.aborted) this.#fail(upstream, performance.now() - startedMs, kind, error);
-      return { verdict: 'failed', answer: undefined, mayHaveArrived: progress.sentAtMs !== undefined };
+      const mayHaveArrived = progress.sentAtMs !== undefined;
+      return { verdict: 'failed', answer: undefined, mayHaveArrived, isHung: kind === 'timeout' && mayHaveArrived };
     }
     bound.release();
     if ('stream' in answer) onceClosed(answer.stream, end);
     else end();
     return this.#learn(request, answer, startedMs);
+  }
+
+  /** `answering` gave the answer that the nodes in `hung` did not give to the same request. */
+  blame(request: FleetRequest, hung: ReadonlyMap<Upstream, number>, answering: Upstream): void {
+    if (!isStateRead(request)) return;
+    for (const [upstream, sentAtMs] of hung) {
+      if (upstream === answering) continue;
+      const pauseMs = upstream.reads.hung(sentAtMs, performance.now());
+      if (pauseMs === undefined) continue;
+      this.#log.warn({ upstream: upstream.name, pauseMs }, 'upstream leaves reads unanswered that another answers');
+    }
   }
 
   #learn<A extends NodeAnswer | StreamedAnswer>(request: FleetRequest, answer: A, startedMs: number): Outcome<A> {
@@ -101,6 +114,9 @@ export class Attempts {
       this.#recordFailure(upstream, elapsedMs, isOurs ? 'status' : 'chain', `status ${answer.status}`);
     } else {
       this.#recordAnswer(upstream, elapsedMs, answer.status);
+    }
+    if (verdict !== 'failed' && isStateRead(request) && upstream.reads.answered(nowMs)) {
+      this.#log.info({ upstream: upstream.name }, 'upstream answers reads again');
     }
     if (verdict === 'pruned' && request.need.kind === 'version') {
       this.#fleet.recordRefusal(upstream, request.need.version, nowMs);
@@ -170,6 +186,11 @@ export function judged(answer: NodeAnswer): Judged {
 
 /** A client could provoke these at every node in turn, so they say nothing of a node's health. */
 const requestMayBeAtFault = new Set([408, 429, 500]);
+
+/** Looks and fixed answers come from a node that can read nothing. */
+function isStateRead({ need, isIdempotent, isLook }: FleetRequest): boolean {
+  return isIdempotent && isLook !== true && (need.kind !== 'head' || need.min !== undefined);
+}
 
 /** Whether a 2xx is of an older state than the request needs. */
 function isBehind({ status, info }: NodeAnswer | StreamedAnswer, need: Need): boolean {

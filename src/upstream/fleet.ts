@@ -148,6 +148,7 @@ export class Fleet {
         window: upstream.window.at(nowMs + latencyMs, unit),
         cost: latencyMs * (upstream.inFlight + 1),
         isSuspect: upstream.isSuspect,
+        isPaused: upstream.reads.isPaused(nowMs),
         headTolerance: upstream.window.headSpeed * headToleranceMs,
       };
     });

@@ -28,6 +28,8 @@ export interface Candidate {
   readonly health: Health;
   /** Its head is not believed. */
   readonly isSuspect?: boolean;
+  /** It leaves reads unanswered that others answer. */
+  readonly isPaused?: boolean;
   readonly window: WindowView | undefined;
   /** Expected wait: latency in ms times the requests in flight and this one. */
   readonly cost: number;
@@ -43,9 +45,9 @@ const depthTolerance = 1.25;
 
 const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 2, foreign: 3 };
 
-/** A node whose head is not believed is no better than one that is down. */
-function trustRank({ health, isSuspect }: Candidate): number {
-  return isSuspect === true ? Math.max(healthRank[health], healthRank.down) : healthRank[health];
+/** A node whose head is not believed, or that leaves reads unanswered, is no better than one that is down. */
+function trustRank({ health, isSuspect, isPaused }: Candidate): number {
+  return isSuspect === true || isPaused === true ? Math.max(healthRank[health], healthRank.down) : healthRank[health];
 }
 
 /** Nodes to ask, best first. Foreign nodes are never among them. */
@@ -156,7 +158,11 @@ function forTransaction<C extends Candidate>(
 ): C[] {
   const [cheapest, ...others] = byRank(
     candidates,
-    (candidate) => [candidate.name === first ? 0 : 1, trustRank(candidate), candidate.tier === 'full' ? 0 : 1],
+    (candidate) => [
+      candidate.name === first && candidate.isPaused !== true ? 0 : 1,
+      trustRank(candidate),
+      candidate.tier === 'full' ? 0 : 1,
+    ],
     random,
   );
   if (cheapest === undefined) return [];

@@ -40,6 +40,7 @@ export interface SendLimits {
 
 export interface UpstreamLog {
   debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
 }
 
@@ -95,13 +96,16 @@ export class Sender {
       const upstream = this.#next(need, course, isStreamed);
       if (upstream === undefined || leftMs <= 0 || signal.aborted) break;
       course.ask(upstream);
+      const askedAtMs = performance.now();
       const timeoutMs = Math.min(request.timeoutMs ?? Infinity, this.#limits.timeoutMs, leftMs);
       const outcome = await this.#attempts.make(request, fetch, upstream, { signal, timeoutMs });
       if (outcome.verdict === 'final') {
+        this.#attempts.blame(request, course.hung, upstream);
         if (course.sawPruned) this.#metrics.prunedRepaired.inc();
         return outcome.answer;
       }
       course.take(outcome);
+      if (outcome.isHung === true) course.hung.set(upstream, askedAtMs);
       if (!request.isIdempotent && outcome.mayHaveArrived) break;
       if (outcome.verdict === 'behind' && !(await this.#mayGetThere(need, upstream, course, signal))) break;
     }

@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import { Pool } from 'undici';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { HungReads } from './hung-reads.ts';
 import { RetentionWindow } from './retention-window.ts';
 import { Slots } from './slots.ts';
 
@@ -55,6 +56,7 @@ export class Upstream {
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
   readonly window = new RetentionWindow();
+  readonly reads = new HungReads();
   /** Requests whose answer, or the body of it, is still to come. */
   inFlight = 0;
   /** Places for answers that are handed on as they come: a slow client must not take the last connection. */

@@ -51,7 +51,7 @@ export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSe
     () => [],
     () => ({ head: undefined, oldest: undefined }),
   );
-  const log = { debug: () => undefined, warn: () => undefined };
+  const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
   const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
   const sender = new Sender({ fleet, limits: bounds, metrics, log, onTimeout: () => undefined });
   const failures = async (kind: string): Promise<number> => {

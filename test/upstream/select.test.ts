@@ -61,6 +61,7 @@ const broken = node('broken', { oldest: 500, head: 1000, ...down });
 
 const pinned: readonly (readonly [string, readonly Candidate[], number, string])[] = [
   ['the shallowest holder first, then the next deeper', [archive, middle, full], 800, 'full middle archive'],
+  ['one that leaves reads unanswered comes last', [{ ...full, isPaused: true }, middle], 800, 'middle full'],
   ['its own edge counts in', [archive, full], 520, 'full archive'],
   ['the edge band goes to the deeper node first', [full, archive], 519, 'archive full'],
   ['the edge band, at the last word of the node', [full, archive], 500, 'archive full'],
