@@ -5,6 +5,7 @@ import { notFound } from './request-faults.ts';
 import { decodedPath, hasParameter, numberParameter, pathBelow, versionParameter } from './target.ts';
 
 const versionInPath = /^\/(?:blocks|transactions)\/by_version\/(\d{1,19})$/;
+const heightInPath = /^\/blocks\/by_height\/(\d{1,19})$/;
 const transactionList = /^\/transactions$/;
 
 /** Reads of state at a version, beside our own: `ledger_version` means to them what it means to us. */
@@ -17,6 +18,8 @@ export function needOfPath(target: string): Need {
   const path = decodedPath(target);
   const inPath = versionInPath.exec(path)?.[1];
   if (inPath !== undefined) return needOf(versionParameter(`?ledger_version=${inPath}`));
+  const height = heightInPath.exec(path)?.[1];
+  if (height !== undefined) return { kind: 'block', height: BigInt(height) };
   if (transactionList.test(path)) return needOf(numberParameter(target, 'start'));
   // Other paths ignore the parameter, and what they refuse says nothing of it.
   return readsState(path) ? needOf(numberParameter(target, 'ledger_version')) : { kind: 'head' };

@@ -1,10 +1,11 @@
 /** One node, one try: the exchange, what its answer means, and what it teaches of the node. */
 import { performance } from 'node:perf_hooks';
+import { GatewayError } from '../ledger/errors.ts';
 import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import { Bound } from './bound.ts';
 import { ByteBudget, OverBudgetError } from './byte-budget.ts';
 import type { Outcome } from './course.ts';
-import type { ExchangeContext, NodeAnswer, Progress, StreamedAnswer } from './exchange.ts';
+import { isUnsendable, type ExchangeContext, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import { onceClosed } from './node-stream.ts';
@@ -55,7 +56,7 @@ export class Attempts {
     this.#onTimeout = onTimeout;
   }
 
-  /** Asks one node. Never rejects. */
+  /** Asks one node. Throws `GatewayError` 400 for a request that can be sent to none, and nothing else. */
   async make<A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
     fetch: Fetch<A>,
@@ -64,29 +65,47 @@ export class Attempts {
   ): Promise<Outcome<A>> {
     const startedMs = performance.now();
     const bound = new Bound(signal, timeoutMs);
-    const isQueued = upstream.isBusy;
+    // Looks have connections of their own, so they neither wait for other requests nor make them wait.
+    const places = request.isLook === true ? 0 : 1;
+    const isQueued = places > 0 && upstream.isBusy;
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal: bound.signal, progress, budget: this.#budget };
     const end = (): void => {
       bound.end();
-      upstream.inFlight -= 1;
+      upstream.inFlight -= places;
     };
     const exchange = (): Promise<A> => fetch(upstream, context);
+    if (isStateRead(request)) upstream.reads.sent(startedMs, timeoutMs);
     let answer: A;
-    upstream.inFlight += 1;
+    upstream.inFlight += places;
     try {
       answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, bound.signal) : exchange());
     } catch (error) {
       end();
+      if (isUnsendable(error, progress)) {
+        throw new GatewayError('malformed', 'the request cannot be sent on', { cause: error });
+      }
       const waited = isQueued && bound.isOver && progress.sentAtMs === undefined;
       const kind = waited ? 'queue' : kindOf(error, bound);
       if (!signal.aborted) this.#fail(upstream, performance.now() - startedMs, kind, error);
-      return { verdict: 'failed', answer: undefined, mayHaveArrived: progress.sentAtMs !== undefined };
+      const mayHaveArrived = progress.sentAtMs !== undefined;
+      return { verdict: 'failed', answer: undefined, mayHaveArrived, isHung: kind === 'timeout' && mayHaveArrived };
     }
     bound.release();
     if ('stream' in answer) onceClosed(answer.stream, end);
     else end();
     return this.#learn(request, answer, startedMs);
+  }
+
+  /** `answering` gave the answer that the nodes in `hung` did not give to the same request. */
+  blame(request: FleetRequest, hung: ReadonlyMap<Upstream, number>, answering: Upstream): void {
+    if (!isStateRead(request)) return;
+    for (const [upstream, sentAtMs] of hung) {
+      if (upstream === answering) continue;
+      const pauseMs = upstream.reads.hung(sentAtMs, performance.now());
+      if (pauseMs === undefined) continue;
+      this.#log.warn({ upstream: upstream.name, pauseMs }, 'upstream leaves reads unanswered that another answers');
+    }
   }
 
   #learn<A extends NodeAnswer | StreamedAnswer>(request: FleetRequest, answer: A, startedMs: number): Outcome<A> {
@@ -99,6 +118,9 @@ export class Attempts {
       this.#recordFailure(upstream, elapsedMs, isOurs ? 'status' : 'chain', `status ${answer.status}`);
     } else {
       this.#recordAnswer(upstream, elapsedMs, answer.status);
+    }
+    if (verdict !== 'failed' && isStateRead(request) && upstream.reads.answered(nowMs)) {
+      this.#log.info({ upstream: upstream.name }, 'upstream answers reads again');
     }
     if (verdict === 'pruned' && request.need.kind === 'version') {
       this.#fleet.recordRefusal(upstream, request.need.version, nowMs);
@@ -168,6 +190,11 @@ export function judged(answer: NodeAnswer): Judged {
 
 /** A client could provoke these at every node in turn, so they say nothing of a node's health. */
 const requestMayBeAtFault = new Set([408, 429, 500]);
+
+/** Looks and fixed answers come from a node that can read nothing. */
+function isStateRead({ need, isIdempotent, isLook }: FleetRequest): boolean {
+  return isIdempotent && isLook !== true && (need.kind !== 'head' || need.min !== undefined);
+}
 
 /** Whether a 2xx is of an older state than the request needs. */
 function isBehind({ status, info }: NodeAnswer | StreamedAnswer, need: Need): boolean {

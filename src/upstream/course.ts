@@ -11,6 +11,8 @@ export interface Setback {
   readonly verdict: Exclude<Verdict, 'final'>;
   readonly answer: NodeAnswer | undefined;
   readonly mayHaveArrived: boolean;
+  /** It was sent, and nothing came for as long as an attempt may take. */
+  readonly isHung?: boolean;
 }
 
 /** What has been asked and heard so far for one request. */
@@ -26,6 +28,8 @@ export class Course {
   /** Nodes that said, of themselves, that they do not hold what was asked for. */
   readonly refusers = new Set<Upstream>();
   sawPruned = false;
+  /** Nodes that let the request time out, and when it was sent to them, in ms of `performance.now()`. */
+  readonly hung = new Map<Upstream, number>();
   /** In ms of `performance.now()`. */
   readonly deadlineAtMs: number;
   kept: { readonly verdict: Verdict; readonly answer: NodeAnswer } | undefined;

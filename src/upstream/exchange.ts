@@ -70,9 +70,11 @@ export function fetchWhole(
 
 /** The request as undici takes it. */
 export function dispatchOptions(upstream: Upstream, request: WireRequest): Dispatcher.DispatchOptions {
+  const path = upstream.basePath + request.path;
   return {
     method: request.method,
-    path: upstream.basePath + request.path || '/',
+    // Nothing, or a query alone, where neither side has a base path.
+    path: path.startsWith('/') ? path : `/${path}`,
     headers: request.headers,
     body: request.body ?? null,
   };
@@ -81,6 +83,14 @@ export function dispatchOptions(upstream: Upstream, request: WireRequest): Dispa
 /** Whether the end of the body was announced. */
 export function isFramed(headers: HeaderValues): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
+}
+
+const refusals = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED', 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH']);
+
+/** Whether an exchange failed because the request cannot be sent as it is: to no node, and no node's doing. */
+export function isUnsendable(error: unknown, { sentAtMs }: Progress): boolean {
+  if (error instanceof TypeError) return sentAtMs === undefined;
+  return refusals.has((error as NodeJS.ErrnoException).code ?? '');
 }
 
 /** Why `signal` was aborted, as an Error. */

@@ -4,10 +4,10 @@ import {
   depthTolerance,
   firstDifference,
   freshness,
+  positionRanking,
   selectUpstreams,
   takerRanking,
   trustRank,
-  versionRanking,
   type Candidate,
   type Criterion,
   type Need,
@@ -45,8 +45,9 @@ function criterionFor<C extends Candidate>(
   need: Need,
 ): (before: C, candidate: C, index: number) => Criterion {
   switch (need.kind) {
-    case 'version': {
-      const ranking = versionRanking<C>(need.version);
+    case 'version':
+    case 'block': {
+      const ranking = positionRanking<C>(need.kind === 'block' ? need.height : need.version);
       return (before, candidate) =>
         difference(ranking, before, candidate) ??
         (depthOf(candidate) > depthOf(before) * depthTolerance ? 'depth' : 'load');

@@ -8,6 +8,7 @@
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { isCredible } from './credible-head.ts';
+import type { Unit } from './retention-window.ts';
 import { headToleranceMs, type Candidate } from './select.ts';
 import type { Upstream } from './upstream.ts';
 import { VersionWaiters } from './version-waiters.ts';
@@ -135,8 +136,8 @@ export class Fleet {
     this.#headerList = undefined;
   }
 
-  /** Every node as selection wants to see it. */
-  candidates(nowMs: number): (Candidate & { readonly upstream: Upstream })[] {
+  /** Every node as selection wants to see it, its window in `unit`. */
+  candidates(nowMs: number, unit: Unit = 'versions'): (Candidate & { readonly upstream: Upstream })[] {
     return this.upstreams.map((upstream) => {
       const latencyMs = upstream.latencyMs(nowMs);
       return {
@@ -144,9 +145,10 @@ export class Fleet {
         name: upstream.name,
         tier: upstream.tier,
         health: upstream.health,
-        window: upstream.window.at(nowMs + latencyMs),
+        window: upstream.window.at(nowMs + latencyMs, unit),
         cost: latencyMs * (upstream.inFlight + 1),
         isSuspect: upstream.isSuspect,
+        isPaused: upstream.reads.isPaused(nowMs),
         headTolerance: upstream.window.headSpeed * headToleranceMs,
       };
     });

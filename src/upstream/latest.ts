@@ -157,7 +157,8 @@ export class Latest {
     const wanted = this.#isAboveHead(min) ? undefined : min;
     const floor = known !== undefined && (wanted === undefined || known > wanted) ? known : wanted;
     const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
-    const request = { wire, need: { kind: 'head', min: floor }, isIdempotent: true, timeoutMs: lookTimeoutMs } as const;
+    const need = { kind: 'head', min: floor } as const;
+    const request = { wire, need, isIdempotent: true, timeoutMs: lookTimeoutMs, isLook: true };
     const { status, info, body, upstream } = await this.#sender.whole(request, this.#closing.signal);
     this.#schedule();
     this.#forgetOldLedger();

@@ -174,7 +174,7 @@ export class Prober {
   #ask(upstream: Upstream, signal: AbortSignal): Promise<NodeAnswer> {
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
-    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.probePool);
+    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.lookPool);
     return overLiveConnection(exchange, progress, signal);
   }
 }

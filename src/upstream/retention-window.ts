@@ -7,13 +7,16 @@
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 
+/** A node holds the versions of whole blocks, so its window can be told in either. */
+export type Unit = 'versions' | 'blocks';
+
 /** A window as plain numbers, at one moment. */
 export interface WindowView {
   /** Last head the node reported. */
-  readonly head: LedgerVersion;
+  readonly head: bigint;
   /** Last lower edge the node reported or showed by refusing a version. */
-  readonly oldest: LedgerVersion;
-  /** Versions from here up are held with margin at the moment of arrival. */
+  readonly oldest: bigint;
+  /** Versions (or blocks) from here up are held with margin at the moment of arrival. */
   readonly safeOldest: bigint;
 }
 
@@ -114,19 +117,28 @@ export class RetentionWindow {
   }
 
   /** The window as it will look to a request that arrives at `arrivalMs`. */
-  at(arrivalMs: number): WindowView | undefined {
+  at(arrivalMs: number, unit: Unit = 'versions'): WindowView | undefined {
     const info = this.#info;
     if (info === undefined) return undefined;
+    if (unit === 'blocks') return this.#blocksAt(arrivalMs, info);
     const refused = this.#refused;
     const shown = refused !== undefined && arrivalMs < refused.untilMs ? refused.version + 1n : 0n;
     const oldest = shown > info.oldestVersion ? shown : info.oldestVersion;
+    return { head: info.version, oldest, safeOldest: oldest + BigInt(Math.ceil(this.#movedBy(arrivalMs))) };
+  }
+
+  /** Blocks are taken to be of one size; where the edge is in truth further, the node says so. */
+  #blocksAt(arrivalMs: number, info: LedgerInfo): WindowView {
+    const { blockHeight: head, oldestBlockHeight: oldest } = info;
+    const versions = Number(info.version - info.oldestVersion);
+    const perVersion = versions === 0 ? 1 : Math.min(1, Number(head - oldest) / versions);
+    return { head, oldest, safeOldest: oldest + BigInt(Math.ceil(this.#movedBy(arrivalMs) * perVersion)) };
+  }
+
+  /** How far the edge may have moved since the last word, in versions. */
+  #movedBy(arrivalMs: number): number {
     const { edgeSpeed, edgeStep } = this.#pace;
-    const moved = edgeSpeed * (Math.max(0, arrivalMs - this.#infoAtMs) + jitterMs) + edgeStep;
-    return {
-      head: info.version,
-      oldest: oldest as LedgerVersion,
-      safeOldest: oldest + BigInt(Math.ceil(moved)),
-    };
+    return edgeSpeed * (Math.max(0, arrivalMs - this.#infoAtMs) + jitterMs) + edgeStep;
   }
 
   /** Speed of the lower edge, versions per millisecond. */

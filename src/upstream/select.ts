@@ -14,6 +14,8 @@ import type { Health, Tier } from './upstream.ts';
 export type Need =
   /** The state at one version. */
   | { readonly kind: 'version'; readonly version: LedgerVersion }
+  /** The block of one height: held by the same nodes as its versions. Windows are told in blocks then. */
+  | { readonly kind: 'block'; readonly height: bigint }
   /** The newest state, at or past `min`; submissions too go where the ledger is newest. */
   | { readonly kind: 'head'; readonly min?: LedgerVersion | undefined }
   /** A transaction that any node may hold, the deepest most surely; `first` names the node that took its submission. */
@@ -26,6 +28,8 @@ export interface Candidate {
   readonly health: Health;
   /** Its head is not believed. */
   readonly isSuspect?: boolean;
+  /** It leaves reads unanswered that others answer. */
+  readonly isPaused?: boolean;
   readonly window: WindowView | undefined;
   /** Expected wait: latency in ms times the requests in flight and this one. */
   readonly cost: number;
@@ -41,9 +45,9 @@ export const depthTolerance = 1.25;
 
 const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 2, foreign: 3 };
 
-/** A node whose head is not believed is no better than one that is down. */
-export function trustRank({ health, isSuspect }: Candidate): number {
-  return isSuspect === true ? Math.max(healthRank[health], healthRank.down) : healthRank[health];
+/** A node whose head is not believed, or that leaves reads unanswered, is no better than one that is down. */
+export function trustRank({ health, isSuspect, isPaused }: Candidate): number {
+  return isSuspect === true || isPaused === true ? Math.max(healthRank[health], healthRank.down) : healthRank[health];
 }
 
 /**
@@ -68,7 +72,9 @@ export function selectUpstreams<C extends Candidate>(
   const askable = candidates.filter((candidate) => candidate.health !== 'foreign');
   switch (need.kind) {
     case 'version':
-      return forVersion(askable, need.version, random);
+      return forPosition(askable, need.version, random);
+    case 'block':
+      return forPosition(askable, need.height, random);
     case 'head':
       return byRank(askable, freshness(askable), random);
     case 'transaction':
@@ -87,24 +93,41 @@ export function deepest<C extends Candidate>(candidates: readonly C[]): C | unde
 }
 
 /**
- * What a node's window says of a version. `edge`: held by its last word, but the edge may pass it before the request
+ * The deepest node, when it is deeper than all of `refusers`: while it has not been heard, what they call pruned may be
+ * there.
+ */
+export function deeperThan<C extends Candidate>(candidates: readonly C[], refusers: (candidate: C) => boolean) {
+  const final = deepest(candidates);
+  if (final === undefined || refusers(final)) return undefined;
+  return candidates.some((candidate) => refusers(candidate) && !isDeeper(final, candidate)) ? undefined : final;
+}
+
+/** The version or block height that a node's window must hold for this need. */
+export function positionOf(need: Need): bigint | undefined {
+  if (need.kind === 'version') return need.version;
+  return need.kind === 'block' ? need.height : undefined;
+}
+
+/**
+ * What a node's window says of a version or block. `edge`: held by its last word, but the edge may pass it before the request
  * arrives. `unknown`: no word yet, or above its head, where it may have got by now.
  */
 export type Holding = 'held' | 'edge' | 'unknown' | 'pruned';
 
-export function holdingOf(window: WindowView | undefined, version: LedgerVersion): Holding {
-  if (window === undefined || version > window.head) return 'unknown';
-  if (version >= window.safeOldest) return 'held';
-  return version >= window.oldest ? 'edge' : 'pruned';
+export function holdingOf(window: WindowView | undefined, position: bigint): Holding {
+  if (window === undefined || position > window.head) return 'unknown';
+  if (position >= window.safeOldest) return 'held';
+  return position >= window.oldest ? 'edge' : 'pruned';
 }
 
 const holdingRank: Readonly<Record<Holding, number>> = { held: 0, edge: 1, unknown: 2, pruned: 3 };
 
-export function versionRanking<C extends Candidate>(version: LedgerVersion): Ranking<C> {
+/** `position`: a version, or a block's height where the windows are of heights. */
+export function positionRanking<C extends Candidate>(position: bigint): Ranking<C> {
   return {
     criteria: ['health', 'holding', 'distance', 'edge', 'tier'],
     of: (candidate) => {
-      const holding = holdingOf(candidate.window, version);
+      const holding = holdingOf(candidate.window, position);
       // Above a node's head the nearest head is the best hope; below its edge the deepest node's word is final.
       const distance = holding === 'unknown' ? -Number(candidate.window?.head ?? 0n) : 0;
       const depth = holding === 'pruned' ? Number(candidate.window?.oldest ?? 0n) : 0;
@@ -113,10 +136,10 @@ export function versionRanking<C extends Candidate>(version: LedgerVersion): Ran
   };
 }
 
-function forVersion<C extends Candidate>(candidates: readonly C[], version: LedgerVersion, random: () => number): C[] {
-  const ordered = byRank(candidates, versionRanking(version), random, (group) => shallowestFirst(group, random));
-  const last = ordered.filter((candidate) => holdingOf(candidate.window, version) === 'pruned');
-  const able = ordered.filter((candidate) => holdingOf(candidate.window, version) !== 'pruned');
+function forPosition<C extends Candidate>(candidates: readonly C[], position: bigint, random: () => number): C[] {
+  const ordered = byRank(candidates, positionRanking(position), random, (group) => shallowestFirst(group, random));
+  const last = ordered.filter((candidate) => holdingOf(candidate.window, position) === 'pruned');
+  const able = ordered.filter((candidate) => holdingOf(candidate.window, position) !== 'pruned');
   const final = deepest(last);
   return final === undefined ? able : [...able, final];
 }
@@ -153,7 +176,11 @@ export function freshness<C extends Candidate>(candidates: readonly C[]): Rankin
 export function takerRanking<C extends Candidate>(first: string | undefined): Ranking<C> {
   return {
     criteria: ['submission', 'health', 'tier'],
-    of: (candidate) => [candidate.name === first ? 0 : 1, trustRank(candidate), candidate.tier === 'full' ? 0 : 1],
+    of: (candidate) => [
+      candidate.name === first && candidate.isPaused !== true ? 0 : 1,
+      trustRank(candidate),
+      candidate.tier === 'full' ? 0 : 1,
+    ],
   };
 }
 

@@ -10,7 +10,8 @@ import { Course } from './course.ts';
 import { fetchWhole, type NodeAnswer, type StreamedAnswer, type WireRequest } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { fetchStream, readWhole } from './node-stream.ts';
-import { deepest, holdingOf, selectUpstreams, type Candidate, type Need } from './select.ts';
+import type { Unit } from './retention-window.ts';
+import { deeperThan, deepest, holdingOf, positionOf, selectUpstreams, type Candidate, type Need } from './select.ts';
 import { errorCodeOf } from './verdict.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -21,6 +22,8 @@ export interface FleetRequest {
   readonly isIdempotent: boolean;
   /** Bound of one attempt where it is shorter than usual. */
   readonly timeoutMs?: number;
+  /** A look at the ledger info, which everybody waits for: it goes past the requests that wait for a connection. */
+  readonly isLook?: boolean;
 }
 
 export interface SendLimits {
@@ -37,6 +40,7 @@ export interface SendLimits {
 
 export interface UpstreamLog {
   debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
 }
 
@@ -65,7 +69,8 @@ export class Sender {
    * `GatewayError` when no node gave an answer worth passing on.
    */
   whole(request: FleetRequest, signal: AbortSignal): Promise<NodeAnswer> {
-    const fetch: Fetch<NodeAnswer> = (upstream, context) => fetchWhole(upstream, request.wire, context);
+    const fetch: Fetch<NodeAnswer> = (upstream, context) =>
+      fetchWhole(upstream, request.wire, context, request.isLook === true ? upstream.lookPool : upstream.pool);
     return this.#send(request, { fetch, isStreamed: false }, signal);
   }
 
@@ -91,13 +96,16 @@ export class Sender {
       const upstream = this.#next(need, course, isStreamed);
       if (upstream === undefined || leftMs <= 0 || signal.aborted) break;
       course.ask(upstream);
+      const askedAtMs = performance.now();
       const timeoutMs = Math.min(request.timeoutMs ?? Infinity, this.#limits.timeoutMs, leftMs);
       const outcome = await this.#attempts.make(request, fetch, upstream, { signal, timeoutMs });
       if (outcome.verdict === 'final') {
+        this.#attempts.blame(request, course.hung, upstream);
         if (course.sawPruned) this.#metrics.prunedRepaired.inc();
         return outcome.answer;
       }
       course.take(outcome);
+      if (outcome.isHung === true) course.hung.set(upstream, askedAtMs);
       if (!request.isIdempotent && outcome.mayHaveArrived) break;
       if (outcome.verdict === 'behind' && !(await this.#mayGetThere(need, upstream, course, signal))) break;
     }
@@ -109,6 +117,7 @@ export class Sender {
    * more: its head may have moved without anybody telling. Returns whether asking on makes sense.
    */
   async #mayGetThere(need: Need, upstream: Upstream, course: Course, signal: AbortSignal): Promise<boolean> {
+    if (need.kind === 'block') return this.#isKnownToHold(need.height, course.asked);
     const version = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
     const head = this.#fleet.head?.version;
     if (version === undefined || head === undefined) return true;
@@ -122,15 +131,37 @@ export class Sender {
     return true;
   }
 
+  /** Whether a node that was not asked yet has told of the block; nobody waits for one, as is done for versions. */
+  #isKnownToHold(height: bigint, asked: ReadonlySet<Upstream>): boolean {
+    return this.#candidates('blocks').some(({ upstream, window }) => {
+      return !asked.has(upstream) && window !== undefined && holdingOf(window, height) !== 'unknown';
+    });
+  }
+
+  #candidates(unit: Unit): Known[] {
+    return this.#fleet.candidates(performance.now(), unit).filter(({ health }) => health !== 'foreign');
+  }
+
   #next(need: Need, course: Course, isStreamed: boolean): Upstream | undefined {
-    const candidates = this.#fleet.candidates(performance.now()).filter(({ upstream }) => !course.asked.has(upstream));
-    const ordered = selectUpstreams(candidates, need);
+    const known = this.#candidates(unitOf(need));
+    if (course.sawPruned && need.kind === 'head') return this.#deeper(known, course);
+    const ordered = selectUpstreams(
+      known.filter(({ upstream }) => !course.asked.has(upstream)),
+      need,
+    );
     const best = isStreamed ? firstWithPlace(ordered, need) : ordered[0];
     // Once one node has said "pruned", only a node that may hold the version has more to say.
-    const isFutile = course.sawPruned && need.kind === 'version' && holdingOf(best?.window, need.version) === 'pruned';
+    const position = positionOf(need);
+    const isFutile = course.sawPruned && position !== undefined && holdingOf(best?.window, position) === 'pruned';
     // A node whose head is not believed has nothing to add to what believed ones said.
     const isDoubtful = best?.isSuspect === true && course.kept !== undefined;
     return isFutile || isDoubtful ? undefined : best?.upstream;
+  }
+
+  /** What was called pruned without a version that others could be told by: only the deepest node has more to say. */
+  #deeper(known: readonly Known[], { asked, refusers }: Course): Upstream | undefined {
+    const final = deeperThan(known, ({ upstream }) => refusers.has(upstream))?.upstream;
+    return final === undefined || asked.has(final) ? undefined : final;
   }
 
   /** No final answer: the most telling one of those that came, unless it would be a false claim about the ledger. */
@@ -148,14 +179,14 @@ export class Sender {
   /** Whether a node that gave no answer could hold what others say is gone: then "gone" must not be said. */
   #mayStillBeHeld(need: Need, refusers: ReadonlySet<Upstream>): boolean {
     if (refusers.size === 0) return false;
-    const candidates = this.#fleet.candidates(performance.now());
+    const known = this.#candidates(unitOf(need));
     if (need.kind === 'transaction') {
-      const final = deepest(candidates)?.upstream;
+      const final = deepest(known)?.upstream;
       return final !== undefined && !refusers.has(final);
     }
-    return candidates
-      .filter(({ upstream, health }) => health !== 'foreign' && !refusers.has(upstream))
-      .some(({ window }) => need.kind === 'version' && holdingOf(window, need.version) !== 'pruned');
+    const position = positionOf(need);
+    if (position === undefined) return deeperThan(known, ({ upstream }) => refusers.has(upstream)) !== undefined;
+    return known.some(({ upstream, window }) => !refusers.has(upstream) && holdingOf(window, position) !== 'pruned');
   }
 
   #explain(need: Need, course: Course): string {
@@ -165,7 +196,9 @@ export class Sender {
     if (need.kind === 'head' && need.min !== undefined && head < need.min) {
       return `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;
     }
-    const what = need.kind === 'version' ? `ledger version ${need.version}` : 'this request';
+    const position = positionOf(need);
+    const what =
+      position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
     if (course.refusers.size > 0) return `the nodes that may hold ${what} cannot be reached now; try again`;
     return `no node answered ${what} in time (${course.asked.size} asked); try again`;
   }
@@ -179,11 +212,16 @@ interface Way<A> {
 
 type Known = Candidate & { readonly upstream: Upstream };
 
+function unitOf(need: Need): Unit {
+  return need.kind === 'block' ? 'blocks' : 'versions';
+}
+
 /** The best node, or the next that is as good for the request but has a place for a stream at once. */
 function firstWithPlace(ordered: readonly Known[], need: Need): Known | undefined {
   const best = ordered[0];
   if (best?.upstream.streams.isFull !== true) return best;
-  const holding = ({ window }: Known): string => (need.kind === 'version' ? holdingOf(window, need.version) : '');
+  const position = positionOf(need);
+  const holding = ({ window }: Known): string => (position === undefined ? '' : holdingOf(window, position));
   const isAsGood = (other: Known): boolean => other.health === best.health && holding(other) === holding(best);
   return ordered.find((other) => !other.upstream.streams.isFull && isAsGood(other)) ?? best;
 }

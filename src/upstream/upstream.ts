@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import { Pool } from 'undici';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { HungReads } from './hung-reads.ts';
 import { RetentionWindow } from './retention-window.ts';
 import { Slots } from './slots.ts';
 
@@ -18,7 +19,7 @@ export interface UpstreamOptions {
   /** Base address without a trailing slash, for example `http://10.0.0.1:8080/v1`. */
   readonly url: URL;
   readonly tier: Tier;
-  /** At most this many connections to the node, and one for probes. */
+  /** At most this many connections to the node, and two for looks at its ledger info. */
   readonly connections: number;
   /** Bound of the TCP and TLS handshake. */
   readonly connectTimeoutMs: number;
@@ -29,6 +30,8 @@ const failuresUntilDown = 2;
 /** A slow answer counts at once and fades with this time constant. */
 const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
+/** One for the probe, one for the look that reads of "latest" wait for: of each there is one at a time. */
+const lookConnections = 2;
 /** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
 /**
@@ -45,11 +48,15 @@ export class Upstream {
   /** Digest of the address: what gateways call the node among each other, which may have given it other names. */
   readonly fingerprint: string;
   readonly pool: Pool;
-  /** A connection that only probes use: what they find is the node's doing, however busy the others are. */
-  readonly probePool: Pool;
+  /**
+   * Connections that only looks at the ledger info use: what they find is the node's doing, and they are answered,
+   * however busy the others are.
+   */
+  readonly lookPool: Pool;
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
   readonly window = new RetentionWindow();
+  readonly reads = new HungReads();
   /** Requests whose answer, or the body of it, is still to come. */
   inFlight = 0;
   /** Places for answers that are handed on as they come: a slow client must not take the last connection. */
@@ -86,7 +93,7 @@ export class Upstream {
       keepAliveTimeoutThreshold: keepAliveMarginMs,
     };
     this.pool = new Pool(options.url.origin, { ...bounds, connections: options.connections });
-    this.probePool = new Pool(options.url.origin, { ...bounds, connections: 1 });
+    this.lookPool = new Pool(options.url.origin, { ...bounds, connections: lookConnections });
   }
 
   get health(): Health {
@@ -148,6 +155,6 @@ export class Upstream {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.pool.destroy(), this.probePool.destroy()]);
+    await Promise.all([this.pool.destroy(), this.lookPool.destroy()]);
   }
 }

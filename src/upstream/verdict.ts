@@ -33,6 +33,7 @@ export function judge(answer: Judged, need: Need): Verdict {
       return 'pruned';
     case 404:
       if (error?.code === 'version_not_found' && need.kind === 'version') return 'behind';
+      if (error?.code === 'block_not_found' && need.kind === 'block') return 'behind';
       return need.kind === 'transaction' && error?.code === 'transaction_not_found' ? 'absent' : 'final';
     case 403:
       return error?.code === 'api_disabled' ? 'refused' : 'final';

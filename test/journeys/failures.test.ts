@@ -86,6 +86,30 @@ test('a time-out and the probe after it take out a node that hangs', async (t) =
   assert.equal(hanging.requestsTo('resource'), 1);
 });
 
+test('a node that tells its ledger but answers no reads is passed over after two that another answered', async (t) => {
+  const hanging = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
+  const good = await fakeNode(t, { head: 90_000n });
+  const lines: string[] = [];
+  const gateway = await testGateway(t, {
+    full: [hanging, good],
+    config: { upstream: { timeoutMs: 100 } },
+    onLog: ({ msg }) => lines.push(String(msg)),
+  });
+  hanging.faults.add({ kind: 'hang' }, { when: ({ route }) => route === 'resource' });
+
+  for (let version = 60_000; version < 60_010; version += 1) assert.equal((await gateway.get(at(version))).status, 200);
+
+  assert.deepEqual([hanging.requestsTo('resource'), good.requestsTo('resource')], [2, 10]);
+  hanging.faults.clear();
+  let version = 60_010;
+  // The pause ends by itself, and one read that is answered ends its effects.
+  while (hanging.requestsTo('resource') < 4) assert.equal((await gateway.get(at(version++))).status, 200);
+  assert.deepEqual(
+    lines.filter((line) => line.includes('reads')),
+    ['upstream leaves reads unanswered that another answers', 'upstream answers reads again'],
+  );
+});
+
 test('with every node hanging the client gets 503 with the specified body within the deadline', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { upstream: { timeoutMs: 200, deadlineMs: 300 } } });

@@ -181,3 +181,20 @@ test('the ledger info is of one snapshot, with the oldest version of the fleet',
   assert.equal(info['oldest_block_height'], '0');
   assert.equal(full.requestsTo('ledgerInfo'), 2);
 });
+
+test('requests that hold every connection to a node do not hold up the look at its ledger', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const config = { upstream: { connections: 2 }, latest: { maxStalenessMs: 0 } };
+  const gateway = await testGateway(t, { full: [node], config });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'view' });
+  const view = JSON.stringify({ function: '0x1::slow::view', type_arguments: [], arguments: [] });
+  const slow = [1, 2, 3, 4].map((version) => gateway.post(`/view?ledger_version=${version}`, view));
+  while (node.requestsTo('view') < 2) await new Promise(setImmediate);
+
+  const info = await gateway.get('');
+
+  assert.deepEqual([info.status, node.requestsTo('view')], [200, 2]);
+  resolve();
+  await Promise.all(slow);
+});

@@ -184,3 +184,53 @@ async function gatewayReadiness(operationsUrl: string): Promise<{ text: string }
   const response = await fetch(`${operationsUrl}/readyz`);
   return { text: await response.text() };
 }
+
+test('a block is read from a node that holds it, however many have pruned it', async (t) => {
+  const full = await Promise.all([1, 2, 3].map(() => fakeNode(t, { oldest: 500n, head: 900n })));
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full, archival: [archival] });
+
+  const [old, young, future] = await Promise.all(['5', '40', '46'].map((h) => gateway.get(`/blocks/by_height/${h}`)));
+
+  assert.deepEqual([old?.status, young?.status, future?.status], [200, 200, 404]);
+  assert.match(old?.text ?? '', /"block_height":"5"/);
+  const asked = [...full, archival].map((node) => node.requestsTo('blockByHeight'));
+  assert.deepEqual([asked[3], asked.reduce((sum, count) => sum + count)], [1, 3]);
+  await archival.close();
+  for (let round = 0; round < 3; round += 1) {
+    assert.equal((await gateway.get('/blocks/by_height/5')).status, 503);
+  }
+});
+
+test('a block that one node has not got to yet is read from the one that has', async (t) => {
+  const late = await fakeNode(t, { oldest: 500n, head: 900n });
+  const early = await fakeNode(t, { oldest: 0n, head: 900n });
+  const gateway = await testGateway(t, { full: [late], archival: [early] });
+  early.clock.head = 1000n;
+  await gateway.get('/blocks/by_version/5');
+
+  assert.equal((await gateway.get('/blocks/by_height/50')).status, 200);
+  assert.equal(late.requestsTo('blockByHeight'), 0);
+});
+
+test('what one node calls pruned is asked of the deepest, and is gone only in its words', async (t) => {
+  const pruned = '{"message":"pruned","error_code":"version_pruned","vm_error_code":null}';
+  const full = await Promise.all([1, 2, 3].map(() => fakeNode(t, { oldest: 500n, head: 900n })));
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full, archival: [archival] });
+  for (const { faults } of full) faults.add({ kind: 'answer', status: 410, body: pruned });
+  const events = '/accounts/0x1/events/0/start';
+
+  const held = await gateway.get(events);
+  archival.fault = { kind: 'answer', status: 410, body: pruned.replace('pruned"', 'gone"') };
+  const gone = await gateway.get(events);
+  await archival.close();
+  const unknown = await gateway.get(events);
+
+  assert.deepEqual([held.status, gone.status, unknown.status], [404, 410, 503]);
+  assert.match(gone.text, /gone/);
+  assert.equal(
+    full.reduce((sum, { reads }) => sum + reads, 0),
+    3,
+  );
+});

@@ -164,7 +164,6 @@ const needs: readonly (readonly [string, bigint | undefined])[] = [
   ['/transactions?start=5&limit=10', 5n],
   ['/transactions?limit=10', undefined],
   ['/transactions', undefined],
-  ['/blocks/by_height/5', undefined],
   ['/accounts/0x1/transactions?start=5', undefined],
   ['/transactions/by_version/x', undefined],
   ['/transactions/by_version/5/more', undefined],
@@ -185,6 +184,15 @@ for (const [path, version] of needs) {
     assert.deepEqual(needOfPath(path), version === undefined ? { kind: 'head' } : { kind: 'version', version });
   });
 }
+
+test('a block is routed by its height', () => {
+  for (const path of ['/blocks/by_height/5', '/blocks/by_height/5?with_transactions=true', '/blocks/by%5Fheight/%35']) {
+    assert.deepEqual(needOfPath(path), { kind: 'block', height: 5n }, path);
+  }
+  for (const path of ['/blocks/by_height/x', '/blocks/by_height/99999999999999999999', '/blocks/by_height/5/more']) {
+    assert.deepEqual(needOfPath(path), { kind: 'head' }, path);
+  }
+});
 
 const ofLatest: readonly (readonly [method: string, path: string, expected: boolean])[] = [
   ['GET', '/accounts/0x1', true],

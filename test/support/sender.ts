@@ -19,13 +19,15 @@ export interface MadeUpSender {
   readonly limits?: Partial<SendLimits>;
   /** Default 1. */
   readonly nodes?: number;
+  /** Default `/v1`. */
+  readonly basePath?: string;
 }
 
-async function nodeOf(t: TestContext, answer: Answer, connections: number) {
+async function nodeOf(t: TestContext, answer: Answer, { connections, basePath = '/v1' }: MadeUpSender) {
   const server = createServer(answer);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`);
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}${basePath}`);
   const upstream = new Upstream({ name: `n${url.port}`, url, tier: 'full', connections, connectTimeoutMs: 1_000 });
   t.after(async () => {
     await upstream.close();
@@ -37,10 +39,11 @@ async function nodeOf(t: TestContext, answer: Answer, connections: number) {
 }
 
 /** A sender with nodes behind it that answer as told; `server` and `upstream` are of the first. */
-export async function senderOf(t: TestContext, answer: Answer, { connections, limits, nodes = 1 }: MadeUpSender) {
-  const first = await nodeOf(t, answer, connections);
+export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSender) {
+  const { limits, nodes = 1 } = options;
+  const first = await nodeOf(t, answer, options);
   const upstreams = [first.upstream];
-  while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, connections)).upstream);
+  while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, options)).upstream);
   const fleet = new Fleet(upstreams, dialectOf('node'), quietEvents);
   const registry = new Registry();
   const metrics = createUpstreamMetrics(
@@ -48,7 +51,7 @@ export async function senderOf(t: TestContext, answer: Answer, { connections, li
     () => [],
     () => ({ head: undefined, oldest: undefined }),
   );
-  const log = { debug: () => undefined, warn: () => undefined };
+  const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
   const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
   const sender = new Sender({ fleet, limits: bounds, metrics, log, onTimeout: () => undefined });
   const failures = async (kind: string): Promise<number> => {

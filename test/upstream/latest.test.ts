@@ -31,7 +31,7 @@ test('after a rollback the version given to clients before holds nobody up', asy
     () => ({ head: undefined, oldest: undefined }),
   );
   const limits = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 20, stallMs: 1_000 };
-  const log = { debug: () => undefined, warn: () => undefined };
+  const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
   const sender = new Sender({ fleet, limits, metrics, log, onTimeout: () => undefined });
   const floor = new Floor(fleet, { onServed: () => undefined, onUnreached: () => undefined });
   const latest = new Latest({ fleet, sender, floor }, { maxStalenessMs: 0, waitForVersionMs: 20 });

@@ -44,6 +44,16 @@ test('an edge that moves steadily is expected where it will be on arrival, and a
   assert.deepEqual(window.at(4900 + 500), { head: 114_700n, oldest: 10_800n, safeOldest: 10_800n + 1080n });
 });
 
+test('a window in blocks moves as its versions do', () => {
+  const told = Array.from(
+    { length: 50 },
+    (_, index) => [index * 100, 1000 + index * 200, 100_000 + index * 300] as const,
+  );
+  const window = windowOf(...told);
+  assert.deepEqual(window.at(4900 + 500, 'blocks'), { head: 11_470n, oldest: 1080n, safeOldest: 1080n + 108n });
+  assert.equal(new RetentionWindow().at(0, 'blocks'), undefined);
+});
+
 test('an edge that moves in steps is expected to make its next step at any moment', () => {
   const told = Array.from({ length: 50 }, (_, index) => [index * 100, Math.floor(index / 10) * 2000, 100_000] as const);
   const view = windowOf(...told).at(4900);

@@ -4,7 +4,14 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { ledgerVersion, type LedgerVersion } from '../../src/ledger/version.ts';
 import type { WindowView } from '../../src/upstream/retention-window.ts';
-import { deepest, holdingOf, selectUpstreams, type Candidate, type Need } from '../../src/upstream/select.ts';
+import {
+  deeperThan,
+  deepest,
+  holdingOf,
+  selectUpstreams,
+  type Candidate,
+  type Need,
+} from '../../src/upstream/select.ts';
 import { Draw, seed } from '../support/spellings.ts';
 
 /** `safe`: where the window surely begins; its oldest version unless told otherwise. */
@@ -30,6 +37,14 @@ function at(version: number): Need {
   return { kind: 'version', version: ledgerVersion(BigInt(version)) };
 }
 
+function block(height: bigint): Need {
+  return { kind: 'block', height };
+}
+
+function lastWord(fleet: readonly Candidate[], ...refusers: readonly Candidate[]): string | undefined {
+  return deeperThan(fleet, (candidate) => refusers.includes(candidate))?.name;
+}
+
 function order(fleet: readonly Candidate[], need: Need, random: () => number = () => 0): string {
   return selectUpstreams(fleet, need, random)
     .map(({ name }) => name)
@@ -46,6 +61,7 @@ const broken = node('broken', { oldest: 500, head: 1000, ...down });
 
 const pinned: readonly (readonly [string, readonly Candidate[], number, string])[] = [
   ['the shallowest holder first, then the next deeper', [archive, middle, full], 800, 'full middle archive'],
+  ['one that leaves reads unanswered comes last', [{ ...full, isPaused: true }, middle], 800, 'middle full'],
   ['its own edge counts in', [archive, full], 520, 'full archive'],
   ['the edge band goes to the deeper node first', [full, archive], 519, 'archive full'],
   ['the edge band, at the last word of the node', [full, archive], 500, 'archive full'],
@@ -169,6 +185,21 @@ test('the deepest is the one with the lowest edge; of equals, or of the unknown,
   assert.equal(nameOfDeepest(full, node('b', archival)), 'b');
   assert.equal(nameOfDeepest(foreign), undefined);
   assert.equal(nameOfDeepest(), undefined);
+});
+
+test('after a refusal the deepest has the last word, unless one as deep has said it', () => {
+  const fleet = [full, middle, archive, foreign];
+  assert.equal(lastWord(fleet, full), 'archive');
+  assert.equal(lastWord(fleet, full, archive), undefined);
+  assert.equal(lastWord([full, broken], full), undefined);
+  assert.equal(lastWord([full, { ...middle, ...down }], full), 'middle');
+  assert.equal(lastWord([], full), undefined);
+});
+
+test('a block is asked of who holds it, as a version is', () => {
+  assert.equal(order([archive, full, middle], block(800n)), 'full middle archive');
+  assert.equal(order([full, middle, archive], block(100n)), 'archive middle');
+  assert.equal(order([lagging, full], block(950n)), 'full lagging');
 });
 
 test('what a window says of a version changes at its safe edge, its last edge and its head', () => {

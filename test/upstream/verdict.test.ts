@@ -54,6 +54,12 @@ for (const [status, code, ...expected] of errors) {
   });
 }
 
+test('an unknown block is news about the node that was asked for it by height', () => {
+  const unknown = answer(404, error('block_not_found'));
+  const verdicts = [{ kind: 'block', height: 5n } as const, version, head].map((need) => judge(unknown, need));
+  assert.deepEqual(verdicts, ['behind', 'final', 'final']);
+});
+
 test('an unknown transaction is news about the node that was asked', () => {
   assert.equal(judge(answer(404, error('transaction_not_found')), transaction), 'absent');
   assert.equal(judge(answer(404, '<html>', 'text/html'), transaction), 'final');
