@@ -6,7 +6,7 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import { explainSelection, type Explained } from '../upstream/explain-selection.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Latest } from '../upstream/latest.ts';
-import { holdingOf, type Candidate, type Criterion, type Need } from '../upstream/select.ts';
+import { holdingOf, positionOf, type Candidate, type Criterion, type Need } from '../upstream/select.ts';
 import { errorBody } from '../ledger/errors.ts';
 import { isOfLatest } from './answer-read.ts';
 import { pinTo } from './latest-read.ts';
@@ -114,7 +114,10 @@ export class Explainer {
 
   #nodes(need: Need): Explanation {
     const { fleet, maxAttempts } = this.#parts;
-    const { ordered, leftOut } = explainSelection(fleet.candidates(performance.now()), need);
+    const { ordered, leftOut } = explainSelection(
+      fleet.candidates(performance.now(), need.kind === 'block' ? 'blocks' : 'versions'),
+      need,
+    );
     return { nodes: { asked: askedOf(ordered, need), leftOut: leftOutOf(leftOut, need), maxAttempts } };
   }
 }
@@ -150,13 +153,15 @@ function leftOutOf(leftOut: Explained<Candidate>['leftOut'], need: Need): readon
 }
 
 function nodeOf(candidate: Candidate, need: Need): Explanation {
-  const { name, tier, health, isSuspect, window, cost } = candidate;
+  const { name, tier, health, isSuspect, isPaused, window, cost } = candidate;
+  const position = positionOf(need);
   return {
     name,
     tier,
     health,
     isSuspect: isSuspect === true,
-    holding: need.kind === 'version' ? holdingOf(window, need.version) : undefined,
+    isPaused: isPaused === true,
+    holding: position === undefined ? undefined : holdingOf(window, position),
     oldest: window?.oldest.toString(),
     safeOldest: window?.safeOldest.toString(),
     head: window?.head.toString(),
@@ -166,7 +171,7 @@ function nodeOf(candidate: Candidate, need: Need): Explanation {
 
 /** Why a node comes after the one before it. */
 const wordsOf: Readonly<Record<Criterion, string>> = {
-  health: 'health: it does not answer as well, or its head is not believed',
+  health: 'health: it does not answer as well, its head is not believed, or it leaves reads unanswered',
   holding: 'holding: it holds the version less surely',
   distance: 'distance: its head is farther from the version',
   edge: 'edge: its oldest version is farther from the version',
