@@ -25,7 +25,7 @@ process.once('exit', () => {
 });
 
 /** Starts `node ARGS` on core `cpu`; resolves with the address that the process prints as its own. */
-export function startServer(name: string, args: readonly string[], cpu: number): Promise<ServerProcess> {
+export function startServer(name: string, args: readonly string[], cpu: number | string): Promise<ServerProcess> {
   return new Promise((resolve, reject) => {
     const child = spawn('taskset', ['-c', String(cpu), process.execPath, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -46,7 +46,8 @@ export function startServer(name: string, args: readonly string[], cpu: number):
 export interface BenchedGateway {
   readonly name: string;
   readonly nodeUrl: string;
-  readonly cpu: number;
+  /** A core, or several: `0,1`. */
+  readonly cpu: number | string;
   /** Further sections of its config file. */
   readonly config?: Readonly<Record<string, unknown>>;
 }
