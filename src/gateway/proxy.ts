@@ -49,6 +49,7 @@ export function buildProxy(config: Config, context: ProxyContext): FastifyInstan
   const latestReads = new LatestReads({ fleet, reader, latest, floor, consistency });
   const passThrough = new PassThrough({
     basePath,
+    fleet,
     sender,
     replier,
     responseHeaders,
@@ -70,6 +71,7 @@ export function buildProxy(config: Config, context: ProxyContext): FastifyInstan
     latestReads,
     consistency,
     aliases,
+    gate: siblings?.gate,
     bodies: new Bodies({ processes: context.processes }),
     cors,
     observer,

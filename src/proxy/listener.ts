@@ -35,8 +35,7 @@ export function createHttpServer(
   const { replier, observer } = parts;
   const refuse = (request: IncomingMessage, response: ServerResponse, error: unknown): void =>
     replier.error(new Exchange(request, response, 'none', observer), error);
-  const server = createServer(httpOptions, (request, response) => {
-    newest.set(request.socket, response);
+  const serve = (request: IncomingMessage, response: ServerResponse): void => {
     request.url = originForm(request.url ?? '');
     const fault = faultOfHead(request);
     try {
@@ -45,12 +44,25 @@ export function createHttpServer(
     } catch (error) {
       refuse(request, response, error);
     }
+  };
+  const server = createServer(httpOptions, (request, response) => {
+    newest.set(request.socket, response);
+    if (parts.gate === undefined) serve(request, response);
+    else admit(parts, () => serve(request, response));
   });
   // Node's own refusal has no body. `Expect: 100-continue` does not come here.
   return server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     newest.set(request.socket, response);
-    refuse(request, response, new GatewayError('expectationFailed', 'only 100-continue can be expected'));
+    const answer = (): void =>
+      refuse(request, response, new GatewayError('expectationFailed', 'only 100-continue can be expected'));
+    admit(parts, answer);
   });
+}
+
+/** Runs `serve` now, or when what is shown to clients is agreed on. */
+function admit({ gate }: ServerParts, serve: () => void): void {
+  if (gate === undefined || gate.isOpen()) serve();
+  else void gate.pass().then(serve);
 }
 
 /** Answers from memory what has been read before under the same text, ahead of routing. False: not answered. */

@@ -32,7 +32,11 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
     routerOptions: { maxParamLength: longestTarget },
     serverFactory: (handler) => createHttpServer(handler, parts, newest),
     clientErrorHandler: (error, socket) =>
-      answerBrokenRequest(error, { socket, newest: newest.get(socket), ledgerHeaders: parts.replier.ledgerHeaders() }),
+      answerBrokenRequest(error, {
+        socket,
+        newest: newest.get(socket),
+        ledgerHeaders: parts.gate?.isOpen() === false ? [] : parts.replier.ledgerHeaders(),
+      }),
     frameworkErrors: (error, request, reply) => fail(parts, 'none', request, reply, error),
   });
   app.removeAllContentTypeParsers();
