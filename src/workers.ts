@@ -8,7 +8,8 @@ import type { GatewayOptions, RunningGateway } from './gateway.ts';
 import { drainMs, portOf, reachable } from './gateway/serving.ts';
 import { createOperationsServer } from './proxy/health.ts';
 import { adminOf } from './workers/admin.ts';
-import { Crew } from './workers/crew.ts';
+import { Agreement } from './workers/agreement.ts';
+import { Crew, type Member, type Services } from './workers/crew.ts';
 import { WorkerMetrics } from './workers/metrics.ts';
 import { packConfig } from './workers/protocol.ts';
 import { mergeReadiness } from './workers/readiness.ts';
@@ -28,6 +29,13 @@ export async function startWorkers(
   const { log = pino({ level: config.log.level }), drainDelayMs = 0 } = options;
   const metrics = new WorkerMetrics(() => crew.serving.length);
   const relay = new Relay(() => crew);
+  const agreement = new Agreement();
+  const agreementFor = ({ id }: Member): Omit<Services, keyof ReturnType<Relay['servicesFor']>> => ({
+    raise: (raised) => agreement.raise(raised),
+    startOver: (told) => agreement.startOver(id, told),
+    takeTurn: () => agreement.takeTurn(id),
+    endTurn: () => agreement.endTurn(id),
+  });
   const crew: Crew = new Crew(config.listen.port, {
     setup: (port) => ({
       config: packConfig({ ...config, listen: { ...config.listen, port } }),
@@ -35,13 +43,15 @@ export async function startWorkers(
       processes: count,
       distrusted: relay.distrusted,
     }),
-    servicesFor: (member) => relay.servicesFor(member),
+    servicesFor: (member) => ({ ...relay.servicesFor(member), ...agreementFor(member) }),
     onServing: () => relay.assignDuty(),
     onLost: ({ id }, how, againMs) => {
       metrics.restarts.inc();
       log.error({ worker: id, how, againMs }, 'a worker ended and is started again');
     },
+    onJoining: ({ id, channel }) => agreement.join(id, channel),
     onGone: ({ id }) => {
+      agreement.leave(id);
       metrics.forget(id);
       relay.assignDuty();
     },
@@ -73,11 +83,13 @@ export async function startWorkers(
       async close() {
         isDraining = true;
         await crew.close(drainDelayMs + drainMs + slackMs);
+        agreement.close();
         await operations.close();
       },
     };
   } catch (error) {
     crew.kill();
+    agreement.close();
     throw error;
   }
 }

@@ -6,10 +6,11 @@ import { dialectOf } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { UpstreamStatus } from '../proxy/health.ts';
-import { Fleet } from '../upstream/fleet.ts';
-import { Floor } from '../upstream/floor.ts';
+import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
+import { Floor, type FloorEvents } from '../upstream/floor.ts';
 import { Latest } from '../upstream/latest.ts';
 import { Prober, type Finding } from '../upstream/probe.ts';
+import { ShownAlone } from '../upstream/shown.ts';
 import { Sender } from '../upstream/sender.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import type { Siblings } from './siblings.ts';
@@ -50,7 +51,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
         connectTimeoutMs: Math.min(config.upstream.timeoutMs, 3_000),
       }),
   );
-  const fleet = new Fleet(upstreams, dialectOf(config.dialect), {
+  const events: FleetEvents = {
     onForeign: (upstream, chainId, fleetChainId) =>
       log.error({ upstream: upstream.name, chainId, fleetChainId }, 'upstream is of another chain and is not asked'),
     onSuspect: (upstream, head, retracted) =>
@@ -60,7 +61,9 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onRollback: (upstream, before, after) =>
       log.error({ upstream: upstream.name, before, after }, 'the ledger went back: what was cached of it is dropped'),
     onAwaited: () => prober.hurry(),
-  });
+  };
+  const fleet: Fleet = new Fleet(upstreams, dialectOf(config.dialect), events, siblings?.shown);
+  const shown = siblings?.shown ?? new ShownAlone(fleet);
   const metrics = createUpstreamMetrics(
     registry,
     () => gaugesOf(fleet),
@@ -77,14 +80,15 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   const prober: Prober = new Prober(fleet, probes, log);
   const onTimeout = (upstream: Upstream): void => void prober.look(upstream);
   const sender = new Sender({ fleet, limits, metrics, log, onTimeout, processes });
-  const floor = new Floor(fleet, {
+  const floorEvents: FloorEvents = {
     onServed: (version) => listener.onServed(version),
     onUnreached: (version) => {
       metrics.unreached.inc();
       log.warn({ version, head: fleet.head?.version }, 'no node here is where another replica has been');
     },
-  });
-  const latest = new Latest({ fleet, sender, floor }, config.latest);
+  };
+  const floor = new Floor(fleet, floorEvents, shown);
+  const latest = new Latest({ fleet, sender, floor, shown }, config.latest);
   return { fleet, prober, sender, floor, latest, registry };
 }
 

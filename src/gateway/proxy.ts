@@ -57,6 +57,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const latestReads = new LatestReads({ fleet, reader, latest, floor, consistency });
   const passThrough = new PassThrough({
     basePath,
+    fleet,
     sender,
     replier,
     responseHeaders,
@@ -78,6 +79,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     latestReads,
     consistency,
     aliases,
+    gate: siblings?.gate,
     bodies: new Bodies({ processes: context.processes }),
     cors,
     observer,

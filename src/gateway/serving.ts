@@ -58,12 +58,16 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const { log, now = () => performance.now(), drainDelayMs = 0, processes = 1, siblings } = options;
   const config = shareOf(whole, processes);
   const listener = {
-    onGeneration: () => cache.forgetLedger(),
+    onGeneration: () => {
+      cache.forgetLedger();
+      siblings?.startOver();
+    },
     onServed: (version: LedgerVersion) => cache.tellServed(version),
     onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
   };
   const parts = buildFleet(config, log, listener, { stallMs: options.stallMs, processes, siblings });
   const { fleet, prober, latest, registry } = parts;
+  siblings?.attach(fleet);
   let isDraining = false;
   const proof = new ShadowProof({ share: config.encode.shadow, now });
   const cache: Cache = buildCache(config, parts, log);
@@ -83,6 +87,8 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     await Promise.race([probed, sleep(firstProbeMs, undefined, { ref: false })]);
     fleet.settle();
     await Promise.race([cache.start(), sleep(firstLookMs, undefined, { ref: false })]);
+    // Headers from the first answer on.
+    await fleet.show(fleet.head?.version ?? (0n as LedgerVersion));
     await proxy.listen({ host: config.listen.host, port: config.listen.port });
   } catch (error) {
     await proxy.close();

@@ -1,8 +1,18 @@
 /** What processes that serve one port together tell each other. Who serves alone has none of it. */
+import type { Gate } from '../proxy/server-parts.ts';
+import type { Fleet } from '../upstream/fleet.ts';
 import type { Finding } from '../upstream/probe.ts';
+import type { Shown } from '../upstream/shown.ts';
 
 /** From this process to the others. */
 export interface Siblings {
+  /** What all of them have shown. */
+  readonly shown: Shown;
+  readonly gate: Gate;
+  /** Gives what agreeing takes of this process's fleet; to be called once, before anything is asked. */
+  attach(fleet: Fleet): void;
+  /** The fleet has begun a generation: to be begun by all. */
+  startOver(): void;
   /** Whether this process is the one that asks quiet nodes for all. */
   isOnDuty(): boolean;
   /** The node with this name was looked at here. */

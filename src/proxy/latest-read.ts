@@ -3,10 +3,13 @@
  * bound, and from then on it is a pinned read like any other (docs/consistency.md).
  */
 import type { IncomingMessage } from 'node:http';
+import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Floor } from '../upstream/floor.ts';
-import type { Demand, Latest, Snapshot } from '../upstream/latest.ts';
+import type { Demand, Latest } from '../upstream/latest.ts';
+import type { Snapshot } from '../upstream/shown.ts';
+import { errorCodeOf } from '../upstream/verdict.ts';
 import type { Consistency } from './consistency.ts';
 import { ledgerInfoBody } from './ledger-info.ts';
 import { withVersion } from './path-read.ts';
@@ -45,6 +48,8 @@ export class LatestReads {
     const { info } = await this.snapshot(request, signal);
     const pinned = this.#pinned(read, info.version);
     const served = reader.find(pinned) ?? (await reader.load(pinned, signal));
+    // The client named no version, so none that is not there.
+    if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(info.version);
     return { ...served, isLatest: true };
   }
 
@@ -64,7 +69,7 @@ export class LatestReads {
     const served = await floor.keep(min, (atLeast) =>
       reader.ask({ ...read, need: { kind: 'head', min: atLeast } }, signal),
     );
-    if (served.version !== undefined) floor.recordServed(served.version);
+    if (served.version !== undefined) await floor.recordServed(served.version);
     return served;
   }
 
@@ -75,6 +80,11 @@ export class LatestReads {
     this.#pins.set(read, pinned);
     return pinned;
   }
+}
+
+/** The only node that had got to the shared version is gone, and the others are not there yet. */
+function lost(version: LedgerVersion): GatewayError {
+  return new GatewayError('unavailable', `no node that can be reached holds ledger version ${version} yet; try again`);
 }
 
 /** The read at one version: what a client that named it would have asked. */

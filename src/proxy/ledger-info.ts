@@ -1,7 +1,7 @@
 /** `GET {base}`: what the ledger is, from one coherent snapshot of a node, with the fleet's own oldest version. */
 import { GatewayError } from '../ledger/errors.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import type { Snapshot } from '../upstream/latest.ts';
+import type { Snapshot } from '../upstream/shown.ts';
 
 /**
  * The node's answer as it came, except for what it says of its own pruning: the fleet may reach further back

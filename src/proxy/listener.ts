@@ -43,8 +43,7 @@ export function createHttpServer(
   const { replier, observer } = parts;
   const refuse = (request: IncomingMessage, response: ServerResponse, error: unknown): void =>
     replier.error(new Exchange(request, response, 'none', observer), error);
-  const server = createServer(httpOptions, (request, response) => {
-    (request.socket as Connection)[newest] = response;
+  const serve = (request: IncomingMessage, response: ServerResponse): void => {
     request.url = originForm(request.url ?? '');
     const fault = faultOfHead(request);
     try {
@@ -53,14 +52,32 @@ export function createHttpServer(
     } catch (error) {
       refuse(request, response, error);
     }
+  };
+  const server = createServer(httpOptions, (request, response) => {
+    (request.socket as Connection)[newest] = response;
+    if (parts.gate === undefined) serve(request, response);
+    else admit(parts, () => serve(request, response));
   });
   // Node's own refusal has no body. `Expect: 100-continue` does not come here.
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     (request.socket as Connection)[newest] = response;
-    refuse(request, response, new GatewayError('expectationFailed', 'only 100-continue can be expected'));
+    const answer = (): void =>
+      refuse(request, response, new GatewayError('expectationFailed', 'only 100-continue can be expected'));
+    admit(parts, answer);
   });
   // Nothing is tunnelled; Node would close the connection without a word.
-  return server.on('connect', (_request, socket) => writeRefusal(socket, notAllowed(), replier.ledgerHeaders()));
+  return server.on('connect', (_request, socket) => writeRefusal(socket, notAllowed(), headersNow(parts)));
+}
+
+/** The live ledger headers; none while what is shown to clients is being agreed on. */
+export function headersNow({ gate, replier }: ServerParts): readonly string[] {
+  return gate?.isOpen() === false ? [] : replier.ledgerHeaders();
+}
+
+/** Runs `serve` now, or when what is shown to clients is agreed on. */
+function admit({ gate }: ServerParts, serve: () => void): void {
+  if (gate === undefined || gate.isOpen()) serve();
+  else void gate.pass().then(serve);
 }
 
 /** Answers from memory what has been read before under the same text, ahead of routing. False: not answered. */

@@ -5,6 +5,7 @@
 import { pipeline } from 'node:stream/promises';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { Fleet } from '../upstream/fleet.ts';
 import type { Floor } from '../upstream/floor.ts';
 import type { Latest } from '../upstream/latest.ts';
 import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchange.ts';
@@ -18,6 +19,7 @@ import type { Submissions } from './submissions.ts';
 
 export interface PassThroughParts {
   readonly basePath: string;
+  readonly fleet: Fleet;
   readonly sender: Sender;
   readonly replier: Replier;
   readonly responseHeaders: ResponseHeaders;
@@ -40,6 +42,8 @@ export class PassThrough {
     if (isReadOfLatest(request.wire.method, request.wire.path)) return this.#serveLatest(exchange, request);
     const answer = await this.#parts.sender.stream(request, exchange.signal);
     const pinned = request.need.kind === 'version' && answer.status < 300 ? request.need.version : undefined;
+    const version = pinned ?? (answer.status < 300 ? answer.info?.version : undefined);
+    if (version !== undefined) await this.#parts.fleet.show(version);
     return this.#reply(exchange, answer, pinned);
   }
 
@@ -77,7 +81,7 @@ export class PassThrough {
       sender.stream({ ...request, need: { kind: 'head', min } }, exchange.signal),
     );
     const { status, info, upstream } = answer;
-    if (status < 300 && info !== undefined && !upstream.isSuspect) floor.recordServed(info.version);
+    if (status < 300 && info !== undefined && !upstream.isSuspect) await floor.recordServed(info.version);
     return this.#reply(exchange, withoutFreshness(answer));
   }
 

@@ -101,6 +101,8 @@ export class Reader {
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
     const { value, isLeader } = await tiers.load(key, flight, signal, (shared) => this.#fetch(read, chainId, shared));
+    // Another replica may have read what no client of this gateway has seen yet.
+    if (value.origin === fromRedis) await this.#show(read, value.answer);
     if (!isLeader) metrics.coalesced.inc();
     return served(read, value, !isLeader);
   }
@@ -142,8 +144,10 @@ export class Reader {
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && operation !== 'transaction';
+    const entry = this.#entryOf(read, answer, isFinal, committedAt);
+    await this.#show(read, entry);
     return {
-      answer: this.#entryOf(read, answer, isFinal, committedAt),
+      answer: entry,
       isFinal,
       origin: {
         upstream: answer.upstream.name,
@@ -152,6 +156,12 @@ export class Reader {
         contentEncoding: facts.contentEncoding,
       },
     };
+  }
+
+  /** An answer's headers are not behind what it tells. */
+  #show(read: Read, { committedAt }: CachedResponse): Promise<void> | undefined {
+    const version = read.version ?? committedAt;
+    return version === undefined ? undefined : this.#parts.fleet.show(version);
   }
 
   #entryOf(read: Read, answer: NodeAnswer, isFinal: boolean, committedAt: LedgerVersion | undefined): CachedResponse {

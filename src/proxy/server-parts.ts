@@ -11,6 +11,13 @@ import type { Replier } from './reply.ts';
 import type { Bodies } from './request-body.ts';
 import type { Submissions } from './submissions.ts';
 
+export interface Gate {
+  /** Whether a request that has just arrived may be answered now. */
+  isOpen(): boolean;
+  /** Resolves when it may, or after a bound. */
+  pass(): Promise<void>;
+}
+
 export interface ServerParts {
   readonly basePath: string;
   readonly reader: Reader;
@@ -21,6 +28,8 @@ export interface ServerParts {
   readonly latestReads: LatestReads;
   readonly consistency: Consistency;
   readonly submissions: Submissions;
+  /** Where several processes agree on what clients are shown: who comes in between waits. */
+  readonly gate: Gate | undefined;
   readonly aliases: Aliases;
   readonly bodies: Bodies;
   readonly cors: Cors;

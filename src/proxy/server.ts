@@ -7,7 +7,7 @@ import type { RouteName } from '../metrics/http-metrics.ts';
 import { answerRead, giveRead, guard, takeBody } from './answer-read.ts';
 import { answerBrokenRequest } from './broken-request.ts';
 import { Exchange } from './exchange.ts';
-import { createHttpServer, newestResponse } from './listener.ts';
+import { createHttpServer, headersNow, newestResponse } from './listener.ts';
 import { answerForm } from './negotiate.ts';
 import { announcesBody } from './request-body.ts';
 import { asGatewayError, notAllowed } from './request-faults.ts';
@@ -34,7 +34,7 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
       answerBrokenRequest(error, {
         socket,
         newest: newestResponse(socket),
-        ledgerHeaders: parts.replier.ledgerHeaders(),
+        ledgerHeaders: headersNow(parts),
       }),
     frameworkErrors: (error, request, reply) => fail(parts, 'none', request, reply, error),
   });

@@ -10,6 +10,7 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import { isCredible } from './credible-head.ts';
 import type { Unit } from './retention-window.ts';
 import { headToleranceMs, type Candidate } from './select.ts';
+import type { Shown } from './shown.ts';
 import type { Upstream } from './upstream.ts';
 import { VersionWaiters } from './version-waiters.ts';
 
@@ -26,6 +27,13 @@ export interface FleetEvents {
   onRefused(upstream: Upstream, version: LedgerVersion): void;
   /** Somebody waits for a version and nobody did before: news of heads is wanted for as long as `isAwaited`. */
   onAwaited(): void;
+}
+
+/** One node as a process of the gateway knows it. */
+export interface NodeReport {
+  readonly name: string;
+  readonly isSuspect: boolean;
+  readonly info: LedgerInfo | undefined;
 }
 
 /** A believed head is held against what other nodes say at most this often. */
@@ -47,8 +55,11 @@ export class Fleet {
   readonly #goneBack = new Set<Upstream>();
   #generation = 0;
   #headerList: readonly string[] | undefined;
+  readonly #shown: Shown | undefined;
 
-  constructor(upstreams: readonly Upstream[], dialect: Dialect, events: FleetEvents) {
+  /** `shown`: where several processes agree on what answers tell of the ledger. */
+  constructor(upstreams: readonly Upstream[], dialect: Dialect, events: FleetEvents, shown?: Shown) {
+    this.#shown = shown;
     this.upstreams = upstreams;
     this.dialect = dialect;
     this.#events = events;
@@ -92,7 +103,7 @@ export class Fleet {
   /** The seven ledger headers for an answer given now, flat; empty before the first node has answered. */
   ledgerHeaders(): readonly string[] {
     if (this.#headerList === undefined) {
-      const [head, oldest] = [this.#head, this.oldest];
+      const [head, oldest] = [this.#shown === undefined ? this.#head : this.#shown.head, this.oldest];
       if (head === undefined) return [];
       const deepest = oldest ?? head;
       this.#headerList = ledgerHeaderList(
@@ -101,6 +112,39 @@ export class Fleet {
       );
     }
     return this.#headerList;
+  }
+
+  /**
+   * An answer of this version is about to be given: to be waited for, so that its headers are not behind it.
+   * `undefined`: they are not. A version that no believed node has told is no reason to wait.
+   */
+  show(version: LedgerVersion): Promise<void> | undefined {
+    const told = this.#shown?.head?.version ?? -1n;
+    if (this.#shown === undefined || version <= told || version > (this.#head?.version ?? -1n)) return undefined;
+    return this.#shown.raiseHead();
+  }
+
+  /** The node that told the head. */
+  get headSource(): Upstream | undefined {
+    return this.#headSource;
+  }
+
+  /** What is known of each node, for another process that is to begin a generation with it. */
+  reports(): readonly NodeReport[] {
+    return this.upstreams.map(({ name, isSuspect, window }) => ({ name, isSuspect, info: window.info }));
+  }
+
+  /** Another process of this gateway has begun a generation, for what it knows of the nodes. */
+  follow(reports: readonly NodeReport[], nowMs: number): void {
+    for (const { name, info, isSuspect } of reports) {
+      const upstream = this.upstreams.find((known) => known.name === name);
+      if (upstream === undefined || info === undefined) continue;
+      upstream.isSuspect = isSuspect;
+      upstream.adopt(info, nowMs);
+    }
+    this.#agreeOnChain();
+    this.#startOver();
+    this.refresh();
   }
 
   /** Takes the ledger headers of a node's answer. Returns whether the node is of this fleet's chain. */

@@ -5,6 +5,7 @@
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from './fleet.ts';
+import type { Shown, Snapshot } from './shown.ts';
 
 export interface FloorEvents {
   /** A client is being shown a newer version than any before. */
@@ -21,17 +22,17 @@ const believableVersions = 1_000_000n;
 export class Floor {
   readonly #fleet: Fleet;
   readonly #events: FloorEvents;
-  /** The newest state that any client has been given. */
-  #served: LedgerVersion | undefined;
+  readonly #shown: Shown;
   /** The newest that clients of other replicas have been given. */
   #heard: LedgerVersion | undefined;
   #deafUntilMs = -Infinity;
-  /** The fleet's generation that both are of. */
+  /** The fleet's generation that it is of. */
   #generation = 0;
 
-  constructor(fleet: Fleet, events: FloorEvents) {
+  constructor(fleet: Fleet, events: FloorEvents, shown: Shown) {
     this.#fleet = fleet;
     this.#events = events;
+    this.#shown = shown;
   }
 
   /** The floor for a client that has seen `min`. */
@@ -39,15 +40,28 @@ export class Floor {
     return newer(this.#own(min), this.#heard);
   }
 
-  /** Remembers that a client was given a state of this version, so that nobody is given an older one afterwards. */
-  recordServed(version: LedgerVersion): void {
-    this.#forgetOldLedger();
+  /**
+   * A client is about to be given a state of this version: to be waited for, so that nobody is given an older one
+   * afterwards. `undefined`: that is so already.
+   */
+  recordServed(version: LedgerVersion): Promise<void> | undefined {
     // Above the head only an answer from before a rollback can be, or one of a node that is not believed.
     const head = this.#fleet.head?.version;
-    if (head !== undefined && version > head) return;
-    if (this.#served !== undefined && version <= this.#served) return;
-    this.#served = version;
+    if (head !== undefined && version > head) return undefined;
+    if (!this.#isNews(version)) return undefined;
     this.#events.onServed(version);
+    return this.#shown.raise({ served: version });
+  }
+
+  /** As `recordServed`, for the state that reads of "latest" are to share. */
+  recordSnapshot(snapshot: Snapshot): Promise<void> | undefined {
+    if (this.#isNews(snapshot.info.version)) this.#events.onServed(snapshot.info.version);
+    return this.#shown.raise({ snapshot });
+  }
+
+  #isNews(version: LedgerVersion): boolean {
+    const { served } = this.#shown;
+    return served === undefined || version > served;
   }
 
   /** Another replica says that it has shown `version`. */
@@ -79,15 +93,14 @@ export class Floor {
 
   #own(min: LedgerVersion | undefined): LedgerVersion | undefined {
     this.#forgetOldLedger();
-    return newer(min, this.#served);
+    return newer(min, this.#shown.served);
   }
 
-  /** What was shown of a ledger that went back, or was a lie, must not hold up everybody (see `Fleet`). */
+  /** What others said of a ledger that went back, or was a lie, must not hold up everybody (see `Fleet`). */
   #forgetOldLedger(): void {
     const { generation } = this.#fleet;
     if (generation === this.#generation) return;
     this.#generation = generation;
-    this.#served = undefined;
     this.#heard = undefined;
   }
 }

@@ -11,20 +11,13 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from './fleet.ts';
 import type { Floor } from './floor.ts';
 import type { Sender } from './sender.ts';
-
-/** A ledger state: what a node said of its ledger, in one answer. */
-export interface Snapshot {
-  readonly info: LedgerInfo;
-  /** The node's ledger info answer, JSON as it came. */
-  readonly body: Buffer;
-  /** The state was current at this moment or later: when the question was sent. */
-  readonly asOfMs: number;
-}
+import type { Shown, Snapshot } from './shown.ts';
 
 export interface LatestParts {
   readonly fleet: Fleet;
   readonly sender: Sender;
   readonly floor: Floor;
+  readonly shown: Shown;
 }
 
 export interface LatestOptions {
@@ -57,17 +50,16 @@ export class Latest {
   readonly #options: LatestOptions;
   readonly #floor: Floor;
   readonly #closing = new AbortController();
-  #snapshot: Snapshot | undefined;
-  #look: Promise<void> | undefined;
+  readonly #shown: Shown;
+  #look: Promise<boolean> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #askedAtMs = -Infinity;
-  /** The fleet's generation that the snapshot is of. */
-  #generation = 0;
 
-  constructor({ fleet, sender, floor }: LatestParts, options: LatestOptions) {
+  constructor({ fleet, sender, floor, shown }: LatestParts, options: LatestOptions) {
     this.#fleet = fleet;
     this.#sender = sender;
     this.#floor = floor;
+    this.#shown = shown;
     this.#options = options;
   }
 
@@ -75,8 +67,7 @@ export class Latest {
   find({ maxStalenessMs, min }: Demand): Snapshot | undefined {
     const nowMs = performance.now();
     this.#askedAtMs = nowMs;
-    this.#forgetOldLedger();
-    const snapshot = this.#snapshot;
+    const { snapshot } = this.#shown;
     if (snapshot === undefined || nowMs - snapshot.asOfMs > maxStalenessMs) return undefined;
     return isAtLeast(snapshot, this.#floor.above(min)) ? snapshot : undefined;
   }
@@ -86,7 +77,7 @@ export class Latest {
    * pinned to it; else a node is asked for its ledger first.
    */
   peek(): { readonly version: LedgerVersion; readonly ageMs: number; readonly isUsable: boolean } | undefined {
-    const snapshot = this.#generation === this.#fleet.generation ? this.#snapshot : undefined;
+    const { snapshot } = this.#shown;
     if (snapshot === undefined) return undefined;
     const ageMs = performance.now() - snapshot.asOfMs;
     const isUsable = ageMs <= this.#options.maxStalenessMs && isAtLeast(snapshot, this.#floor.above(undefined));
@@ -110,9 +101,9 @@ export class Latest {
   async #lookFor(maxStalenessMs: number, min: LedgerVersion | undefined, signal: AbortSignal): Promise<Snapshot> {
     const askedMs = performance.now();
     // A look that was under way may be of a moment before the bound; one taken after it never is.
-    for (let look = 0; look < maxLooks && !signal.aborted; look += 1) {
-      await this.#renew(min);
-      const snapshot = this.#snapshot;
+    for (let looks = 0; looks < maxLooks && !signal.aborted;) {
+      looks += (await this.#renew(min)) ? 1 : foreignLook;
+      const { snapshot } = this.#shown;
       const isFresh = snapshot !== undefined && snapshot.asOfMs >= askedMs - maxStalenessMs;
       if (isFresh && isAtLeast(snapshot, min)) return snapshot;
       if (this.#isAboveHead(min)) await this.#awaitVersion(min, signal);
@@ -143,16 +134,27 @@ export class Latest {
   }
 
   /** One look at a time, shared by all who wait; never rejects for want of a better snapshot. */
-  #renew(min: LedgerVersion | undefined): Promise<void> {
-    this.#look ??= this.#lookNow(min).finally(() => {
+  #renew(min: LedgerVersion | undefined): Promise<boolean> {
+    this.#look ??= this.#lookInTurn(min).finally(() => {
       this.#look = undefined;
     });
     return this.#look;
   }
 
+  /** Looks, or waits for another process's look; resolves with whether it was ours. */
+  async #lookInTurn(min: LedgerVersion | undefined): Promise<boolean> {
+    if (!(await this.#shown.takeTurn())) return false;
+    try {
+      await this.#lookNow(min);
+    } finally {
+      this.#shown.endTurn();
+    }
+    return true;
+  }
+
   async #lookNow(min: LedgerVersion | undefined): Promise<void> {
     const asOfMs = performance.now();
-    const known = this.#snapshot?.info.version;
+    const known = this.#shown.snapshot?.info.version;
     // A look for what no node has told yet would find every node behind: it asks the freshest how far it is.
     const wanted = this.#isAboveHead(min) ? undefined : min;
     const floor = known !== undefined && (wanted === undefined || known > wanted) ? known : wanted;
@@ -161,19 +163,9 @@ export class Latest {
     const request = { wire, need, isIdempotent: true, timeoutMs: lookTimeoutMs, isLook: true };
     const { status, info, body, upstream } = await this.#sender.whole(request, this.#closing.signal);
     this.#schedule();
-    this.#forgetOldLedger();
     if (status !== 200 || info === undefined || upstream.isSuspect) return;
-    if (info.version > (this.#fleet.head?.version ?? 0n) || isNewer(this.#snapshot, info)) return;
-    this.#snapshot = { info, body, asOfMs };
-    this.#floor.recordServed(info.version);
-  }
-
-  /** What was taken from a ledger that went back, or was a lie, must not hold up everybody (see `Fleet`). */
-  #forgetOldLedger(): void {
-    const { generation } = this.#fleet;
-    if (generation === this.#generation) return;
-    this.#generation = generation;
-    this.#snapshot = undefined;
+    if (info.version > (this.#fleet.head?.version ?? 0n) || isNewer(this.#shown.snapshot, info)) return;
+    await this.#floor.recordSnapshot({ info, body, asOfMs, upstream: upstream.name });
   }
 
   /** While reads of "latest" come, the next look is taken before the bound is reached, so that none waits for it. */
@@ -181,10 +173,13 @@ export class Latest {
     clearTimeout(this.#timer);
     const bound = this.#options.maxStalenessMs;
     if (bound === 0 || performance.now() - this.#askedAtMs > bound * idleBounds) return;
-    this.#timer = setTimeout(() => {
-      // Who reads next asks again and hears of the failure itself.
-      this.#renew(undefined).catch(() => undefined);
-    }, bound * renewAt);
+    this.#timer = setTimeout(
+      () => {
+        // Who reads next asks again and hears of the failure itself.
+        this.#renew(undefined).catch(() => undefined);
+      },
+      Math.max(0, bound * renewAt - this.#shown.costMs),
+    );
     this.#timer.unref();
   }
 }
@@ -199,3 +194,5 @@ function isAtLeast(snapshot: Snapshot | undefined, min: LedgerVersion | undefine
 
 /** A look that misses (a node that is behind, a look begun too early) is repeated so often. */
 const maxLooks = 3;
+/** Of looks by others, who may have wanted less, four times as many. */
+const foreignLook = 0.25;

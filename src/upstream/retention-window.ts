@@ -99,6 +99,15 @@ export class RetentionWindow {
     return hasGoneBack;
   }
 
+  /** Learns a snapshot that is believed even where it tells an older ledger. */
+  adopt(info: LedgerInfo, nowMs: number): void {
+    if (this.#info !== undefined && isOlder(info, this.#info)) {
+      this.#forget();
+      this.#info = undefined;
+    }
+    this.observe(info, nowMs);
+  }
+
   #forget(): void {
     this.#samples = [];
     this.#refused = undefined;

@@ -119,6 +119,12 @@ export class Upstream {
     return this.window.observe(info, nowMs);
   }
 
+  /** Takes another process's word on the node, older than what was known here or not. */
+  adopt(info: LedgerInfo, nowMs: number): void {
+    this.chainId = info.chainId;
+    this.window.adopt(info, nowMs);
+  }
+
   markForeign(foreign: boolean): void {
     this.#foreign = foreign;
   }

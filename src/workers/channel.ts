@@ -51,6 +51,8 @@ export class Channel<Theirs extends object> {
     const id = (this.#lastId += 1);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const timer = setTimeout(() => reject(new Error(`${name}: no answer within ${timeoutMs} ms`)), timeoutMs);
+    // What a process lives for are its connections.
+    timer.unref();
     this.#pending.set(id, { resolve, reject });
     this.#send({ kind: 'call', id, name, argument });
     return promise.finally(() => {

@@ -27,6 +27,8 @@ export interface CrewEvents {
   /** What the next worker is told. */
   setup(port: number): ReturnType<PrimaryHandlers['setup']>;
   servicesFor(member: Member): Services;
+  /** It listens to its channel from now on. */
+  onJoining(member: Member): void;
   onServing(member: Member): void;
   /** A worker is gone that was not told to go. `againMs`: when it is started again. */
   onLost(member: Member, how: string, againMs: number): void;
@@ -163,7 +165,11 @@ export class Crew {
 
   #handlersFor(worker: Worker, outcome: PromiseWithResolvers<void>): Omit<PrimaryHandlers, keyof Services> {
     return {
-      setup: () => this.#events.setup(this.#nextPort),
+      setup: () => {
+        const member = this.#members.get(worker.id);
+        if (member !== undefined) this.#events.onJoining(member);
+        return this.#events.setup(this.#nextPort);
+      },
       serving: ({ port }) => {
         this.#port ??= port;
         const member = this.#members.get(worker.id);

@@ -2,7 +2,9 @@
 import type { Config, UpstreamConfig } from '../config/config.ts';
 import type { AdminAnswer } from '../proxy/admin.ts';
 import type { Readiness } from '../proxy/health.ts';
+import type { NodeReport } from '../upstream/fleet.ts';
 import type { Finding } from '../upstream/probe.ts';
+import type { AgreedNews, AgreedState, Head } from './agreed-state.ts';
 
 /** What a worker handles. */
 export interface WorkerHandlers {
@@ -14,6 +16,13 @@ export interface WorkerHandlers {
   /** In this worker alone. */
   purgeHere(request: unknown): Promise<AdminAnswer>;
   explain(request: unknown): Promise<AdminAnswer>;
+  /** What is to be shown from `atMs` on, if it is decided; answered when it is known. */
+  prepare(proposal: { readonly id: number; readonly state: AgreedState; readonly atMs: number }): void;
+  commit(id: number): void;
+  abort(id: number): void;
+  standing(standing: Standing): void;
+  /** Until then this worker may show what it knows of. */
+  beat(untilMs: number): void;
   /** Whether this worker asks quiet nodes for all. */
   duty(isOnDuty: boolean): void;
   found(news: Found): void;
@@ -29,6 +38,10 @@ export interface PrimaryHandlers {
   setup(): Setup;
   serving(at: { readonly port: number }): void;
   failed(failure: Failure): void;
+  raise(raised: Raised): void;
+  startOver(told: StartedOver): void;
+  takeTurn(): Promise<boolean>;
+  endTurn(): void;
   /** To be told to the others. */
   found(news: Found): void;
   /** To be told to the others; answered when they know. */
@@ -41,6 +54,27 @@ export interface Setup {
   readonly drainDelayMs: number;
   readonly processes: number;
   readonly distrusted: readonly string[];
+}
+
+/** News that a worker wants to show, of the ledger that it knows. `isUrgent`: a client waits for it. */
+export interface Raised {
+  readonly ledger: number;
+  readonly news: AgreedNews;
+  readonly isUrgent: boolean;
+}
+
+/** A worker has found `ledger` to be another one by now. */
+export interface StartedOver {
+  readonly ledger: number;
+  readonly reports: readonly NodeReport[];
+  readonly head: Head | undefined;
+}
+
+/** Where things stand. `reports`: what the worker `by` knows of the nodes that found the ledger to be another one. */
+export interface Standing {
+  readonly by: number;
+  readonly state: AgreedState;
+  readonly reports: readonly NodeReport[];
 }
 
 export interface Found {

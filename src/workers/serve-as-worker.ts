@@ -4,6 +4,7 @@ import process from 'node:process';
 import { destination, pino } from 'pino';
 import { startServing, type Serving } from '../gateway/serving.ts';
 import type { Heard, Siblings } from '../gateway/siblings.ts';
+import { Agreed } from './agreed.ts';
 import { Channel } from './channel.ts';
 import { unpackConfig, type Failure, type PrimaryHandlers, type WorkerHandlers } from './protocol.ts';
 
@@ -19,7 +20,7 @@ export async function serveAsWorker(): Promise<void> {
   started.promise.catch(() => undefined);
   const hear = (take: (heard: Heard) => void): Promise<void> => started.promise.then(({ heard }) => take(heard));
   let isOnDuty = false;
-  const handlers: WorkerHandlers = {
+  const handlers: Omit<WorkerHandlers, keyof Agreed['handlers']> = {
     duty: (isNow) => {
       isOnDuty = isNow;
     },
@@ -33,7 +34,10 @@ export async function serveAsWorker(): Promise<void> {
     explain: async (request) => (await started.promise).admin.explain(request),
     drain: async () => (await started.promise).close(),
   };
-  const primary = new Channel<PrimaryHandlers>(sendToPrimary, handlers);
+  const all: object = {};
+  const primary = new Channel<PrimaryHandlers>(sendToPrimary, all);
+  const agreed = new Agreed(primary, cluster.worker?.id ?? 0);
+  Object.assign(all, handlers, agreed.handlers);
   process.on('message', (message) => primary.take(message));
   const {
     config: packed,
@@ -44,6 +48,10 @@ export async function serveAsWorker(): Promise<void> {
   const config = unpackConfig(packed);
   const log = pino({ level: config.log.level }, destination(2)).child({ worker: cluster.worker?.id });
   const siblings: Siblings = {
+    shown: agreed,
+    gate: agreed,
+    attach: (fleet) => agreed.attach(fleet),
+    startOver: () => agreed.startOver(),
     isOnDuty: () => isOnDuty,
     tellFound: (upstream, finding) => primary.tell('found', { upstream, finding }),
     // A sibling that is stuck must not hold up submissions: at worst it asks another node first.

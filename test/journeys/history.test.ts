@@ -62,6 +62,23 @@ test('through one gateway no client needs a token, and none is shown less than a
   assert.ok(reads.length > 1_600);
 });
 
+test('through one gateway of three workers, too: no read and no header goes back, over any connection', async (t) => {
+  const world = await laggingWorld(t);
+  const config = { workers: 3, upstream: { probeInterval: '50ms' } };
+  const gateway = await gatewayProcess(t, { full: world.nodes, config });
+  assert.equal(gateway.workers().length, 3);
+
+  const options = { urls: [gateway.url], operations: 1_000, tokens: false, shortLived: true };
+  const { history, told } = await live(t, world, options);
+
+  const reads = history.filter(({ kind }) => kind === 'read');
+  assert.deepEqual(findViolations(reads.map((read) => ({ ...read, client: 'all' }))), []);
+  assert.deepEqual(findViolations(told.versions), []);
+  assert.deepEqual(findViolations(told.times), []);
+  assert.ok(reads.length > 800);
+  assert.ok(told.versions.length > 1_000 && told.times.length > 1_000);
+});
+
 test(`${operations} operations over two gateway processes, one killed and started again, violate nothing`, async (t) => {
   const world = await laggingWorld(t);
   const options = {

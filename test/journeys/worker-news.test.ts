@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
+import { Agent, request as send } from 'undici';
 import { moduleText, moduleTexts, readGroup } from '../encode/vectors.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply } from '../support/gateway.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
 import { submission } from '../support/submission.ts';
 import { vectorNode } from '../support/vector-node.ts';
-import { get, metric, until } from '../support/workers.ts';
+import { get, isAlive, metric, until } from '../support/workers.ts';
 
 const json = { 'content-type': 'application/json' };
 const post = (url: string, body: string) => fetchReply(url, { method: 'POST', headers: json, body });
@@ -80,4 +81,49 @@ test('a function that one worker found to differ is left to nodes by all, and by
 
   assert.equal(first, JSON.stringify(vector.expected_hex));
   assert.deepEqual(new Set([...later, ...afterwards]), new Set([otherBytes]));
+});
+
+test('a worker that was stuck tells nothing older than the others have told meanwhile', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const config = { workers: 2, upstream: { probeInterval: '100ms' }, log: { level: 'silent' } };
+  const gateway = await gatewayProcess(t, { full: [node], config });
+  const agents = Array.from({ length: 4 }, () => new Agent({ connections: 1 }));
+  t.after(() => Promise.all(agents.map((agent) => agent.destroy())));
+  const told = async (connection: number): Promise<bigint> => {
+    const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
+    const { headers, body } = await send(gateway.url + path, { dispatcher: agents[connection]! });
+    await body.dump();
+    return BigInt(String(headers['x-node-ledger-version']));
+  };
+  // Opened one after the other: the even ones are of one worker, the odd ones of the other.
+  for (const connection of agents.keys()) assert.equal(await told(connection), 900n);
+
+  const [stuck = 0] = gateway.workers();
+  process.kill(stuck, 'SIGSTOP');
+  t.after(() => isAlive(stuck) && process.kill(stuck, 'SIGCONT'));
+  const first = await Promise.race([told(0).then(() => 0), told(1).then(() => 1)]);
+  node.clock.advance(50n);
+  await until(async () => (await told(first)) === 950n);
+  // Asked now, and read by the worker before anything it has missed.
+  const asked = told(3 - first);
+  await sleep(50);
+  process.kill(stuck, 'SIGCONT');
+
+  assert.equal(await asked, 950n);
+});
+
+test('a ledger that is another one is followed by all workers', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const config = { workers: 2, upstream: { probeInterval: '100ms' }, log: { level: 'silent' } };
+  const gateway = await gatewayProcess(t, { full: [node], config });
+  const told = async () => (await get(gateway.url)).headers['x-node-ledger-version'];
+  assert.deepEqual([await told(), await told()], ['900', '900']);
+
+  node.clock.head = 500n;
+  node.fault = { kind: 'wrong chain id', chainId: 2 };
+  await until(async () => (await told()) === '500');
+  // Connections go to each in turn.
+  const afterwards = [await told(), await told(), await told(), await told()];
+
+  assert.deepEqual(new Set(afterwards), new Set(['500']));
 });

@@ -9,7 +9,7 @@ import { configFile } from '../config/config-file.ts';
 import { start } from '../commands/command-line.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
-import { get, metric, until } from '../support/workers.ts';
+import { get, isAlive, metric, until } from '../support/workers.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
 
@@ -18,10 +18,6 @@ const at = (version: number, struct = 'Probe'): string =>
 
 function isRead({ url }: { readonly url: string }): boolean {
   return url.includes('/resource/');
-}
-
-function isAlive(worker: number): boolean {
-  return spawnSync('ps', ['-p', String(worker)]).status === 0;
 }
 
 /** Connections that stay, each used by one client. */

@@ -16,6 +16,8 @@ export interface Seen extends Observation {
 
 export interface Life {
   readonly history: Seen[];
+  /** What the headers of all answers told, as reads of all clients together: versions, and times of the ledger. */
+  readonly told: { readonly versions: Observation[]; readonly times: Observation[] };
   /** Operations that were answered. */
   done: number;
   /** Reads answered with something else than a state. */
@@ -32,14 +34,17 @@ export interface LifeOptions {
   readonly operations: number;
   /** Whether clients tell what they have seen with every request. Default true. */
   readonly tokens?: boolean;
+  /** Whether every request has a connection of its own. Default false. */
+  readonly shortLived?: boolean;
   /** Called once half of them have; a quarter comes after it has resolved, if need be on top. */
   readonly midway?: () => Promise<void>;
 }
 
 /** Lets clients read, submit, and look up what they submitted until it is committed, at any address. */
 export async function live(t: TestContext, world: World, options: LifeOptions): Promise<Life> {
-  const { urls, operations, tokens = true, midway = () => Promise.resolve() } = options;
-  const life: Life = { history: [], done: 0, refused: 0, unknown: 0, cut: 0 };
+  const { urls, operations, tokens = true, shortLived = false, midway = () => Promise.resolve() } = options;
+  const told = { versions: [], times: [] };
+  const life: Life = { history: [], told, done: 0, refused: 0, unknown: 0, cut: 0 };
   const half = Promise.withResolvers<void>();
   let enough = Infinity;
   const interrupted = half.promise.then(midway).finally(() => {
@@ -57,7 +62,10 @@ export async function live(t: TestContext, world: World, options: LifeOptions): 
       if (life.done * 2 >= operations) half.resolve();
     }
   };
-  const all = Array.from({ length: clients }, (_, index) => new Client(index, { t, world, urls, tokens, life }));
+  const all = Array.from(
+    { length: clients },
+    (_, index) => new Client(index, { t, world, urls, tokens, shortLived, life }),
+  );
   await Promise.all([interrupted, ...all.map(lifeOf)]);
   return life;
 }
@@ -67,6 +75,7 @@ interface Surroundings {
   readonly world: World;
   readonly urls: readonly string[];
   readonly tokens: boolean;
+  readonly shortLived: boolean;
   readonly life: Life;
 }
 
@@ -136,9 +145,24 @@ class Client {
     const headers = { 'content-type': 'application/json', ...token };
     const method = body === undefined ? 'GET' : 'POST';
     const startMs = performance.now();
-    const options = { dispatcher: this.#agent, method, headers, body: body ?? null } as const;
+    const options = {
+      dispatcher: this.#agent,
+      method,
+      headers,
+      body: body ?? null,
+      reset: this.#around.shortLived,
+    } as const;
     const response = await send((urls[through] ?? '') + path, options);
     const text = await response.body.text();
-    return { status: response.statusCode, text, through, startMs, endMs: performance.now() };
+    const endMs = performance.now();
+    const { versions, times } = this.#around.life.told;
+    const tell = (seen: Observation[], header: string): void => {
+      const value = response.headers[header];
+      if (value === undefined) return;
+      seen.push({ client: 'all', kind: 'read', version: BigInt(String(value)), startMs, endMs });
+    };
+    tell(versions, 'x-node-ledger-version');
+    tell(times, 'x-node-ledger-timestampusec');
+    return { status: response.statusCode, text, through, startMs, endMs };
   }
 }

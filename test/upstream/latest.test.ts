@@ -5,6 +5,7 @@ import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
 import { Floor } from '../../src/upstream/floor.ts';
+import { ShownAlone } from '../../src/upstream/shown.ts';
 import { Latest } from '../../src/upstream/latest.ts';
 import { Sender } from '../../src/upstream/sender.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
@@ -33,8 +34,9 @@ test('after a rollback the version given to clients before holds nobody up', asy
   const limits = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 20, stallMs: 1_000 };
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
   const sender = new Sender({ fleet, limits, metrics, log, onTimeout: () => undefined });
-  const floor = new Floor(fleet, { onServed: () => undefined, onUnreached: () => undefined });
-  const latest = new Latest({ fleet, sender, floor }, { maxStalenessMs: 0, waitForVersionMs: 20 });
+  const shown = new ShownAlone(fleet);
+  const floor = new Floor(fleet, { onServed: () => undefined, onUnreached: () => undefined }, shown);
+  const latest = new Latest({ fleet, sender, floor, shown }, { maxStalenessMs: 0, waitForVersionMs: 20 });
   t.after(() => latest.close());
   const never = new AbortController().signal;
   const demand = { maxStalenessMs: 0, min: undefined };
@@ -49,6 +51,6 @@ test('after a rollback the version given to clients before holds nobody up', asy
   assert.equal(floor.above(undefined), undefined);
   assert.equal((await latest.reach(demand, never)).info.version, 500n);
   // An answer that was under way since before tells of a ledger that is no more.
-  floor.recordServed(ledgerVersion(900n));
+  void floor.recordServed(ledgerVersion(900n));
   assert.equal(floor.above(undefined), 500n);
 });
