@@ -60,8 +60,8 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs } = config.upstream;
   const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs, stallMs };
   const prober: Prober = new Prober(fleet, { intervalMs: probeIntervalMs, timeoutMs: Math.min(timeoutMs, 2_000) }, log);
-  const onTimeout = (upstream: Upstream): void => void prober.look(upstream);
-  const sender = new Sender({ fleet, limits, metrics, log, onTimeout });
+  const onDoubt = (upstream: Upstream): void => void prober.look(upstream);
+  const sender = new Sender({ fleet, limits, metrics, log, onDoubt });
   const floor = new Floor(fleet, {
     onServed: (version) => listener.onServed(version),
     onUnreached: (version) => {
