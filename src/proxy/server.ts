@@ -17,7 +17,7 @@ import { asGatewayError, notAllowed, notFound } from './request-faults.ts';
 import { resourceRead, type ResourceParameters } from './resource.ts';
 import type { ServerParts } from './server-parts.ts';
 import { longestTarget } from './target.ts';
-import { transactionRead } from './transaction.ts';
+import { transactionRead, transactionWait } from './transaction.ts';
 import { viewRead } from './view.ts';
 
 /** Builds the server; `listen` and `close` are the caller's. */
@@ -138,7 +138,7 @@ function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: Fas
 /** A long poll: never kept and never shared, because each client waits on its own. */
 function serveWait(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
   run(parts, 'wait_by_hash', request, reply, async (exchange) => {
-    const read = transactionRead(hashOf(request), pathRead(request), parts.submissions, 'wait_by_hash');
+    const read = transactionWait(hashOf(request), pathRead(request), parts.submissions);
     await giveRead(parts, exchange, await parts.reader.ask(read, exchange.signal));
   });
 }

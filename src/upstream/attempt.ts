@@ -211,9 +211,9 @@ function isShedding(answer: NodeAnswer | StreamedAnswer): boolean {
 
 const sheddingCodes = new Set(['overloaded', 'rate_limited']);
 
-/** Looks and fixed answers come from a node that can read nothing. */
-function isStateRead({ need, isIdempotent, isLook }: FleetRequest): boolean {
-  return isIdempotent && isLook !== true && (need.kind !== 'head' || need.min !== undefined);
+/** Looks and fixed answers come from a node that can read nothing; a long poll may take as long as an attempt. */
+function isStateRead({ need, isIdempotent, isLook, atOnce }: FleetRequest): boolean {
+  return isIdempotent && isLook !== true && atOnce === undefined && (need.kind !== 'head' || need.min !== undefined);
 }
 
 /** Whether a 2xx is of an older state than the request needs. */

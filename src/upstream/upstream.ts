@@ -37,6 +37,8 @@ const refusalMs = 50;
 const dearestMs = 2_000;
 /** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
+/** Share of the connections that long polls may hold. */
+const pollShare = 0.5;
 /**
  * An idle connection is closed before the node would: servers without a word on it keep one for 5 s or longer, and of
  * what a node announces (`Keep-Alive: timeout=`) this margin is taken off.
@@ -64,6 +66,8 @@ export class Upstream {
   inFlight = 0;
   /** Places for answers that are handed on as they come: a slow client must not take the last connection. */
   readonly streams: Slots;
+  /** Places for long polls, which do nothing but wait: reads must not wait behind them. */
+  readonly polls: Slots;
   readonly #connections: number;
   chainId: number | undefined;
   /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
@@ -83,6 +87,7 @@ export class Upstream {
     this.fingerprint = hash('sha256', options.url.href, 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
     this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
+    this.polls = new Slots(Math.max(1, Math.floor(options.connections * pollShare)));
     this.#connections = options.connections;
     const bounds = {
       pipelining: 1,
