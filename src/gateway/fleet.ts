@@ -78,8 +78,8 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onFound: (upstream: Upstream, finding: Finding) => siblings?.tellFound(upstream.name, finding),
   };
   const prober: Prober = new Prober(fleet, probes, log);
-  const onTimeout = (upstream: Upstream): void => void prober.look(upstream);
-  const sender = new Sender({ fleet, limits, metrics, log, onTimeout, processes });
+  const onDoubt = (upstream: Upstream): void => void prober.look(upstream);
+  const sender = new Sender({ fleet, limits, metrics, log, onDoubt, processes });
   const floorEvents: FloorEvents = {
     onServed: (version) => listener.onServed(version),
     onUnreached: (version) => {

@@ -28,6 +28,8 @@ export interface Read {
   readonly form: AnswerForm;
   readonly wire: WireRequest;
   readonly need: Need;
+  /** Of a long poll: the same question, to be answered at once. */
+  readonly atOnce?: WireRequest;
 }
 
 /** Where an answer came from, for `Cache-Status`. */
@@ -131,7 +133,7 @@ export class Reader {
     const { sender, metrics } = this.#parts;
     const { operation, form, version, need } = read;
     const { generation } = this.#parts.fleet;
-    const answer = await sender.whole({ wire: read.wire, need, isIdempotent: true }, signal);
+    const answer = await sender.whole({ wire: read.wire, atOnce: read.atOnce, need, isIdempotent: true }, signal);
     const facts = {
       ...answer,
       json: new JsonBody(answer.body),

@@ -12,7 +12,7 @@ import { notAllowed, notFound } from './request-faults.ts';
 import { resourceRead, type ResourceParameters } from './resource.ts';
 import type { Submissions } from './submissions.ts';
 import { longestTarget } from './target.ts';
-import { transactionRead } from './transaction.ts';
+import { transactionRead, transactionWait } from './transaction.ts';
 import { viewRead } from './view.ts';
 
 type Handler = (request: FastifyRequest, reply: FastifyReply) => void;
@@ -51,16 +51,16 @@ export function addRoutes(app: FastifyInstance, { basePath, submissions }: Route
     app.route({ method: methods, url: basePath + path, handler: handlers.read(name, parse) });
   };
   const transactionOf =
-    (route: 'by_hash' | 'wait_by_hash'): ParseRead =>
+    (read: typeof transactionRead): ParseRead =>
     (request) =>
-      transactionRead((request.params as { hash: string }).hash, pathRead(request), submissions, route);
+      read((request.params as { hash: string }).hash, pathRead(request), submissions);
   get('resource', '/accounts/:address/resource/:tag', (request) =>
     resourceRead(request.params as ResourceParameters, pathRead(request)),
   );
   get('module', '/accounts/:address/module/:name', (request) =>
     moduleRead(request.params as ModuleParameters, pathRead(request)),
   );
-  get('transaction_by_hash', '/transactions/by_hash/:hash', transactionOf('by_hash'));
+  get('transaction_by_hash', '/transactions/by_hash/:hash', transactionOf(transactionRead));
   app.route({
     method: 'POST',
     url: `${basePath}/view`,
@@ -74,7 +74,7 @@ export function addRoutes(app: FastifyInstance, { basePath, submissions }: Route
   // Without an encoder, or under an unusual spelling of its target: nodes encode.
   app.post(`${basePath}/transactions/encode_submission`, handlers.raw('encode_submission'));
   for (const path of ['/transactions', '/transactions/batch']) app.post(basePath + path, handlers.submit);
-  app.get(`${basePath}/transactions/wait_by_hash/:hash`, handlers.wait(transactionOf('wait_by_hash')));
+  app.get(`${basePath}/transactions/wait_by_hash/:hash`, handlers.wait(transactionOf(transactionWait)));
   app.options('*', handlers.preflight);
   const others = ['POST', 'PUT', 'PATCH', 'DELETE'];
   app.route({ method: methods, url: basePath === '' ? '/' : basePath, handler: handlers.ledgerInfo });

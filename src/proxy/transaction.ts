@@ -9,12 +9,7 @@ import type { Read } from './read.ts';
 import type { Submissions } from './submissions.ts';
 
 /** Parses the path; throws `GatewayError` 400. The node that took the submission is asked first. */
-export function transactionRead(
-  hashText: string,
-  request: PathRead,
-  submissions: Submissions,
-  route: 'by_hash' | 'wait_by_hash' = 'by_hash',
-): Read {
+export function transactionRead(hashText: string, request: PathRead, submissions: Submissions): Read {
   const hash = parseTransactionHash(hashText);
   const form = answerForm(request.accept);
   return {
@@ -22,7 +17,14 @@ export function transactionRead(
     subject: hash,
     version: undefined,
     form,
-    wire: { method: 'GET', path: `/transactions/${route}/${hash}`, headers: { accept: mediaType[form] } },
+    wire: { method: 'GET', path: `/transactions/by_hash/${hash}`, headers: { accept: mediaType[form] } },
     need: { kind: 'transaction', first: submissions.takerOf(hash) },
   };
+}
+
+/** As `transactionRead`, but the node waits for up to a second while the transaction is pending. */
+export function transactionWait(hashText: string, request: PathRead, submissions: Submissions): Read {
+  const read = transactionRead(hashText, request, submissions);
+  const wire = { ...read.wire, path: `/transactions/wait_by_hash/${read.subject}` };
+  return { ...read, wire, atOnce: read.wire };
 }

@@ -13,7 +13,7 @@ import type { Need } from './select.ts';
 import type { FleetRequest, UpstreamLog } from './sender.ts';
 import { NoPlaceError } from './slots.ts';
 import type { Upstream } from './upstream.ts';
-import { judge, type Judged, type Verdict } from './verdict.ts';
+import { errorCodeOf, judge, type Judged, type Verdict } from './verdict.ts';
 
 /** How a node is asked. */
 export type Fetch<A> = (upstream: Upstream, context: ExchangeContext) => Promise<A>;
@@ -22,8 +22,8 @@ export interface AttemptParts {
   readonly fleet: Fleet;
   readonly metrics: UpstreamMetrics;
   readonly log: UpstreamLog;
-  /** Called when a request timed out, whose fault it may be as well as the node's. */
-  readonly onTimeout: (upstream: Upstream) => void;
+  /** Called when a request failed in a way that may be its own fault, or that of something before the node. */
+  readonly onDoubt: (upstream: Upstream) => void;
   /** Processes that share the bound of all answers that are being gathered. Default 1. */
   readonly processes?: number;
 }
@@ -45,15 +45,15 @@ export class Attempts {
   readonly #budget: ByteBudget;
   readonly #metrics: UpstreamMetrics;
   readonly #log: UpstreamLog;
-  readonly #onTimeout: (upstream: Upstream) => void;
+  readonly #onDoubt: (upstream: Upstream) => void;
 
-  constructor({ fleet, metrics, log, onTimeout, processes = 1 }: AttemptParts) {
+  constructor({ fleet, metrics, log, onDoubt, processes = 1 }: AttemptParts) {
     this.#fleet = fleet;
     const { largest, all } = bodies;
     this.#budget = new ByteBudget({ largest, all: Math.max(largest, Math.floor(all / processes)) });
     this.#metrics = metrics;
     this.#log = log;
-    this.#onTimeout = onTimeout;
+    this.#onDoubt = onDoubt;
   }
 
   /** Asks one node. Throws `GatewayError` 400 for a request that can be sent to none, and nothing else. */
@@ -114,11 +114,9 @@ export class Attempts {
     const elapsedMs = nowMs - startedMs;
     const isOurs = info === undefined || this.#fleet.observe(upstream, info, nowMs);
     const verdict = isOurs ? this.#judge(answer, request.need) : 'failed';
-    if (verdict === 'failed' && !(isOurs && requestMayBeAtFault.has(answer.status))) {
-      this.#recordFailure(upstream, elapsedMs, isOurs ? 'status' : 'chain', `status ${answer.status}`);
-    } else {
-      this.#recordAnswer(upstream, elapsedMs, answer.status);
-    }
+    if (!isOurs) this.#recordFailure(upstream, elapsedMs, 'chain', `status ${answer.status}`);
+    else if (verdict === 'failed') this.#recordFailed(answer, elapsedMs);
+    else this.#recordAnswer(upstream, elapsedMs, answer.status);
     if (verdict !== 'failed' && isStateRead(request) && upstream.reads.answered(nowMs)) {
       this.#log.info({ upstream: upstream.name }, 'upstream answers reads again');
     }
@@ -138,6 +136,20 @@ export class Attempts {
     return judge(judged(answer), need);
   }
 
+  /** The node gave an answer, and it shows something broken: what? */
+  #recordFailed(answer: NodeAnswer | StreamedAnswer, elapsedMs: number): void {
+    const { upstream, status } = answer;
+    if (requestMayBeAtFault.has(status)) {
+      this.#recordAnswer(upstream, elapsedMs, status);
+    } else if (status < 500) {
+      this.#recordFailure(upstream, elapsedMs, 'status', `status ${status}`);
+    } else {
+      this.#note(upstream, elapsedMs, 'status', `status ${status}`);
+      if (isShedding(answer)) upstream.recordShedding(performance.now());
+      else this.#doubt(upstream, elapsedMs);
+    }
+  }
+
   #recordAnswer(upstream: Upstream, elapsedMs: number, status: number): void {
     const before = upstream.health;
     upstream.recordAnswer(elapsedMs, performance.now());
@@ -152,9 +164,13 @@ export class Attempts {
       return;
     }
     this.#note(upstream, elapsedMs, kind, error);
-    if (kind !== 'timeout') return;
-    upstream.recordTimeout(elapsedMs, performance.now());
-    this.#onTimeout(upstream);
+    if (kind === 'timeout') this.#doubt(upstream, elapsedMs);
+  }
+
+  /** A probe tells whether it is the node's doing. */
+  #doubt(upstream: Upstream, elapsedMs: number): void {
+    upstream.recordDoubt(elapsedMs, performance.now());
+    this.#onDoubt(upstream);
   }
 
   #note(upstream: Upstream, elapsedMs: number, kind: FailureKind, cause: unknown): void {
@@ -191,9 +207,17 @@ export function judged(answer: NodeAnswer): Judged {
 /** A client could provoke these at every node in turn, so they say nothing of a node's health. */
 const requestMayBeAtFault = new Set([408, 429, 500]);
 
-/** Looks and fixed answers come from a node that can read nothing. */
-function isStateRead({ need, isIdempotent, isLook }: FleetRequest): boolean {
-  return isIdempotent && isLook !== true && (need.kind !== 'head' || need.min !== undefined);
+/** A node that sheds load says so itself, and answers other requests: it is busy, not broken. */
+function isShedding(answer: NodeAnswer | StreamedAnswer): boolean {
+  if (answer.info !== undefined) return true;
+  return 'body' in answer && sheddingCodes.has(errorCodeOf(judged(answer)) ?? '');
+}
+
+const sheddingCodes = new Set(['overloaded', 'rate_limited']);
+
+/** Looks and fixed answers come from a node that can read nothing; a long poll may take as long as an attempt. */
+function isStateRead({ need, isIdempotent, isLook, atOnce }: FleetRequest): boolean {
+  return isIdempotent && isLook !== true && atOnce === undefined && (need.kind !== 'head' || need.min !== undefined);
 }
 
 /** Whether a 2xx is of an older state than the request needs. */

@@ -7,7 +7,13 @@ import { GatewayError } from '../ledger/errors.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import { Attempts, judged, type AttemptParts, type Fetch } from './attempt.ts';
 import { Course } from './course.ts';
-import { fetchWhole, type NodeAnswer, type StreamedAnswer, type WireRequest } from './exchange.ts';
+import {
+  fetchWhole,
+  type ExchangeContext,
+  type NodeAnswer,
+  type StreamedAnswer,
+  type WireRequest,
+} from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { fetchStream, readWhole } from './node-stream.ts';
 import type { Unit } from './retention-window.ts';
@@ -24,6 +30,8 @@ export interface FleetRequest {
   readonly timeoutMs?: number;
   /** A look at the ledger info, which everybody waits for: it goes past the requests that wait for a connection. */
   readonly isLook?: boolean;
+  /** A long poll: what is asked instead, and answered at once, where too many hold a node's connections already. */
+  readonly atOnce?: WireRequest | undefined;
 }
 
 export interface SendLimits {
@@ -69,8 +77,11 @@ export class Sender {
    * `GatewayError` when no node gave an answer worth passing on.
    */
   whole(request: FleetRequest, signal: AbortSignal): Promise<NodeAnswer> {
+    const { wire, atOnce, isLook } = request;
     const fetch: Fetch<NodeAnswer> = (upstream, context) =>
-      fetchWhole(upstream, request.wire, context, request.isLook === true ? upstream.lookPool : upstream.pool);
+      atOnce === undefined
+        ? fetchWhole(upstream, wire, context, isLook === true ? upstream.lookPool : upstream.pool)
+        : fetchPoll(upstream, wire, atOnce, context);
     return this.#send(request, { fetch, isStreamed: false }, signal);
   }
 
@@ -202,6 +213,18 @@ export class Sender {
     if (course.refusers.size > 0) return `the nodes that may hold ${what} cannot be reached now; try again`;
     return `no node answered ${what} in time (${course.asked.size} asked); try again`;
   }
+}
+
+/** Nodes do the same with more long polls than they take (protocol 1, row 19). */
+async function fetchPoll(
+  upstream: Upstream,
+  poll: WireRequest,
+  atOnce: WireRequest,
+  context: ExchangeContext,
+): Promise<NodeAnswer> {
+  const giveBack = upstream.polls.takeFree();
+  if (giveBack === undefined) return fetchWhole(upstream, atOnce, context);
+  return fetchWhole(upstream, poll, context).finally(giveBack);
 }
 
 /** How an answer is taken from a node. */

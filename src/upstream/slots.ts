@@ -27,8 +27,20 @@ export class Slots {
    * `NoPlaceError` when `signal` aborts first, and at once when too many wait.
    */
   async take(signal: AbortSignal): Promise<() => void> {
-    if (this.isFull) await this.#turn(signal);
-    else this.#taken += 1;
+    const free = this.takeFree();
+    if (free !== undefined) return free;
+    await this.#turn(signal);
+    return this.#held();
+  }
+
+  /** A place where one is free now. */
+  takeFree(): (() => void) | undefined {
+    if (this.isFull) return undefined;
+    this.#taken += 1;
+    return this.#held();
+  }
+
+  #held(): () => void {
     let isHeld = true;
     return () => {
       if (isHeld) this.#giveBack();

@@ -32,8 +32,13 @@ const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
 /** One for the probe, one for the look that reads of "latest" wait for: of each there is one at a time. */
 const lookConnections = 2;
+/** A refusal is quick and must not make a node look cheap: what one counts as, and many at most. */
+const refusalMs = 50;
+const dearestMs = 2_000;
 /** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
+/** Share of the connections that long polls may hold. */
+const pollShare = 0.5;
 /**
  * An idle connection is closed before the node would: servers without a word on it keep one for 5 s or longer, and of
  * what a node announces (`Keep-Alive: timeout=`) this margin is taken off.
@@ -61,13 +66,15 @@ export class Upstream {
   inFlight = 0;
   /** Places for answers that are handed on as they come: a slow client must not take the last connection. */
   readonly streams: Slots;
+  /** Places for long polls, which do nothing but wait: reads must not wait behind them. */
+  readonly polls: Slots;
   readonly #connections: number;
   chainId: number | undefined;
   /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
   isSuspect = false;
   #foreign = false;
   #failures = 0;
-  /** A request timed out, and nothing has shown since whether that was the node's doing. */
+  /** A request timed out or was answered 502 to 504, and nothing has shown since whether that was the node's doing. */
   #isDoubted = false;
   #answered = false;
   #latencyMs = assumedLatencyMs;
@@ -80,6 +87,7 @@ export class Upstream {
     this.fingerprint = hash('sha256', options.url.href, 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
     this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
+    this.polls = new Slots(Math.max(1, Math.floor(options.connections * pollShare)));
     this.#connections = options.connections;
     const bounds = {
       pipelining: 1,
@@ -147,12 +155,18 @@ export class Upstream {
   }
 
   /**
-   * A client's request timed out. Clients choose how much work a request is, so it counts as a failure only together
-   * with one that is surely the node's.
+   * A client's request failed in a way that may not be the node's doing: clients choose how much work a request is, and
+   * something before the node may have answered. It counts as a failure only together with one that is surely the
+   * node's.
    */
-  recordTimeout(elapsedMs: number, nowMs: number): void {
+  recordDoubt(elapsedMs: number, nowMs: number): void {
     this.#isDoubted = true;
-    this.#raiseLatency(elapsedMs, nowMs);
+    this.#raiseLatency(Math.max(elapsedMs, refusalMs), nowMs);
+  }
+
+  /** The node turned a request away because it has too many: it is alive, and others should be asked. */
+  recordShedding(nowMs: number): void {
+    this.#raiseLatency(Math.min(Math.max(refusalMs, this.latencyMs(nowMs) * 2), dearestMs), nowMs);
   }
 
   #raiseLatency(elapsedMs: number, nowMs: number): void {

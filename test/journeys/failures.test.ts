@@ -3,6 +3,7 @@ import { createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
+import { ledgerHeaders } from '../support/ledger-info.ts';
 
 const at = (version: number): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
@@ -108,6 +109,38 @@ test('a node that tells its ledger but answers no reads is passed over after two
     lines.filter((line) => line.includes('reads')),
     ['upstream leaves reads unanswered that another answers', 'upstream answers reads again'],
   );
+});
+
+const overloaded = '{"message":"busy","error_code":"overloaded","vm_error_code":null}';
+const internal = '{"message":"busy","error_code":"internal_error","vm_error_code":null}';
+
+for (const [title, fault] of [
+  ['says that it is overloaded', { status: 503, body: overloaded }],
+  ['answers 503 with its ledger headers', { status: 503, body: internal, headers: ledgerHeaders({ version: 900n }) }],
+  ['has a broken way to some of its routes', { status: 502, body: '<html>', contentType: 'text/html' }],
+] as const) {
+  test(`a node that ${title} stays in, and others are asked what it does not answer`, async (t) => {
+    const busy = await fakeNode(t, { oldest: 500n, head: 900n, chainId: 4 });
+    const good = await fakeNode(t, { head: 900n, chainId: 4 });
+    const gateway = await testGateway(t, { full: [busy, good] });
+    busy.faults.add({ kind: 'answer', ...fault }, { when: ({ route }) => route === 'resource' });
+
+    for (let version = 600; version < 610; version += 1) {
+      assert.equal((await gateway.get(at(version))).status, 200);
+      assert.equal(gateway.fleet()[0]?.state, 'usable');
+    }
+    assert.equal(busy.requestsTo('resource'), 10);
+  });
+}
+
+test('a node whose ledger info is answered by something broken as well is down', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  node.fault = { kind: 'answer', status: 502, body: '<html>', contentType: 'text/html' };
+
+  assert.equal((await gateway.get(at(600))).status, 503);
+
+  while (gateway.fleet()[0]?.state !== 'down') await new Promise(setImmediate);
 });
 
 test('with every node hanging the client gets 503 with the specified body within the deadline', async (t) => {

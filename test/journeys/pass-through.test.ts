@@ -102,6 +102,32 @@ test('wait_by_hash is a long poll at the node that took the submission', async (
   assert.equal(unknown.headers['cache-control'], 'no-store');
 });
 
+test('long polls hold half of the connections to a node at most; more are answered at once, and reads go on', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { upstream: { connections: 4 } } });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'waitByHash' });
+  const wait = (index: number) => gateway.get(`/transactions/wait_by_hash/0x${String(index).padStart(64, '0')}`);
+  const held = [wait(1), wait(2)];
+  while (node.requestsTo('waitByHash') < 2) await new Promise(setImmediate);
+
+  const more = await Promise.all([3, 4, 5, 6].map(wait));
+  const read = await gateway.get('/accounts/0x1/module/coin?ledger_version=800');
+
+  assert.deepEqual(
+    [...more, read].map(({ status }) => status),
+    [404, 404, 404, 404, 200],
+  );
+  assert.deepEqual([node.requestsTo('waitByHash'), node.requestsTo('byHash')], [2, 4]);
+  resolve();
+  assert.deepEqual(
+    (await Promise.all(held)).map(({ status }) => status),
+    [404, 404],
+  );
+  await wait(7);
+  assert.equal(node.requestsTo('waitByHash'), 3);
+});
+
 const ledger = ledgerHeaders({ version: 900n, chainId: 1 });
 
 const cachingHeaders = {

@@ -53,7 +53,7 @@ export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSe
   );
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
   const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
-  const sender = new Sender({ fleet, limits: bounds, metrics, log, onTimeout: () => undefined });
+  const sender = new Sender({ fleet, limits: bounds, metrics, log, onDoubt: () => undefined });
   const failures = async (kind: string): Promise<number> => {
     const metric = await registry.getSingleMetric('ledgergate_upstream_failures_total')?.get();
     return metric?.values.find(({ labels }) => labels['kind'] === kind)?.value ?? 0;

@@ -382,12 +382,23 @@ test('a node is unproven, then usable, down after two failures in a row, and usa
 test('a time-out makes a node dear at once, and counts only together with a failure', (t) => {
   const upstream = upstreamOf(t, 'n');
   upstream.recordAnswer(5, 0);
-  for (let index = 0; index < 10; index += 1) upstream.recordTimeout(900, 0);
+  for (let index = 0; index < 10; index += 1) upstream.recordDoubt(900, 0);
   assert.deepEqual([upstream.health, upstream.latencyMs(0)], ['usable', 900]);
   upstream.recordFailure(5, 0);
   assert.equal(upstream.health, 'down');
   upstream.recordAnswer(5, 0);
   upstream.recordFailure(5, 0);
+  assert.equal(upstream.health, 'usable');
+});
+
+test('a node that sheds load becomes dear, the more it sheds, and never down', (t) => {
+  const upstream = upstreamOf(t, 'n');
+  upstream.recordAnswer(5, 0);
+  const costs = Array.from({ length: 9 }, () => {
+    upstream.recordShedding(0);
+    return upstream.latencyMs(0);
+  });
+  assert.deepEqual(costs, [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000]);
   assert.equal(upstream.health, 'usable');
 });
 

@@ -33,7 +33,7 @@ test('after a rollback the version given to clients before holds nobody up', asy
   );
   const limits = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 20, stallMs: 1_000 };
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
-  const sender = new Sender({ fleet, limits, metrics, log, onTimeout: () => undefined });
+  const sender = new Sender({ fleet, limits, metrics, log, onDoubt: () => undefined });
   const shown = new ShownAlone(fleet);
   const floor = new Floor(fleet, { onServed: () => undefined, onUnreached: () => undefined }, shown);
   const latest = new Latest({ fleet, sender, floor, shown }, { maxStalenessMs: 0, waitForVersionMs: 20 });

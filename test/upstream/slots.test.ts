@@ -24,6 +24,16 @@ test('places are given out in order, and each is given back once', async () => {
   assert.equal(slots.isFull, false);
 });
 
+test('a free place is taken at once or not at all', () => {
+  const slots = new Slots(1);
+  const giveBack = slots.takeFree();
+  assert.equal(slots.takeFree(), undefined);
+  giveBack?.();
+  giveBack?.();
+  assert.notEqual(slots.takeFree(), undefined);
+  assert.equal(slots.takeFree(), undefined);
+});
+
 test('who gives up takes no place and leaves no listener', async () => {
   const slots = new Slots(1);
   const giveBack = await slots.take(never);
