@@ -106,8 +106,10 @@ export class Prober {
     }
     if (upstream.health === before) return;
     this.#fleet.refresh();
-    this.#log.warn({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
+    const level = upstream.health === 'usable' ? 'info' : 'warn';
+    this.#log[level]({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
   }
+
   #ask(upstream: Upstream, signal: AbortSignal): Promise<NodeAnswer> {
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
