@@ -22,7 +22,7 @@ export interface GatewayOptions {
   readonly drainDelayMs?: number;
   /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
   readonly now?: () => number;
-  /** A client that takes nothing of a streamed answer for this long loses it. Default 30,000. */
+  /** A client that takes nothing of a streamed answer for this long, or twice as long after it took much, loses it. Default 30,000. */
   readonly stallMs?: number;
 }
 

@@ -153,7 +153,10 @@ export class Attempts {
   #recordAnswer(upstream: Upstream, elapsedMs: number, status: number): void {
     const before = upstream.health;
     upstream.recordAnswer(elapsedMs, performance.now());
-    if (upstream.health !== before) this.#fleet.refresh();
+    if (upstream.health !== before) {
+      this.#fleet.refresh();
+      this.#log.info({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
+    }
     this.#metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
   }
 

@@ -20,9 +20,19 @@ import type { Upstream } from './upstream.ts';
 export interface StreamBounds {
   /** The stream fails when the node sends nothing for this long. */
   readonly idleMs: number;
-  /** The stream fails when its reader takes nothing for this long although there is more. */
+  /**
+   * The stream fails when its reader takes nothing for this long although there is more; up to twice as long after it
+   * took much at once.
+   */
   readonly stallMs: number;
 }
+
+/**
+ * The kernel takes in steps of a megabyte and over, when much of what it holds for a client has gone out. So what was
+ * taken counts as being under way at this speed, in bytes a millisecond (32 kB a second), but for no longer than the
+ * bound: for who reads nothing at all it takes as much.
+ */
+const slowestSpeed = 32;
 
 /** Held for a reader at once; beyond it the node is made to wait. */
 const bufferBytes = 64 * 1024;
@@ -145,6 +155,10 @@ class NodeStream extends Readable {
   readonly #stallMs: number;
   /** Runs while there is something to take and nobody takes it. */
   #stall: NodeJS.Timeout | undefined;
+  #given = 0;
+  #taken = 0;
+  /** Until then a slow client may be busy with what was taken, in ms of `performance.now()`. */
+  #busyUntilMs = 0;
 
   constructor(controller: Dispatcher.DispatchController, stallMs: number) {
     super({ highWaterMark: bufferBytes });
@@ -155,6 +169,7 @@ class NodeStream extends Readable {
   }
 
   give(chunk: Buffer): void {
+    this.#given += chunk.length;
     if (this.push(chunk)) return;
     this.#controller.pause();
     this.#watch();
@@ -179,8 +194,19 @@ class NodeStream extends Readable {
   /** Undici's own body timer stands still while the node is made to wait. */
   #watch(): void {
     clearTimeout(this.#stall);
+    const boundMs = Math.ceil(this.#stallMs + this.#busyMs());
     this.#stall = setTimeout(() => {
-      this.destroy(new Error(`nothing of the answer was taken for ${this.#stallMs} ms`));
-    }, this.#stallMs);
+      this.destroy(new Error(`nothing of the answer was taken for ${boundMs} ms`));
+    }, boundMs);
+  }
+
+  /** How long a slow client may still be busy with what was taken so far. */
+  #busyMs(): number {
+    const nowMs = performance.now();
+    const taken = this.#given - this.readableLength;
+    const doneAtMs = Math.max(nowMs, this.#busyUntilMs) + (taken - this.#taken) / slowestSpeed;
+    this.#taken = taken;
+    this.#busyUntilMs = Math.min(doneAtMs, nowMs + this.#stallMs);
+    return this.#busyUntilMs - nowMs;
   }
 }

@@ -168,7 +168,8 @@ export class Prober {
   #noteHealth(upstream: Upstream, before: Health): void {
     if (upstream.health === before) return;
     this.#fleet.refresh();
-    this.#log.warn({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
+    const level = upstream.health === 'usable' ? 'info' : 'warn';
+    this.#log[level]({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
   }
 
   #ask(upstream: Upstream, signal: AbortSignal): Promise<NodeAnswer> {

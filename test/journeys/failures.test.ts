@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { fakeNode } from '../support/fake-node.ts';
-import { testGateway } from '../support/gateway.ts';
+import { testGateway, type LogLine } from '../support/gateway.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
 
 const at = (version: number): string =>
@@ -135,12 +135,21 @@ for (const [title, fault] of [
 
 test('a node whose ledger info is answered by something broken as well is down', async (t) => {
   const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const lines: string[] = [];
+  const onLog = ({ level, msg }: LogLine): void => void lines.push(`${String(level)} ${String(msg)}`);
+  const gateway = await testGateway(t, { full: [node], onLog });
   node.fault = { kind: 'answer', status: 502, body: '<html>', contentType: 'text/html' };
 
   assert.equal((await gateway.get(at(600))).status, 503);
 
   while (gateway.fleet()[0]?.state !== 'down') await new Promise(setImmediate);
+  node.faults.clear();
+  assert.equal((await gateway.get(at(600))).status, 200);
+  // Only what somebody should look at is a warning.
+  assert.deepEqual(
+    lines.filter((line) => line.includes('upstream is')),
+    ['30 upstream is usable', '40 upstream is down', '30 upstream is usable'],
+  );
 });
 
 test('with every node hanging the client gets 503 with the specified body within the deadline', async (t) => {

@@ -58,6 +58,9 @@ test('clients that do not read lose their answers; reads go on meanwhile, and ot
 
   assert.deepEqual([read.status, blocksThen, passed.status], [200, 3, 200]);
   assert.equal(gateway.fleet()[0]?.state, 'usable');
+  // Who reads again before that is served again, without end.
+  const metrics = () => fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
+  while (!/^ledgergate_upstream_in_flight_requests\{.*\} 0$/m.test((await metrics()).text));
   for (const { socket, closed } of slow) {
     socket.resume();
     await closed;

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { getEventListeners, once } from 'node:events';
 import { test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import type { StreamedAnswer } from '../../src/upstream/exchange.ts';
 import { onceClosed } from '../../src/upstream/node-stream.ts';
 import type { Sender } from '../../src/upstream/sender.ts';
@@ -59,6 +60,29 @@ test('a stream that is taken from goes on for longer than the bound', async (t) 
     if (performance.now() - startedMs > 200) break;
   }
   assert.ok(performance.now() - startedMs > 200);
+});
+
+test('a client that takes much at once is given time for it, and no more than that', async (t) => {
+  const { sender } = await senderOf(t, endless, { connections: 1, limits: { stallMs: 200 } });
+  const answer = await streamed(sender);
+  const { stream } = answer;
+  let taken = 0;
+  const step = async (bytes: number): Promise<void> => {
+    for (const until = taken + bytes; taken < until && !stream.destroyed;) {
+      const chunk = stream.read() as Buffer | null;
+      if (chunk === null) await Promise.race([once(stream, 'readable'), closed(answer)]);
+      else taken += chunk.length;
+    }
+  };
+
+  for (let round = 0; round < 3; round += 1) {
+    await step(1024 * 1024);
+    await setTimeout(300);
+    assert.equal(stream.destroyed, false);
+  }
+  await closed(answer);
+
+  assert.match(String(stream.errored), /nothing of the answer was taken for \d+ ms/);
 });
 
 test('a short answer that nobody takes ends as well', async (t) => {
