@@ -1,7 +1,9 @@
 /**
  * Cached hits beside a bare node:http server that answers the same bytes, in interleaved rounds of one run.
  *
- *     npm run bench:hits -- [--starts N] [--rounds N] [--seconds S] [--connections N] [--warm-up S]
+ *     npm run bench:hits -- [--starts N] [--rounds N] [--seconds S] [--connections N] [--warm-up S] [--workers N]
+ *
+ * With `--workers N` a gateway of N workers takes part as well, on both cores, so that it shares one with wrk.
  *
  * Server on core 0, wrk on core 1. Ratios of one round are what counts: CPU time per request hardly moves when other
  * work shares the machine, requests per second do.
@@ -26,9 +28,12 @@ const standings = await runContest({
   requests,
   async start() {
     const gateway = await startGateway({ name: 'ledgergate', nodeUrl: node.url, cpu: serverCpu });
+    const { workers } = options;
+    const several = { name: `ledgergate, ${workers} workers`, nodeUrl: node.url, cpu: `${serverCpu},${loadCpu}` };
     const paths = requests.map(({ path }) => path);
     const { origin } = new URL(gateway.url);
-    return [await startServer('node:http', ['bench/support/bare-server.ts', origin, ...paths], serverCpu), gateway];
+    const bare = await startServer('node:http', ['bench/support/bare-server.ts', origin, ...paths], serverCpu);
+    return workers === 1 ? [bare, gateway] : [bare, gateway, await startGateway({ ...several, config: { workers } })];
   },
 });
 node.stop();

@@ -11,15 +11,17 @@ export interface BenchOptions {
   readonly connections: number;
   /** Load before the first round, in seconds: a cold server costs half as much again per request. */
   readonly warmUp: number;
+  /** Where a gateway with so many workers takes part as well: more than 1. */
+  readonly workers: number;
 }
 
-const usual: BenchOptions = { starts: 3, rounds: 5, seconds: 2, connections: 64, warmUp: 6 };
+const usual: BenchOptions = { starts: 3, rounds: 5, seconds: 2, connections: 64, warmUp: 6, workers: 1 };
 
-/** Reads `--starts N --rounds N --seconds S --connections N --warm-up S` from the command line. */
+/** Reads `--starts N --rounds N --seconds S --connections N --warm-up S --workers N` from the command line. */
 export function benchOptions(defaults: Partial<BenchOptions> = {}): BenchOptions {
   const flag = { type: 'string' } as const;
   const { values } = parseArgs({
-    options: { starts: flag, rounds: flag, seconds: flag, connections: flag, 'warm-up': flag },
+    options: { starts: flag, rounds: flag, seconds: flag, connections: flag, 'warm-up': flag, workers: flag },
   });
   const given = { ...values, warmUp: values['warm-up'] };
   const numberOf = (name: keyof BenchOptions): number => {
@@ -34,5 +36,6 @@ export function benchOptions(defaults: Partial<BenchOptions> = {}): BenchOptions
     seconds: numberOf('seconds'),
     connections: numberOf('connections'),
     warmUp: numberOf('warmUp'),
+    workers: numberOf('workers'),
   };
 }

@@ -8,7 +8,7 @@ export interface ServerProcess {
   readonly name: string;
   /** What the process printed as its address. */
   readonly url: string;
-  /** Processor time of all its threads so far, in microseconds. */
+  /** Processor time of all its threads so far, and of its workers', in microseconds. */
   cpuMicros(): number;
   stop(): void;
 }
@@ -24,7 +24,7 @@ process.once('exit', () => {
   if (folder !== undefined) rmSync(folder, { recursive: true });
 });
 
-/** Starts `node ARGS` on core `cpu`; resolves with the address that the process prints as its own. */
+/** Starts `node ARGS` on core `cpu`, or on a list of them; resolves with the address that the process prints as its own. */
 export function startServer(name: string, args: readonly string[], cpu: number | string): Promise<ServerProcess> {
   return new Promise((resolve, reject) => {
     const child = spawn('taskset', ['-c', String(cpu), process.execPath, ...args], {
@@ -78,9 +78,20 @@ function account(name: string, url: string, child: ChildProcess): ServerProcess 
   return {
     name,
     url,
-    cpuMicros: () => readdirSync(`/proc/${pid}/task`).reduce((sum, thread) => sum + threadNanos(pid, thread), 0) / 1000,
+    cpuMicros: () => nanosOf(pid) / 1000,
     stop: () => void child.kill('SIGKILL'),
   };
+}
+
+/** Of the process and the processes it has started. */
+function nanosOf(pid: number): number {
+  let nanos = 0;
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    nanos += threadNanos(pid, thread);
+    const started = readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8').split(' ').filter(Boolean);
+    for (const child of started) nanos += nanosOf(Number(child));
+  }
+  return nanos;
 }
 
 function threadNanos(pid: number, thread: string): number {

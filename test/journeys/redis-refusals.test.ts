@@ -11,7 +11,9 @@ const takesAgain = 'Redis takes writes again';
 /** The gateways' connections, by number. */
 async function connectionsOf(server: RedisServer): Promise<readonly string[]> {
   const list = String(await server.run((client) => client.call('CLIENT', 'LIST')));
-  return list.split('\n').flatMap((line) => /^id=(\d+) .*name=ledgergate /.exec(line)?.[1] ?? []);
+  const numbers = list.split('\n').flatMap((line) => /^id=(\d+) .*name=ledgergate /.exec(line)?.[1] ?? []);
+  // The server lists them in an order of its own.
+  return numbers.sort();
 }
 
 /** Replies of the server that began with this code. */
