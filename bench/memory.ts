@@ -13,26 +13,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { LRUCache } from 'lru-cache';
-import { contentDigest, type CachedResponse } from '../src/cache/entry.ts';
 import { cacheKey, keyText, type CacheKey } from '../src/cache/key.ts';
 import { MemoryCache } from '../src/cache/memory.ts';
 import { encodeRecord, encodeReference } from '../src/cache/record.ts';
 import type { LedgerVersion } from '../src/ledger/version.ts';
+import { answerOf } from './support/answer.ts';
 
 const bodyBytes = 400;
-
-function answerOf(body: Buffer): CachedResponse {
-  const content = {
-    status: 200,
-    contentType: 'application/json',
-    body,
-    gasUsed: undefined,
-    cursor: undefined,
-    committedAt: undefined,
-    isImmutable: true,
-  };
-  return { ...content, digest: contentDigest(content), coded: {} };
-}
 
 /** Reads of different accounts at one version, or of one account at different versions. */
 function keyOf(index: number, spread: 'accounts' | 'versions'): CacheKey {

@@ -12,13 +12,14 @@ import { createServer, type AddressInfo } from 'node:net';
 import { parseArgs, promisify } from 'node:util';
 import { constants, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { Redis } from 'ioredis';
-import { contentDigest, type CachedResponse } from '../src/cache/entry.ts';
 import { cacheKey } from '../src/cache/key.ts';
 import { decodeRecord, encodeRecord, encodeReference } from '../src/cache/record.ts';
 import { RedisKeys } from '../src/cache/redis-keys.ts';
 import { ledgerVersion } from '../src/ledger/version.ts';
 import modules from '../src/sample/data/modules.json' with { type: 'json' };
 import resources from '../src/sample/data/resources.json' with { type: 'json' };
+import type { CachedResponse } from '../src/cache/entry.ts';
+import { answerOf } from './support/answer.ts';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });
 const rounds = Number(values.rounds);
@@ -65,19 +66,6 @@ redis.server.kill();
 
 function gap(body: Buffer, size: number): number {
   return Math.abs(body.length - size);
-}
-
-function answerOf(body: Buffer): CachedResponse {
-  const content = {
-    status: 200,
-    contentType: 'application/json',
-    body,
-    gasUsed: undefined,
-    cursor: undefined,
-    committedAt: undefined,
-    isImmutable: true,
-  };
-  return { ...content, digest: contentDigest(content), coded: {} };
 }
 
 /** Processor time of one call, all threads: the median of the rounds, each of at least 100 ms. */

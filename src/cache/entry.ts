@@ -39,6 +39,9 @@ export function contentDigest(content: AnswerContent): string {
   return createHash('sha256').update(head).update(content.body).digest('base64url').slice(0, 22);
 }
 
+/** For how long an answer that is not immutable holds, in every tier: after that it is asked for again (protocol 1.1). */
+export const mutableTtlMs = 10 * 60_000;
+
 /** What an answer takes beside its bytes: objects, strings, its place in a map. Measured. */
 const overheadBytes = 750;
 

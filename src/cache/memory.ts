@@ -5,7 +5,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import { answerBytes, type CachedResponse, type ContentCoding } from './entry.ts';
+import { answerBytes, mutableTtlMs, type CachedResponse, type ContentCoding } from './entry.ts';
 import type { CacheKey } from './key.ts';
 
 export interface MemoryOptions {
@@ -16,8 +16,6 @@ export interface MemoryOptions {
 
 /** No single answer may push out more than this share of everything else. */
 const largestShare = 1 / 8;
-/** A committed transaction may be rendered anew after a module upgrade (protocol 1.1), so it is asked for again. */
-const mutableTtlMs = 10 * 60_000;
 /** What a page takes beside its key's characters, and what each version beyond its first one does. Measured. */
 const pageBytes = 280;
 const slotBytes = 45;
@@ -116,10 +114,10 @@ export class MemoryCache {
   }
 
   /**
-   * As `purge`, in steps between which others are served; reads that come meanwhile may still find what goes. Only the
-   * list of all pages has to be made in one go: 0.7 s for a million.
+   * Forgets the reads of every page whose key `matches`, in steps between which others are served: reads that come
+   * meanwhile may still find what goes. Only the list of all pages has to be made in one go: 0.7 s for a million.
    */
-  async purgeInSteps(matches: (page: string) => boolean): Promise<number> {
+  async purge(matches: (page: string) => boolean): Promise<number> {
     let reads = 0;
     const pages = [...this.#pages.keys()];
     for (let from = 0; from < pages.length; from += pagesAtOnce) {
@@ -129,13 +127,6 @@ export class MemoryCache {
       reads += before - this.#reads;
     }
     return reads;
-  }
-
-  /** Forgets the reads of every page whose key `matches`; the number of reads. */
-  purge(matches: (page: string) => boolean): number {
-    const before = this.#reads;
-    for (const page of [...this.#pages.keys()].filter(matches)) this.#pages.delete(page);
-    return before - this.#reads;
   }
 
   /** `answers`: different ones, each held once. */

@@ -179,7 +179,7 @@ type Found = Extract<Lookup, { answer: unknown }>;
 
 function forget(memory: MemoryCache, scope: PurgeScope): number | Promise<number> {
   if (scope.kind === 'read') return memory.forget(scope.key);
-  return scope.kind === 'everything' ? memory.clear() : memory.purgeInSteps(pageMatcher(scope));
+  return scope.kind === 'everything' ? memory.clear() : memory.purge(pageMatcher(scope));
 }
 
 function outcomeOf(lookup: Lookup): 'hit' | Miss {

@@ -3,7 +3,7 @@
  * bounded, and what cannot be read, or cannot be trusted, is a miss.
  */
 import type { Redis } from 'ioredis';
-import type { CachedResponse } from './entry.ts';
+import { mutableTtlMs, type CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';
 import { decodeRecord, decodeReference, type Reference } from './record.ts';
 import type { RedisKeys } from './redis-keys.ts';
@@ -31,9 +31,6 @@ export interface SharedTierOptions {
   /** Names of the ledger that is read now; `undefined` while that is not known: then nothing is looked up or kept. */
   readonly keys: () => RedisKeys | undefined;
 }
-
-/** A committed transaction may be rendered anew after a module upgrade (protocol 1.1). */
-const mutableTtlMs = 10 * 60_000;
 
 export class SharedTier {
   readonly #parts: SharedTierParts;

@@ -85,22 +85,16 @@ test('an answer is found at exactly the reads that had it', () => {
   );
 });
 
-test('what leaves gives back every byte it took', () => {
+test('what leaves gives back every byte it took', async () => {
   const memory = memoryOf(64 * mebibyte);
   const keys = [keyAt(1n), keyAt(2n), keyAt(5_000n), keyAt(1n, '0x2/b')];
   for (const key of keys) memory.store(key, answerOf('shared by all'));
   memory.store(keyAt(2n), answerOf('another'));
   memory.addCoded(memory.find(keyAt(1n)) as CachedResponse, 'gzip', Buffer.alloc(300));
-  assert.equal(
-    memory.purge((page) => page.includes('CoinStore')),
-    3,
-  );
+  assert.equal(await memory.purge((page) => page.includes('CoinStore')), 3);
   assert.equal(memory.find(keyAt(1n)), undefined);
   assert.equal(memory.find(keyAt(1n, '0x2/b'))?.body.toString(), 'shared by all');
-  assert.equal(
-    memory.purge(() => true),
-    1,
-  );
+  assert.equal(await memory.purge(() => true), 1);
   assert.deepEqual(memory.fill, { entries: 0, answers: 0, bytes: 0 });
 });
 
@@ -161,7 +155,7 @@ test('one version of several is forgotten, whichever it is, and its bytes with i
 test('after everything is forgotten memory is as new, and a step of a purge under way finds nothing more', async () => {
   const memory = memoryOf(64 * mebibyte);
   for (let index = 0; index < 12_000; index += 1) put(memory, index, 10);
-  const purged = memory.purgeInSteps(() => true);
+  const purged = memory.purge(() => true);
   assert.equal(memory.fill.entries, 7_000);
   assert.equal(memory.clear(), 7_000);
   assert.deepEqual(memory.fill, { entries: 0, answers: 0, bytes: 0 });
@@ -186,7 +180,7 @@ test('a purge in steps lets others have their turn, and takes what it covers', a
   for (let index = 0; index < 12_000; index += 1) put(memory, index, 10);
   let turns = 0;
   const timer = setInterval(() => (turns += 1), 0);
-  const purged = memory.purgeInSteps((page) => !page.includes('0x7/'));
+  const purged = memory.purge((page) => !page.includes('0x7/'));
   await purged;
   clearInterval(timer);
   assert.equal(await purged, 11_999);

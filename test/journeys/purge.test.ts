@@ -1,9 +1,9 @@
 /** Operators take answers out of the cache: afterwards the next read is answered by a node. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { RedisTarget } from '../../src/config/config.ts';
 import { askPurge, purge } from '../support/admin.ts';
+import { eventually } from '../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { testGateway, type LogLine, type TestGateway } from '../support/gateway.ts';
 import { noRedis, redisServer, type RedisServer } from '../support/redis-server.ts';
@@ -49,16 +49,6 @@ async function sources(gateway: TestGateway, paths: readonly string[]): Promise<
   const found: string[] = [];
   for (const path of paths) found.push(await sourceOf(gateway, path));
   return found;
-}
-
-/** Asks until `is` holds. */
-async function eventually<T>(ask: () => Promise<T>, is: (value: T) => boolean): Promise<T> {
-  for (let tries = 0; tries < 500; tries += 1) {
-    const value = await ask();
-    if (is(value)) return value;
-    await sleep(10);
-  }
-  assert.fail('it did not come to that');
 }
 
 const written = (gateway: TestGateway, count: number) =>

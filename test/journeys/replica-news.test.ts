@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { testGateway, type TestGateway } from '../support/gateway.ts';
 import { noRedis, redisServer, type RedisServer } from '../support/redis-server.ts';
@@ -29,16 +30,6 @@ async function servedVersion(gateway: TestGateway, headers: Record<string, strin
   const reply = await gateway.get(probe, headers);
   assert.equal(reply.status, 200);
   return BigInt(reply.headers['ledgergate-served-version'] ?? -1);
-}
-
-/** Asks until `is` holds; news takes a moment. */
-async function eventually<T>(ask: () => Promise<T>, is: (value: T) => boolean): Promise<T> {
-  for (let tries = 0; tries < 300; tries += 1) {
-    const value = await ask();
-    if (is(value)) return value;
-    await sleep(10);
-  }
-  assert.fail('it did not come to that');
 }
 
 test('what one replica has shown is the floor of another', { skip: noRedis }, async (t) => {
