@@ -28,8 +28,10 @@ export interface Candidate {
   readonly health: Health;
   /** Its head is not believed. */
   readonly isSuspect?: boolean;
-  /** It leaves reads unanswered that others answer. */
-  readonly isPaused?: boolean;
+  /** It does reads of this class worse than the others (see `Ejection`). */
+  readonly isEjected?: boolean;
+  /** It is so far behind the others that it serves only what it holds. */
+  readonly isLagging?: boolean;
   readonly window: WindowView | undefined;
   /** Expected wait: latency in ms times the requests in flight and this one. */
   readonly cost: number;
@@ -43,11 +45,13 @@ export const headToleranceMs = 100;
 /** Windows up to this much deeper than the shallowest holder's share its load. */
 export const depthTolerance = 1.25;
 
-const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 2, foreign: 3 };
+const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 3, foreign: 4 };
+/** Of a node that answers and should not be asked: when all look bad, it is the least bad. */
+const passedOver = 2;
 
-/** A node whose head is not believed, or that leaves reads unanswered, is no better than one that is down. */
-export function trustRank({ health, isSuspect, isPaused }: Candidate): number {
-  return isSuspect === true || isPaused === true ? Math.max(healthRank[health], healthRank.down) : healthRank[health];
+/** A node whose head is not believed, or that does worse than the others, comes only before those that are down. */
+export function trustRank({ health, isSuspect, isEjected }: Candidate): number {
+  return isSuspect === true || isEjected === true ? Math.max(healthRank[health], passedOver) : healthRank[health];
 }
 
 /**
@@ -79,6 +83,30 @@ export function selectUpstreams<C extends Candidate>(
       return byRank(askable, freshness(askable), random);
     case 'transaction':
       return forTransaction(askable, need.first, random);
+  }
+}
+
+/** Of nodes in order of preference, those that are as good for the request as the first, their tiers apart. */
+export function alternatives<C extends Candidate>(ordered: readonly C[], need: Need): readonly C[] {
+  const [best] = ordered;
+  if (best === undefined || ordered.length === 1) return ordered;
+  const { criteria, of } = rankingFor(ordered, need);
+  const rank = of(best);
+  return ordered.filter((other) =>
+    of(other).every((place, index) => criteria[index] === 'tier' || place === rank[index]),
+  );
+}
+
+function rankingFor<C extends Candidate>(candidates: readonly C[], need: Need): Ranking<C> {
+  switch (need.kind) {
+    case 'version':
+      return positionRanking(need.version);
+    case 'block':
+      return positionRanking(need.height);
+    case 'head':
+      return freshness(candidates);
+    case 'transaction':
+      return takerRanking(need.first);
   }
 }
 
@@ -168,7 +196,12 @@ export function freshness<C extends Candidate>(candidates: readonly C[]): Rankin
     of: (candidate) => {
       const behind = Math.max(0, freshest - headOf(candidate));
       const lag = behind <= candidate.headTolerance ? 0 : behind;
-      return [trustRank(candidate), lag, candidate.tier === 'full' ? 0 : 1];
+      const trust = trustRank(candidate);
+      return [
+        candidate.isLagging === true ? Math.max(trust, passedOver) : trust,
+        lag,
+        candidate.tier === 'full' ? 0 : 1,
+      ];
     },
   };
 }
@@ -177,7 +210,7 @@ export function takerRanking<C extends Candidate>(first: string | undefined): Ra
   return {
     criteria: ['submission', 'health', 'tier'],
     of: (candidate) => [
-      candidate.name === first && candidate.isPaused !== true ? 0 : 1,
+      candidate.name === first && candidate.isEjected !== true ? 0 : 1,
       trustRank(candidate),
       candidate.tier === 'full' ? 0 : 1,
     ],

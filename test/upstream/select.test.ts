@@ -5,6 +5,7 @@ import * as fc from 'fast-check';
 import { ledgerVersion, type LedgerVersion } from '../../src/ledger/version.ts';
 import type { WindowView } from '../../src/upstream/retention-window.ts';
 import {
+  alternatives,
   deeperThan,
   deepest,
   holdingOf,
@@ -61,7 +62,7 @@ const broken = node('broken', { oldest: 500, head: 1000, ...down });
 
 const pinned: readonly (readonly [string, readonly Candidate[], number, string])[] = [
   ['the shallowest holder first, then the next deeper', [archive, middle, full], 800, 'full middle archive'],
-  ['one that leaves reads unanswered comes last', [{ ...full, isPaused: true }, middle], 800, 'middle full'],
+  ['one that is passed over comes last', [{ ...full, isEjected: true }, middle], 800, 'middle full'],
   ['its own edge counts in', [archive, full], 520, 'full archive'],
   ['the edge band goes to the deeper node first', [full, archive], 519, 'archive full'],
   ['the edge band, at the last word of the node', [full, archive], 500, 'archive full'],
@@ -99,6 +100,13 @@ const pinned: readonly (readonly [string, readonly Candidate[], number, string])
   ['down, then pruned as the last word', [broken, node('late', { oldest: 900, head: 1000 })], 800, 'broken late'],
   ['nodes of another chain never', [foreign, full], 800, 'full'],
   ['nodes of another chain not even alone', [foreign], 800, ''],
+  [
+    'when all look bad, one that is passed over before one that is down',
+    [broken, { ...full, isEjected: true }],
+    800,
+    'full broken',
+  ],
+  ['a node far behind serves what it holds', [{ ...full, isLagging: true }, middle], 800, 'full middle'],
   ['nobody is known', [], 800, ''],
 ];
 
@@ -119,6 +127,12 @@ const newest: readonly (readonly [string, readonly Candidate[], string])[] = [
   ['a fresher archival node before a full one', [lagging, archive], 'archive lagging'],
   ['an unproven node after those that answer', [unknown, lagging], 'lagging unknown'],
   ['a node that is down after a lagging one', [node('gone', { head: 2000, ...down }), lagging], 'lagging gone'],
+  [
+    'a node far behind after one that is passed over',
+    [node('far', { head: 1000, isLagging: true }), node('bad', { head: 2000, isEjected: true })],
+    'bad far',
+  ],
+  ['a node far behind before one that is down', [broken, node('far', { head: 900, isLagging: true })], 'far broken'],
   ['nodes of another chain never', [foreign, full], 'full'],
   ['a node without a window, though usable, last of them', [node('new', {}), lagging], 'lagging new'],
 ];
@@ -129,6 +143,20 @@ for (const [claim, fleet, expected] of newest) {
     assert.equal(order(fleet.toReversed(), { kind: 'head' }), expected);
   });
 }
+
+test('only nodes that are as good for a request stand in for the best, and their tier is no matter', () => {
+  const names = (nodes: readonly Candidate[], need: Need): string =>
+    alternatives(nodes, need)
+      .map(({ name }) => name)
+      .join(' ');
+  const same = node('same', { oldest: 480, head: 1000 });
+  const edge = node('edge', { oldest: 700, safe: 900, head: 1000 });
+  const bad = node('bad', { oldest: 500, head: 1000, isEjected: true });
+  assert.equal(names([full, same, archive, edge, unknown, bad, broken], at(800)), 'full same archive');
+  assert.equal(names([full, archive, lagging], { kind: 'head' }), 'full archive');
+  assert.equal(names([bad, broken], at(800)), 'bad');
+  assert.equal(names([], at(800)), '');
+});
 
 test('head: nodes within the tolerance are equally fresh and share by load', () => {
   const fleet = [

@@ -1,0 +1,146 @@
+/**
+ * Whether a node is passed over for one class of reads, because it does them worse than the others.
+ *
+ * A failure alone proves nothing: clients choose what they ask, and can choose what takes any node too long or makes any
+ * node stumble. It counts when another node answered the very same read. So a 404 or 410, an error that every node gives
+ * and a read that no node gets done never count, and when all nodes fail alike none is passed over.
+ *
+ * A node that is out is asked only when no better one is left. After a pause it gets a copy of a read that another node
+ * has answered, so that no client waits for the trial; pauses grow while trials fail.
+ */
+
+/** `timeout`: no answer in time. `error`: no answer worth passing on. `outpaced`: a hedge answered long before. */
+export type Sign = 'timeout' | 'error' | 'outpaced';
+/** Why a node is passed over: so many signs in a row, or errors are too large a part of its answers. */
+export type EjectionReason = Sign | 'error share';
+
+/** Signs in a row, no read of the class answered in between, that put a node out. */
+const enough: Readonly<Record<Sign, number>> = { timeout: 2, error: 5, outpaced: 5 };
+/** Errors are too many when there are so many lately, they are such a part, and twice that of the other nodes. */
+const errorsCounted = 10;
+const errorShare = 0.1;
+const timesOthers = 2;
+/** Answers count for one such span, and then for another. */
+const spanMs = 5_000;
+const firstPauseMs = 1_000;
+const longestPauseMs = 30_000;
+/** A node that has stayed in for so long begins with a short pause again. */
+const forgivenAfterMs = 60_000;
+/** Trials in a row that bring back a node that was out for a share of errors; one of them proves little. */
+const trialsForErrors = 3;
+
+/** All times in ms of one clock. */
+export class Ejection {
+  readonly #inARow: Record<Sign, number> = { timeout: 0, error: 0, outpaced: 0 };
+  #answeredAtMs = -Infinity;
+  #recent = { answered: 0, failed: 0 };
+  #older = { answered: 0, failed: 0 };
+  #beganAtMs = -Infinity;
+  #reason: EjectionReason | undefined;
+  #pauseMs = 0;
+  #changedAtMs = -Infinity;
+  #trialAtMs = Infinity;
+  #trialsLeft = 0;
+
+  /** Whether the node is to be passed over for any that is in. */
+  get isOut(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  get reason(): EjectionReason | undefined {
+    return this.#reason;
+  }
+
+  /** Failed part of what the node was asked lately; 0 where that is too little to tell. */
+  errorShare(nowMs: number): number {
+    this.#turn(nowMs);
+    const failed = this.#recent.failed + this.#older.failed;
+    const all = failed + this.#recent.answered + this.#older.answered;
+    return all < errorsCounted ? 0 : failed / all;
+  }
+
+  /** A read of the class was answered. Returns whether that brings the node back. */
+  answered(nowMs: number): boolean {
+    this.#turn(nowMs);
+    this.#answeredAtMs = nowMs;
+    this.#recent.answered += 1;
+    this.#clearRows();
+    // Hanging is over with the first answer; a node that errs now and then is judged by its trials.
+    if (this.#reason === undefined || this.#reason === 'error share') return false;
+    this.#return(nowMs);
+    return true;
+  }
+
+  /**
+   * Another node answered what this one was sent at `sentAtMs` and did not. `othersShare`: the largest `errorShare` of
+   * the other nodes. Returns the pause that begins, in ms.
+   */
+  failed(sign: Sign, sentAtMs: number, nowMs: number, othersShare = 0): number | undefined {
+    this.#turn(nowMs);
+    if (sign === 'error') this.#recent.failed += 1;
+    if (this.isOut) return undefined;
+    // Reads of one moment fail together: what was sent before the node came back says nothing new.
+    if (sentAtMs < this.#changedAtMs) return undefined;
+    const isInARow = sign === 'error' || sentAtMs > this.#answeredAtMs;
+    if (isInARow) this.#inARow[sign] += 1;
+    if (isInARow && this.#inARow[sign] >= enough[sign]) return this.#eject(sign, nowMs);
+    const share = this.errorShare(nowMs);
+    const failures = this.#recent.failed + this.#older.failed;
+    const isWorse = failures >= errorsCounted && share >= errorShare && share >= timesOthers * othersShare;
+    return sign === 'error' && isWorse ? this.#eject('error share', nowMs) : undefined;
+  }
+
+  /** Whether a trial is due; it counts as begun then, and another is due when `boundMs` and the pause have passed. */
+  beginTrial(nowMs: number, boundMs: number): boolean {
+    if (!this.isOut || nowMs < this.#trialAtMs) return false;
+    this.#trialAtMs = nowMs + boundMs + this.#pauseMs;
+    return true;
+  }
+
+  /** What a trial came to. Returns whether the node is back, or the pause that begins, in ms. */
+  endTrial(isAnswered: boolean, nowMs: number): boolean | number {
+    if (!this.isOut) return true;
+    if (!isAnswered) return this.#pause(nowMs);
+    this.#trialsLeft -= 1;
+    this.#trialAtMs = nowMs;
+    if (this.#trialsLeft > 0) return false;
+    this.#return(nowMs);
+    return true;
+  }
+
+  #eject(reason: EjectionReason, nowMs: number): number {
+    if (nowMs - this.#changedAtMs > forgivenAfterMs) this.#pauseMs = 0;
+    this.#reason = reason;
+    return this.#pause(nowMs);
+  }
+
+  #pause(nowMs: number): number {
+    this.#pauseMs = Math.min(Math.max(firstPauseMs, this.#pauseMs * 2), longestPauseMs);
+    this.#changedAtMs = nowMs;
+    this.#trialAtMs = nowMs + this.#pauseMs;
+    this.#trialsLeft = this.#reason === 'error share' ? trialsForErrors : 1;
+    return this.#pauseMs;
+  }
+
+  #return(nowMs: number): void {
+    this.#reason = undefined;
+    this.#changedAtMs = nowMs;
+    this.#clearRows();
+    this.#recent = { answered: 0, failed: 0 };
+    this.#older = { answered: 0, failed: 0 };
+  }
+
+  #clearRows(): void {
+    this.#inARow.timeout = 0;
+    this.#inARow.error = 0;
+    this.#inARow.outpaced = 0;
+  }
+
+  #turn(nowMs: number): void {
+    const sinceMs = nowMs - this.#beganAtMs;
+    if (sinceMs < spanMs) return;
+    this.#older = sinceMs >= 2 * spanMs ? { answered: 0, failed: 0 } : this.#recent;
+    this.#recent = { answered: 0, failed: 0 };
+    this.#beganAtMs = nowMs;
+  }
+}
