@@ -33,6 +33,10 @@ export interface UpstreamLimits {
   readonly probeIntervalMs: number;
   readonly connections: number;
   readonly maxAttempts: number;
+  /** A node whose ledger is farther behind the fleet's serves only what it holds. */
+  readonly maxLagMs: number;
+  /** Absent: no second attempt is made before the first has failed. */
+  readonly hedge?: { readonly quantile: number; readonly share: number } | undefined;
 }
 
 /** The shared tier. */

@@ -11,7 +11,7 @@ import { ConfigError, type Where } from './problem.ts';
 import { configSchema } from './schema.ts';
 import { type ShownConfig, shownConfig } from './shown.ts';
 import { toConfig } from './to-config.ts';
-import { accessProblems, unservedWarnings } from './unserved.ts';
+import { accessProblems } from './unserved.ts';
 import { readYaml, type YamlSource } from './yaml-source.ts';
 
 export interface LoadOptions {
@@ -53,10 +53,16 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
   const config = toConfig(checked.data);
   return {
     config,
-    warnings: [...unservedWarnings(positions), ...sameAddressWarnings(config.upstreams)],
+    warnings: [...attemptWarnings(config.upstream), ...sameAddressWarnings(config.upstreams)],
     shown: shownConfig(checked.data, positions),
     whereIs: (path) => positions.ofValue(path),
   };
+}
+
+/** Not wrong, but rarely what is wanted of a gateway in front of several nodes. */
+function attemptWarnings({ maxAttempts }: Config['upstream']): readonly string[] {
+  if (maxAttempts > 1) return [];
+  return ['upstream.maxAttempts is 1: what one upstream does not answer, no other is asked'];
 }
 
 function readText(file: string): string {

@@ -74,7 +74,13 @@ const upstream = z
       .default(128)
       .describe('Most open connections to one upstream, beside one for probes.'),
     maxAttempts: whole(1, 100).default(3).describe('Most attempts for one request, over all upstreams.'),
-    hedge: z.unknown().optional().describe('Second attempt before the first has failed. Not served by this version.'),
+    maxLag: duration('30s', 100, hour).describe(
+      'An upstream whose ledger is farther behind the newest serves only what it holds.',
+    ),
+    hedge: z
+      .union([hedge(), z.literal(false)], { error: 'expected false, or quantile and share' })
+      .prefault({})
+      .describe('Second attempt at another upstream before the first has failed; false: none.'),
   })
   .prefault({})
   .describe('Bounds on the work for one request and the load on one upstream.');
@@ -198,6 +204,15 @@ export const configSchema = z.strictObject({
   log,
 });
 
+function hedge() {
+  return z.strictObject({
+    quantile: part(0.5, 0.999, 0.95).describe(
+      'An attempt that takes longer than this part of the answers of its upstream and kind of read is hedged.',
+    ),
+    share: part(0.001, 1, 0.04).describe('Most hedges, in parts of all reads.'),
+  });
+}
+
 /** A config as a file would say it, with every default filled in. */
 export type FileConfig = z.output<typeof configSchema>;
 
@@ -209,6 +224,11 @@ export function configJsonSchema(): z.core.JSONSchema.JSONSchema {
 function whole(min: number, max: number) {
   const error = `expected a whole number from ${min} to ${max}`;
   return z.int({ error }).min(min, { error }).max(max, { error });
+}
+
+function part(min: number, max: number, fallback: number) {
+  const error = `expected a number from ${min} to ${max}`;
+  return z.number({ error }).min(min, { error }).max(max, { error }).default(fallback);
 }
 
 function duration(fallback: string, minMs: number, maxMs: number) {

@@ -17,6 +17,8 @@ export function toConfig(file: FileConfig): Config {
       probeIntervalMs: durationMs(file.upstream.probeInterval),
       connections: file.upstream.connections,
       maxAttempts: file.upstream.maxAttempts,
+      maxLagMs: durationMs(file.upstream.maxLag),
+      ...(file.upstream.hedge === false ? {} : { hedge: file.upstream.hedge }),
     },
     cache: { memory: { maxBytes: sizeBytes(file.cache.memory.maxBytes) }, ...redisOf(file.cache.redis) },
     latest: {

@@ -1,19 +1,6 @@
 /** Keys the contract names and this version does not act on. Saying so beats silence: nobody should rely on them. */
-import type { KeyPath } from './key-path.ts';
 import type { Positions } from './positions.ts';
 import type { Problem } from './problem.ts';
-
-/** What to tell the operator about keys that are set and have no effect. */
-export function unservedWarnings(positions: Positions): readonly string[] {
-  const isSet = (path: KeyPath) => positions.findValue(path) !== undefined;
-  const warnings: string[] = [];
-  if (isSet(['upstream', 'hedge'])) {
-    warnings.push(
-      'upstream.hedge is not served by this version yet: an attempt is made when the one before has failed',
-    );
-  }
-  return warnings;
-}
 
 /**
  * An operator who set `access` asked for a closed endpoint and must not get an open one. An empty `access:` counts as

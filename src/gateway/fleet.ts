@@ -4,12 +4,14 @@ import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import { dialectOf } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import { createSenderMetrics } from '../metrics/sender-metrics.ts';
 import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { UpstreamStatus } from '../proxy/health.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Floor, type FloorEvents } from '../upstream/floor.ts';
 import { Latest } from '../upstream/latest.ts';
 import { Prober, type Finding } from '../upstream/probe.ts';
+import { readClasses } from '../upstream/read-class.ts';
 import { ShownAlone } from '../upstream/shown.ts';
 import { Sender } from '../upstream/sender.ts';
 import { Upstream } from '../upstream/upstream.ts';
@@ -62,15 +64,22 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       log.error({ upstream: upstream.name, before, after }, 'the ledger went back: what was cached of it is dropped'),
     onAwaited: () => prober.hurry(),
   };
-  const fleet: Fleet = new Fleet(upstreams, dialectOf(config.dialect), events, siblings?.shown);
+  const fleet: Fleet = new Fleet(upstreams, dialectOf(config.dialect), events, {
+    shown: siblings?.shown,
+    maxLagMs: config.upstream.maxLagMs,
+  });
   const shown = siblings?.shown ?? new ShownAlone(fleet);
-  const metrics = createUpstreamMetrics(
-    registry,
-    () => gaugesOf(fleet),
-    () => ({ head: fleet.head?.version, oldest: fleet.oldest?.oldestVersion }),
-  );
-  const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs } = config.upstream;
-  const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs, stallMs };
+  const metrics = {
+    ...createUpstreamMetrics(
+      registry,
+      () => gaugesOf(fleet),
+      () => ({ head: fleet.head?.version, oldest: fleet.oldest?.oldestVersion }),
+    ),
+    ...createSenderMetrics(registry, () => ({ waiting: sender.waiting, nodes: placesOf(fleet) })),
+  };
+  const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs, hedge } = config.upstream;
+  const { waitForVersionMs } = config.latest;
+  const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs, stallMs, hedge };
   const probes = {
     intervalMs: probeIntervalMs,
     timeoutMs: Math.min(timeoutMs, 2_000),
@@ -79,7 +88,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   };
   const prober: Prober = new Prober(fleet, probes, log);
   const onDoubt = (upstream: Upstream): void => void prober.look(upstream);
-  const sender = new Sender({ fleet, limits, metrics, log, onDoubt, processes });
+  const sender: Sender = new Sender({ fleet, limits, metrics, log, onDoubt, processes });
   const floorEvents: FloorEvents = {
     onServed: (version) => listener.onServed(version),
     onUnreached: (version) => {
@@ -103,6 +112,14 @@ export function statusOf(fleet: Fleet): readonly UpstreamStatus[] {
     oldest: info?.oldestVersion.toString(),
     head: info?.version.toString(),
     lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),
+  }));
+}
+
+function placesOf(fleet: Fleet) {
+  return fleet.upstreams.map(({ name, places, ejections }) => ({
+    name,
+    limit: places.limit,
+    ejected: readClasses.filter((readClass) => ejections[readClass].isOut),
   }));
 }
 

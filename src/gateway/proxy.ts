@@ -66,7 +66,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     floor,
     consistency,
   });
-  const observer = { metrics: createHttpMetrics(registry), onEnd: accessLog(log) };
+  const { deadlineMs } = config.upstream;
+  const observer = { metrics: createHttpMetrics(registry), deadlineMs, onEnd: accessLog(log) };
   const encoder = config.encode.enabled ? buildEncoder() : undefined;
   const aliases = new Aliases();
   const server = createProxyServer({

@@ -79,6 +79,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const free = async (): Promise<void> => {
     prober.close();
     latest.close();
+    parts.sender.close();
     cache.close();
     await Promise.all(fleet.upstreams.map((upstream) => upstream.close()));
   };

@@ -10,9 +10,7 @@ export function answerRead(parts: ServerParts, exchange: Exchange, read: Read): 
   const { reader, latestReads } = parts;
   const hit = findHit(parts, read, exchange.request);
   if (hit !== undefined) return giveRead(parts, exchange, hit);
-  const load = isOfLatest(read)
-    ? latestReads.load(read, exchange.request, exchange.signal)
-    : reader.load(read, exchange.signal);
+  const load = isOfLatest(read) ? latestReads.load(read, exchange) : reader.load(read, exchange);
   return load.then((served) => giveRead(parts, exchange, served));
 }
 

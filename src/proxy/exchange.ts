@@ -1,22 +1,34 @@
 /** One client request and the answer being given to it. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
+import { GatewayError } from '../ledger/errors.ts';
 import type { HttpMetrics, RouteName } from '../metrics/http-metrics.ts';
+
+/** Who waits for work that is done for a request. */
+export interface Caller {
+  /** Aborts when nobody waits any more. */
+  readonly signal: AbortSignal;
+  /** Whoever asks for much at once waits for itself: the name that it is told apart by. */
+  readonly client: string;
+}
 
 /** What a request's end is reported to. */
 export interface ExchangeObserver {
   readonly metrics: HttpMetrics;
+  /** How long a request may wait for its answer, whatever is done for it. */
+  readonly deadlineMs: number;
   /** Called once per request, when its answer is out or its client gone. */
   onEnd(exchange: Exchange, seconds: number): void;
 }
 
-export class Exchange {
+export class Exchange implements Caller {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly route: RouteName;
   readonly #observer: ExchangeObserver;
   readonly #startedMs = performance.now();
   #abort: AbortController | undefined;
+  #deadline: NodeJS.Timeout | undefined;
   #hasEnded = false;
 
   constructor(request: IncomingMessage, response: ServerResponse, route: RouteName, observer: ExchangeObserver) {
@@ -28,8 +40,8 @@ export class Exchange {
   }
 
   /**
-   * Aborts when the client hangs up. Made on demand: who answers at once never waits for anything, and a listener
-   * for each cached hit would cost more than finding it.
+   * Aborts when the client hangs up, or has waited too long for the head of an answer. Made on demand: who answers at
+   * once never waits for anything, and a listener for each cached hit would cost more than finding it.
    */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
@@ -40,15 +52,30 @@ export class Exchange {
         this.end();
       };
       if (this.response.destroyed) onClose();
-      else this.response.once('close', onClose);
+      else {
+        this.response.once('close', onClose);
+        this.#deadline = setTimeout(() => abort.abort(tooLate()), this.#observer.deadlineMs + graceMs);
+      }
     }
     return this.#abort.signal;
+  }
+
+  /** The address; of IPv6 the part that one customer is given (a /64). */
+  get client(): string {
+    const address = this.request.socket.remoteAddress ?? '';
+    return address.includes('.') ? address : address.split(':').slice(0, 4).join(':');
+  }
+
+  /** The head of the answer is out: its body may take as long as the client takes. */
+  begin(): void {
+    clearTimeout(this.#deadline);
   }
 
   /** Reports the end, once: the answer is handed to the socket, or there will be none. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
+    clearTimeout(this.#deadline);
     const seconds = (performance.now() - this.#startedMs) / 1000;
     this.#observer.metrics.finished(this.route, this.response.statusCode, seconds);
     this.#observer.onEnd(this, seconds);
@@ -62,4 +89,11 @@ export class Exchange {
   get target(): string {
     return this.request.url ?? '/';
   }
+}
+
+/** Whoever works on the request keeps to the same bound and knows more of what went wrong: it speaks first. */
+const graceMs = 200;
+
+function tooLate(): GatewayError {
+  return new GatewayError('unavailable', 'there was no answer in time; try again');
 }

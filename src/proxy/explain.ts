@@ -153,14 +153,15 @@ function leftOutOf(leftOut: Explained<Candidate>['leftOut'], need: Need): readon
 }
 
 function nodeOf(candidate: Candidate, need: Need): Explanation {
-  const { name, tier, health, isSuspect, isPaused, window, cost } = candidate;
+  const { name, tier, health, isSuspect, isEjected, isLagging, window, cost } = candidate;
   const position = positionOf(need);
   return {
     name,
     tier,
     health,
     isSuspect: isSuspect === true,
-    isPaused: isPaused === true,
+    isEjected: isEjected === true,
+    isLagging: isLagging === true,
     holding: position === undefined ? undefined : holdingOf(window, position),
     oldest: window?.oldest.toString(),
     safeOldest: window?.safeOldest.toString(),
@@ -171,7 +172,8 @@ function nodeOf(candidate: Candidate, need: Need): Explanation {
 
 /** Why a node comes after the one before it. */
 const wordsOf: Readonly<Record<Criterion, string>> = {
-  health: 'health: it does not answer as well, its head is not believed, or it leaves reads unanswered',
+  health:
+    'health: it does not answer as well, its head is not believed, it is passed over for such reads, or far behind',
   holding: 'holding: it holds the version less surely',
   distance: 'distance: its head is farther from the version',
   edge: 'edge: its oldest version is farther from the version',

@@ -11,6 +11,7 @@ import type { Demand, Latest } from '../upstream/latest.ts';
 import type { Snapshot } from '../upstream/shown.ts';
 import { errorCodeOf } from '../upstream/verdict.ts';
 import type { Consistency } from './consistency.ts';
+import type { Caller, Exchange } from './exchange.ts';
 import { ledgerInfoBody } from './ledger-info.ts';
 import { withVersion } from './path-read.ts';
 import type { Read, Reader, Served } from './read.ts';
@@ -41,13 +42,13 @@ export class LatestReads {
   }
 
   /** Reads at the shared version, or at a newer one when the client needs it. */
-  async load(read: Read, request: IncomingMessage, signal: AbortSignal): Promise<Served> {
+  async load(read: Read, exchange: Exchange): Promise<Served> {
     const { reader } = this.#parts;
-    const demand = this.#parts.consistency.demandOf(request);
-    if (demand.maxStalenessMs === 0) return this.#ask(read, demand, signal);
-    const { info } = await this.snapshot(request, signal);
+    const demand = this.#parts.consistency.demandOf(exchange.request);
+    if (demand.maxStalenessMs === 0) return this.#ask(read, demand, exchange);
+    const { info } = await this.snapshot(exchange.request, exchange.signal);
     const pinned = this.#pinned(read, info.version);
-    const served = reader.find(pinned) ?? (await reader.load(pinned, signal));
+    const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
     // The client named no version, so none that is not there.
     if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(info.version);
     return { ...served, isLatest: true };
@@ -64,10 +65,10 @@ export class LatestReads {
   }
 
   /** No staleness at all: each read goes to a node that has got at least as far as anybody has been shown. */
-  async #ask(read: Read, { min }: Demand, signal: AbortSignal): Promise<Served> {
+  async #ask(read: Read, { min }: Demand, caller: Caller): Promise<Served> {
     const { reader, floor } = this.#parts;
     const served = await floor.keep(min, (atLeast) =>
-      reader.ask({ ...read, need: { kind: 'head', min: atLeast } }, signal),
+      reader.ask({ ...read, need: { kind: 'head', min: atLeast } }, caller),
     );
     if (served.version !== undefined) await floor.recordServed(served.version);
     return served;

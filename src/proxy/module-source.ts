@@ -75,7 +75,7 @@ export class ModuleSource {
   async #ask(key: string, address: Address, name: string): Promise<Held> {
     const readAtMs = this.#now();
     const read = moduleRead({ address, name }, { target: '', accept: undefined });
-    const { entry } = await this.#reader.ask(read, AbortSignal.timeout(maxWaitMs));
+    const { entry } = await this.#reader.ask(read, { signal: AbortSignal.timeout(maxWaitMs), client: 'encoder' });
     const { body } = entry;
     const before = this.#held.peek(key);
     const module = before?.body.equals(body) === true ? before.module : Promise.resolve(compile(entry));

@@ -89,7 +89,7 @@ export class PassThrough {
     const path = passedPath(this.#parts.basePath, exchange.target);
     const method = exchange.request.method as WireRequest['method'];
     const wire = { method, path, headers: requestHeaders(exchange.request.headers), body };
-    return { wire, need: needOfPath(path), isIdempotent: isIdempotent(method, path) };
+    return { wire, need: needOfPath(path), isIdempotent: isIdempotent(method, path), client: exchange.client };
   }
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
@@ -101,6 +101,7 @@ export class PassThrough {
     if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));
     replier.addCommon(exchange, head);
     response.writeHead(answer.status, head);
+    exchange.begin();
     if ('body' in answer) {
       response.end(exchange.isHead ? undefined : answer.body);
       exchange.end();

@@ -18,6 +18,7 @@ import type { Fleet } from '../upstream/fleet.ts';
 import type { Need } from '../upstream/select.ts';
 import type { Sender } from '../upstream/sender.ts';
 import { compress } from './compress.ts';
+import type { Caller } from './exchange.ts';
 
 /** One read, parsed and canonical. `wire` is made from the canonical parts only. */
 export interface Read {
@@ -95,14 +96,16 @@ export class Reader {
   }
 
   /** Looks in the shared tier and asks the fleet, together with everyone who asks for the same now. */
-  async load(read: Read, signal: AbortSignal): Promise<Served> {
+  async load(read: Read, caller: Caller): Promise<Served> {
     const key = this.keyOf(read);
     const { chainId, generation } = this.#parts.fleet;
-    if (key === undefined || chainId === undefined) return this.ask(read, signal);
+    if (key === undefined || chainId === undefined) return this.ask(read, caller);
     const { tiers, metrics } = this.#parts;
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
-    const { value, isLeader } = await tiers.load(key, flight, signal, (shared) => this.#fetch(read, chainId, shared));
+    const { value, isLeader } = await tiers.load(key, flight, caller.signal, (signal) =>
+      this.#fetch(read, chainId, { client: caller.client, signal }),
+    );
     // Another replica may have read what no client of this gateway has seen yet.
     if (value.origin === fromRedis) await this.#show(read, value.answer);
     if (!isLeader) metrics.coalesced.inc();
@@ -110,8 +113,8 @@ export class Reader {
   }
 
   /** Asks the fleet for this client alone, and keeps nothing. */
-  async ask(read: Read, signal: AbortSignal): Promise<Served> {
-    return served(read, await this.#fetch(read, undefined, signal), false);
+  async ask(read: Read, caller: Caller): Promise<Served> {
+    return served(read, await this.#fetch(read, undefined, caller), false);
   }
 
   /** The entry's body in `coding`: compressed once, and kept with the entry while that is in memory. */
@@ -129,11 +132,13 @@ export class Reader {
   }
 
   /** `chainId`: the chain that the answer must be of to be kept; `undefined`: it is not kept. */
-  async #fetch(read: Read, chainId: number | undefined, signal: AbortSignal): Promise<Loaded<Origin>> {
+  async #fetch(read: Read, chainId: number | undefined, { client, signal }: Caller): Promise<Loaded<Origin>> {
     const { sender, metrics } = this.#parts;
     const { operation, form, version, need } = read;
     const { generation } = this.#parts.fleet;
-    const answer = await sender.whole({ wire: read.wire, atOnce: read.atOnce, need, isIdempotent: true }, signal);
+    const { wire, atOnce } = read;
+    const request = { wire, atOnce, need, isIdempotent: true, isView: operation === 'view', client };
+    const answer = await sender.whole(request, signal);
     const facts = {
       ...answer,
       json: new JsonBody(answer.body),

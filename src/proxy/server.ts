@@ -89,7 +89,7 @@ function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: Fas
 function serveWait(parts: ServerParts, parse: ParseRead, request: FastifyRequest, reply: FastifyReply): void {
   run(parts, 'wait_by_hash', request, reply, async (exchange) => {
     const read = parse(request);
-    await giveRead(parts, exchange, await parts.reader.ask(read, exchange.signal));
+    await giveRead(parts, exchange, await parts.reader.ask(read, exchange));
   });
 }
 

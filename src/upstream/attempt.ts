@@ -2,13 +2,15 @@
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import { Bound } from './bound.ts';
+import type { Bound } from './bound.ts';
 import { ByteBudget, OverBudgetError } from './byte-budget.ts';
 import type { Outcome } from './course.ts';
 import { isUnsendable, type ExchangeContext, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import { onceClosed } from './node-stream.ts';
+import type { Sign } from './ejection.ts';
+import type { ReadClass } from './read-class.ts';
 import type { Need } from './select.ts';
 import type { FleetRequest, UpstreamLog } from './sender.ts';
 import { NoPlaceError } from './slots.ts';
@@ -29,9 +31,12 @@ export interface AttemptParts {
 }
 
 export interface AttemptBounds {
-  readonly signal: AbortSignal;
-  /** Until the answer's head (streamed) or its end (whole). */
-  readonly timeoutMs: number;
+  /** Until the answer's head (streamed) or its end (whole); afterwards the attempt ends it. */
+  readonly bound: Bound;
+  /** What the answer tells of the node; `undefined`: nothing, as when it needs no state, or is waited for. */
+  readonly readClass: ReadClass | undefined;
+  /** Called when the node has done its part: the head of a stream has come, or the whole answer, or none. */
+  readonly onWorked?: () => void;
 }
 
 /**
@@ -61,10 +66,9 @@ export class Attempts {
     request: FleetRequest,
     fetch: Fetch<A>,
     upstream: Upstream,
-    { signal, timeoutMs }: AttemptBounds,
+    { bound, readClass, onWorked }: AttemptBounds,
   ): Promise<Outcome<A>> {
     const startedMs = performance.now();
-    const bound = new Bound(signal, timeoutMs);
     // Looks have connections of their own, so they neither wait for other requests nor make them wait.
     const places = request.isLook === true ? 0 : 1;
     const isQueued = places > 0 && upstream.isBusy;
@@ -75,40 +79,35 @@ export class Attempts {
       upstream.inFlight -= places;
     };
     const exchange = (): Promise<A> => fetch(upstream, context);
-    if (isStateRead(request)) upstream.reads.sent(startedMs, timeoutMs);
     let answer: A;
     upstream.inFlight += places;
     try {
       answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, bound.signal) : exchange());
     } catch (error) {
       end();
+      onWorked?.();
       if (isUnsendable(error, progress)) {
         throw new GatewayError('malformed', 'the request cannot be sent on', { cause: error });
       }
       const waited = isQueued && bound.isOver && progress.sentAtMs === undefined;
       const kind = waited ? 'queue' : kindOf(error, bound);
-      if (!signal.aborted) this.#fail(upstream, performance.now() - startedMs, kind, error);
+      if (!bound.isAbandoned) this.#fail(upstream, performance.now() - startedMs, kind, error);
       const mayHaveArrived = progress.sentAtMs !== undefined;
-      return { verdict: 'failed', answer: undefined, mayHaveArrived, isHung: kind === 'timeout' && mayHaveArrived };
+      return { verdict: 'failed', answer: undefined, mayHaveArrived, sign: signOf(kind, mayHaveArrived) };
     }
     bound.release();
+    onWorked?.();
     if ('stream' in answer) onceClosed(answer.stream, end);
     else end();
-    return this.#learn(request, answer, startedMs);
+    return this.#learn(request, answer, startedMs, readClass);
   }
 
-  /** `answering` gave the answer that the nodes in `hung` did not give to the same request. */
-  blame(request: FleetRequest, hung: ReadonlyMap<Upstream, number>, answering: Upstream): void {
-    if (!isStateRead(request)) return;
-    for (const [upstream, sentAtMs] of hung) {
-      if (upstream === answering) continue;
-      const pauseMs = upstream.reads.hung(sentAtMs, performance.now());
-      if (pauseMs === undefined) continue;
-      this.#log.warn({ upstream: upstream.name, pauseMs }, 'upstream leaves reads unanswered that another answers');
-    }
-  }
-
-  #learn<A extends NodeAnswer | StreamedAnswer>(request: FleetRequest, answer: A, startedMs: number): Outcome<A> {
+  #learn<A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    answer: A,
+    startedMs: number,
+    readClass: ReadClass | undefined,
+  ): Outcome<A> {
     const { upstream, info } = answer;
     const nowMs = performance.now();
     const elapsedMs = nowMs - startedMs;
@@ -117,9 +116,7 @@ export class Attempts {
     if (!isOurs) this.#recordFailure(upstream, elapsedMs, 'chain', `status ${answer.status}`);
     else if (verdict === 'failed') this.#recordFailed(answer, elapsedMs);
     else this.#recordAnswer(upstream, elapsedMs, answer.status);
-    if (verdict !== 'failed' && isStateRead(request) && upstream.reads.answered(nowMs)) {
-      this.#log.info({ upstream: upstream.name }, 'upstream answers reads again');
-    }
+    if (verdict !== 'failed') this.#recordTime(request, upstream, elapsedMs, readClass);
     if (verdict === 'pruned' && request.need.kind === 'version') {
       this.#fleet.recordRefusal(upstream, request.need.version, nowMs);
       this.#log.debug({ upstream: upstream.name, version: request.need.version }, 'version pruned at upstream');
@@ -127,7 +124,20 @@ export class Attempts {
     // What a node answers to a submission is its answer: another node must not be asked as well.
     if (verdict === 'final' || (!request.isIdempotent && isOurs)) return { verdict: 'final', answer };
     if ('stream' in answer) answer.stream.destroy();
-    return { verdict, answer: 'body' in answer && isOurs ? answer : undefined, mayHaveArrived: true };
+    const sign = verdict === 'failed' && !(isOurs && isShedding(answer)) ? 'error' : undefined;
+    return { verdict, answer: 'body' in answer && isOurs ? answer : undefined, mayHaveArrived: true, sign };
+  }
+
+  /** What hedges are timed by, what the node is given at once, and whether it is passed over. */
+  #recordTime(request: FleetRequest, upstream: Upstream, elapsedMs: number, readClass: ReadClass | undefined): void {
+    const nowMs = performance.now();
+    if (request.isLook === true) upstream.latencies.look.record(elapsedMs, nowMs);
+    if (readClass === undefined) return;
+    upstream.latencies[readClass].record(elapsedMs, nowMs);
+    upstream.places.observe(readClass, elapsedMs, nowMs);
+    if (upstream.ejections[readClass].answered(nowMs)) {
+      this.#log.info({ upstream: upstream.name, readClass }, 'upstream answers again what others answered for it');
+    }
   }
 
   #judge(answer: NodeAnswer | StreamedAnswer, need: Need): Verdict {
@@ -145,8 +155,10 @@ export class Attempts {
       this.#recordFailure(upstream, elapsedMs, 'status', `status ${status}`);
     } else {
       this.#note(upstream, elapsedMs, 'status', `status ${status}`);
-      if (isShedding(answer)) upstream.recordShedding(performance.now());
-      else this.#doubt(upstream, elapsedMs);
+      if (isShedding(answer)) {
+        upstream.recordShedding(performance.now());
+        upstream.places.pushBack(performance.now());
+      } else this.#doubt(upstream, elapsedMs);
     }
   }
 
@@ -167,7 +179,9 @@ export class Attempts {
       return;
     }
     this.#note(upstream, elapsedMs, kind, error);
-    if (kind === 'timeout') this.#doubt(upstream, elapsedMs);
+    if (kind !== 'timeout') return;
+    upstream.places.pushBack(performance.now());
+    this.#doubt(upstream, elapsedMs);
   }
 
   /** A probe tells whether it is the node's doing. */
@@ -197,6 +211,12 @@ function kindOf(error: unknown, { isOver }: Bound): FailureKind {
   return isOver ? 'timeout' : 'connection';
 }
 
+/** What waited for a place, or is more than we take, is no sign of anything. */
+function signOf(kind: FailureKind, mayHaveArrived: boolean): Sign | undefined {
+  if (kind === 'timeout') return mayHaveArrived ? 'timeout' : undefined;
+  return kind === 'connection' ? 'error' : undefined;
+}
+
 /** An answer as `judge` wants to see it. */
 export function judged(answer: NodeAnswer): Judged {
   const contentType = answer.headers['content-type'];
@@ -212,6 +232,8 @@ const requestMayBeAtFault = new Set([408, 429, 500]);
 
 /** A node that sheds load says so itself, and answers other requests: it is busy, not broken. */
 function isShedding(answer: NodeAnswer | StreamedAnswer): boolean {
+  if (answer.status === 429) return true;
+  if (answer.status <= 500) return false;
   if (answer.info !== undefined) return true;
   return 'body' in answer && sheddingCodes.has(errorCodeOf(judged(answer)) ?? '');
 }
@@ -219,7 +241,7 @@ function isShedding(answer: NodeAnswer | StreamedAnswer): boolean {
 const sheddingCodes = new Set(['overloaded', 'rate_limited']);
 
 /** Looks and fixed answers come from a node that can read nothing; a long poll may take as long as an attempt. */
-function isStateRead({ need, isIdempotent, isLook, atOnce }: FleetRequest): boolean {
+export function isStateRead({ need, isIdempotent, isLook, atOnce }: FleetRequest): boolean {
   return isIdempotent && isLook !== true && atOnce === undefined && (need.kind !== 'head' || need.min !== undefined);
 }
 

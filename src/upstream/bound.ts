@@ -6,7 +6,9 @@ export class Bound {
   readonly #parent: AbortSignal;
   readonly #timer: NodeJS.Timeout;
   readonly #follow = (): void => this.#controller.abort(this.#parent.reason);
+  /** The time is up. */
   isOver = false;
+  #isGivenUp = false;
 
   constructor(parent: AbortSignal, ms: number) {
     this.#parent = parent;
@@ -20,6 +22,17 @@ export class Bound {
 
   get signal(): AbortSignal {
     return this.#controller.signal;
+  }
+
+  /** Whether nobody wants what is waited for any more: it was given up, or whoever wanted it has gone. */
+  get isAbandoned(): boolean {
+    return this.#isGivenUp || this.#parent.aborted;
+  }
+
+  /** Ends the wait as one that nobody wants any more. */
+  giveUp(reason: Error): void {
+    this.#isGivenUp = true;
+    this.#controller.abort(reason);
   }
 
   /** Stops the clock; the parent is still followed, so that a streamed body ends with its client. */

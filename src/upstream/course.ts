@@ -1,5 +1,7 @@
 /** The course of one request through the fleet: what each attempt came to, and what was heard so far. */
+import type { Sign } from './ejection.ts';
 import type { NodeAnswer } from './exchange.ts';
+import type { Refusal } from './fair-queue.ts';
 import type { Upstream } from './upstream.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -11,8 +13,16 @@ export interface Setback {
   readonly verdict: Exclude<Verdict, 'final'>;
   readonly answer: NodeAnswer | undefined;
   readonly mayHaveArrived: boolean;
-  /** It was sent, and nothing came for as long as an attempt may take. */
-  readonly isHung?: boolean;
+  /** How the node failed, where it may be its own doing. */
+  readonly sign?: Sign | undefined;
+}
+
+/** What a node did worse than the one that answered. */
+export interface Failure {
+  readonly upstream: Upstream;
+  readonly sign: Sign;
+  /** In ms of `performance.now()`. */
+  readonly sentAtMs: number;
 }
 
 /** What has been asked and heard so far for one request. */
@@ -28,8 +38,11 @@ export class Course {
   /** Nodes that said, of themselves, that they do not hold what was asked for. */
   readonly refusers = new Set<Upstream>();
   sawPruned = false;
-  /** Nodes that let the request time out, and when it was sent to them, in ms of `performance.now()`. */
-  readonly hung = new Map<Upstream, number>();
+  /** The last attempt failed: another one is a retry. */
+  hasFailed = false;
+  readonly failures: Failure[] = [];
+  /** No place at a node was to be had. */
+  refused: Refusal | undefined;
   /** In ms of `performance.now()`. */
   readonly deadlineAtMs: number;
   kept: { readonly verdict: Verdict; readonly answer: NodeAnswer } | undefined;
@@ -50,7 +63,9 @@ export class Course {
     this.isRepeating = true;
   }
 
-  take({ verdict, answer }: Setback): void {
+  take({ verdict, answer, sign }: Setback, upstream: Upstream, sentAtMs: number): void {
+    this.hasFailed = verdict === 'failed';
+    if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
     if (verdict === 'pruned') this.sawPruned = true;
     if (answer === undefined) return;
     if (verdict === 'pruned' || verdict === 'absent') this.refusers.add(answer.upstream);

@@ -8,6 +8,7 @@
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { isCredible } from './credible-head.ts';
+import type { ReadClass } from './read-class.ts';
 import type { Unit } from './retention-window.ts';
 import { headToleranceMs, type Candidate } from './select.ts';
 import type { Shown } from './shown.ts';
@@ -36,6 +37,15 @@ export interface NodeReport {
   readonly info: LedgerInfo | undefined;
 }
 
+export interface FleetOptions {
+  /** Where several processes agree on what answers tell of the ledger. */
+  readonly shown?: Shown | undefined;
+  /** A node whose ledger is farther behind serves only what it holds. Default 30,000. */
+  readonly maxLagMs?: number;
+}
+
+const usualMaxLagMs = 30_000;
+
 /** A believed head is held against what other nodes say at most this often. */
 const reviewMs = 250;
 /** A node this close below the head confirms it: heads differ by blocks in flight and by probes in between. */
@@ -56,10 +66,16 @@ export class Fleet {
   #generation = 0;
   #headerList: readonly string[] | undefined;
   readonly #shown: Shown | undefined;
+  readonly #maxLagMs: number;
 
-  /** `shown`: where several processes agree on what answers tell of the ledger. */
-  constructor(upstreams: readonly Upstream[], dialect: Dialect, events: FleetEvents, shown?: Shown) {
+  constructor(
+    upstreams: readonly Upstream[],
+    dialect: Dialect,
+    events: FleetEvents,
+    { shown, maxLagMs = usualMaxLagMs }: FleetOptions = {},
+  ) {
     this.#shown = shown;
+    this.#maxLagMs = maxLagMs;
     this.upstreams = upstreams;
     this.dialect = dialect;
     this.#events = events;
@@ -159,6 +175,7 @@ export class Fleet {
     if (this.#head === undefined || info.version > this.#head.version) this.#considerHead(upstream, info, nowMs);
     else this.#reviewHead(upstream, nowMs);
     if (!upstream.isSuspect) this.#waiters.wake(info.version);
+    upstream.lagMs = Number((this.#head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
     return true;
   }
 
@@ -180,8 +197,12 @@ export class Fleet {
     this.#headerList = undefined;
   }
 
-  /** Every node as selection wants to see it, its window in `unit`. */
-  candidates(nowMs: number, unit: Unit = 'versions'): (Candidate & { readonly upstream: Upstream })[] {
+  /** Every node as selection wants to see it for a read of `readClass`, its window in `unit`. */
+  candidates(
+    nowMs: number,
+    unit: Unit = 'versions',
+    readClass?: ReadClass,
+  ): (Candidate & { readonly upstream: Upstream })[] {
     return this.upstreams.map((upstream) => {
       const latencyMs = upstream.latencyMs(nowMs);
       return {
@@ -192,7 +213,8 @@ export class Fleet {
         window: upstream.window.at(nowMs + latencyMs, unit),
         cost: latencyMs * (upstream.inFlight + 1),
         isSuspect: upstream.isSuspect,
-        isPaused: upstream.reads.isPaused(nowMs),
+        isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,
+        isLagging: upstream.lagMs > this.#maxLagMs,
         headTolerance: upstream.window.headSpeed * headToleranceMs,
       };
     });

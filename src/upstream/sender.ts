@@ -1,11 +1,14 @@
 /**
- * Sends one request to the fleet: picks a node, judges its answer, goes on to the next while it makes sense, all within
- * one attempt budget and one deadline.
+ * Sends one request to the fleet: picks a node, judges its answer, goes on to the next while it makes sense, and asks a
+ * second one beside the first where that takes unusually long; all within one attempt budget and one deadline.
  */
 import { performance } from 'node:perf_hooks';
-import { GatewayError } from '../ledger/errors.ts';
+import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import { Attempts, judged, type AttemptParts, type Fetch } from './attempt.ts';
+import { Admission, type Place } from './admission.ts';
+import { Attempts, isStateRead, type AttemptParts, type Fetch } from './attempt.ts';
+import { Bound } from './bound.ts';
+import { conclude } from './conclusion.ts';
 import { Course } from './course.ts';
 import {
   fetchWhole,
@@ -15,17 +18,25 @@ import {
   type WireRequest,
 } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
-import { fetchStream, readWhole } from './node-stream.ts';
-import type { Unit } from './retention-window.ts';
-import { deeperThan, deepest, holdingOf, positionOf, selectUpstreams, type Candidate, type Need } from './select.ts';
-import { errorCodeOf } from './verdict.ts';
+import { withHedge, type Raced, type Run } from './hedge.ts';
+import { HedgeTimes, type HedgeLimits } from './hedge-times.ts';
+import { fetchStream, onceClosed, readWhole } from './node-stream.ts';
+import { Outliers } from './outliers.ts';
+import { readClassOf, type ReadClass } from './read-class.ts';
+import { alternatives, type Need } from './select.ts';
+import { TrafficShare } from './traffic-share.ts';
 import type { Upstream } from './upstream.ts';
+import { isKnownToHold, knownNodes, usefulNodes, type Known } from './useful.ts';
 
 export interface FleetRequest {
   readonly wire: WireRequest;
   readonly need: Need;
   /** Whether asking twice does no harm. A submission is never sent again once bytes of it may have left. */
   readonly isIdempotent: boolean;
+  /** It runs code that the client chose. */
+  readonly isView?: boolean;
+  /** For whom it is: whoever waits for a node waits for others of the same client first. Default: the gateway itself. */
+  readonly client?: string;
   /** Bound of one attempt where it is shorter than usual. */
   readonly timeoutMs?: number;
   /** A look at the ledger info, which everybody waits for: it goes past the requests that wait for a connection. */
@@ -39,11 +50,16 @@ export interface SendLimits {
   readonly timeoutMs: number;
   /** Bound of all attempts together. */
   readonly deadlineMs: number;
+  /** Of one request, hedges and retries included. */
   readonly maxAttempts: number;
   /** How long a version above every head is waited for. */
   readonly waitForVersionMs: number;
   /** A streamed answer ends when its client takes nothing of it for this long. */
   readonly stallMs: number;
+  /** Retries of failed attempts, in parts of all requests. Default 0.2. */
+  readonly retryShare?: number;
+  /** Absent: no attempt is begun before the one before has failed. */
+  readonly hedge?: HedgeLimits | undefined;
 }
 
 export interface UpstreamLog {
@@ -54,22 +70,45 @@ export interface UpstreamLog {
 
 /** Heads do not come this much nearer within a wait: such a version is asked for straight away. */
 const reachableVersions = 1_000_000n;
+/** A quiet gateway may retry so often; a burst is what fails at once when a busy node dies. */
+const retries = { share: 0.2, perSecond: 10, most: 500 };
+/** A client with this name is the gateway itself. */
+const ownName = 'gateway';
 
-export interface SenderParts extends AttemptParts {
+export interface SenderParts extends Omit<AttemptParts, 'metrics'> {
   readonly limits: SendLimits;
+  readonly metrics: UpstreamMetrics & SenderMetrics;
 }
 
 export class Sender {
   readonly #fleet: Fleet;
   readonly #limits: SendLimits;
-  readonly #metrics: UpstreamMetrics;
+  readonly #metrics: UpstreamMetrics & SenderMetrics;
   readonly #attempts: Attempts;
+  readonly #admission = new Admission();
+  readonly #retries: TrafficShare;
+  readonly #hedges: HedgeTimes;
+  readonly #outliers: Outliers;
 
   constructor(parts: SenderParts) {
-    this.#fleet = parts.fleet;
-    this.#limits = parts.limits;
-    this.#metrics = parts.metrics;
+    const { fleet, limits, metrics, log } = parts;
+    this.#fleet = fleet;
+    this.#limits = limits;
+    this.#metrics = metrics;
     this.#attempts = new Attempts(parts);
+    this.#retries = new TrafficShare({ ...retries, share: limits.retryShare ?? retries.share });
+    this.#hedges = new HedgeTimes(limits.hedge, fleet);
+    this.#outliers = new Outliers({ fleet, metrics, log });
+  }
+
+  /** Requests that wait for a place at a node now. */
+  get waiting(): number {
+    return this.#admission.waiting;
+  }
+
+  /** Ends what goes on in the background. */
+  close(): void {
+    this.#outliers.close();
   }
 
   /**
@@ -82,7 +121,7 @@ export class Sender {
       atOnce === undefined
         ? fetchWhole(upstream, wire, context, isLook === true ? upstream.lookPool : upstream.pool)
         : fetchPoll(upstream, wire, atOnce, context);
-    return this.#send(request, { fetch, isStreamed: false }, signal);
+    return this.#send(this.#begin(request, false, signal), fetch);
   }
 
   /** As `whole`, but a successful answer is handed on while it comes. */
@@ -90,129 +129,189 @@ export class Sender {
     const { deadlineMs: idleMs, stallMs } = this.#limits;
     const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
       const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs });
+      onceClosed(answer.stream, () => this.#admission.offer(upstream));
       return answer.status < 300 ? answer : readWhole(answer, context.budget);
     };
-    return this.#send(request, { fetch, isStreamed: true }, signal);
+    return this.#send(this.#begin(request, true, signal), fetch);
   }
 
-  async #send<A extends NodeAnswer | StreamedAnswer>(
-    request: FleetRequest,
-    { fetch, isStreamed }: Way<A>,
-    signal: AbortSignal,
-  ): Promise<A | NodeAnswer> {
-    const { need } = request;
+  #begin(request: FleetRequest, isStreamed: boolean, signal: AbortSignal): Search {
+    this.#retries.earn();
+    this.#hedges.earn(request);
     const course = new Course(performance.now() + this.#limits.deadlineMs);
+    return { request, isStreamed, course, signal, readClass: this.#classOf(request) };
+  }
+
+  async #send<A extends NodeAnswer | StreamedAnswer>(search: Search, fetch: Fetch<A>): Promise<A | NodeAnswer> {
+    const { request, course, signal } = search;
     while (course.attempts < this.#limits.maxAttempts || course.isRepeating) {
-      const leftMs = course.deadlineAtMs - performance.now();
-      const upstream = this.#next(need, course, isStreamed);
-      if (upstream === undefined || leftMs <= 0 || signal.aborted) break;
-      course.ask(upstream);
-      const askedAtMs = performance.now();
-      const timeoutMs = Math.min(request.timeoutMs ?? Infinity, this.#limits.timeoutMs, leftMs);
-      const outcome = await this.#attempts.make(request, fetch, upstream, { signal, timeoutMs });
-      if (outcome.verdict === 'final') {
-        this.#attempts.blame(request, course.hung, upstream);
-        if (course.sawPruned) this.#metrics.prunedRepaired.inc();
-        return outcome.answer;
-      }
-      course.take(outcome);
-      if (outcome.isHung === true) course.hung.set(upstream, askedAtMs);
-      if (!request.isIdempotent && outcome.mayHaveArrived) break;
-      if (outcome.verdict === 'behind' && !(await this.#mayGetThere(need, upstream, course, signal))) break;
+      const nodes = usefulNodes(this.#known(search), request.need, course);
+      if (nodes.length === 0 || leftMs(course) <= 0 || signal.aborted || !this.#mayRetry(course)) break;
+      const place = await this.#placeFor(search, alternatives(nodes, request.need));
+      if (place === undefined) break;
+      const raced = await this.#attempt(search, fetch, place);
+      const answer = this.#take(search, fetch, raced);
+      if (answer !== undefined) return answer;
+      const last = raced.ended.at(-1);
+      if (last === undefined || last.outcome.verdict === 'final') break;
+      if (!request.isIdempotent && last.outcome.mayHaveArrived) break;
+      if (last.outcome.verdict === 'behind' && !(await this.#mayGetThere(search, last.run.upstream))) break;
     }
-    return this.#conclude(need, course, signal);
+    return conclude(this.#fleet, request.need, course, signal);
+  }
+
+  #classOf(request: FleetRequest): ReadClass | undefined {
+    if (!isStateRead(request)) return undefined;
+    return readClassOf(request.need, request.isView === true, this.#fleet.upstreams, performance.now());
+  }
+
+  #known({ request, readClass }: Search): Known[] {
+    return knownNodes(this.#fleet, request.need, performance.now(), readClass);
+  }
+
+  /** A retry of what has failed must be earned by other requests: when everything fails, nodes are not asked thrice. */
+  #mayRetry(course: Course): boolean {
+    if (!course.hasFailed) return true;
+    const may = this.#retries.spend(performance.now());
+    this.#metrics.retry(may ? 'sent' : 'refused');
+    return may;
+  }
+
+  /** Looks and long polls take no place: a node works on neither for long. */
+  async #placeFor(
+    { request, isStreamed, course, signal }: Search,
+    nodes: readonly Known[],
+  ): Promise<Place | undefined> {
+    const [best] = nodes;
+    if (best === undefined) return undefined;
+    if (request.isLook === true || request.atOnce !== undefined)
+      return { upstream: best.upstream, leave: () => undefined };
+    const { client = ownName } = request;
+    const place = await this.#admission.enter(nodes, { client, signal, withinMs: leftMs(course), isStreamed });
+    if (typeof place === 'object') return place;
+    course.refused = place;
+    if (!signal.aborted) this.#metrics.refused(place);
+    return undefined;
+  }
+
+  /** One attempt at the node of `place`, and a hedge beside it where that is worth while. */
+  #attempt<A extends NodeAnswer | StreamedAnswer>(search: Search, fetch: Fetch<A>, place: Place): Promise<Raced<A>> {
+    const first = this.#run(search, fetch, place);
+    const afterMs = this.#hedges.afterMs(search.request, place.upstream, search.readClass);
+    return withHedge(first, afterMs, () => {
+      const hedge = this.#placeForHedge(search);
+      return hedge === undefined ? undefined : this.#run(search, fetch, hedge);
+    });
+  }
+
+  #placeForHedge(search: Search): Place | undefined {
+    const { request, isStreamed, course, signal } = search;
+    if (course.attempts >= this.#limits.maxAttempts || leftMs(course) <= 0 || signal.aborted) return undefined;
+    const nodes = alternatives(usefulNodes(this.#known(search), request.need, course), request.need);
+    // One that is passed over, or only perhaps holds what is asked for, is no help.
+    if (nodes[0] === undefined || !this.#hedges.isWorthAsking(nodes[0], request.need)) return undefined;
+    const place =
+      request.isLook === true
+        ? { upstream: nodes[0].upstream, leave: () => undefined }
+        : this.#admission.enterFree(nodes, isStreamed);
+    if (place === undefined) return undefined;
+    if (!this.#hedges.spend(request)) {
+      place.leave();
+      this.#metrics.hedge('refused');
+      return undefined;
+    }
+    return place;
+  }
+
+  #run<A extends NodeAnswer | StreamedAnswer>(
+    { request, course, signal, readClass }: Search,
+    fetch: Fetch<A>,
+    { upstream, leave }: Place,
+  ): Run<A> {
+    course.ask(upstream);
+    const bound = new Bound(signal, Math.min(request.timeoutMs ?? Infinity, this.#limits.timeoutMs, leftMs(course)));
+    return {
+      upstream,
+      sentAtMs: performance.now(),
+      outcome: this.#attempts.make(request, fetch, upstream, { bound, readClass, onWorked: leave }),
+      cancel: () => bound.giveUp(new Error('another node has answered')),
+    };
+  }
+
+  /** Notes what the attempts came to. Returns the answer, if one of them was final. */
+  #take<A extends NodeAnswer | StreamedAnswer>(
+    search: Search,
+    fetch: Fetch<A>,
+    { ended, hedge, cancelled }: Raced<A>,
+  ): A | undefined {
+    const { course, readClass } = search;
+    for (const { run, outcome } of ended) {
+      if (outcome.verdict !== 'final') {
+        course.take(outcome, run.upstream, run.sentAtMs);
+        continue;
+      }
+      if (cancelled !== undefined && hedge === run) {
+        course.failures.push({ upstream: cancelled.upstream, sign: 'outpaced', sentAtMs: cancelled.sentAtMs });
+        this.#hedges.outpaced(cancelled, readClass);
+      }
+      if (hedge !== undefined) this.#metrics.hedge(hedge === run ? 'won' : 'lost');
+      if (readClass !== undefined) this.#outliers.blame(readClass, course.failures, run.upstream);
+      if (course.sawPruned) this.#metrics.prunedRepaired.inc();
+      this.#tryOut(search, fetch, run.upstream);
+      return outcome.answer;
+    }
+    if (hedge !== undefined) this.#metrics.hedge('failed');
+    return undefined;
+  }
+
+  /** Gives a node that is passed over a copy of a read that another has answered, when a trial is due. */
+  #tryOut(search: Search, fetch: Fetch<NodeAnswer | StreamedAnswer>, answering: Upstream): void {
+    const { request, readClass } = search;
+    if (readClass === undefined || !this.#outliers.isAnyOut) return;
+    const { timeoutMs } = this.#limits;
+    const upstream = this.#outliers.dueForTrial(readClass, this.#known(search), { need: request.need, timeoutMs });
+    if (upstream === undefined || upstream === answering) return;
+    const bound = new Bound(this.#outliers.closing, timeoutMs);
+    void this.#attempts.make(request, fetch, upstream, { bound, readClass }).then((outcome) => {
+      if (outcome.verdict === 'final' && 'stream' in outcome.answer) outcome.answer.stream.destroy();
+      this.#outliers.endTrial(readClass, upstream, outcome.verdict !== 'failed');
+    });
   }
 
   /**
    * A node has not got to the version yet. When none is known that has, that is waited for, and the node is asked once
    * more: its head may have moved without anybody telling. Returns whether asking on makes sense.
    */
-  async #mayGetThere(need: Need, upstream: Upstream, course: Course, signal: AbortSignal): Promise<boolean> {
-    if (need.kind === 'block') return this.#isKnownToHold(need.height, course.asked);
+  async #mayGetThere(search: Search, upstream: Upstream): Promise<boolean> {
+    const { course, signal } = search;
+    const { need } = search.request;
+    if (need.kind === 'block') return isKnownToHold(this.#known(search), need.height, course.asked);
     const version = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
     const head = this.#fleet.head?.version;
     if (version === undefined || head === undefined) return true;
     if (version > head + reachableVersions) return false;
     if (course.wait !== undefined) return course.wait === 'reached';
-    const waitMs = Math.min(this.#limits.waitForVersionMs, course.deadlineAtMs - performance.now());
+    const waitMs = Math.min(this.#limits.waitForVersionMs, leftMs(course));
     const isReached = await this.#fleet.waitForVersion(version, waitMs, signal);
     course.wait = isReached ? 'reached' : 'vain';
     // Who was behind while another node had the version all the time has nothing to add.
     if (!isReached || (upstream.window.info?.version ?? 0n) >= version) course.repeat(upstream);
     return true;
   }
+}
 
-  /** Whether a node that was not asked yet has told of the block; nobody waits for one, as is done for versions. */
-  #isKnownToHold(height: bigint, asked: ReadonlySet<Upstream>): boolean {
-    return this.#candidates('blocks').some(({ upstream, window }) => {
-      return !asked.has(upstream) && window !== undefined && holdingOf(window, height) !== 'unknown';
-    });
-  }
+/** One request on its way through the fleet. */
+interface Search {
+  readonly request: FleetRequest;
+  /** The answer is handed on as it comes. */
+  readonly isStreamed: boolean;
+  readonly course: Course;
+  readonly signal: AbortSignal;
+  readonly readClass: ReadClass | undefined;
+}
 
-  #candidates(unit: Unit): Known[] {
-    return this.#fleet.candidates(performance.now(), unit).filter(({ health }) => health !== 'foreign');
-  }
-
-  #next(need: Need, course: Course, isStreamed: boolean): Upstream | undefined {
-    const known = this.#candidates(unitOf(need));
-    if (course.sawPruned && need.kind === 'head') return this.#deeper(known, course);
-    const ordered = selectUpstreams(
-      known.filter(({ upstream }) => !course.asked.has(upstream)),
-      need,
-    );
-    const best = isStreamed ? firstWithPlace(ordered, need) : ordered[0];
-    // Once one node has said "pruned", only a node that may hold the version has more to say.
-    const position = positionOf(need);
-    const isFutile = course.sawPruned && position !== undefined && holdingOf(best?.window, position) === 'pruned';
-    // A node whose head is not believed has nothing to add to what believed ones said.
-    const isDoubtful = best?.isSuspect === true && course.kept !== undefined;
-    return isFutile || isDoubtful ? undefined : best?.upstream;
-  }
-
-  /** What was called pruned without a version that others could be told by: only the deepest node has more to say. */
-  #deeper(known: readonly Known[], { asked, refusers }: Course): Upstream | undefined {
-    const final = deeperThan(known, ({ upstream }) => refusers.has(upstream))?.upstream;
-    return final === undefined || asked.has(final) ? undefined : final;
-  }
-
-  /** No final answer: the most telling one of those that came, unless it would be a false claim about the ledger. */
-  #conclude(need: Need, course: Course, signal: AbortSignal): NodeAnswer {
-    if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
-    const kept = course.kept;
-    // An answer from an older state than asked for is no answer, whatever it says.
-    const isTooOld = need.kind === 'head' && kept?.verdict === 'behind';
-    if (kept !== undefined && !isTooOld && !this.#mayStillBeHeld(need, course.refusers)) {
-      if (kept.verdict !== 'failed' || errorCodeOf(judged(kept.answer)) !== undefined) return kept.answer;
-    }
-    throw new GatewayError('unavailable', this.#explain(need, course));
-  }
-
-  /** Whether a node that gave no answer could hold what others say is gone: then "gone" must not be said. */
-  #mayStillBeHeld(need: Need, refusers: ReadonlySet<Upstream>): boolean {
-    if (refusers.size === 0) return false;
-    const known = this.#candidates(unitOf(need));
-    if (need.kind === 'transaction') {
-      const final = deepest(known)?.upstream;
-      return final !== undefined && !refusers.has(final);
-    }
-    const position = positionOf(need);
-    if (position === undefined) return deeperThan(known, ({ upstream }) => refusers.has(upstream)) !== undefined;
-    return known.some(({ upstream, window }) => !refusers.has(upstream) && holdingOf(window, position) !== 'pruned');
-  }
-
-  #explain(need: Need, course: Course): string {
-    if (this.#fleet.upstreams.every((upstream) => upstream.health === 'foreign'))
-      return 'no node of this chain is known';
-    const head = this.#fleet.head?.version ?? 0n;
-    if (need.kind === 'head' && need.min !== undefined && head < need.min) {
-      return `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;
-    }
-    const position = positionOf(need);
-    const what =
-      position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
-    if (course.refusers.size > 0) return `the nodes that may hold ${what} cannot be reached now; try again`;
-    return `no node answered ${what} in time (${course.asked.size} asked); try again`;
-  }
+function leftMs({ deadlineAtMs }: Course): number {
+  return deadlineAtMs - performance.now();
 }
 
 /** Nodes do the same with more long polls than they take (protocol 1, row 19). */
@@ -225,26 +324,4 @@ async function fetchPoll(
   const giveBack = upstream.polls.takeFree();
   if (giveBack === undefined) return fetchWhole(upstream, atOnce, context);
   return fetchWhole(upstream, poll, context).finally(giveBack);
-}
-
-/** How an answer is taken from a node. */
-interface Way<A> {
-  readonly fetch: Fetch<A>;
-  readonly isStreamed: boolean;
-}
-
-type Known = Candidate & { readonly upstream: Upstream };
-
-function unitOf(need: Need): Unit {
-  return need.kind === 'block' ? 'blocks' : 'versions';
-}
-
-/** The best node, or the next that is as good for the request but has a place for a stream at once. */
-function firstWithPlace(ordered: readonly Known[], need: Need): Known | undefined {
-  const best = ordered[0];
-  if (best?.upstream.streams.isFull !== true) return best;
-  const position = positionOf(need);
-  const holding = ({ window }: Known): string => (position === undefined ? '' : holdingOf(window, position));
-  const isAsGood = (other: Known): boolean => other.health === best.health && holding(other) === holding(best);
-  return ordered.find((other) => !other.upstream.streams.isFull && isAsGood(other)) ?? best;
 }

@@ -2,7 +2,10 @@
 import { hash } from 'node:crypto';
 import { Pool } from 'undici';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { HungReads } from './hung-reads.ts';
+import { ConcurrencyLimit } from './concurrency-limit.ts';
+import { Ejection } from './ejection.ts';
+import { LatencyHistogram } from './latency.ts';
+import type { ReadClass } from './read-class.ts';
 import { RetentionWindow } from './retention-window.ts';
 import { Slots } from './slots.ts';
 
@@ -61,7 +64,15 @@ export class Upstream {
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
   readonly window = new RetentionWindow();
-  readonly reads = new HungReads();
+  readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
+  readonly latencies: Readonly<Record<ReadClass | 'look', LatencyHistogram>> = {
+    ...byClass(() => new LatencyHistogram()),
+    look: new LatencyHistogram(),
+  };
+  /** Places for requests that the node works on. */
+  readonly places: ConcurrencyLimit;
+  /** How far its ledger was behind the fleet's when it last told, in ms of ledger time. */
+  lagMs = 0;
   /** Requests whose answer, or the body of it, is still to come. */
   inFlight = 0;
   /** Places for answers that are handed on as they come: a slow client must not take the last connection. */
@@ -86,6 +97,7 @@ export class Upstream {
     this.tier = options.tier;
     this.fingerprint = hash('sha256', options.url.href, 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
+    this.places = new ConcurrencyLimit(options.connections);
     this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
     this.polls = new Slots(Math.max(1, Math.floor(options.connections * pollShare)));
     this.#connections = options.connections;
@@ -164,6 +176,11 @@ export class Upstream {
     this.#raiseLatency(Math.max(elapsedMs, refusalMs), nowMs);
   }
 
+  /** Another node answered what this one had been asked for so long. */
+  recordOutpaced(elapsedMs: number, nowMs: number): void {
+    this.#raiseLatency(elapsedMs, nowMs);
+  }
+
   /** The node turned a request away because it has too many: it is alive, and others should be asked. */
   recordShedding(nowMs: number): void {
     this.#raiseLatency(Math.min(Math.max(refusalMs, this.latencyMs(nowMs) * 2), dearestMs), nowMs);
@@ -177,4 +194,8 @@ export class Upstream {
   async close(): Promise<void> {
     await Promise.all([this.pool.destroy(), this.lookPool.destroy()]);
   }
+}
+
+function byClass<T>(make: () => T): Record<ReadClass, T> {
+  return { head: make(), archive: make(), view: make() };
 }

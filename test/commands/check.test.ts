@@ -114,7 +114,7 @@ test('a wrong config is reported whole, nobody is asked, exit code 2', async (t)
 test('--format json says the same to programs', async (t) => {
   const node = await fakeNode(t, { oldest: 500n, head: 900n });
   const dead = await deadAddress();
-  const file = fleetFile(t, [node.url, dead], 'upstream: { hedge: { after: 50ms } }\n');
+  const file = fleetFile(t, [node.url, dead], 'upstream: { maxAttempts: 1 }\n');
 
   const { code, out } = await call(['check', file, '--format', 'json']);
 
@@ -131,7 +131,7 @@ test('--format json says the same to programs', async (t) => {
         message: 'cannot be reached: the connection is refused',
       },
     ],
-    warnings: ['upstream.hedge is not served by this version yet: an attempt is made when the one before has failed'],
+    warnings: ['upstream.maxAttempts is 1: what one upstream does not answer, no other is asked'],
     upstreams: [
       {
         name: 'n0',

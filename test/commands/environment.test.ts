@@ -95,12 +95,12 @@ test('a wrong variable is reported by its name', async (t) => {
 });
 
 test('config masks what came from ${ENV}, and prints warnings beside it', async (t) => {
-  const text = 'upstreams: [{ name: a, url: "http://node/${KEY}/v1" }]\nupstream: { hedge: { after: 50ms } }\n';
+  const text = 'upstreams: [{ name: a, url: "http://node/${KEY}/v1" }]\nupstream: { maxAttempts: 1 }\n';
 
   const { code, out, err } = await call(['config', configFile(t, text)], { KEY: 'hunter2' });
 
   assert.equal(code, 0);
   assert.match(out, /url: http:\/\/node\/\$\{KEY\}\/v1/);
   assert.ok(!out.includes('hunter2'));
-  assert.match(err, /^warning: upstream\.hedge is not served by this version yet: .*$/);
+  assert.match(err, /^warning: upstream\.maxAttempts is 1: .*$/);
 });

@@ -80,7 +80,7 @@ test('a file is served with its warnings said, and its secrets kept', async (t) 
   const node = await fakeNode(t, {});
   const file = configFile(
     t,
-    `upstreams: [{ name: a, url: "\${NODE}" }]\nupstream: { hedge: { after: 50ms } }\nlog: { level: warn }\nlisten: { host: 127.0.0.1 }\n`,
+    `upstreams: [{ name: a, url: "\${NODE}" }]\nupstream: { maxAttempts: 1 }\nlog: { level: warn }\nlisten: { host: 127.0.0.1 }\n`,
   );
   const env = { NODE: node.url };
   const gateway = start(t, ['serve', '--config', file, '--port', '0', '--operations-port', '0'], { env });
@@ -89,7 +89,7 @@ test('a file is served with its warnings said, and its secrets kept', async (t) 
   const { code, out, err } = await gateway.ended;
 
   assert.equal(code, 0);
-  assert.match(err, /^warning: upstream\.hedge is not served by this version yet: /m);
+  assert.match(err, /^warning: upstream\.maxAttempts is 1: /m);
   assert.match(out, /^a +\$\{NODE\} +full /m);
   assert.ok(!`${out}${err}`.includes(node.url), `${out}${err}`);
 });

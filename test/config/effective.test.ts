@@ -13,7 +13,15 @@ test('what a file leaves out is the default of the contract, in ms and bytes', (
     operations: { host: '127.0.0.1', port: 9090 },
     dialect: 'node',
     workers: 1,
-    upstream: { timeoutMs: 5_000, deadlineMs: 10_000, probeIntervalMs: 1_000, connections: 128, maxAttempts: 3 },
+    upstream: {
+      timeoutMs: 5_000,
+      deadlineMs: 10_000,
+      probeIntervalMs: 1_000,
+      connections: 128,
+      maxAttempts: 3,
+      maxLagMs: 30_000,
+      hedge: { quantile: 0.95, share: 0.04 },
+    },
     cache: { memory: { maxBytes: 256 * 2 ** 20 } },
     latest: { maxStalenessMs: 200, waitForVersionMs: 500, minClientStalenessMs: 0, maxClientStalenessMs: 10_000 },
     encode: { enabled: true, shadow: 0.01, signingDomain: 'APTOS' },
@@ -60,11 +68,11 @@ test('a wrong flag is reported by its name, whatever the file says', (t) => {
   });
 });
 
-test('keys that have no effect yet are warned about, and only when they ask for one', (t) => {
-  const text = `${oneUpstream}upstream: { hedge: { after: 50ms } }
+test('what leaves no second attempt is warned about, and only that', (t) => {
+  const text = `${oneUpstream}upstream: { maxAttempts: 1 }
 `;
   assert.deepEqual(loadText(t, text).warnings, [
-    'upstream.hedge is not served by this version yet: an attempt is made when the one before has failed',
+    'upstream.maxAttempts is 1: what one upstream does not answer, no other is asked',
   ]);
   assert.deepEqual(loadText(t, `${oneUpstream}workers: auto\n`).warnings, []);
 });
@@ -92,6 +100,8 @@ encode: { signingDomain: "\${DOMAIN}" }
     probeInterval: '1s',
     connections: 128,
     maxAttempts: 3,
+    maxLag: '30s',
+    hedge: { quantile: 0.95, share: 0.04 },
   });
 });
 

@@ -106,8 +106,8 @@ test('a node that tells its ledger but answers no reads is passed over after two
   // The pause ends by itself, and one read that is answered ends its effects.
   while (hanging.requestsTo('resource') < 4) assert.equal((await gateway.get(at(version++))).status, 200);
   assert.deepEqual(
-    lines.filter((line) => line.includes('reads')),
-    ['upstream leaves reads unanswered that another answers', 'upstream answers reads again'],
+    lines.filter((line) => line.includes('passed over')),
+    ['upstream is passed over: others answer what it does not', 'upstream is no longer passed over'],
   );
 });
 
@@ -117,7 +117,6 @@ const internal = '{"message":"busy","error_code":"internal_error","vm_error_code
 for (const [title, fault] of [
   ['says that it is overloaded', { status: 503, body: overloaded }],
   ['answers 503 with its ledger headers', { status: 503, body: internal, headers: ledgerHeaders({ version: 900n }) }],
-  ['has a broken way to some of its routes', { status: 502, body: '<html>', contentType: 'text/html' }],
 ] as const) {
   test(`a node that ${title} stays in, and others are asked what it does not answer`, async (t) => {
     const busy = await fakeNode(t, { oldest: 500n, head: 900n, chainId: 4 });
@@ -132,6 +131,27 @@ for (const [title, fault] of [
     assert.equal(busy.requestsTo('resource'), 10);
   });
 }
+
+test('a node with a broken way to some of its routes stays in, and is passed over for them after five errors', async (t) => {
+  const broken = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
+  const good = await fakeNode(t, { head: 90_000n });
+  const gateway = await testGateway(t, { full: [broken, good] });
+  broken.faults.add(
+    { kind: 'answer', status: 502, body: '<html>', contentType: 'text/html' },
+    { when: ({ route }) => route === 'resource' },
+  );
+
+  for (let version = 60_000; version < 60_010; version += 1) {
+    assert.equal((await gateway.get(at(version))).status, 200);
+    assert.equal(gateway.fleet()[0]?.state, 'usable');
+  }
+  assert.deepEqual([broken.requestsTo('resource'), good.requestsTo('resource')], [5, 10]);
+  const sample = 'ledgergate_upstream_ejections_total{upstream="full-0",class="head",reason="error"}';
+  assert.equal(await gateway.metric(sample), 1);
+  assert.equal(await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}'), 1);
+  // Views are another matter, and what is at fault with them is not known.
+  assert.equal(await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="view"}'), 0);
+});
 
 test('a node whose ledger info is answered by something broken as well is down', async (t) => {
   const node = await fakeNode(t, { head: 900n });

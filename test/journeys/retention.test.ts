@@ -180,6 +180,24 @@ test('a version ahead of one node is read from the node that has it', async (t) 
   assert.deepEqual({ lagging: lagging.reads, fresh: fresh.reads }, { lagging: 0, fresh: 1 });
 });
 
+test('a node far behind takes no submissions while another is not, and serves what it holds', async (t) => {
+  const behind = await fakeNode(t, { oldest: 500n, head: 80_000n });
+  const fresh = await fakeNode(t, { head: 90_000n });
+  const bound = { maxLagMs: 1_000 };
+  const gateway = await testGateway(t, { full: [behind, fresh], config: { upstream: bound } });
+  fresh.faults.add(
+    { kind: 'answer', status: 502, body: '<html>', contentType: 'text/html' },
+    { when: ({ route }) => route === 'resource' },
+  );
+
+  const held = await gateway.get(at(70_000));
+  const submitted = await gateway.post('/transactions', '{}');
+
+  assert.equal(held.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
+  assert.equal(submitted.status, 400);
+  assert.deepEqual([behind.requestsTo('submit'), fresh.requestsTo('submit')], [0, 1]);
+});
+
 async function gatewayReadiness(operationsUrl: string): Promise<{ text: string }> {
   const response = await fetch(`${operationsUrl}/readyz`);
   return { text: await response.text() };

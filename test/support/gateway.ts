@@ -64,6 +64,8 @@ export function testConfig(options: TestGatewayOptions): Config {
       probeIntervalMs: 3_600_000,
       connections: 64,
       maxAttempts: 3,
+      maxLagMs: 30_000,
+      hedge: { quantile: 0.95, share: 0.04 },
       ...config.upstream,
     },
     cache: { memory: { maxBytes: 64 * 1024 * 1024 }, ...config.cache },

@@ -5,7 +5,8 @@ import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 import { Registry } from 'prom-client';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
-import { createUpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
+import { createSenderMetrics, type SenderMetrics } from '../../src/metrics/sender-metrics.ts';
+import { createUpstreamMetrics, type UpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
 import { quietEvents } from './fleet-events.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
 import { Sender, type SendLimits } from '../../src/upstream/sender.ts';
@@ -38,6 +39,18 @@ async function nodeOf(t: TestContext, answer: Answer, { connections, basePath = 
   return { server, upstream };
 }
 
+/** What a sender counts, in `registry`; gauges stay empty. */
+export function senderMetrics(registry: Registry): UpstreamMetrics & SenderMetrics {
+  return {
+    ...createUpstreamMetrics(
+      registry,
+      () => [],
+      () => ({ head: undefined, oldest: undefined }),
+    ),
+    ...createSenderMetrics(registry, () => ({ waiting: 0, nodes: [] })),
+  };
+}
+
 /** A sender with nodes behind it that answer as told; `server` and `upstream` are of the first. */
 export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSender) {
   const { limits, nodes = 1 } = options;
@@ -46,19 +59,17 @@ export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSe
   while (upstreams.length < nodes) upstreams.push((await nodeOf(t, answer, options)).upstream);
   const fleet = new Fleet(upstreams, dialectOf('node'), quietEvents);
   const registry = new Registry();
-  const metrics = createUpstreamMetrics(
-    registry,
-    () => [],
-    () => ({ head: undefined, oldest: undefined }),
-  );
+  const metrics = senderMetrics(registry);
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
   const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
   const sender = new Sender({ fleet, limits: bounds, metrics, log, onDoubt: () => undefined });
-  const failures = async (kind: string): Promise<number> => {
-    const metric = await registry.getSingleMetric('ledgergate_upstream_failures_total')?.get();
-    return metric?.values.find(({ labels }) => labels['kind'] === kind)?.value ?? 0;
+  const counted = async (name: string, label: string, value: string): Promise<number> => {
+    const metric = await registry.getSingleMetric(name)?.get();
+    return metric?.values.find(({ labels }) => labels[label] === value)?.value ?? 0;
   };
-  return { sender, fleet, ...first, failures };
+  const failures = (kind: string) => counted('ledgergate_upstream_failures_total', 'kind', kind);
+  const refusals = (reason: string) => counted('ledgergate_upstream_queue_refusals_total', 'reason', reason);
+  return { sender, fleet, ...first, failures, refusals };
 }
 
 /** A client that stays. */

@@ -9,9 +9,9 @@ import { ShownAlone } from '../../src/upstream/shown.ts';
 import { Latest } from '../../src/upstream/latest.ts';
 import { Sender } from '../../src/upstream/sender.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
-import { createUpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
 import { Registry } from 'prom-client';
 import { fakeNode } from '../support/fake-node.ts';
+import { senderMetrics } from '../support/sender.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 
@@ -26,11 +26,7 @@ test('after a rollback the version given to clients before holds nobody up', asy
   });
   t.after(() => upstream.close());
   const fleet = new Fleet([upstream], dialectOf('node'), quietEvents);
-  const metrics = createUpstreamMetrics(
-    new Registry(),
-    () => [],
-    () => ({ head: undefined, oldest: undefined }),
-  );
+  const metrics = senderMetrics(new Registry());
   const limits = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 20, stallMs: 1_000 };
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
   const sender = new Sender({ fleet, limits, metrics, log, onDoubt: () => undefined });

@@ -92,28 +92,29 @@ test('a short answer that nobody takes ends as well', async (t) => {
 });
 
 test('streams leave a quarter of the connections to everything else', async (t) => {
-  const { sender, upstream, failures } = await senderOf(t, endlessOrShort, {
+  const { sender, upstream, failures, refusals } = await senderOf(t, endlessOrShort, {
     connections: 4,
-    limits: { stallMs: 60_000, timeoutMs: 200 },
+    limits: { stallMs: 60_000, deadlineMs: 200 },
   });
   const streams = await Promise.all([streamed(sender), streamed(sender), streamed(sender)]);
 
   const whole = await sender.whole(request('/small'), never);
-  await assert.rejects(streamed(sender), /no node answered/);
+  await assert.rejects(streamed(sender), /more to do than they can/);
 
   assert.equal(whole.status, 200);
-  assert.equal(await failures('queue'), 1);
+  assert.deepEqual([await failures('queue'), await refusals('late')], [0, 1]);
   assert.equal(upstream.health, 'usable');
   for (const { stream } of streams) stream.destroy();
 });
 
 test('a request that waited in vain for one of our own to end is no failure of the node', async (t) => {
   const limits = { timeoutMs: 150, deadlineMs: 150 };
-  const { sender, upstream, failures } = await senderOf(t, () => undefined, { connections: 1, limits });
-  const all = [1, 2, 3, 4].map(() => assert.rejects(sender.whole(request('/hang'), never), /no node answered/));
+  const { sender, upstream, failures, refusals } = await senderOf(t, () => undefined, { connections: 1, limits });
+  const why = /no node answered|more to do than they can/;
+  const all = [1, 2, 3, 4].map(() => assert.rejects(sender.whole(request('/hang'), never), why));
   await Promise.all(all);
 
-  assert.deepEqual([await failures('queue'), await failures('timeout')], [3, 1]);
+  assert.deepEqual([await refusals('late'), await failures('queue'), await failures('timeout')], [3, 0, 1]);
   assert.equal(upstream.health, 'usable');
 });
 

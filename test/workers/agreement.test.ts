@@ -58,7 +58,7 @@ function agreeing(t: TestContext, count: number, delayMs: () => number) {
       [node],
       dialectOf('node'),
       { ...quietEvents, onGeneration: () => agreed.startOver() },
-      agreed,
+      { shown: agreed },
     );
     agreed.attach(fleet);
     agreement.join(id, toWorker);

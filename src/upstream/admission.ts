@@ -1,0 +1,83 @@
+/**
+ * Gives requests their place at a node: at the best that has one free, or, when all that are as good are full, in turn
+ * when one has. What other requests are waiting for is never overtaken.
+ */
+import { FairQueue, type Refusal } from './fair-queue.ts';
+import type { Known } from './useful.ts';
+import type { Upstream } from './upstream.ts';
+
+/** A place at a node, to be given back once. */
+export interface Place {
+  readonly upstream: Upstream;
+  readonly leave: () => void;
+}
+
+export interface Waiting {
+  /** Whose turn it is: requests of one client wait for one another first. */
+  readonly client: string;
+  readonly signal: AbortSignal;
+  readonly withinMs: number;
+  /** The answer is handed on as it comes, which has places of its own. */
+  readonly isStreamed: boolean;
+}
+
+/** Longer than this, a client is better told to come again; streams wait for clients, who may take longer. */
+const longestWaitMs = { whole: 500, streamed: 2_000 };
+/** So many may always wait, and never more. */
+const bounds = { fewest: 64, most: 1_000 };
+
+export class Admission {
+  readonly #queue = new FairQueue<Upstream>({ usualWaitMs: longestWaitMs.whole, ...bounds });
+
+  /** Requests that wait for a place now. */
+  get waiting(): number {
+    return this.#queue.waiting;
+  }
+
+  /** A place at one of `nodes`, best first and all as good for the request; or why there is none. */
+  async enter(nodes: readonly Known[], waiting: Waiting): Promise<Place | Refusal> {
+    const free = this.enterFree(nodes, waiting.isStreamed);
+    if (free !== undefined) return free;
+    const upstreams = new Set(nodes.map(({ upstream }) => upstream));
+    const { client, signal, isStreamed } = waiting;
+    const accepts = (upstream: Upstream): boolean =>
+      upstreams.has(upstream) && !(isStreamed && upstream.streams.isFull);
+    const withinMs = Math.min(waiting.withinMs, longestWaitMs[isStreamed ? 'streamed' : 'whole']);
+    const waited = await this.#queue.wait(client, accepts, { signal, withinMs, nowMs: performance.now() });
+    // Whoever offered the place has taken it for the request.
+    return 'place' in waited ? this.#placeAt(waited.place) : waited.refused;
+  }
+
+  /** A place at one of `nodes` that is free now. */
+  enterFree(nodes: readonly Known[], isStreamed: boolean): Place | undefined {
+    const node = nodes.find((known) => hasPlace(known, nodes[0], isStreamed));
+    if (node === undefined) return undefined;
+    node.upstream.places.enter();
+    return this.#placeAt(node.upstream);
+  }
+
+  #placeAt(upstream: Upstream): Place {
+    let isHeld = true;
+    return {
+      upstream,
+      leave: () => {
+        if (!isHeld) return;
+        isHeld = false;
+        upstream.places.leave();
+        this.#queue.noteFreed(performance.now());
+        this.offer(upstream);
+      },
+    };
+  }
+
+  /** To be called when something at a node has become free. */
+  offer(upstream: Upstream): void {
+    while (this.#queue.waiting > 0 && !upstream.places.isFull && this.#queue.offer(upstream)) upstream.places.enter();
+  }
+}
+
+/** A node of another tier than the best keeps half of its places for what only it can answer. */
+function hasPlace({ upstream }: Known, best: Known | undefined, isStreamed: boolean): boolean {
+  if (isStreamed && upstream.streams.isFull) return false;
+  return upstream.tier === best?.upstream.tier ? !upstream.places.isFull : upstream.places.isHalfFree;
+}

@@ -1,0 +1,52 @@
+/** What a client is told when no node gave a final answer. */
+import { GatewayError } from '../ledger/errors.ts';
+import { judged } from './attempt.ts';
+import type { Course } from './course.ts';
+import type { NodeAnswer } from './exchange.ts';
+import type { Fleet } from './fleet.ts';
+import { deepest, deeperThan, holdingOf, positionOf, type Need } from './select.ts';
+import type { Upstream } from './upstream.ts';
+import { knownNodes } from './useful.ts';
+import { errorCodeOf } from './verdict.ts';
+
+/**
+ * The most telling answer of those that came, unless it would be a false claim about the ledger. Throws `GatewayError`
+ * 503 when there is none.
+ */
+export function conclude(fleet: Fleet, need: Need, course: Course, signal: AbortSignal): NodeAnswer {
+  if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
+  const kept = course.kept;
+  // An answer from an older state than asked for is no answer, whatever it says.
+  const isTooOld = need.kind === 'head' && kept?.verdict === 'behind';
+  if (kept !== undefined && !isTooOld && !mayStillBeHeld(fleet, need, course.refusers)) {
+    if (kept.verdict !== 'failed' || errorCodeOf(judged(kept.answer)) !== undefined) return kept.answer;
+  }
+  throw new GatewayError('unavailable', explain(fleet, need, course));
+}
+
+/** Whether a node that gave no answer could hold what others say is gone: then "gone" must not be said. */
+function mayStillBeHeld(fleet: Fleet, need: Need, refusers: ReadonlySet<Upstream>): boolean {
+  if (refusers.size === 0) return false;
+  const known = knownNodes(fleet, need, performance.now());
+  if (need.kind === 'transaction') {
+    const final = deepest(known)?.upstream;
+    return final !== undefined && !refusers.has(final);
+  }
+  const position = positionOf(need);
+  if (position === undefined) return deeperThan(known, ({ upstream }) => refusers.has(upstream)) !== undefined;
+  return known.some(({ upstream, window }) => !refusers.has(upstream) && holdingOf(window, position) !== 'pruned');
+}
+
+function explain(fleet: Fleet, need: Need, course: Course): string {
+  if (fleet.upstreams.every((upstream) => upstream.health === 'foreign')) return 'no node of this chain is known';
+  if (course.refused !== undefined) return 'the nodes have more to do than they can now; try again';
+  const head = fleet.head?.version ?? 0n;
+  if (need.kind === 'head' && need.min !== undefined && head < need.min) {
+    return `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;
+  }
+  const position = positionOf(need);
+  const what =
+    position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
+  if (course.refusers.size > 0) return `the nodes that may hold ${what} cannot be reached now; try again`;
+  return `no node answered ${what} in time (${course.asked.size} asked); try again`;
+}

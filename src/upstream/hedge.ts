@@ -1,0 +1,63 @@
+/**
+ * One attempt, and beside it a second at another node when the first takes unusually long. Whichever answers first is
+ * the answer; the other is cancelled.
+ */
+import type { Outcome } from './course.ts';
+import type { Upstream } from './upstream.ts';
+
+/** An attempt under way. */
+export interface Run<A> {
+  readonly upstream: Upstream;
+  /** In ms of `performance.now()`. */
+  readonly sentAtMs: number;
+  /** Never rejects, but for a request that can be sent to no node. */
+  readonly outcome: Promise<Outcome<A>>;
+  cancel(): void;
+}
+
+export interface Ended<A> {
+  readonly run: Run<A>;
+  readonly outcome: Outcome<A>;
+}
+
+export interface Raced<A> {
+  /** In the order in which they ended; only the last can be final. */
+  readonly ended: readonly Ended<A>[];
+  readonly hedge: Run<A> | undefined;
+  readonly cancelled: Run<A> | undefined;
+}
+
+/** `begin` is called after `afterMs` without an outcome, and may find that there shall be no second attempt. */
+export async function withHedge<A>(
+  first: Run<A>,
+  afterMs: number | undefined,
+  begin: () => Run<A> | undefined,
+): Promise<Raced<A>> {
+  const alone = async (): Promise<Raced<A>> => ({
+    ended: [await endOf(first)],
+    hedge: undefined,
+    cancelled: undefined,
+  });
+  if (afterMs === undefined || (await endsWithin(first, afterMs))) return alone();
+  const hedge = begin();
+  if (hedge === undefined) return alone();
+  const fastest = await Promise.race([endOf(first), endOf(hedge)]);
+  const other = fastest.run === first ? hedge : first;
+  if (fastest.outcome.verdict !== 'final') return { ended: [fastest, await endOf(other)], hedge, cancelled: undefined };
+  other.cancel();
+  // What it still comes to is nobody's any more.
+  other.outcome.catch(() => undefined);
+  return { ended: [fastest], hedge, cancelled: other };
+}
+
+async function endOf<A>(run: Run<A>): Promise<Ended<A>> {
+  return { run, outcome: await run.outcome };
+}
+
+function endsWithin<A>({ outcome }: Run<A>, ms: number): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve(false), ms);
+    const stop = (): void => clearTimeout(timer);
+    outcome.finally(stop).then(() => resolve(true), reject);
+  });
+}

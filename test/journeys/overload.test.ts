@@ -1,0 +1,78 @@
+/** More is asked than the nodes can do. */
+import assert from 'node:assert/strict';
+import { request, type IncomingMessage } from 'node:http';
+import { test, type TestContext } from 'node:test';
+import { fakeNode } from '../support/fake-node.ts';
+import { testGateway } from '../support/gateway.ts';
+
+const at = (version: number): string =>
+  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+
+/** Two places at the only node, both taken until `release`. */
+async function busyGateway(t: TestContext) {
+  const node = await fakeNode(t, { head: 90_000n });
+  const config = { upstream: { connections: 2, timeoutMs: 20_000, deadlineMs: 20_000 } };
+  const gateway = await testGateway(t, { full: [node], config });
+  assert.equal((await gateway.get(at(50_000))).status, 200);
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'resource' });
+  const held = [gateway.get(at(60_000)), gateway.get(at(60_001))];
+  while (node.requestsTo('resource') < 3) await new Promise(setImmediate);
+  const waiting = (): Promise<number> => gateway.metric('ledgergate_upstream_queue_requests');
+  return { node, gateway, release, held, waiting };
+}
+
+test('who gets no place is told so quickly, and what is in memory is answered all the while', async (t) => {
+  const { gateway, release, held, waiting } = await busyGateway(t);
+  const patient = Array.from({ length: 64 }, (_, index) => gateway.get(at(61_000 + index)));
+  while ((await waiting()) < 64);
+
+  const startedMs = performance.now();
+  const refused = await gateway.get(at(62_000));
+  const refusedMs = performance.now() - startedMs;
+  const hit = await gateway.get(at(50_000));
+
+  assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '1']);
+  assert.match(refused.text, /"message":"the nodes have more to do than they can now; try again"/);
+  assert.ok(refusedMs < 300, `${refusedMs} ms`);
+  assert.deepEqual([hit.status, hit.headers['cache-status']], [200, 'ledgergate; hit; detail=memory']);
+  const late = await Promise.all(patient);
+  assert.deepEqual([...new Set(late.map(({ status }) => status))], [503]);
+  assert.equal(await gateway.metric('ledgergate_upstream_queue_refusals_total{reason="full"}'), 1);
+  assert.equal(await gateway.metric('ledgergate_upstream_queue_refusals_total{reason="late"}'), 64);
+  release();
+  assert.deepEqual(
+    (await Promise.all(held)).map(({ status }) => status),
+    [200, 200],
+  );
+  assert.equal((await gateway.get(at(62_000))).status, 200);
+});
+
+test('a client that asks for everything at once waits for itself, others have their turn', async (t) => {
+  const { node, gateway, release, held, waiting } = await busyGateway(t);
+  const order: string[] = [];
+  const from = (address: string, version: number): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const target = { host: '127.0.0.1', port: gateway.port, path: `/v1${at(version)}`, localAddress: address };
+      const onAnswer = (answer: IncomingMessage): void => {
+        order.push(`${address} ${answer.statusCode ?? 0}`);
+        answer.resume().on('end', resolve);
+      };
+      request(target, onAnswer).on('error', reject).end();
+    });
+  const greedy = Array.from({ length: 60 }, (_, index) => from('127.0.0.2', 61_000 + index));
+  while ((await waiting()) < 60);
+  const modest = from('127.0.0.3', 62_000);
+  while ((await waiting()) < 61);
+  node.faults.clear();
+
+  release();
+  await Promise.all([...held, ...greedy, modest]);
+
+  assert.ok(
+    order.every((entry) => entry.endsWith(' 200')),
+    order.join(),
+  );
+  const turn = order.indexOf('127.0.0.3 200');
+  assert.ok(turn < 10, `it came as number ${turn + 1} of 61`);
+});
