@@ -21,13 +21,15 @@ export interface Waiting {
   readonly isStreamed: boolean;
 }
 
-/** Longer than this, a client is better told to come again; streams wait for clients, who may take longer. */
-const longestWaitMs = { whole: 500, streamed: 2_000 };
+/** No more wait than can be served within this time, as places have become free lately. */
+const usualWaitMs = 500;
+/** Longer than this nobody waits, whatever was expected: a client is better told to come again. */
+const longestWaitMs = 2_000;
 /** So many may always wait, and never more. */
 const bounds = { fewest: 64, most: 1_000 };
 
 export class Admission {
-  readonly #queue = new FairQueue<Upstream>({ usualWaitMs: longestWaitMs.whole, ...bounds });
+  readonly #queue = new FairQueue<Upstream>({ usualWaitMs, ...bounds });
 
   /** Requests that wait for a place now. */
   get waiting(): number {
@@ -42,7 +44,7 @@ export class Admission {
     const { client, signal, isStreamed } = waiting;
     const accepts = (upstream: Upstream): boolean =>
       upstreams.has(upstream) && !(isStreamed && upstream.streams.isFull);
-    const withinMs = Math.min(waiting.withinMs, longestWaitMs[isStreamed ? 'streamed' : 'whole']);
+    const withinMs = Math.min(waiting.withinMs, longestWaitMs);
     const waited = await this.#queue.wait(client, accepts, { signal, withinMs, nowMs: performance.now() });
     // Whoever offered the place has taken it for the request.
     return 'place' in waited ? this.#placeAt(waited.place) : waited.refused;

@@ -90,11 +90,11 @@ export function selectUpstreams<C extends Candidate>(
 export function alternatives<C extends Candidate>(ordered: readonly C[], need: Need): readonly C[] {
   const [best] = ordered;
   if (best === undefined || ordered.length === 1) return ordered;
-  const { criteria, of } = rankingFor(ordered, need);
-  const rank = of(best);
-  return ordered.filter((other) =>
-    of(other).every((place, index) => criteria[index] === 'tier' || place === rank[index]),
-  );
+  const ranking = rankingFor(ordered, need);
+  const rank = ranking.of(best);
+  const isAlike = (place: number, index: number): boolean =>
+    ranking.criteria[index] === 'tier' || place === rank[index];
+  return ordered.filter((other) => ranking.of(other).every(isAlike));
 }
 
 function rankingFor<C extends Candidate>(candidates: readonly C[], need: Need): Ranking<C> {

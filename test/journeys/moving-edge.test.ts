@@ -32,8 +32,10 @@ test(`${reads} reads on both sides of an edge moving at 20,000 versions a second
       const version = full.ledger().oldestVersion + offset;
       const path = `/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
       const { statusCode, headers, body } = await pool.request({ method: 'GET', path });
-      const isRight = statusCode === 200 && (await body.text()).includes(`"ledger_version":"${version}"`);
+      const text = await body.text();
+      const isRight = statusCode === 200 && text.includes(`"ledger_version":"${version}"`);
       seen[isRight ? 'ok' : 'wrong'] += 1;
+      if (!isRight) t.diagnostic(`${version}: ${statusCode} ${text}`);
       if (offset < 2_000n || String(headers['cache-status']).includes('hit')) continue;
       seen.wellAbove += 1;
       if (String(headers['cache-status']).includes('detail=full-0')) seen.wellAboveFromFull += 1;

@@ -5,6 +5,8 @@ import { FairQueue, type Waited } from '../../src/upstream/fair-queue.ts';
 const { signal } = new AbortController();
 const whenever = { signal, withinMs: 10_000, nowMs: 0 };
 
+const settled = (): Promise<void> => new Promise(setImmediate);
+
 /** A queue whose outcomes are noted as they come, by the names of who waited. */
 function queueOf(options: { readonly fewest: number; readonly most: number }) {
   const queue = new FairQueue<string>({ usualWaitMs: 500, ...options });
@@ -14,12 +16,11 @@ function queueOf(options: { readonly fewest: number; readonly most: number }) {
       void outcomes.push('place' in waited ? name : `${name} ${waited.refused}`);
     void queue.wait(client, (offered) => offered === place, whenever).then(note);
   };
-  const settled = (): Promise<void> => new Promise(setImmediate);
-  return { queue, outcomes, wait, settled };
+  return { queue, outcomes, wait };
 }
 
 test('clients take turns, each in its own order', async () => {
-  const { queue, outcomes, wait, settled } = queueOf({ fewest: 10, most: 10 });
+  const { queue, outcomes, wait } = queueOf({ fewest: 10, most: 10 });
   for (const name of ['a1', 'a2', 'a3', 'b1', 'c1', 'b2']) wait(name.charAt(0), name);
   while (queue.offer('n'));
   await settled();
@@ -28,7 +29,7 @@ test('clients take turns, each in its own order', async () => {
 });
 
 test('a place goes only to who can use it', async () => {
-  const { queue, outcomes, wait, settled } = queueOf({ fewest: 10, most: 10 });
+  const { queue, outcomes, wait } = queueOf({ fewest: 10, most: 10 });
   wait('a', 'a1', 'archive');
   wait('a', 'a2');
   assert.deepEqual([queue.offer('n'), queue.offer('n'), queue.offer('archive')], [true, false, true]);
@@ -37,7 +38,7 @@ test('a place goes only to who can use it', async () => {
 });
 
 test('beyond the bound whoever asks is refused, but who has many waiting gives way to who has few', async () => {
-  const { queue, outcomes, wait, settled } = queueOf({ fewest: 4, most: 4 });
+  const { queue, outcomes, wait } = queueOf({ fewest: 4, most: 4 });
   for (const name of ['a1', 'a2', 'a3', 'a4', 'a5']) wait('a', name);
   await settled();
   assert.deepEqual(outcomes, ['a5 full']);

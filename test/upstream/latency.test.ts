@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { LatencyHistogram } from '../../src/upstream/latency.ts';
 
 test('a quantile is that of the answers, to a fifth', () => {

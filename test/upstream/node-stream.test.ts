@@ -114,7 +114,9 @@ test('a request that waited in vain for one of our own to end is no failure of t
   const all = [1, 2, 3, 4].map(() => assert.rejects(sender.whole(request('/hang'), never), why));
   await Promise.all(all);
 
-  assert.deepEqual([await refusals('late'), await failures('queue'), await failures('timeout')], [3, 0, 1]);
+  // The one that had the place may end a moment before the others, and the next gets it for that moment.
+  const [late, timedOut] = [await refusals('late'), await failures('timeout')];
+  assert.deepEqual([late + timedOut, await failures('queue'), timedOut >= 1 && late >= 1], [4, 0, true]);
   assert.equal(upstream.health, 'usable');
 });
 

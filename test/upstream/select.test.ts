@@ -144,18 +144,20 @@ for (const [claim, fleet, expected] of newest) {
   });
 }
 
+function standIns(nodes: readonly Candidate[], need: Need): string {
+  return alternatives(nodes, need)
+    .map(({ name }) => name)
+    .join(' ');
+}
+
 test('only nodes that are as good for a request stand in for the best, and their tier is no matter', () => {
-  const names = (nodes: readonly Candidate[], need: Need): string =>
-    alternatives(nodes, need)
-      .map(({ name }) => name)
-      .join(' ');
   const same = node('same', { oldest: 480, head: 1000 });
   const edge = node('edge', { oldest: 700, safe: 900, head: 1000 });
   const bad = node('bad', { oldest: 500, head: 1000, isEjected: true });
-  assert.equal(names([full, same, archive, edge, unknown, bad, broken], at(800)), 'full same archive');
-  assert.equal(names([full, archive, lagging], { kind: 'head' }), 'full archive');
-  assert.equal(names([bad, broken], at(800)), 'bad');
-  assert.equal(names([], at(800)), '');
+  assert.equal(standIns([full, same, archive, edge, unknown, bad, broken], at(800)), 'full same archive');
+  assert.equal(standIns([full, archive, lagging], { kind: 'head' }), 'full archive');
+  assert.equal(standIns([bad, broken], at(800)), 'bad');
+  assert.equal(standIns([], at(800)), '');
 });
 
 test('head: nodes within the tolerance are equally fresh and share by load', () => {
