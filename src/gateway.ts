@@ -2,6 +2,7 @@
 import { pino, type Logger } from 'pino';
 import type { Config } from './config/config.ts';
 import { portOf, reachable, startServing } from './gateway/serving.ts';
+import type { ConnectionTimes } from './proxy/listener.ts';
 import { createOperationsServer, type UpstreamStatus } from './proxy/health.ts';
 
 /** A gateway that listens. */
@@ -24,6 +25,10 @@ export interface GatewayOptions {
   readonly now?: () => number;
   /** A client that takes nothing of a streamed answer for this long, or twice as long after it took much, loses it. Default 30,000. */
   readonly stallMs?: number;
+  /** How long clients may take; what is not given is as usual. */
+  readonly times?: ConnectionTimes;
+  /** Whether there is more work than gets done. Default: told by the event loop. */
+  readonly isOverloaded?: () => boolean;
 }
 
 /** Starts listening, in this process. Nodes that are down do not stop it; a port that is taken does. */

@@ -2,7 +2,13 @@
 import type { DialectName } from '../ledger/ledger-headers.ts';
 
 export interface Config {
-  readonly listen: { readonly host: string; readonly port: number; readonly basePath: string };
+  readonly listen: {
+    readonly host: string;
+    readonly port: number;
+    readonly basePath: string;
+    /** Of clients, all processes together. */
+    readonly maxConnections: number;
+  };
   readonly operations: { readonly host: string; readonly port: number; readonly token?: string | undefined };
   readonly dialect: DialectName;
   readonly workers: number | 'auto';

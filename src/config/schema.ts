@@ -21,6 +21,11 @@ const listen = z
       .regex(/^(?:\/[\w.~-]+)+$/, { error: expectedBasePath() })
       .default('/v1')
       .describe('Path below which the ledger interface is served.'),
+    maxConnections: whole(1, 1_000_000)
+      .default(10_000)
+      .describe(
+        'Most open connections of clients. Beyond it those idle longest are closed; where none is, new ones get 503.',
+      ),
   })
   .prefault({})
   .describe('Where clients connect.');
@@ -190,7 +195,7 @@ export const configSchema = z.strictObject({
     .union([whole(1, 1024), z.literal('auto')], { error: 'expected a whole number from 1 to 1024, or "auto"' })
     .default(1)
     .describe(
-      'Processes that share the port and what cache.memory.maxBytes and upstream.connections grant. auto: one per processor.',
+      'Processes that share the port and what listen.maxConnections, cache.memory.maxBytes and upstream.connections grant. auto: one per processor.',
     ),
   upstreams,
   upstream,

@@ -14,6 +14,7 @@ import type { Exchange } from '../proxy/exchange.ts';
 import { Explainer } from '../proxy/explain.ts';
 import { ResponseHeaders } from '../proxy/headers.ts';
 import { LatestReads } from '../proxy/latest-read.ts';
+import type { ConnectionTimes } from '../proxy/listener.ts';
 import { ModuleSource } from '../proxy/module-source.ts';
 import { RequestParser } from '../proxy/parse-request.ts';
 import { PassThrough } from '../proxy/pass-through.ts';
@@ -21,6 +22,7 @@ import { Reader } from '../proxy/read.ts';
 import { Replier } from '../proxy/reply.ts';
 import { Bodies } from '../proxy/request-body.ts';
 import { createProxyServer } from '../proxy/server.ts';
+import type { Overload } from '../proxy/server-parts.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
 import type { Cache } from './cache.ts';
@@ -38,6 +40,8 @@ export interface ProxyContext {
   /** Processes that share what is bounded for all of them. */
   readonly processes: number;
   isDraining(): boolean;
+  readonly times: ConnectionTimes;
+  readonly overload: Overload;
 }
 
 export interface Proxy {
@@ -72,6 +76,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const aliases = new Aliases();
   const server = createProxyServer({
     basePath,
+    times: context.times,
+    overload: context.overload,
     reader,
     replier,
     passThrough,

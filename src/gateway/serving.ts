@@ -7,10 +7,13 @@ import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import { createOverloadMetrics, type OverloadMetrics } from '../metrics/overload-metrics.ts';
 import type { Admin } from '../proxy/admin.ts';
 import { Connections } from '../proxy/connections.ts';
 import { drain } from '../proxy/drain.ts';
 import type { Readiness } from '../proxy/health.ts';
+import { usualInactivityMs, type ConnectionTimes } from '../proxy/listener.ts';
+import { LoopLag } from '../proxy/loop-lag.ts';
 import { Submissions } from '../proxy/submissions.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
@@ -26,6 +29,10 @@ export interface ServingOptions {
   readonly now?: (() => number) | undefined;
   /** A client that takes nothing of a streamed answer for this long loses it. Default 30,000. */
   readonly stallMs?: number | undefined;
+  /** How long clients may take; what is not given is as usual. */
+  readonly times?: ConnectionTimes | undefined;
+  /** Whether there is more work than gets done; tests say so. Default: told by the event loop. */
+  readonly isOverloaded?: (() => boolean) | undefined;
   /** Processes that serve together: what is bounded for the gateway as a whole is shared among them. Default 1. */
   readonly processes?: number | undefined;
   /** The others, where several serve. */
@@ -72,11 +79,27 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const proof = new ShadowProof({ share: config.encode.shadow, now });
   const cache: Cache = buildCache(config, parts, log);
   const submissions = new Submissions((hash, upstream) => siblings?.tellTaken(hash, upstream));
-  const context = { parts, cache, log, proof, now, submissions, processes, siblings };
+  const lag = new LoopLag();
+  const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({
+    connections: connections.open,
+    lagSeconds: lag.lagMs / 1000,
+  }));
+  const { isOverloaded = () => lag.isOverloaded } = options;
+  const overload = { isOverloaded, onShed: () => metrics.shed('event loop') };
+  // Whoever waits for a slow node is not idle.
+  const inactivityMs = Math.max(usualInactivityMs, config.upstream.deadlineMs + 15_000);
+  const times = { inactivityMs, ...options.times };
+  const context = { parts, cache, log, proof, now, submissions, processes, siblings, overload, times };
   const { server: proxy, admin } = buildProxy(config, { ...context, isDraining: () => isDraining });
-  const connections = new Connections(proxy.server);
+  const connections: Connections = new Connections(proxy.server, {
+    max: config.listen.maxConnections,
+    onRefused: () => metrics.connectionRefused(),
+    onDisplaced: () => metrics.connectionDisplaced(),
+  });
+  lag.start();
 
   const free = async (): Promise<void> => {
+    lag.close();
     prober.close();
     latest.close();
     parts.sender.close();
@@ -139,8 +162,10 @@ function shareOf(config: Config, processes: number): Config {
   if (processes === 1) return config;
   const { memory } = config.cache;
   const { connections } = config.upstream;
+  const { maxConnections } = config.listen;
   return {
     ...config,
+    listen: { ...config.listen, maxConnections: Math.max(1, Math.floor(maxConnections / processes)) },
     upstream: { ...config.upstream, connections: Math.max(1, Math.floor(connections / processes)) },
     cache: { ...config.cache, memory: { ...memory, maxBytes: Math.floor(memory.maxBytes / processes) } },
   };

@@ -9,6 +9,8 @@
  */
 const faults = {
   malformed: { status: 400, code: 'web_framework_error' },
+  /** Where a request ends may be read in two ways: nothing behind it on the connection is believed. */
+  ambiguous: { status: 400, code: 'web_framework_error' },
   invalidInput: { status: 400, code: 'invalid_input' },
   notFound: { status: 404, code: 'web_framework_error' },
   methodNotAllowed: { status: 405, code: 'web_framework_error' },
@@ -42,9 +44,11 @@ export class GatewayError extends Error {
 
   /** Whether the rest of the request cannot be trusted to be read, so that the connection ends with the answer. */
   get closesConnection(): boolean {
-    return this.fault === 'payloadTooLarge' || this.fault === 'headersTooLarge' || this.fault === 'requestTimeout';
+    return closing.has(this.fault);
   }
 }
+
+const closing: ReadonlySet<Fault> = new Set(['ambiguous', 'payloadTooLarge', 'headersTooLarge', 'requestTimeout']);
 
 /** The specified error body. `vm_error_code` is always a key, `null` when there is none (protocol 0). */
 export function errorBody(code: string, message: string): string {

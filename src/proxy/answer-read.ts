@@ -1,5 +1,6 @@
 /** From a parsed read to its answer, whether it is routed or answered ahead of routing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { GatewayError } from '../ledger/errors.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
 import { Exchange } from './exchange.ts';
 import type { Read, Served } from './read.ts';
@@ -10,8 +11,19 @@ export function answerRead(parts: ServerParts, exchange: Exchange, read: Read): 
   const { reader, latestReads } = parts;
   const hit = findHit(parts, read, exchange.request);
   if (hit !== undefined) return giveRead(parts, exchange, hit);
+  requireTime(parts);
   const load = isOfLatest(read) ? latestReads.load(read, exchange) : reader.load(read, exchange);
   return load.then((served) => giveRead(parts, exchange, served));
+}
+
+/**
+ * Throws `GatewayError` 503 while this process has more work than it gets done. Called before anything that needs a
+ * node, or Redis: what memory holds is answered faster than it is refused, and signing and submitting go on.
+ */
+export function requireTime({ overload }: ServerParts): void {
+  if (!overload.isOverloaded()) return;
+  overload.onShed();
+  throw new GatewayError('unavailable', 'the gateway is overloaded; try again');
 }
 
 /** What memory holds of the read, at the version that reads of "latest" share where it names none. */

@@ -28,6 +28,11 @@ export function answerBrokenRequest(
     socket.destroy();
     return;
   }
+  if (isLast(newest)) {
+    socket.end();
+    linger(socket);
+    return;
+  }
   const [fault, message] = faults[error.code ?? ''] ?? ['malformed', 'the request is not well-formed HTTP'];
   writeRefusal(socket, new GatewayError(fault, message), ledgerHeaders);
 }
@@ -50,6 +55,11 @@ function isTurnOf(newest: ServerResponse | undefined): boolean {
   if (newest.socket === null) return false;
   // Written to its end, or the broken bytes are of the body that it would have been the answer to.
   return newest.writableEnded || (!newest.req.complete && !newest.headersSent);
+}
+
+/** Whether there is no answer after the newest: it said so, or the broken bytes are of the body that it refused. */
+function isLast(newest: ServerResponse | undefined): boolean {
+  return newest?.writableEnded === true && (!newest.shouldKeepAlive || !newest.req.complete);
 }
 
 /** Unread bytes make the kernel reset the connection, and the client may lose the answer: so reading goes on for a moment. */

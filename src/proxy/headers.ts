@@ -7,23 +7,30 @@ import type { WireRequest } from '../upstream/exchange.ts';
 const hopByHop = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'];
 const framing = ['trailer', 'transfer-encoding', 'upgrade', 'content-length', 'expect', 'host'];
 
-/** Credentials are the client's and this gateway's affair; where a request came from is for nobody to claim. */
-// A compressed error could not be judged here, nor a submission's hash learned: nodes are asked for plain bodies.
-const withheld = ['accept-encoding', 'authorization', 'cookie', 'forwarded', 'x-real-ip', 'via', 'http2-settings'];
+/**
+ * What nodes are told of what a client said: a list of what they need and not of what they must not see, because
+ * credentials come under any name (`X-Api-Key`, `X-Auth-Token`), and so does what frameworks take for another address,
+ * path or method than the request's (`X-Forwarded-*`, `X-Original-URL`, `X-HTTP-Method-Override`, `X_Real_IP`).
+ * `Accept-Encoding` is not among them: a compressed error could not be judged here, nor a submission's hash learned.
+ */
+const body = ['content-type', 'content-encoding'];
+const tracing = ['user-agent', 'traceparent', 'tracestate', 'x-request-id'];
+const conditions = ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since'];
+const passed: ReadonlySet<string> = new Set(['accept', ...body, ...tracing, ...conditions]);
 
-const dropFromRequests = new Set([...hopByHop, ...framing, ...withheld]);
+/** The interface's own headers, those of later nodes too (protocol 2.1). */
+const ownPrefix = /^x-(?:node|aptos)-[a-z\d-]+$/;
 
 /** The gateway writes these itself, or answers for them. */
 const ownHeaders = ['date', 'server', 'set-cookie', 'vary', 'cache-status', 'alt-svc', 'refresh'];
 
-/** Headers to send to a node: all that is end-to-end, unknown ones included. */
+/** Headers to send to a node. */
 export function requestHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
   const named = namedByConnection(headers.connection);
   const kept: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || dropFromRequests.has(name) || named.has(name)) continue;
-    if (name.startsWith('x-forwarded-') || name.startsWith('ledgergate-')) continue;
-    kept[name] = value;
+    if (value === undefined || named.has(name)) continue;
+    if (passed.has(name) || ownPrefix.test(name)) kept[name] = value;
   }
   return kept;
 }
@@ -35,8 +42,8 @@ export class ResponseHeaders {
   constructor(dialect: Dialect) {
     const ledger = [dialect.chainId, dialect.version, dialect.oldestVersion, dialect.timestampUsec, dialect.epoch];
     const blocks = [dialect.blockHeight, dialect.oldestBlockHeight];
-    const body = framing.filter((name) => name !== 'content-length');
-    this.#dropped = new Set([...hopByHop, ...body, ...ownHeaders, ...ledger, ...blocks]);
+    const frame = framing.filter((name) => name !== 'content-length');
+    this.#dropped = new Set([...hopByHop, ...frame, ...ownHeaders, ...ledger, ...blocks]);
   }
 
   /** `content-length` stays: a body that is passed through keeps its length. */
@@ -59,8 +66,6 @@ const locations: ReadonlySet<string> = new Set(['location', 'content-location'])
 function isRelative(location: string): boolean {
   return /^(?![a-z][a-z0-9+.-]*:|[/\\]{2})[!-[\]-~]+$/i.test(location);
 }
-
-const conditions = ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since', 'if-range'];
 
 /** The request's headers without what compares it with an earlier answer, which was of another version. */
 export function withoutConditions(headers: WireRequest['headers']): WireRequest['headers'] {

@@ -3,36 +3,45 @@
  * same text is answered from memory, and signing messages go straight to the encoder.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import { GatewayError } from '../ledger/errors.ts';
 import { writeRefusal } from './broken-request.ts';
 import { findHit, giveRead, guard, isOfLatest, takeBody } from './answer-read.ts';
+import { isRefused, takeTurn } from './connection-state.ts';
 import { statesDemand } from './consistency.ts';
 import { Exchange } from './exchange.ts';
-import { faultOfHead, notAllowed } from './request-faults.ts';
+import { faultOfHead, mostHeaders, notAllowed } from './request-faults.ts';
 import type { ServerParts } from './server-parts.ts';
 import { longestTarget, originForm } from './target.ts';
 
-const httpOptions = {
-  // Above the longest target and the usual headers; the default of 16 kB would refuse targets that are served.
-  maxHeaderSize: longestTarget + 32 * 1024,
-  headersTimeout: 15_000,
-  requestTimeout: 60_000,
-  // Longer than balancers keep idle connections (60 s), so that they never send into one that is closing.
-  keepAliveTimeout: 75_000,
-  // Checked below: Node's own refusal has no body.
-  requireHostHeader: false,
-};
-
-/** On each connection, the answer to its newest request: a member costs a hit a tenth of what a map would. */
-const newest = Symbol('newest response');
-
-interface Connection {
-  [newest]?: ServerResponse;
+/** How long a client may take, in milliseconds. */
+export interface ConnectionTimes {
+  /** For a request's head, from the first byte or, before any, from the connection on. */
+  readonly headMs?: number;
+  /** For a whole request. */
+  readonly requestMs?: number;
+  /** How often is looked at who is over time. */
+  readonly checkMs?: number;
+  /** Nothing read or written for so long while a request is under way: the client takes nothing of its answer. */
+  readonly inactivityMs?: number;
 }
 
-export function newestResponse(socket: Duplex): ServerResponse | undefined {
-  return (socket as Connection)[newest];
+/** Longer than the deadline that a config usually sets, and than what clients of streamed answers are given. */
+export const usualInactivityMs = 90_000;
+
+function httpOptions({ headMs = 15_000, requestMs = 60_000, checkMs = 2_500 }: ConnectionTimes) {
+  return {
+    // Above the longest target and the usual headers; the default of 16 kB would refuse targets that are served.
+    maxHeaderSize: longestTarget + 32 * 1024,
+    headersTimeout: headMs,
+    requestTimeout: requestMs,
+    connectionsCheckingInterval: checkMs,
+    // Longer than balancers keep idle connections (60 s), so that they never send into one that is closing.
+    keepAliveTimeout: 75_000,
+    // Checked below: Node's own refusal has no body.
+    requireHostHeader: false,
+    // Of two Host headers, or two content types, Node would take the first without a word; joined they are neither.
+    joinDuplicateHeaders: true,
+  };
 }
 
 /** The HTTP server that `handler` routes for. */
@@ -40,7 +49,7 @@ export function createHttpServer(
   handler: (request: IncomingMessage, response: ServerResponse) => void,
   parts: ServerParts,
 ): Server {
-  const { replier, observer } = parts;
+  const { replier, observer, times } = parts;
   const refuse = (request: IncomingMessage, response: ServerResponse, error: unknown): void =>
     replier.error(new Exchange(request, response, 'none', observer), error);
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
@@ -53,20 +62,31 @@ export function createHttpServer(
       refuse(request, response, error);
     }
   };
-  const server = createServer(httpOptions, (request, response) => {
-    (request.socket as Connection)[newest] = response;
-    if (parts.gate === undefined) serve(request, response);
-    else admit(parts, () => serve(request, response));
-  });
+  const take = (request: IncomingMessage, response: ServerResponse, answer: typeof serve): void => {
+    const turn = takeTurn(request.socket, response);
+    if (turn === 'ignore') return;
+    // Node says `Connection: close` then, and does it once the answer is out.
+    if (turn === 'last' || isRefused(request.socket)) response.shouldKeepAlive = false;
+    if (isRefused(request.socket)) refuse(request, response, tooManyConnections());
+    else if (parts.gate === undefined) answer(request, response);
+    else admit(parts, () => answer(request, response));
+  };
+  const server = createServer(httpOptions(times), (request, response) => take(request, response, serve));
+  // What comes after is not looked at: more than are allowed, so that it is seen that there were more.
+  server.maxHeadersCount = mostHeaders + 1;
+  server.timeout = times.inactivityMs ?? usualInactivityMs;
   // Node's own refusal has no body. `Expect: 100-continue` does not come here.
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    (request.socket as Connection)[newest] = response;
-    const answer = (): void =>
-      refuse(request, response, new GatewayError('expectationFailed', 'only 100-continue can be expected'));
-    admit(parts, answer);
+    take(request, response, () =>
+      refuse(request, response, new GatewayError('expectationFailed', 'only 100-continue can be expected')),
+    );
   });
   // Nothing is tunnelled; Node would close the connection without a word.
   return server.on('connect', (_request, socket) => writeRefusal(socket, notAllowed(), headersNow(parts)));
+}
+
+function tooManyConnections(): GatewayError {
+  return new GatewayError('unavailable', 'there are too many connections; try again');
 }
 
 /** The live ledger headers; none while what is shown to clients is being agreed on. */

@@ -25,8 +25,9 @@ export function chooseCoding(acceptEncoding: string | undefined): ContentCoding 
   const known = chosen.get(acceptEncoding);
   if (known !== undefined) return known === false ? undefined : known;
   const coding = negotiate(acceptEncoding);
-  // Clients repeat a handful of values; hostile ones are kept from filling the memory.
-  if (chosen.size < 256) chosen.set(acceptEncoding, coding ?? false);
+  // Clients repeat a handful of values; hostile ones are kept from filling the memory, and from keeping others out.
+  if (chosen.size >= 256) chosen.clear();
+  if (acceptEncoding.length <= 256) chosen.set(acceptEncoding, coding ?? false);
   return coding;
 }
 

@@ -36,6 +36,11 @@ export class PassThrough {
     this.#parts = parts;
   }
 
+  /** Whether it only reads: throws `GatewayError` 400 or 404 for what no node shall see. */
+  isRead({ target, request }: Exchange): boolean {
+    return isIdempotent(request.method ?? '', passedPath(this.#parts.basePath, target));
+  }
+
   /** Sends the request on and streams the answer back. */
   async serve(exchange: Exchange, body: Buffer | undefined): Promise<void> {
     const request = this.#requestOf(exchange, body);

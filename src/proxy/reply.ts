@@ -80,7 +80,8 @@ export class Replier {
     const known = error instanceof GatewayError ? error : new GatewayError('internal', 'internal error');
     const head = ['Content-Type', 'application/json', 'Cache-Control', 'no-store'];
     if (known.status === 503) head.push('Retry-After', '1');
-    if (known.closesConnection) head.push('Connection', 'close');
+    // Node writes the header, and what comes behind finds it (broken-request.ts).
+    if (known.closesConnection) exchange.response.shouldKeepAlive = false;
     try {
       this.write(exchange, known.status, head, errorBody(known.code, known.message));
     } catch {
@@ -120,7 +121,7 @@ export class Replier {
   addCommon(exchange: Exchange, head: string[]): void {
     for (const item of this.ledgerHeaders()) head.push(item);
     if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request));
-    if (this.#parts.isDraining()) head.push('Connection', 'close');
+    if (this.#parts.isDraining()) exchange.response.shouldKeepAlive = false;
   }
 }
 

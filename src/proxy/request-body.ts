@@ -43,14 +43,14 @@ export class Bodies {
       void done(fault);
       return;
     }
-    let chunks: Buffer[] = [];
+    let pieces = new Pieces();
     let size = 0;
     let held = 0;
     let work: Promise<void> | undefined;
     const stop = (): void => {
       // What still listens would keep the pieces beside the whole.
       request.off('data', onData).off('end', onEnd);
-      chunks = [];
+      pieces = new Pieces();
     };
     const refuse = (error: GatewayError): void => {
       stop();
@@ -61,7 +61,7 @@ export class Bodies {
       this.#heldBytes -= held;
     };
     const onData = (chunk: Buffer): void => {
-      chunks.push(chunk);
+      pieces.add(chunk);
       size += chunk.length;
       if (size > this.#maxBytes) refuse(tooLarge());
       else if (size > uncountedBytes) {
@@ -72,8 +72,7 @@ export class Bodies {
       }
     };
     const onEnd = (): void => {
-      const [first] = chunks;
-      const body = chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size);
+      const body = pieces.whole();
       stop();
       work = done(body) ?? undefined;
     };
@@ -89,6 +88,44 @@ export class Bodies {
       return new GatewayError('lengthRequired', 'missing `Content-Length` header');
     }
     return Number(length ?? 0) > this.#maxBytes ? tooLarge() : undefined;
+  }
+}
+
+/** Pieces below this are copied together. */
+const smallPiece = 4 * 1024;
+const blockBytes = 16 * 1024;
+
+/**
+ * The pieces that a body comes in. A client may send it byte by byte, and a piece of one byte takes a hundred: eight
+ * megabytes of such would take a gigabyte, so that behind the first one small pieces are copied into blocks.
+ */
+class Pieces {
+  readonly #whole: Buffer[] = [];
+  #block: Buffer | undefined;
+  #used = 0;
+
+  add(piece: Buffer): void {
+    if (this.#whole.length === 0 || piece.length >= smallPiece) {
+      this.#closeBlock();
+      this.#whole.push(piece);
+      return;
+    }
+    if (this.#block !== undefined && this.#used + piece.length > blockBytes) this.#closeBlock();
+    this.#block ??= Buffer.allocUnsafeSlow(blockBytes);
+    this.#used += piece.copy(this.#block, this.#used);
+  }
+
+  /** One piece is the body as it came. */
+  whole(): Buffer {
+    this.#closeBlock();
+    const [first] = this.#whole;
+    return this.#whole.length === 1 && first !== undefined ? first : Buffer.concat(this.#whole);
+  }
+
+  #closeBlock(): void {
+    if (this.#block !== undefined) this.#whole.push(this.#block.subarray(0, this.#used));
+    this.#block = undefined;
+    this.#used = 0;
   }
 }
 

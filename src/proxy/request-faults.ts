@@ -1,7 +1,7 @@
 /** What is wrong with a request before its route looks at it, in the interface's words. */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError, type Fault } from '../ledger/errors.ts';
-import { longestTarget } from './target.ts';
+import { isAuthority, longestTarget } from './target.ts';
 
 export const notFound = (): GatewayError => new GatewayError('notFound', 'not found');
 export const notAllowed = (): GatewayError => new GatewayError('methodNotAllowed', 'method not allowed');
@@ -21,11 +21,50 @@ export function asGatewayError(error: unknown): unknown {
   return new GatewayError(fault, fault === 'malformed' ? 'the request target cannot be decoded' : 'request refused');
 }
 
-/** What is refused before any route is looked for. */
-export function faultOfHead({ url = '', headers, httpVersion }: IncomingMessage): GatewayError | undefined {
+/** More headers than any client and the proxies in front of it send; Node would leave out what comes after its bound. */
+export const mostHeaders = 200;
+
+/** What is refused before any route is looked for. Expects repeated headers to be joined by commas. */
+export function faultOfHead(request: IncomingMessage): GatewayError | undefined {
+  const { url = '', method = '', headers, httpVersion, rawHeaders } = request;
   if (url.length > longestTarget) {
     return new GatewayError('uriTooLong', `the request target is longer than ${longestTarget} characters`);
   }
-  const hasHost = headers.host !== undefined || httpVersion === '1.0';
-  return hasHost ? undefined : new GatewayError('malformed', 'the request has no Host header');
+  if (rawHeaders.length > 2 * mostHeaders) {
+    return new GatewayError('headersTooLarge', `the request has more than ${mostHeaders} headers`);
+  }
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    return new GatewayError('ambiguous', `HTTP/${httpVersion} is not spoken here in this form`);
+  }
+  return faultOfHost(headers.host, httpVersion) ?? faultOfBody(request) ?? faultOfMethod(method);
+}
+
+/** The host decides nothing here, but who is in front may have believed another one (RFC 9112 3.2). */
+function faultOfHost(host: string | undefined, httpVersion: string): GatewayError | undefined {
+  if (host === undefined) {
+    return httpVersion === '1.0' ? undefined : new GatewayError('malformed', 'the request has no Host header');
+  }
+  return isAuthority(host) ? undefined : new GatewayError('malformed', 'the Host header is not one host');
+}
+
+/**
+ * Of a body in another transfer coding than `chunked`, Node finds the end and leaves the coding on; HTTP/1.0 knows
+ * none, so that who is in front may have taken the body for a next request (RFC 9112 6.1).
+ */
+function faultOfBody({ headers, httpVersion }: IncomingMessage): GatewayError | undefined {
+  const { 'transfer-encoding': coding, 'content-type': type } = headers;
+  if (coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')) {
+    return new GatewayError('ambiguous', 'the only transfer coding is chunked, of HTTP/1.1');
+  }
+  // No media type of the interface holds one: they are two, of which nodes may believe the other.
+  return type?.includes(',') === true
+    ? new GatewayError('malformed', 'there is more than one Content-Type')
+    : undefined;
+}
+
+const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+/** The router throws at methods that are newer than it. */
+function faultOfMethod(method: string): GatewayError | undefined {
+  return methods.has(method) ? undefined : notAllowed();
 }

@@ -5,6 +5,7 @@ import type { Cors } from './cors.ts';
 import type { Encoder } from './encode-submission.ts';
 import type { ExchangeObserver } from './exchange.ts';
 import type { LatestReads } from './latest-read.ts';
+import type { ConnectionTimes } from './listener.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { Reader } from './read.ts';
 import type { Replier } from './reply.ts';
@@ -18,8 +19,17 @@ export interface Gate {
   pass(): Promise<void>;
 }
 
+export interface Overload {
+  /** Whether there is more work than this process gets done. */
+  isOverloaded(): boolean;
+  /** A read was refused for it. */
+  onShed(): void;
+}
+
 export interface ServerParts {
   readonly basePath: string;
+  readonly times: ConnectionTimes;
+  readonly overload: Overload;
   readonly reader: Reader;
   readonly replier: Replier;
   readonly passThrough: PassThrough;

@@ -4,10 +4,11 @@
  */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import type { RouteName } from '../metrics/http-metrics.ts';
-import { answerRead, giveRead, guard, takeBody } from './answer-read.ts';
+import { answerRead, giveRead, guard, requireTime, takeBody } from './answer-read.ts';
 import { answerBrokenRequest } from './broken-request.ts';
+import { newestResponse } from './connection-state.ts';
 import { Exchange } from './exchange.ts';
-import { createHttpServer, headersNow, newestResponse } from './listener.ts';
+import { createHttpServer, headersNow } from './listener.ts';
 import { answerForm } from './negotiate.ts';
 import { announcesBody } from './request-body.ts';
 import { asGatewayError, notAllowed } from './request-faults.ts';
@@ -77,7 +78,10 @@ function serveView(parts: ServerParts, request: FastifyRequest, reply: FastifyRe
 
 function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
   run(parts, 'ledger_info', request, reply, async (exchange) => {
-    if (answerForm(request.headers.accept) === 'bcs') return parts.passThrough.serve(exchange, undefined);
+    if (answerForm(request.headers.accept) === 'bcs') {
+      requireTime(parts);
+      return parts.passThrough.serve(exchange, undefined);
+    }
     const body = await parts.latestReads.ledgerInfo(request.raw, exchange.signal);
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
     parts.replier.write(exchange, 200, head, body);
@@ -89,15 +93,21 @@ function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: Fas
 function serveWait(parts: ServerParts, parse: ParseRead, request: FastifyRequest, reply: FastifyReply): void {
   run(parts, 'wait_by_hash', request, reply, async (exchange) => {
     const read = parse(request);
+    requireTime(parts);
     await giveRead(parts, exchange, await parts.reader.ask(read, exchange));
   });
 }
 
 function serveRaw(parts: ServerParts, name: RouteName, request: FastifyRequest, reply: FastifyReply): void {
   const { passThrough } = parts;
+  const serve = (exchange: Exchange, body: Buffer | undefined): Promise<void> => {
+    // Whoever signs or submits is served while there is any way to.
+    if (name !== 'encode_submission' && passThrough.isRead(exchange)) requireTime(parts);
+    return passThrough.serve(exchange, body);
+  };
   const isBodiless = request.method !== 'POST' && (isGet(request.method) || !announcesBody(request.raw));
-  if (isBodiless) run(parts, name, request, reply, (exchange) => passThrough.serve(exchange, undefined));
-  else runWithBody(parts, name, request, reply, (exchange, body) => passThrough.serve(exchange, body));
+  if (isBodiless) run(parts, name, request, reply, (exchange) => serve(exchange, undefined));
+  else runWithBody(parts, name, request, reply, serve);
 }
 
 function servePreflight(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {

@@ -5,14 +5,25 @@ import { findU64, parseLedgerVersion, type LedgerVersion } from '../ledger/versi
 /** Longer targets are answered 414. A 4 kB struct tag, percent-encoded, fits. */
 export const longestTarget = 16 * 1024;
 
-/** The target without scheme and authority, where it came with them (RFC 9112 3.2.2): which gateway is known already. */
+/**
+ * The target without scheme and authority, where it came with them (RFC 9112 3.2.2): which gateway is known already. An
+ * authority that is none, or holds credentials, stays, and with it the target is that of no route.
+ */
 export function originForm(target: string): string {
   if (target.startsWith('/')) return target;
-  const authority = /^https?:\/\/[^/?#]*/i.exec(target)?.[0];
-  if (authority === undefined) return target;
-  const rest = target.slice(authority.length);
+  const [prefix, authority] = /^https?:\/\/([^/?#]*)/i.exec(target) ?? [];
+  if (prefix === undefined || authority === undefined || authority === '' || !isAuthority(authority)) return target;
+  const rest = target.slice(prefix.length);
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
+
+/** Whether `text` is a host with or without a port, without user (RFC 9110 7.2); no host at all is one of them. */
+export function isAuthority(text: string): boolean {
+  return authorityForm.test(text);
+}
+
+/** Without the comma that a name may hold: where two Host headers came, they are joined by one. */
+const authorityForm = /^(?:[\w.~!$&'()*+;=%-]*|\[[\da-f:.]+\])(?::\d{0,5})?$/i;
 
 /** `?ledger_version=` as nodes read it: the first of several counts, an empty one is an error (protocol 4.3). */
 export function versionParameter(target: string): LedgerVersion | undefined {
@@ -76,5 +87,8 @@ export function pathBelow(basePath: string, target: string): string {
 /** Printable ASCII without what no well-formed client leaves unescaped in a target. */
 const visible = /^[!$-;=?-[\]_a-z|~]*$/;
 
-/** Dot segments, plain or encoded; encoded slashes, backslashes, NUL and percent signs, and stray ones; empty segments. */
-const escapes = /(?:^|\/)(?:\.|%2e){1,2}(?=\/|$)|%(?:2f|5c|00|25)|%(?![\da-f]{2})|\/\//i;
+/**
+ * Dot segments, plain or encoded, with parameters or without; encoded slashes, backslashes, control characters and
+ * percent signs, and stray ones; empty segments.
+ */
+const escapes = /(?:^|\/)(?:\.|%2e){1,2}(?=\/|;|%3b|$)|%(?:2f|5c|[01][\da-f]|7f|25)|%(?![\da-f]{2})|\/\//i;

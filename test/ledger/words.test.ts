@@ -136,6 +136,7 @@ test('a message quotes at most 120 characters of what the client wrote, on one l
 
 const statuses: Readonly<Record<Fault, number>> = {
   malformed: 400,
+  ambiguous: 400,
   invalidInput: 400,
   notFound: 404,
   methodNotAllowed: 405,

@@ -4,6 +4,7 @@ import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
 import type { Config } from '../../src/config/config.ts';
 import { startGateway, type RunningGateway } from '../../src/gateway.ts';
+import type { ConnectionTimes } from '../../src/proxy/listener.ts';
 
 export interface NodeAddress {
   readonly url: string;
@@ -18,6 +19,8 @@ export interface TestGatewayOptions {
   readonly now?: () => number;
   /** Default 0. */
   readonly drainDelayMs?: number;
+  readonly times?: ConnectionTimes;
+  readonly isOverloaded?: () => boolean;
   /** Takes the log lines, whatever their level. */
   readonly onLog?: (line: LogLine) => void;
 }
@@ -49,7 +52,7 @@ export interface SendOptions {
 export function testConfig(options: TestGatewayOptions): Config {
   const { full = [], archival = [], config = {} } = options;
   return {
-    listen: { host: '127.0.0.1', port: 0, basePath: '/v1', ...config.listen },
+    listen: { host: '127.0.0.1', port: 0, basePath: '/v1', maxConnections: 10_000, ...config.listen },
     operations: { host: '127.0.0.1', port: 0, ...config.operations },
     dialect: 'node',
     workers: 1,
@@ -88,14 +91,20 @@ export async function testGateway(
   dialect?: Config['dialect'],
 ): Promise<TestGateway> {
   const config = testConfig(options);
-  const { now, onLog, drainDelayMs = 0 } = options;
+  const { now, onLog, drainDelayMs = 0, times, isOverloaded } = options;
   const log =
     onLog === undefined
       ? pino({ level: config.log.level })
       : pino({ level: 'trace' }, { write: (line) => onLog(JSON.parse(line) as LogLine) });
   const gateway = await startGateway(
     { ...config, dialect: dialect ?? 'node' },
-    { log, drainDelayMs, ...(now === undefined ? {} : { now }) },
+    {
+      log,
+      drainDelayMs,
+      ...(now === undefined ? {} : { now }),
+      ...(times === undefined ? {} : { times }),
+      ...(isOverloaded === undefined ? {} : { isOverloaded }),
+    },
   );
   t.after(() => gateway.close());
   const call = (method: Dispatcher.HttpMethod, path: string, { headers = {}, body }: SendOptions = {}) =>

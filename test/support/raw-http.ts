@@ -16,3 +16,26 @@ export function exchangeRaw(port: number, bytes: string | Buffer): Promise<strin
     socket.write(bytes);
   });
 }
+
+/** One answer out of what a connection said. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly head: string;
+  readonly body: string;
+}
+
+/** The answers one after the other; their bodies as long as they say they are. */
+export function answersIn(said: string): readonly RawAnswer[] {
+  const answers: RawAnswer[] = [];
+  let rest = said;
+  while (rest !== '') {
+    const end = rest.indexOf('\r\n\r\n') + 4;
+    const head = rest.slice(0, end);
+    const bodyEnd = end + Number(/^content-length: (\d+)/im.exec(head)?.[1] ?? 0);
+    const status = /^HTTP\/1\.1 (\d{3}) /.exec(head)?.[1];
+    if (end < 4 || status === undefined || bodyEnd > rest.length) throw new Error(`this is no answer: ${rest}`);
+    answers.push({ status: Number(status), head, body: rest.slice(end, bodyEnd) });
+    rest = rest.slice(bodyEnd);
+  }
+  return answers;
+}

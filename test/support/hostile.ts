@@ -1,0 +1,78 @@
+/** Rows of hostile requests: what is sent, what is answered, and what the node saw of it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ReceivedRequest } from '../../src/sample/request-log.ts';
+import { fakeNode } from './fake-node.ts';
+import { testGateway } from './gateway.ts';
+import { answersIn, exchangeRaw, type RawAnswer } from './raw-http.ts';
+
+/**
+ * `answers`: the statuses of all answers but that to the request behind; `ends`: `closed` when that one is not answered
+ * any more, because nothing behind the hostile bytes is believed.
+ */
+export interface HostileRow {
+  readonly title: string;
+  readonly bytes: string;
+  readonly answers: readonly number[];
+  readonly ends: 'kept' | 'closed';
+  /** Method and target of what the node received. */
+  readonly node: readonly string[];
+}
+
+type Told = readonly [title: string, bytes: string, status: number, ends: 'kept' | 'closed', ...node: string[]];
+
+export function hostileRows(rows: readonly Told[]): readonly HostileRow[] {
+  return rows.map(([title, bytes, status, ends, ...node]) => ({ title, bytes, answers: [status], ends, node }));
+}
+
+/** Behind the hostile bytes on the same connection: answered 404 here, if at all, and the connection ends with it. */
+const canary = 'GET /canary HTTP/1.1\r\nHost: canary\r\nConnection: close\r\n\r\n';
+
+/** What a well-formed client's request can hold by the time it reaches a node. */
+const framing = ['host', 'connection', 'content-length', 'content-type', 'content-encoding'];
+const told = ['accept', 'user-agent', 'traceparent', 'tracestate', 'x-request-id', 'x-node-client', 'if-none-match'];
+const wellFormed: ReadonlySet<string> = new Set([...framing, ...told]);
+
+/** One test for each row, over one gateway; rows are bytes, a character for each. */
+export function testHostile(what: string, rows: readonly HostileRow[]): void {
+  test(what, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const gateway = await testGateway(t, { full: [node] });
+    for (const { title, bytes, answers, ends, node: expected } of rows) {
+      await t.test(`${title}: ${answers.join(', ')}, ${ends}`, async () => {
+        node.log.clear();
+        const said = await exchangeRaw(gateway.port, Buffer.from(bytes + canary, 'latin1'));
+
+        const given = answersIn(said);
+        const statuses = given.map(({ status }) => status);
+        assert.deepEqual(statuses, ends === 'kept' ? [...answers, 404] : answers, said);
+        const seen = node.log.received.filter(({ route }) => route !== 'ledgerInfo');
+        assert.deepEqual(
+          seen.map(({ method, url }) => `${method} ${url}`),
+          expected,
+        );
+        for (const request of node.log.received) assertWellFormed(request, new URL(node.url).host);
+        if (expected.length === 0) for (const answer of given) assertSpecified(answer);
+      });
+    }
+  });
+}
+
+/** Nothing in it that a well-formed client could not have caused; and its host is the node's. */
+export function assertWellFormed({ url, headers }: ReceivedRequest, host: string): void {
+  assert.match(url, /^\/v1(?:[/?][!-~]*)?$/);
+  assert.equal(headers.host, host);
+  assert.deepEqual(
+    Object.keys(headers).filter((name) => !wellFormed.has(name)),
+    [],
+  );
+}
+
+/** A refusal has the specified body and the ledger headers, and says nothing of what is behind the gateway. */
+export function assertSpecified({ status, head, body }: RawAnswer): void {
+  assert.doesNotMatch(head + body, /127\.0\.0\.1|full-0|node_modules|secret/);
+  assert.match(head, /^X-Node-Ledger-Version: 900\r$/im);
+  if (status < 400) return;
+  const error = JSON.parse(body) as Readonly<Record<string, unknown>>;
+  assert.deepEqual(Object.keys(error), ['message', 'error_code', 'vm_error_code']);
+}
