@@ -2,10 +2,11 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 /**
- * `connection`: refused, reset, cut off. `status`: an answer that shows a broken node. `chain`: of another chain.
+ * `connection`: refused, reset, cut off. `status`: a status that shows a broken node. `chain`: of another chain.
+ * `bad answer`: a success that cannot be what was asked for (`upstream/answer-fault.ts` tells what it may be).
  * Two say nothing of the node: `queue`, no connection became free in time, and `size`, more than is read at once.
  */
-export type FailureKind = 'connection' | 'timeout' | 'queue' | 'size' | 'status' | 'chain';
+export type FailureKind = 'connection' | 'timeout' | 'queue' | 'size' | 'status' | 'chain' | 'bad answer';
 
 /** One node as a scrape sees it. */
 export interface UpstreamGauges {

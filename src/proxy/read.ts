@@ -6,11 +6,11 @@
  */
 import { Coalescer } from '../cache/coalesce.ts';
 import { contentDigest, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
-import { cacheKey, type AnswerForm, type CacheKey, type Operation } from '../cache/key.ts';
+import { cacheKey, type CacheKey, type Operation } from '../cache/key.ts';
 import type { MemoryCache } from '../cache/memory.ts';
-import { JsonBody } from '../cache/json-body.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
 import { fromRedis, type Loaded, type ReadThrough } from '../cache/read-through.ts';
+import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
 import type { NodeAnswer, WireRequest } from '../upstream/exchange.ts';
@@ -133,10 +133,10 @@ export class Reader {
     const { sender, metrics } = this.#parts;
     const { operation, form, version, need } = read;
     const { generation } = this.#parts.fleet;
-    const answer = await sender.whole({ wire: read.wire, atOnce: read.atOnce, need, isIdempotent: true }, signal);
+    const { wire, atOnce } = read;
+    const answer = await sender.whole({ wire, atOnce, need, promised: form, isIdempotent: true }, signal);
     const facts = {
       ...answer,
-      json: new JsonBody(answer.body),
       contentType: header(answer, 'content-type'),
       contentEncoding: codingOf(answer),
     };

@@ -5,7 +5,7 @@
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import { Attempts, judged, type AttemptParts, type Fetch } from './attempt.ts';
+import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
 import { Course } from './course.ts';
 import {
   fetchWhole,
@@ -14,6 +14,7 @@ import {
   type StreamedAnswer,
   type WireRequest,
 } from './exchange.ts';
+import type { Promised } from './answer-fault.ts';
 import type { Fleet } from './fleet.ts';
 import { fetchStream, readWhole } from './node-stream.ts';
 import type { Unit } from './retention-window.ts';
@@ -26,6 +27,8 @@ export interface FleetRequest {
   readonly need: Need;
   /** Whether asking twice does no harm. A submission is never sent again once bytes of it may have left. */
   readonly isIdempotent: boolean;
+  /** What a success has to be; another node is asked instead of one that answers otherwise. Absent: anything. */
+  readonly promised?: Promised | undefined;
   /** Bound of one attempt where it is shorter than usual. */
   readonly timeoutMs?: number;
   /** A look at the ledger info, which everybody waits for: it goes past the requests that wait for a connection. */
@@ -182,7 +185,7 @@ export class Sender {
     // An answer from an older state than asked for is no answer, whatever it says.
     const isTooOld = need.kind === 'head' && kept?.verdict === 'behind';
     if (kept !== undefined && !isTooOld && !this.#mayStillBeHeld(need, course.refusers)) {
-      if (kept.verdict !== 'failed' || errorCodeOf(judged(kept.answer)) !== undefined) return kept.answer;
+      if (kept.verdict !== 'failed' || errorCodeOf(kept.answer) !== undefined) return kept.answer;
     }
     throw new GatewayError('unavailable', this.#explain(need, course));
   }
