@@ -3,7 +3,13 @@ import type { DialectName } from '../ledger/ledger-headers.ts';
 
 export interface Config {
   readonly listen: { readonly host: string; readonly port: number; readonly basePath: string };
-  readonly operations: { readonly host: string; readonly port: number; readonly token?: string | undefined };
+  readonly operations: {
+    readonly host: string;
+    readonly port: number;
+    readonly token?: string | undefined;
+    /** Whether the gateway stays ready when no node answers any more. */
+    readonly readyInOutage: boolean;
+  };
   readonly dialect: DialectName;
   readonly workers: number | 'auto';
   readonly upstreams: readonly UpstreamConfig[];

@@ -37,6 +37,12 @@ const operations = z
       .regex(/^[!-~]{16,}$/, { error: tokenFault })
       .optional()
       .describe('Secret that /admin asks for (Authorization: Bearer). Absent: /admin is open on loopback only.'),
+    readyInOutage: z
+      .boolean({ error: 'expected true or false' })
+      .default(true)
+      .describe(
+        'Stay ready when no upstream answers any more, because pinned answers are still given; false: /readyz says 503.',
+      ),
   })
   .prefault({})
   .describe('Where orchestrators and monitoring connect.');

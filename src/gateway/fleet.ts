@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import { dialectOf } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import type { UpstreamStatus } from '../proxy/health.ts';
+import type { OutageStatus, UpstreamStatus } from '../proxy/health.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Floor, type FloorEvents } from '../upstream/floor.ts';
 import { Latest } from '../upstream/latest.ts';
@@ -61,13 +61,22 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onRollback: (upstream, before, after) =>
       log.error({ upstream: upstream.name, before, after }, 'the ledger went back: what was cached of it is dropped'),
     onAwaited: () => prober.hurry(),
+    onOutage: (isOn) => {
+      const known = { head: fleet.head?.version };
+      if (isOn) log.warn(known, 'no node answers any more: pinned answers that are held are given, nothing else');
+      else log.info(known, 'a node answers again');
+    },
   };
   const fleet: Fleet = new Fleet(upstreams, dialectOf(config.dialect), events, siblings?.shown);
   const shown = siblings?.shown ?? new ShownAlone(fleet);
   const metrics = createUpstreamMetrics(
     registry,
     () => gaugesOf(fleet),
-    () => ({ head: fleet.head?.version, oldest: fleet.oldest?.oldestVersion }),
+    () => ({
+      head: fleet.head?.version,
+      oldest: fleet.oldest?.oldestVersion,
+      isOut: fleet.outageSinceMs !== undefined,
+    }),
   );
   const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs } = config.upstream;
   const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs: config.latest.waitForVersionMs, stallMs };
@@ -104,6 +113,13 @@ export function statusOf(fleet: Fleet): readonly UpstreamStatus[] {
     head: info?.version.toString(),
     lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),
   }));
+}
+
+/** What is known while no node answers. */
+export function outageOf(fleet: Fleet): OutageStatus | undefined {
+  const { outageSinceMs, head } = fleet;
+  if (outageSinceMs === undefined) return undefined;
+  return { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() };
 }
 
 function gaugesOf(fleet: Fleet) {

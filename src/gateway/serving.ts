@@ -14,7 +14,7 @@ import type { Readiness } from '../proxy/health.ts';
 import { Submissions } from '../proxy/submissions.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
-import { buildFleet, statusOf } from './fleet.ts';
+import { buildFleet, outageOf, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
 import type { Heard, Siblings } from './siblings.ts';
 
@@ -113,6 +113,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     },
     readiness: () => ({
       isReady: fleet.isReady,
+      outage: outageOf(fleet),
       upstreams: statusOf(fleet),
       distrusted: [...proof.distrusted],
       redis: cache.redisStatus(),

@@ -22,6 +22,8 @@ export interface UpstreamGauges {
 export interface FleetGauges {
   readonly head: bigint | undefined;
   readonly oldest: bigint | undefined;
+  /** No node answers that did before. */
+  readonly isOut: boolean;
 }
 
 export interface UpstreamMetrics {
@@ -130,7 +132,7 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
 }
 
 function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
-  type Value = (fleet: FleetGauges) => bigint | undefined;
+  type Value = (fleet: FleetGauges) => bigint | number | undefined;
   const gauge = (aggregator: Aggregator, name: string, help: string, value: Value): void => {
     new Gauge({
       name,
@@ -143,6 +145,9 @@ function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
       },
     });
   };
+  gauge('min', 'ledgergate_outage', '1 while no upstream answers that did before, 0 otherwise.', ({ isOut }) =>
+    Number(isOut),
+  );
   gauge('max', 'ledgergate_fleet_head_version', 'Newest ledger version the fleet has told.', ({ head }) => head);
   gauge('min', 'ledgergate_fleet_oldest_version', 'Oldest ledger version the fleet can serve.', ({ oldest }) => oldest);
 }

@@ -58,6 +58,9 @@ export interface UpstreamLog {
 /** Heads do not come this much nearer within a wait: such a version is asked for straight away. */
 const reachableVersions = 1_000_000n;
 
+/** As long as a probe takes at most: a node that cannot tell its ledger in this time answers nothing else either. */
+const longestTrialMs = 2_000;
+
 export interface SenderParts extends AttemptParts {
   readonly limits: SendLimits;
 }
@@ -104,7 +107,7 @@ export class Sender {
     signal: AbortSignal,
   ): Promise<A | NodeAnswer> {
     const { need } = request;
-    const course = new Course(performance.now() + this.#limits.deadlineMs);
+    const course = new Course(performance.now() + this.#boundMs(request));
     while (course.attempts < this.#limits.maxAttempts || course.isRepeating) {
       const leftMs = course.deadlineAtMs - performance.now();
       const upstream = this.#next(need, course, isStreamed);
@@ -124,6 +127,13 @@ export class Sender {
       if (outcome.verdict === 'behind' && !(await this.#mayGetThere(need, upstream, course, signal))) break;
     }
     return this.#conclude(need, course, signal);
+  }
+
+  /** With every node known to be gone, a request waits no longer than the probes that will find one again. */
+  #boundMs({ isIdempotent }: FleetRequest): number {
+    const { deadlineMs, timeoutMs } = this.#limits;
+    const isHopeless = isIdempotent && this.#fleet.outageSinceMs !== undefined;
+    return isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs;
   }
 
   /**

@@ -1,5 +1,5 @@
 /** What several workers say of readiness, as one. */
-import type { Readiness, UpstreamStatus } from '../proxy/health.ts';
+import type { OutageStatus, Readiness, UpstreamStatus } from '../proxy/health.ts';
 
 /** Best first. A node that one worker reaches is there; a node of another chain is so for everybody. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
@@ -11,6 +11,7 @@ export function mergeReadiness(told: readonly Readiness[], wanted: number): Read
   const trouble = told.map(({ redis }) => redis?.trouble).find((reason) => reason !== undefined);
   return {
     isReady: ready > 0,
+    outage: ready > 0 ? undefined : mergeOutage(told.flatMap(({ outage }) => outage ?? [])),
     upstreams: (first?.upstreams ?? []).map(({ name }) =>
       mergeUpstream(told.flatMap(({ upstreams }) => upstreams.filter((upstream) => upstream.name === name))),
     ),
@@ -18,6 +19,16 @@ export function mergeReadiness(told: readonly Readiness[], wanted: number): Read
     redis: first?.redis === undefined ? undefined : { trouble },
     workers: { wanted, answering: told.length, ready },
   };
+}
+
+/** Since the last worker noticed; with the newest head that one of them tells. */
+function mergeOutage(words: readonly OutageStatus[]): OutageStatus | undefined {
+  const [first] = words;
+  if (first === undefined) return undefined;
+  return words.reduce((found, { since, head }) => ({
+    since: since > found.since ? since : found.since,
+    head: BigInt(head ?? -1) > BigInt(found.head ?? -1) ? head : found.head,
+  }));
 }
 
 /** The word of the worker that thinks best of the node, the newest of equals. Not empty: one told of each node. */

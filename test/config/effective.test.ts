@@ -10,7 +10,7 @@ test('what a file leaves out is the default of the contract, in ms and bytes', (
   const { upstreams, ...rest } = config;
   assert.deepEqual(rest, {
     listen: { host: '0.0.0.0', port: 8080, basePath: '/v1' },
-    operations: { host: '127.0.0.1', port: 9090 },
+    operations: { host: '127.0.0.1', port: 9090, readyInOutage: true },
     dialect: 'node',
     workers: 1,
     upstream: { timeoutMs: 5_000, deadlineMs: 10_000, probeIntervalMs: 1_000, connections: 128, maxAttempts: 3 },

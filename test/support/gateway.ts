@@ -50,7 +50,7 @@ export function testConfig(options: TestGatewayOptions): Config {
   const { full = [], archival = [], config = {} } = options;
   return {
     listen: { host: '127.0.0.1', port: 0, basePath: '/v1', ...config.listen },
-    operations: { host: '127.0.0.1', port: 0, ...config.operations },
+    operations: { host: '127.0.0.1', port: 0, readyInOutage: true, ...config.operations },
     dialect: 'node',
     workers: 1,
     upstreams: [

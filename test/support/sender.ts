@@ -49,7 +49,7 @@ export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSe
   const metrics = createUpstreamMetrics(
     registry,
     () => [],
-    () => ({ head: undefined, oldest: undefined }),
+    () => ({ head: undefined, oldest: undefined, isOut: false }),
   );
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
   const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };

@@ -29,7 +29,7 @@ test('after a rollback the version given to clients before holds nobody up', asy
   const metrics = createUpstreamMetrics(
     new Registry(),
     () => [],
-    () => ({ head: undefined, oldest: undefined }),
+    () => ({ head: undefined, oldest: undefined, isOut: false }),
   );
   const limits = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 20, stallMs: 1_000 };
   const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
