@@ -24,9 +24,9 @@ interface FixtureOptions {
 }
 
 /** One attempt, and all for one request: with three nodes that hang, it takes three attempts. */
-const [timeoutMs, deadlineMs] = [300, 2_000];
+const [timeoutMs, deadlineMs] = [600, 4_000];
 /** What a busy machine adds. */
-const slackMs = 400;
+const slackMs = 900;
 
 async function gatewayOf(t: TestContext, nodes: readonly FakeNode[], options: FixtureOptions = {}): Promise<Fixture> {
   const { redis, readyInOutage = true } = options;
