@@ -39,6 +39,8 @@ export interface UpstreamLimits {
   readonly probeIntervalMs: number;
   readonly connections: number;
   readonly maxAttempts: number;
+  /** Share of pinned reads, 0 to 1, that are asked of a second upstream and compared. */
+  readonly audit: number;
 }
 
 /** The shared tier. */

@@ -80,6 +80,9 @@ const upstream = z
       .default(128)
       .describe('Most open connections to one upstream, beside one for probes.'),
     maxAttempts: whole(1, 100).default(3).describe('Most attempts for one request, over all upstreams.'),
+    audit: share(0.001).describe(
+      'Share of pinned reads that a second upstream which holds the version is asked for as well, and compared.',
+    ),
     hedge: z.unknown().optional().describe('Second attempt before the first has failed. Not served by this version.'),
   })
   .prefault({})
@@ -154,12 +157,7 @@ const encode = z
       .boolean({ error: 'expected true or false' })
       .default(true)
       .describe('Encode transactions in the gateway; false: every encode_submission goes to an upstream.'),
-    shadow: z
-      .number({ error: 'expected a share from 0 to 1' })
-      .min(0, { error: 'expected a share from 0 to 1' })
-      .max(1, { error: 'expected a share from 0 to 1' })
-      .default(0.01)
-      .describe('Share of encodings that are compared with an upstream.'),
+    shadow: share(0.01).describe('Share of encodings that are compared with an upstream.'),
     signingDomain: z
       .string({ error: expectedDomain() })
       .regex(/^[A-Z][A-Z0-9_]{0,31}$/, { error: expectedDomain() })
@@ -215,6 +213,11 @@ export function configJsonSchema(): z.core.JSONSchema.JSONSchema {
 function whole(min: number, max: number) {
   const error = `expected a whole number from ${min} to ${max}`;
   return z.int({ error }).min(min, { error }).max(max, { error });
+}
+
+function share(fallback: number) {
+  const error = 'expected a share from 0 to 1';
+  return z.number({ error }).min(0, { error }).max(1, { error }).default(fallback);
 }
 
 function duration(fallback: string, minMs: number, maxMs: number) {

@@ -17,6 +17,7 @@ export function toConfig(file: FileConfig): Config {
       probeIntervalMs: durationMs(file.upstream.probeInterval),
       connections: file.upstream.connections,
       maxAttempts: file.upstream.maxAttempts,
+      audit: file.upstream.audit,
     },
     cache: { memory: { maxBytes: sizeBytes(file.cache.memory.maxBytes) }, ...redisOf(file.cache.redis) },
     latest: {

@@ -73,12 +73,13 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const cache: Cache = buildCache(config, parts, log);
   const submissions = new Submissions((hash, upstream) => siblings?.tellTaken(hash, upstream));
   const context = { parts, cache, log, proof, now, submissions, processes, siblings };
-  const { server: proxy, admin } = buildProxy(config, { ...context, isDraining: () => isDraining });
+  const { server: proxy, admin, audits } = buildProxy(config, { ...context, isDraining: () => isDraining });
   const connections = new Connections(proxy.server);
 
   const free = async (): Promise<void> => {
     prober.close();
     latest.close();
+    audits.close();
     cache.close();
     await Promise.all(fleet.upstreams.map((upstream) => upstream.close()));
   };
@@ -107,6 +108,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       },
       taken: (hash, upstream) => submissions.hear(hash, upstream),
       distrusted: (functionId) => proof.distrust(functionId),
+      dropped: (key) => void cache.purgeHere({ kind: 'read', key }),
     },
     get isDraining() {
       return isDraining;
@@ -116,6 +118,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       outage: outageOf(fleet),
       upstreams: statusOf(fleet),
       distrusted: [...proof.distrusted],
+      disagreements: audits.disagreements,
       redis: cache.redisStatus(),
     }),
     async close() {

@@ -26,6 +26,16 @@ export interface OutageStatus {
   readonly head: string | undefined;
 }
 
+/** Two nodes that gave different final answers to the same pinned reads, names in order. */
+export interface Disagreement {
+  readonly upstreams: readonly [string, string];
+  readonly count: number;
+  /** How often a third node contradicted each. */
+  readonly lost: Readonly<Record<string, number>>;
+  /** ISO 8601. */
+  readonly last: string;
+}
+
 /** Whether the gateway can answer, and what it knows. */
 export interface Readiness {
   /** Whether a node is known that can be asked. */
@@ -34,6 +44,7 @@ export interface Readiness {
   readonly upstreams: readonly UpstreamStatus[];
   /** Functions that nodes encode, because one of them once gave other bytes. */
   readonly distrusted: readonly string[];
+  readonly disagreements: readonly Disagreement[];
   /** `undefined`: there is none. `trouble`: what is wrong with it now. */
   readonly redis: { readonly trouble: string | undefined } | undefined;
   /** Where several processes serve. */
@@ -76,13 +87,14 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   app.get('/livez', () => ({ status: 'alive' }));
   app.get('/readyz', async (_request, reply) => {
     const readiness = await parts.readiness();
-    const { workers, distrusted, outage } = readiness;
+    const { workers, distrusted, outage, disagreements } = readiness;
     const status = parts.isDraining() ? 'draining' : statusOf(readiness);
     const isReady = status === 'ready' || (status === 'outage' && parts.isReadyInOutage);
     reply.code(isReady ? 200 : 503);
     // Addresses stay out of it: readiness is often published further than the configuration.
     const upstreams = readiness.upstreams.map(({ url: _url, ...shown }) => shown);
-    return { status, outage, upstreams, encode: { distrusted }, redis: redisOf(readiness), workers };
+    const redis = redisOf(readiness);
+    return { status, outage, upstreams, audit: { disagreements }, encode: { distrusted }, redis, workers };
   });
   app.get('/metrics', async (_request, reply) => {
     reply.type(parts.metricsContentType);

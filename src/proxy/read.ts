@@ -17,6 +17,7 @@ import type { NodeAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Need } from '../upstream/select.ts';
 import type { Sender } from '../upstream/sender.ts';
+import type { Stored } from './audits.ts';
 import { compress } from './compress.ts';
 
 /** One read, parsed and canonical. `wire` is made from the canonical parts only. */
@@ -66,6 +67,14 @@ export interface ReaderParts {
   readonly memory: MemoryCache;
   readonly tiers: ReadThrough<Origin>;
   readonly metrics: CacheMetrics;
+  /** Called with every pinned read whose answer from a node is kept. */
+  readonly onStored?: (stored: Stored) => void;
+}
+
+/** Where an answer is kept, and the chain that it must be of for that. */
+interface Keep {
+  readonly key: CacheKey;
+  readonly chainId: number;
 }
 
 export class Reader {
@@ -102,7 +111,8 @@ export class Reader {
     const { tiers, metrics } = this.#parts;
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
-    const { value, isLeader } = await tiers.load(key, flight, signal, (shared) => this.#fetch(read, chainId, shared));
+    const keep = { key, chainId };
+    const { value, isLeader } = await tiers.load(key, flight, signal, (shared) => this.#fetch(read, keep, shared));
     // Another replica may have read what no client of this gateway has seen yet.
     if (value.origin === fromRedis) await this.#show(read, value.answer);
     if (!isLeader) metrics.coalesced.inc();
@@ -128,9 +138,10 @@ export class Reader {
     return value;
   }
 
-  /** `chainId`: the chain that the answer must be of to be kept; `undefined`: it is not kept. */
-  async #fetch(read: Read, chainId: number | undefined, signal: AbortSignal): Promise<Loaded<Origin>> {
-    const { sender, metrics } = this.#parts;
+  /** `keep`: the chain that the answer must be of to be kept, and where; `undefined`: it is not kept. */
+  async #fetch(read: Read, keep: Keep | undefined, signal: AbortSignal): Promise<Loaded<Origin>> {
+    const { sender, metrics, onStored } = this.#parts;
+    const { chainId } = keep ?? {};
     const { operation, form, version, need } = read;
     const { generation } = this.#parts.fleet;
     const { wire, atOnce } = read;
@@ -142,7 +153,8 @@ export class Reader {
     };
     const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
     // An answer of the ledger before must not be kept as one of the ledger now.
-    const isFinal = decision === 'stored' && chainId !== undefined && generation === this.#parts.fleet.generation;
+    const isFinal = decision === 'stored' && keep !== undefined && generation === this.#parts.fleet.generation;
+    if (isFinal && version !== undefined) onStored?.({ read, answer, ...keep });
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && operation !== 'transaction';

@@ -18,7 +18,16 @@ import type { Promised } from './answer-fault.ts';
 import type { Fleet } from './fleet.ts';
 import { fetchStream, readWhole } from './node-stream.ts';
 import type { Unit } from './retention-window.ts';
-import { deeperThan, deepest, holdingOf, positionOf, selectUpstreams, type Candidate, type Need } from './select.ts';
+import {
+  deeperThan,
+  deepest,
+  holdingOf,
+  positionOf,
+  selectUpstreams,
+  type Candidate,
+  type Need,
+  trustRank,
+} from './select.ts';
 import { errorCodeOf } from './verdict.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -89,6 +98,33 @@ export class Sender {
         ? fetchWhole(upstream, wire, context, isLook === true ? upstream.lookPool : upstream.pool)
         : fetchPoll(upstream, wire, atOnce, context);
     return this.#send(request, { fetch, isStreamed: false }, signal);
+  }
+
+  /**
+   * Asks one node beside those in `notOf`, once: a usable one that surely holds what is asked for and has a connection
+   * to spare. `no answer`: it gave none, or not the fleet's.
+   */
+  async another(
+    request: FleetRequest,
+    notOf: readonly Upstream[],
+    signal: AbortSignal,
+  ): Promise<NodeAnswer | 'no node' | 'no answer'> {
+    const { need, wire } = request;
+    const position = positionOf(need);
+    if (position === undefined) return 'no node';
+    const able = this.#candidates(unitOf(need)).filter(
+      (node) =>
+        !notOf.includes(node.upstream) &&
+        trustRank(node) === 0 &&
+        holdingOf(node.window, position) === 'held' &&
+        !node.upstream.isBusy,
+    );
+    const [next] = selectUpstreams(able, need);
+    if (next === undefined) return 'no node';
+    const fetch: Fetch<NodeAnswer> = (upstream, context) => fetchWhole(upstream, wire, context);
+    const { timeoutMs } = this.#limits;
+    const outcome = await this.#attempts.make(request, fetch, next.upstream, { signal, timeoutMs });
+    return outcome.verdict === 'final' ? outcome.answer : 'no answer';
   }
 
   /** As `whole`, but a successful answer is handed on while it comes. */

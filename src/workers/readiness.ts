@@ -1,5 +1,5 @@
 /** What several workers say of readiness, as one. */
-import type { OutageStatus, Readiness, UpstreamStatus } from '../proxy/health.ts';
+import type { Disagreement, OutageStatus, Readiness, UpstreamStatus } from '../proxy/health.ts';
 
 /** Best first. A node that one worker reaches is there; a node of another chain is so for everybody. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
@@ -16,6 +16,7 @@ export function mergeReadiness(told: readonly Readiness[], wanted: number): Read
       mergeUpstream(told.flatMap(({ upstreams }) => upstreams.filter((upstream) => upstream.name === name))),
     ),
     distrusted: [...new Set(told.flatMap(({ distrusted }) => distrusted))],
+    disagreements: mergeDisagreements(told.flatMap(({ disagreements }) => disagreements)),
     redis: first?.redis === undefined ? undefined : { trouble },
     workers: { wanted, answering: told.length, ready },
   };
@@ -29,6 +30,26 @@ function mergeOutage(words: readonly OutageStatus[]): OutageStatus | undefined {
     since: since > found.since ? since : found.since,
     head: BigInt(head ?? -1) > BigInt(found.head ?? -1) ? head : found.head,
   }));
+}
+
+function mergeDisagreements(words: readonly Disagreement[]): readonly Disagreement[] {
+  const merged = new Map<string, Disagreement>();
+  for (const word of words) {
+    const pair = word.upstreams.join(' ');
+    const known = merged.get(pair);
+    merged.set(pair, known === undefined ? word : addDisagreements(known, word));
+  }
+  return [...merged.values()];
+}
+
+function addDisagreements(one: Disagreement, other: Disagreement): Disagreement {
+  const lost = Object.entries(one.lost).map(([name, count]) => [name, count + (other.lost[name] ?? 0)] as const);
+  return {
+    upstreams: one.upstreams,
+    count: one.count + other.count,
+    lost: Object.fromEntries(lost),
+    last: one.last > other.last ? one.last : other.last,
+  };
 }
 
 /** The word of the worker that thinks best of the node, the newest of equals. Not empty: one told of each node. */

@@ -13,7 +13,14 @@ test('what a file leaves out is the default of the contract, in ms and bytes', (
     operations: { host: '127.0.0.1', port: 9090, readyInOutage: true },
     dialect: 'node',
     workers: 1,
-    upstream: { timeoutMs: 5_000, deadlineMs: 10_000, probeIntervalMs: 1_000, connections: 128, maxAttempts: 3 },
+    upstream: {
+      timeoutMs: 5_000,
+      deadlineMs: 10_000,
+      probeIntervalMs: 1_000,
+      connections: 128,
+      maxAttempts: 3,
+      audit: 0.001,
+    },
     cache: { memory: { maxBytes: 256 * 2 ** 20 } },
     latest: { maxStalenessMs: 200, waitForVersionMs: 500, minClientStalenessMs: 0, maxClientStalenessMs: 10_000 },
     encode: { enabled: true, shadow: 0.01, signingDomain: 'APTOS' },
@@ -92,6 +99,7 @@ encode: { signingDomain: "\${DOMAIN}" }
     probeInterval: '1s',
     connections: 128,
     maxAttempts: 3,
+    audit: 0.001,
   });
 });
 

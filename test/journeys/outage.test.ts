@@ -84,8 +84,8 @@ const ways = [
     end: (nodes: readonly FakeNode[]) => Promise.all(nodes.map((node) => node.refuse())),
     begin: (nodes: readonly FakeNode[]) => Promise.all(nodes.map((node) => node.accept())),
     // No time-out is waited for.
-    p99Ms: slackMs,
-    knownP99Ms: slackMs,
+    p99Ms: 3 * timeoutMs,
+    knownP99Ms: 3 * timeoutMs,
   },
   {
     how: 'hang',

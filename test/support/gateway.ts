@@ -64,6 +64,7 @@ export function testConfig(options: TestGatewayOptions): Config {
       probeIntervalMs: 3_600_000,
       connections: 64,
       maxAttempts: 3,
+      audit: 0,
       ...config.upstream,
     },
     cache: { memory: { maxBytes: 64 * 1024 * 1024 }, ...config.cache },
