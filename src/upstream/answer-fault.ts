@@ -1,6 +1,6 @@
 /**
- * Whether a success is what a node of the ledger would have said: a broken balancer, a captive portal or a node in
- * trouble answer 200 as well. What is wrong here is never passed on; another node is asked.
+ * Whether an answer is what a node of the ledger would have said: a broken balancer, a captive portal or a node in
+ * trouble answer 200 as well, or 404 to everything. What is wrong here is never passed on; another node is asked.
  */
 import { findForm, type AnswerForm } from '../ledger/answer-form.ts';
 import type { JsonBody } from '../ledger/json-body.ts';
@@ -19,10 +19,12 @@ export type AnswerFault =
   | 'other form'
   | 'not JSON'
   /** Nothing tells whether the body is whole. */
-  | 'unframed body';
+  | 'unframed body'
+  /** A 404 without a code: it says of something before the node that it has no such page. */
+  | 'no error of a node';
 
 /** An answer, or the head of one whose body is still to come. */
-export interface Success {
+export interface Answered {
   readonly status: number;
   readonly headers: HeaderValues;
   readonly info: LedgerInfo | undefined;
@@ -36,13 +38,22 @@ export interface Asked {
   readonly promised: Promised | undefined;
 }
 
-/** What is wrong with a success; `undefined` for other statuses, which `verdict.ts` judges. */
-export function findFault(answer: Success, asked: Asked, dialect: Dialect): AnswerFault | undefined {
-  if (answer.status < 200 || answer.status >= 300) return undefined;
+/** What is wrong with an answer; most errors are for `verdict.ts` to judge. */
+export function findFault(answer: Answered, asked: Asked, dialect: Dialect): AnswerFault | undefined {
+  const { status, json } = answer;
+  if (status === 404 && isOwnRead(asked) && json !== undefined) {
+    return typeof json.members['error_code'] === 'string' ? undefined : 'no error of a node';
+  }
+  if (status < 200 || status >= 300) return undefined;
   return headFault(answer, asked, dialect) ?? bodyFault(answer, asked);
 }
 
-function headFault(answer: Success, { need, promised }: Asked, dialect: Dialect): AnswerFault | undefined {
+/** Asked for in one form, with nothing of the client's own in it: what such a read may be answered is known. */
+function isOwnRead({ promised }: Asked): boolean {
+  return promised === 'json' || promised === 'bcs';
+}
+
+function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect): AnswerFault | undefined {
   if (promised === undefined) return undefined;
   // What reads the ledger tells of it in every success (protocol 2.1).
   if (answer.info === undefined) {
@@ -55,7 +66,7 @@ function headFault(answer: Success, { need, promised }: Asked, dialect: Dialect)
 }
 
 /** Of a body that was read whole. One that is still coming can only be told by its length. */
-function bodyFault(answer: Success, { promised, isHead }: Asked): AnswerFault | undefined {
+function bodyFault(answer: Answered, { promised, isHead }: Asked): AnswerFault | undefined {
   const { status, body, json, headers } = answer;
   if (isHead || status !== 200) return undefined;
   const isCertain = promised === undefined || isFramed(headers);
@@ -65,7 +76,7 @@ function bodyFault(answer: Success, { promised, isHead }: Asked): AnswerFault | 
   return isCertain || (promisesJson && json.isClosed) ? undefined : 'unframed body';
 }
 
-function contentTypeOf({ headers }: Success): string | undefined {
+function contentTypeOf({ headers }: Answered): string | undefined {
   const contentType = headers['content-type'];
   return typeof contentType === 'string' ? contentType : undefined;
 }

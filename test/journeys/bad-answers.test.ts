@@ -1,5 +1,5 @@
 /**
- * A node that answers 200 with what cannot be the answer: another node is asked, nothing of the bad one is kept, and
+ * A node that answers with what cannot be the answer: another node is asked, nothing of the bad one is kept, and
  * where no other can answer the client gets the gateway's own 503.
  */
 import assert from 'node:assert/strict';
@@ -16,6 +16,8 @@ const wrong = '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","
 
 interface Bad {
   readonly what: string;
+  /** Default 200. */
+  readonly status?: number;
   readonly body: string;
   readonly contentType?: string;
   /** In the place of the node's own ledger headers. */
@@ -69,6 +71,7 @@ const bad: readonly Bad[] = [
   { what: 'two lengths', framing: length(wrong.length) + length(9), body: wrong, kind: 'connection' },
   { what: 'a number whose end nobody announced', framing: '', body: '18446' },
   { what: 'BCS whose end nobody announced', framing: '', contentType: 'application/x-bcs', body: '\0', accept: bcs },
+  { what: 'a page that says not found', status: 404, contentType: 'text/html', headers: '', body: '<h1>404</h1>' },
   // Handed on as they come: only their head can be judged.
   { what: 'a web page for a passed-through read', contentType: 'text/html', body: '<p>', path: '/accounts/0x1' },
   { what: 'no ledger headers on a passed-through read', headers: '', body: '{}', path: '/accounts/0x1' },
@@ -90,9 +93,16 @@ const bad: readonly Bad[] = [
 ];
 
 for (const { what, contentType = 'application/json', headers = headerLines(ledger), body, ...row } of bad) {
-  const { framing = length(body.length), path = probe, accept = {}, kind = 'bad answer', goodHead = 900n } = row;
+  const {
+    framing = length(body.length),
+    path = probe,
+    accept = {},
+    kind = 'bad answer',
+    goodHead = 900n,
+    status = 200,
+  } = row;
   const target = /blocks|transactions/.test(path) ? path : `${path}?ledger_version=600`;
-  const wire = `HTTP/1.1 200 OK\r\nContent-Type: ${contentType}\r\nConnection: close\r\n${framing}${headers}\r\n${body}`;
+  const wire = `HTTP/1.1 ${status} Said\r\nContent-Type: ${contentType}\r\nConnection: close\r\n${framing}${headers}\r\n${body}`;
   const failure = `ledgergate_upstream_failures_total{upstream="full-0",kind="${kind}"}`;
 
   test(`${what}: another node is asked`, async (t) => {

@@ -139,7 +139,24 @@ const rows: readonly Row[] = [
   },
   { what: 'a stream of anything', headers: html, promised: null, need: head, fault: undefined },
   { what: 'an accepted submission', status: 202, body: '', promised: null, need: head, fault: undefined },
-  { what: 'an error', status: 404, headers: html, body: '<html>', fault: undefined },
+  { what: 'an error of a node', status: 404, headers: {}, body: '{"error_code":"x","message":"m"}', fault: undefined },
+  { what: 'a page', status: 404, headers: html, body: '<html>', fault: 'no error of a node' },
+  {
+    what: 'JSON of somebody else',
+    status: 404,
+    headers: json,
+    body: '{"error":"no route"}',
+    fault: 'no error of a node',
+  },
+  {
+    what: 'a page where a client asked in its own words',
+    status: 404,
+    headers: html,
+    body: '<html>',
+    promised: 'either',
+    fault: undefined,
+  },
+  { what: 'an error', status: 400, headers: html, body: '<html>', fault: undefined },
   { what: 'a redirection', status: 302, headers: html, body: '', fault: undefined },
 ];
 
