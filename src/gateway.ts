@@ -42,6 +42,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
     metricsContentType: serving.registry.contentType,
     admin: serving.admin,
     access: { token: config.operations.token, host: config.operations.host },
+    isReadyInOutage: config.operations.readyInOutage,
   });
   try {
     await operations.listen({ host: config.operations.host, port: config.operations.port });

@@ -68,6 +68,7 @@ export async function startWorkers(
     metricsContentType: metrics.contentType,
     admin: adminOf(() => crew),
     access: { token: config.operations.token, host: config.operations.host },
+    isReadyInOutage: config.operations.readyInOutage,
   });
   try {
     const port = await crew.start(count);

@@ -7,10 +7,8 @@
  * bytes: what is equal is then kept once, and a version costs a few bytes.
  */
 import { hash } from 'node:crypto';
+import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-
-/** How the answer is written: the node sends no `Vary`, so the form is part of the key (protocol 1.2). */
-export type AnswerForm = 'json' | 'bcs';
 
 export type Operation = 'resource' | 'module' | 'view' | 'transaction';
 
@@ -21,6 +19,7 @@ export interface KeyParts {
   readonly subject: string;
   /** Absent where the subject alone decides: a committed transaction. */
   readonly version: LedgerVersion | undefined;
+  /** The node sends no `Vary`, so the form is part of the key (protocol 1.2). */
   readonly form: AnswerForm;
 }
 

@@ -2,10 +2,11 @@
  * What may be stored: exactly protocol 1.2. Fails closed: an answer is stored only when everything about it is known
  * to be final.
  */
+import { findForm, type AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { findU64, type LedgerVersion } from '../ledger/version.ts';
-import type { JsonBody } from './json-body.ts';
-import type { AnswerForm, Operation } from './key.ts';
+import type { JsonBody } from '../ledger/json-body.ts';
+import type { Operation } from './key.ts';
 
 /** An answer as the policy looks at it. */
 export interface AnswerFacts {
@@ -94,8 +95,8 @@ function versionOf(text: unknown): LedgerVersion | undefined {
 
 /** JSON must be JSON to its end: the parse is of a copy, the stored bytes stay the node's. */
 function formFault(form: AnswerForm, { contentType, json }: AnswerFacts): Decision | undefined {
-  if (form === 'bcs') return contentType?.startsWith('application/x-bcs') === true ? undefined : 'other form';
-  if (contentType?.startsWith('application/json') !== true) return 'other form';
+  if (findForm(contentType) !== form) return 'other form';
+  if (form === 'bcs') return undefined;
   if (json.isOpaque) return 'too large';
   return json.isJson ? undefined : 'other form';
 }

@@ -9,7 +9,13 @@ export interface Config {
     /** Of clients, all processes together. */
     readonly maxConnections: number;
   };
-  readonly operations: { readonly host: string; readonly port: number; readonly token?: string | undefined };
+  readonly operations: {
+    readonly host: string;
+    readonly port: number;
+    readonly token?: string | undefined;
+    /** Whether the gateway stays ready when no node answers any more. */
+    readonly readyInOutage: boolean;
+  };
   readonly dialect: DialectName;
   readonly workers: number | 'auto';
   readonly upstreams: readonly UpstreamConfig[];
@@ -43,6 +49,8 @@ export interface UpstreamLimits {
   readonly maxLagMs: number;
   /** Absent: no second attempt is made before the first has failed. */
   readonly hedge?: { readonly quantile: number; readonly share: number } | undefined;
+  /** Share of pinned reads, 0 to 1, that are asked of a second upstream and compared. */
+  readonly audit: number;
 }
 
 /** The shared tier. */

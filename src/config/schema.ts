@@ -42,6 +42,12 @@ const operations = z
       .regex(/^[!-~]{16,}$/, { error: tokenFault })
       .optional()
       .describe('Secret that /admin asks for (Authorization: Bearer). Absent: /admin is open on loopback only.'),
+    readyInOutage: z
+      .boolean({ error: 'expected true or false' })
+      .default(true)
+      .describe(
+        'Stay ready when no upstream answers any more, because pinned answers are still given; false: /readyz says 503.',
+      ),
   })
   .prefault({})
   .describe('Where orchestrators and monitoring connect.');
@@ -86,6 +92,9 @@ const upstream = z
       .union([hedge(), z.literal(false)], { error: 'expected false, or quantile and share' })
       .prefault({})
       .describe('Second attempt at another upstream before the first has failed; false: none.'),
+    audit: share(0.001).describe(
+      'Share of pinned reads that a second upstream which holds the version is asked for as well, and compared.',
+    ),
   })
   .prefault({})
   .describe('Bounds on the work for one request and the load on one upstream.');
@@ -159,12 +168,7 @@ const encode = z
       .boolean({ error: 'expected true or false' })
       .default(true)
       .describe('Encode transactions in the gateway; false: every encode_submission goes to an upstream.'),
-    shadow: z
-      .number({ error: 'expected a share from 0 to 1' })
-      .min(0, { error: 'expected a share from 0 to 1' })
-      .max(1, { error: 'expected a share from 0 to 1' })
-      .default(0.01)
-      .describe('Share of encodings that are compared with an upstream.'),
+    shadow: share(0.01).describe('Share of encodings that are compared with an upstream.'),
     signingDomain: z
       .string({ error: expectedDomain() })
       .regex(/^[A-Z][A-Z0-9_]{0,31}$/, { error: expectedDomain() })
@@ -234,6 +238,11 @@ function whole(min: number, max: number) {
 function part(min: number, max: number, fallback: number) {
   const error = `expected a number from ${min} to ${max}`;
   return z.number({ error }).min(min, { error }).max(max, { error }).default(fallback);
+}
+
+function share(fallback: number) {
+  const error = 'expected a share from 0 to 1';
+  return z.number({ error }).min(0, { error }).max(1, { error }).default(fallback);
 }
 
 function duration(fallback: string, minMs: number, maxMs: number) {

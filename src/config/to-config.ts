@@ -19,6 +19,7 @@ export function toConfig(file: FileConfig): Config {
       maxAttempts: file.upstream.maxAttempts,
       maxLagMs: durationMs(file.upstream.maxLag),
       ...(file.upstream.hedge === false ? {} : { hedge: file.upstream.hedge }),
+      audit: file.upstream.audit,
     },
     cache: { memory: { maxBytes: sizeBytes(file.cache.memory.maxBytes) }, ...redisOf(file.cache.redis) },
     latest: {

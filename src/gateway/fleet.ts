@@ -6,7 +6,7 @@ import { dialectOf } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createSenderMetrics } from '../metrics/sender-metrics.ts';
 import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import type { UpstreamStatus } from '../proxy/health.ts';
+import type { OutageStatus, UpstreamStatus } from '../proxy/health.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Floor, type FloorEvents } from '../upstream/floor.ts';
 import { Latest } from '../upstream/latest.ts';
@@ -63,6 +63,11 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onRollback: (upstream, before, after) =>
       log.error({ upstream: upstream.name, before, after }, 'the ledger went back: what was cached of it is dropped'),
     onAwaited: () => prober.hurry(),
+    onOutage: (isOn) => {
+      const known = { head: fleet.head?.version };
+      if (isOn) log.warn(known, 'no node answers any more: pinned answers that are held are given, nothing else');
+      else log.info(known, 'a node answers again');
+    },
   };
   const fleet: Fleet = new Fleet(upstreams, dialectOf(config.dialect), events, {
     shown: siblings?.shown,
@@ -73,7 +78,11 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     ...createUpstreamMetrics(
       registry,
       () => gaugesOf(fleet),
-      () => ({ head: fleet.head?.version, oldest: fleet.oldest?.oldestVersion }),
+      () => ({
+        head: fleet.head?.version,
+        oldest: fleet.oldest?.oldestVersion,
+        isOut: fleet.outageSinceMs !== undefined,
+      }),
     ),
     ...createSenderMetrics(registry, () => ({ waiting: sender.waiting, nodes: placesOf(fleet) })),
   };
@@ -121,6 +130,13 @@ function placesOf(fleet: Fleet) {
     limit: places.limit,
     ejected: readClasses.filter((readClass) => ejections[readClass].isOut),
   }));
+}
+
+/** What is known while no node answers. */
+export function outageOf(fleet: Fleet): OutageStatus | undefined {
+  const { outageSinceMs, head } = fleet;
+  if (outageSinceMs === undefined) return undefined;
+  return { since: new Date(outageSinceMs).toISOString(), head: head?.version.toString() };
 }
 
 function gaugesOf(fleet: Fleet) {

@@ -3,9 +3,11 @@ import type { Logger } from 'pino';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
+import { createAuditMetrics } from '../metrics/audit-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
 import { Admin } from '../proxy/admin.ts';
+import { Audits, type Stored } from '../proxy/audits.ts';
 import { Aliases } from '../proxy/aliases.ts';
 import { Consistency } from '../proxy/consistency.ts';
 import { Cors } from '../proxy/cors.ts';
@@ -47,13 +49,17 @@ export interface ProxyContext {
 export interface Proxy {
   readonly server: FastifyInstance;
   readonly admin: Admin;
+  readonly audits: Audits;
 }
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const { cache, log, proof, submissions, siblings } = context;
   const { fleet, sender, floor, latest, registry } = context.parts;
   const { basePath } = config.listen;
-  const reader = new Reader({ fleet, sender, memory: cache.memory, tiers: cache.tiers, metrics: cache.metrics });
+  const audits = buildAudits();
+  const { memory, tiers, metrics } = cache;
+  const onStored = (stored: Stored): void => audits.consider(stored);
+  const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored });
   const cors = new Cors(fleet.dialect);
   const replier = new Replier({ fleet, cors, isDraining: () => context.isDraining() }, fleet.dialect);
   const responseHeaders = new ResponseHeaders(fleet.dialect);
@@ -91,7 +97,24 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     cors,
     observer,
   });
-  return { server, admin: buildAdmin() };
+  return { server, admin: buildAdmin(), audits };
+
+  function buildAudits(): Audits {
+    return new Audits({
+      sender,
+      metrics: createAuditMetrics(registry),
+      share: config.upstream.audit,
+      isBusy: () => fleet.upstreams.some(({ isBusy }) => isBusy),
+      drop: async (key) => {
+        // Before and after: what the others read of Redis in between was still there.
+        siblings?.tellDropped(key);
+        const { isComplete } = await cache.purge({ kind: 'read', key });
+        siblings?.tellDropped(key);
+        if (!isComplete) log.warn('a read that nodes disagree on could not be dropped everywhere');
+      },
+      onDisagreement: (report) => log.error(report, 'two upstreams answer a pinned read differently: it is dropped'),
+    });
+  }
 
   function buildAdmin(): Admin {
     const parser = new RequestParser({ basePath, submissions });

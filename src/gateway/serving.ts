@@ -17,7 +17,7 @@ import { LoopLag } from '../proxy/loop-lag.ts';
 import { Submissions } from '../proxy/submissions.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
-import { buildFleet, statusOf } from './fleet.ts';
+import { buildFleet, outageOf, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
 import type { Heard, Siblings } from './siblings.ts';
 
@@ -90,7 +90,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const inactivityMs = Math.max(usualInactivityMs, config.upstream.deadlineMs + 15_000);
   const times = { inactivityMs, ...options.times };
   const context = { parts, cache, log, proof, now, submissions, processes, siblings, overload, times };
-  const { server: proxy, admin } = buildProxy(config, { ...context, isDraining: () => isDraining });
+  const { server: proxy, admin, audits } = buildProxy(config, { ...context, isDraining: () => isDraining });
   const connections: Connections = new Connections(proxy.server, {
     max: config.listen.maxConnections,
     onRefused: () => metrics.connectionRefused(),
@@ -103,6 +103,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     prober.close();
     latest.close();
     parts.sender.close();
+    audits.close();
     cache.close();
     await Promise.all(fleet.upstreams.map((upstream) => upstream.close()));
   };
@@ -131,14 +132,17 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       },
       taken: (hash, upstream) => submissions.hear(hash, upstream),
       distrusted: (functionId) => proof.distrust(functionId),
+      dropped: (key) => void cache.purgeHere({ kind: 'read', key }),
     },
     get isDraining() {
       return isDraining;
     },
     readiness: () => ({
       isReady: fleet.isReady,
+      outage: outageOf(fleet),
       upstreams: statusOf(fleet),
       distrusted: [...proof.distrusted],
+      disagreements: audits.disagreements,
       redis: cache.redisStatus(),
     }),
     async close() {

@@ -1,4 +1,5 @@
 /** What processes that serve one port together tell each other. Who serves alone has none of it. */
+import type { CacheKey } from '../cache/key.ts';
 import type { Gate } from '../proxy/server-parts.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Finding } from '../upstream/probe.ts';
@@ -21,6 +22,8 @@ export interface Siblings {
   tellTaken(hash: string, upstream: string): Promise<void>;
   /** A node encoded this function differently. */
   tellDistrusted(functionId: string): void;
+  /** Nodes disagree on this read: it is to be forgotten. */
+  tellDropped(key: CacheKey): void;
 }
 
 /** From the others to this process. */
@@ -28,4 +31,5 @@ export interface Heard {
   found(upstream: string, finding: Finding): void;
   taken(hash: string, upstream: string): void;
   distrusted(functionId: string): void;
+  dropped(key: CacheKey): void;
 }

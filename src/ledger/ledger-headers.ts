@@ -58,6 +58,17 @@ export type HeaderValues = Readonly<Record<string, string | readonly string[] | 
  * none (protocol 2.2), and a missing number must never be read as zero.
  */
 export function findLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | undefined {
+  const info = readLedgerInfo(headers, dialect);
+  return info === 'missing' || info === 'absurd' ? undefined : info;
+}
+
+/** Why headers tell no snapshot: not all seven are numbers, or together they can be true of no ledger. */
+export function ledgerHeaderFault(headers: HeaderValues, dialect: Dialect): 'missing' | 'absurd' | undefined {
+  const info = readLedgerInfo(headers, dialect);
+  return info === 'missing' || info === 'absurd' ? info : undefined;
+}
+
+function readLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | 'missing' | 'absurd' {
   const number = (name: string): bigint | undefined => {
     const value = headers[name];
     return typeof value === 'string' ? findU64(value) : undefined;
@@ -69,11 +80,12 @@ export function findLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerI
   const epoch = number(dialect.epoch);
   const blockHeight = number(dialect.blockHeight);
   const oldestBlockHeight = number(dialect.oldestBlockHeight);
-  if (chainId === undefined || version === undefined || oldestVersion === undefined) return undefined;
-  if (timestampUsec === undefined || epoch === undefined) return undefined;
-  if (blockHeight === undefined || oldestBlockHeight === undefined) return undefined;
-  if (chainId > 255n || oldestVersion > version || oldestBlockHeight > blockHeight) return undefined;
-  return {
+  if (chainId === undefined || version === undefined || oldestVersion === undefined) return 'missing';
+  if (timestampUsec === undefined || epoch === undefined) return 'missing';
+  if (blockHeight === undefined || oldestBlockHeight === undefined) return 'missing';
+  // The header is a u8 (protocol 2.1).
+  if (chainId > 255n) return 'absurd';
+  const info = {
     chainId: Number(chainId),
     version: version as LedgerVersion,
     oldestVersion: oldestVersion as LedgerVersion,
@@ -82,6 +94,18 @@ export function findLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerI
     blockHeight,
     oldestBlockHeight,
   };
+  return isAbsurd(info) ? 'absurd' : info;
+}
+
+/**
+ * Whether no ledger can be like this. Only what the protocol makes certain: a window does not end before it begins, a
+ * block has at least one version, so that its height is not above any of its versions, and only the first block of a
+ * ledger is from time zero. How large a number may be says nothing: that is judged against other nodes.
+ */
+function isAbsurd({ version, oldestVersion, timestampUsec, blockHeight, oldestBlockHeight }: LedgerInfo): boolean {
+  if (oldestVersion > version || oldestBlockHeight > blockHeight) return true;
+  if (blockHeight > version || oldestBlockHeight > oldestVersion) return true;
+  return timestampUsec === 0n && blockHeight > 0n;
 }
 
 /** The seven headers as a flat list of names and values, the form `writeHead` takes cheapest. */

@@ -2,10 +2,11 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
 /**
- * `connection`: refused, reset, cut off. `status`: an answer that shows a broken node. `chain`: of another chain.
+ * `connection`: refused, reset, cut off. `status`: a status that shows a broken node. `chain`: of another chain.
+ * `bad answer`: a success that cannot be what was asked for (`upstream/answer-fault.ts` tells what it may be).
  * Two say nothing of the node: `queue`, no connection became free in time, and `size`, more than is read at once.
  */
-export type FailureKind = 'connection' | 'timeout' | 'queue' | 'size' | 'status' | 'chain';
+export type FailureKind = 'connection' | 'timeout' | 'queue' | 'size' | 'status' | 'chain' | 'bad answer';
 
 /** One node as a scrape sees it. */
 export interface UpstreamGauges {
@@ -21,6 +22,8 @@ export interface UpstreamGauges {
 export interface FleetGauges {
   readonly head: bigint | undefined;
   readonly oldest: bigint | undefined;
+  /** No node answers that did before. */
+  readonly isOut: boolean;
 }
 
 export interface UpstreamMetrics {
@@ -129,7 +132,7 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
 }
 
 function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
-  type Value = (fleet: FleetGauges) => bigint | undefined;
+  type Value = (fleet: FleetGauges) => bigint | number | undefined;
   const gauge = (aggregator: Aggregator, name: string, help: string, value: Value): void => {
     new Gauge({
       name,
@@ -142,6 +145,9 @@ function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
       },
     });
   };
+  gauge('min', 'ledgergate_outage', '1 while no upstream answers that did before, 0 otherwise.', ({ isOut }) =>
+    Number(isOut),
+  );
   gauge('max', 'ledgergate_fleet_head_version', 'Newest ledger version the fleet has told.', ({ head }) => head);
   gauge('min', 'ledgergate_fleet_oldest_version', 'Oldest ledger version the fleet can serve.', ({ oldest }) => oldest);
 }

@@ -18,12 +18,33 @@ export interface UpstreamStatus {
   readonly usableBy?: number;
 }
 
+/** No node answers that did before: what is known of the ledger stands still. */
+export interface OutageStatus {
+  /** ISO 8601. */
+  readonly since: string;
+  /** The version that headers go on telling. */
+  readonly head: string | undefined;
+}
+
+/** Two nodes that gave different final answers to the same pinned reads, names in order. */
+export interface Disagreement {
+  readonly upstreams: readonly [string, string];
+  readonly count: number;
+  /** How often a third node contradicted each. */
+  readonly lost: Readonly<Record<string, number>>;
+  /** ISO 8601. */
+  readonly last: string;
+}
+
 /** Whether the gateway can answer, and what it knows. */
 export interface Readiness {
+  /** Whether a node is known that can be asked. */
   readonly isReady: boolean;
+  readonly outage: OutageStatus | undefined;
   readonly upstreams: readonly UpstreamStatus[];
   /** Functions that nodes encode, because one of them once gave other bytes. */
   readonly distrusted: readonly string[];
+  readonly disagreements: readonly Disagreement[];
   /** `undefined`: there is none. `trouble`: what is wrong with it now. */
   readonly redis: { readonly trouble: string | undefined } | undefined;
   /** Where several processes serve. */
@@ -44,12 +65,19 @@ export interface OperationsParts {
   readonly metricsContentType: string;
   readonly admin: AdminFunctions;
   readonly access: AccessRules;
+  /** Whether an outage leaves readiness on: pinned answers that are held are still given. */
+  readonly isReadyInOutage: boolean;
 }
 
 /** Redis never decides whether the gateway is ready; what is wrong with it is shown all the same. */
 function redisOf({ redis }: Readiness): { readonly state: string; readonly reason?: string } {
   if (redis === undefined) return { state: 'off' };
   return redis.trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: redis.trouble };
+}
+
+function statusOf({ isReady, outage }: Readiness): string {
+  if (isReady) return 'ready';
+  return outage === undefined ? 'no usable node is known' : 'outage';
 }
 
 export function createOperationsServer(parts: OperationsParts): FastifyInstance {
@@ -59,13 +87,14 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   app.get('/livez', () => ({ status: 'alive' }));
   app.get('/readyz', async (_request, reply) => {
     const readiness = await parts.readiness();
-    const { workers, distrusted } = readiness;
-    const isReady = readiness.isReady && !parts.isDraining();
-    const status = parts.isDraining() ? 'draining' : isReady ? 'ready' : 'no usable node is known';
+    const { workers, distrusted, outage, disagreements } = readiness;
+    const status = parts.isDraining() ? 'draining' : statusOf(readiness);
+    const isReady = status === 'ready' || (status === 'outage' && parts.isReadyInOutage);
     reply.code(isReady ? 200 : 503);
     // Addresses stay out of it: readiness is often published further than the configuration.
     const upstreams = readiness.upstreams.map(({ url: _url, ...shown }) => shown);
-    return { status, upstreams, encode: { distrusted }, redis: redisOf(readiness), workers };
+    const redis = redisOf(readiness);
+    return { status, outage, upstreams, audit: { disagreements }, encode: { distrusted }, redis, workers };
   });
   app.get('/metrics', async (_request, reply) => {
     reply.type(parts.metricsContentType);

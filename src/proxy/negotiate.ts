@@ -1,6 +1,6 @@
 /** What the client can take: the answer's form by `Accept`, its coding by `Accept-Encoding`, what it has already. */
 import type { ContentCoding } from '../cache/entry.ts';
-import type { AnswerForm } from '../cache/key.ts';
+import type { AnswerForm } from '../ledger/answer-form.ts';
 
 /**
  * The form a node would answer in (protocol 2.3): the first entry that is exactly one of the two media types, without

@@ -13,7 +13,7 @@ import type { FleetRequest, Sender } from '../upstream/sender.ts';
 import type { Consistency } from './consistency.ts';
 import type { Exchange } from './exchange.ts';
 import { requestHeaders, withoutConditions, withoutFreshness, type ResponseHeaders } from './headers.ts';
-import { isIdempotent, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
+import { isIdempotent, isOfLedger, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
 import type { Replier } from './reply.ts';
 import type { Submissions } from './submissions.ts';
 
@@ -94,7 +94,9 @@ export class PassThrough {
     const path = passedPath(this.#parts.basePath, exchange.target);
     const method = exchange.request.method as WireRequest['method'];
     const wire = { method, path, headers: requestHeaders(exchange.request.headers), body };
-    return { wire, need: needOfPath(path), isIdempotent: isIdempotent(method, path), client: exchange.client };
+    const promised = isOfLedger(path) ? 'either' : undefined;
+    const { client } = exchange;
+    return { wire, need: needOfPath(path), promised, isIdempotent: isIdempotent(method, path), client };
   }
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {

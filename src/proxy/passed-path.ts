@@ -41,6 +41,16 @@ export function isIdempotent(method: string, target: string): boolean {
   return method === 'GET' || method === 'HEAD' || (method === 'POST' && readingPosts.test(decodedPath(target)));
 }
 
+/**
+ * Paths whose successes are from the ledger and say so in their headers, as JSON or BCS (protocol 1 and 2.1). What
+ * nodes say of themselves (`/info`, `/spec`, `/-/healthy`), and paths that are not known here, may be anything.
+ */
+const ledgerPath = /^\/(?:(?:accounts|blocks|tables|transactions)\/|(?:transactions|view|estimate_gas_price)$)/;
+
+export function isOfLedger(target: string): boolean {
+  return ledgerPath.test(decodedPath(target));
+}
+
 /** Routes that only tests of nodes use (protocol 1, row 28): no client of a fleet shall reach them. */
 const hiddenPath = /^\/(?:set_failpoint|experimental\/state_values\/raw)\/?$/i;
 

@@ -6,17 +6,18 @@
  */
 import { Coalescer } from '../cache/coalesce.ts';
 import { contentDigest, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
-import { cacheKey, type AnswerForm, type CacheKey, type Operation } from '../cache/key.ts';
+import { cacheKey, type CacheKey, type Operation } from '../cache/key.ts';
 import type { MemoryCache } from '../cache/memory.ts';
-import { JsonBody } from '../cache/json-body.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
 import { fromRedis, type Loaded, type ReadThrough } from '../cache/read-through.ts';
+import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
 import type { NodeAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Need } from '../upstream/select.ts';
 import type { Sender } from '../upstream/sender.ts';
+import type { Stored } from './audits.ts';
 import { compress } from './compress.ts';
 import type { Caller } from './exchange.ts';
 
@@ -67,6 +68,14 @@ export interface ReaderParts {
   readonly memory: MemoryCache;
   readonly tiers: ReadThrough<Origin>;
   readonly metrics: CacheMetrics;
+  /** Called with every pinned read whose answer from a node is kept. */
+  readonly onStored?: (stored: Stored) => void;
+}
+
+/** Where an answer is kept, and the chain that it must be of for that. */
+interface Keep {
+  readonly key: CacheKey;
+  readonly chainId: number;
 }
 
 export class Reader {
@@ -103,8 +112,9 @@ export class Reader {
     const { tiers, metrics } = this.#parts;
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
+    const keep = { key, chainId };
     const { value, isLeader } = await tiers.load(key, flight, caller.signal, (signal) =>
-      this.#fetch(read, chainId, { client: caller.client, signal }),
+      this.#fetch(read, keep, { client: caller.client, signal }),
     );
     // Another replica may have read what no client of this gateway has seen yet.
     if (value.origin === fromRedis) await this.#show(read, value.answer);
@@ -131,23 +141,25 @@ export class Reader {
     return value;
   }
 
-  /** `chainId`: the chain that the answer must be of to be kept; `undefined`: it is not kept. */
-  async #fetch(read: Read, chainId: number | undefined, { client, signal }: Caller): Promise<Loaded<Origin>> {
-    const { sender, metrics } = this.#parts;
+  /** `keep`: the chain that the answer must be of to be kept, and where; `undefined`: it is not kept. */
+  async #fetch(read: Read, keep: Keep | undefined, { client, signal }: Caller): Promise<Loaded<Origin>> {
+    const { sender, metrics, onStored } = this.#parts;
+    const { chainId } = keep ?? {};
     const { operation, form, version, need } = read;
     const { generation } = this.#parts.fleet;
     const { wire, atOnce } = read;
-    const request = { wire, atOnce, need, isIdempotent: true, isView: operation === 'view', client };
+    const isView = operation === 'view';
+    const request = { wire, atOnce, need, promised: form, isIdempotent: true, isView, client };
     const answer = await sender.whole(request, signal);
     const facts = {
       ...answer,
-      json: new JsonBody(answer.body),
       contentType: header(answer, 'content-type'),
       contentEncoding: codingOf(answer),
     };
     const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
     // An answer of the ledger before must not be kept as one of the ledger now.
-    const isFinal = decision === 'stored' && chainId !== undefined && generation === this.#parts.fleet.generation;
+    const isFinal = decision === 'stored' && keep !== undefined && generation === this.#parts.fleet.generation;
+    if (isFinal && version !== undefined) onStored?.({ read, answer, ...keep });
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && operation !== 'transaction';

@@ -48,7 +48,7 @@ export class Replier {
 
   #readAs(exchange: Exchange, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry, isFinal, source } = served;
-    const head = ['Content-Type', entry.contentType, 'Vary', varyOfReads, 'Cache-Status', cacheStatus(source)];
+    const head = ['Content-Type', entry.contentType, 'Vary', varyOfReads, 'Cache-Status', this.#cacheStatus(source)];
     if (served.version !== undefined) head.push('Ledgergate-Served-Version', String(served.version));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
     if (entry.cursor !== undefined) head.push(this.#cursor, entry.cursor);
@@ -115,6 +115,12 @@ export class Replier {
   /** The live ledger headers, for answers that are written elsewhere. */
   ledgerHeaders(): readonly string[] {
     return this.#parts.fleet.ledgerHeaders();
+  }
+
+  /** `outage`: no node could be asked, and the ledger headers are of the last that could (RFC 9211 2, parameters). */
+  #cacheStatus(source: Source): string {
+    const status = cacheStatus(source);
+    return this.#parts.fleet.outageSinceMs === undefined || source.kind === 'upstream' ? status : `${status}; outage`;
   }
 
   /** Adds live ledger headers, cross-origin headers, and the wish to close while draining. */

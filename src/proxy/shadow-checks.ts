@@ -73,7 +73,7 @@ export class ShadowChecks {
       headers: { 'content-type': 'application/json', accept: 'application/json' },
       body,
     } as const;
-    const request = { wire, need: { kind: 'head' }, isIdempotent: true } as const;
+    const request = { wire, need: { kind: 'head' }, promised: 'json', isIdempotent: true } as const;
     return this.#parts.sender.whole(request, AbortSignal.timeout(timeoutMs));
   }
 

@@ -6,6 +6,7 @@ import type { Bound } from './bound.ts';
 import { ByteBudget, OverBudgetError } from './byte-budget.ts';
 import type { Outcome } from './course.ts';
 import { isUnsendable, type ExchangeContext, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
+import { findFault, type AnswerFault } from './answer-fault.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import { onceClosed } from './node-stream.ts';
@@ -15,7 +16,7 @@ import type { Need } from './select.ts';
 import type { FleetRequest, UpstreamLog } from './sender.ts';
 import { NoPlaceError } from './slots.ts';
 import type { Upstream } from './upstream.ts';
-import { errorCodeOf, judge, type Judged, type Verdict } from './verdict.ts';
+import { errorCodeOf, judge, type Verdict } from './verdict.ts';
 
 /** How a node is asked. */
 export type Fetch<A> = (upstream: Upstream, context: ExchangeContext) => Promise<A>;
@@ -112,8 +113,10 @@ export class Attempts {
     const nowMs = performance.now();
     const elapsedMs = nowMs - startedMs;
     const isOurs = info === undefined || this.#fleet.observe(upstream, info, nowMs);
-    const verdict = isOurs ? this.#judge(answer, request.need) : 'failed';
+    const fault = this.#faultOf(answer, request);
+    const verdict = isOurs && fault === undefined ? this.#judge(answer, request.need) : 'failed';
     if (!isOurs) this.#recordFailure(upstream, elapsedMs, 'chain', `status ${answer.status}`);
+    else if (fault !== undefined) this.#recordFailure(upstream, elapsedMs, 'bad answer', fault);
     else if (verdict === 'failed') this.#recordFailed(answer, elapsedMs);
     else this.#recordAnswer(upstream, elapsedMs, answer.status);
     if (verdict !== 'failed') this.#recordTime(request, upstream, elapsedMs, readClass);
@@ -124,8 +127,10 @@ export class Attempts {
     // What a node answers to a submission is its answer: another node must not be asked as well.
     if (verdict === 'final' || (!request.isIdempotent && isOurs)) return { verdict: 'final', answer };
     if ('stream' in answer) answer.stream.destroy();
-    const sign = verdict === 'failed' && !(isOurs && isShedding(answer)) ? 'error' : undefined;
-    return { verdict, answer: 'body' in answer && isOurs ? answer : undefined, mayHaveArrived: true, sign };
+    const sign = verdict === 'failed' && !(isOurs && fault === undefined && isShedding(answer)) ? 'error' : undefined;
+    // A success that cannot be one is never the best that nodes had to say.
+    const isWorthKeeping = 'body' in answer && isOurs && fault === undefined;
+    return { verdict, answer: isWorthKeeping ? answer : undefined, mayHaveArrived: true, sign };
   }
 
   /** What hedges are timed by, what the node is given at once, and whether it is passed over. */
@@ -140,10 +145,17 @@ export class Attempts {
     }
   }
 
+  /** What a node says of something that must not be asked twice is its answer, whatever it looks like. */
+  #faultOf(answer: NodeAnswer | StreamedAnswer, request: FleetRequest): AnswerFault | undefined {
+    const { need, promised, wire, isIdempotent } = request;
+    if (!isIdempotent || ('stream' in answer && promised === undefined)) return undefined;
+    return findFault(answer, { need, promised, isHead: wire.method === 'HEAD' }, this.#fleet.dialect);
+  }
+
   #judge(answer: NodeAnswer | StreamedAnswer, need: Need): Verdict {
     if (isBehind(answer, need)) return 'behind';
     if ('stream' in answer) return 'final';
-    return judge(judged(answer), need);
+    return judge(answer, need);
   }
 
   /** The node gave an answer, and it shows something broken: what? */
@@ -151,8 +163,6 @@ export class Attempts {
     const { upstream, status } = answer;
     if (requestMayBeAtFault.has(status)) {
       this.#recordAnswer(upstream, elapsedMs, status);
-    } else if (status < 500) {
-      this.#recordFailure(upstream, elapsedMs, 'status', `status ${status}`);
     } else {
       this.#note(upstream, elapsedMs, 'status', `status ${status}`);
       if (isShedding(answer)) {
@@ -217,16 +227,6 @@ function signOf(kind: FailureKind, mayHaveArrived: boolean): Sign | undefined {
   return kind === 'connection' ? 'error' : undefined;
 }
 
-/** An answer as `judge` wants to see it. */
-export function judged(answer: NodeAnswer): Judged {
-  const contentType = answer.headers['content-type'];
-  return {
-    status: answer.status,
-    contentType: typeof contentType === 'string' ? contentType : undefined,
-    body: answer.body,
-  };
-}
-
 /** A client could provoke these at every node in turn, so they say nothing of a node's health. */
 const requestMayBeAtFault = new Set([408, 429, 500]);
 
@@ -235,7 +235,7 @@ function isShedding(answer: NodeAnswer | StreamedAnswer): boolean {
   if (answer.status === 429) return true;
   if (answer.status <= 500) return false;
   if (answer.info !== undefined) return true;
-  return 'body' in answer && sheddingCodes.has(errorCodeOf(judged(answer)) ?? '');
+  return 'body' in answer && sheddingCodes.has(errorCodeOf(answer) ?? '');
 }
 
 const sheddingCodes = new Set(['overloaded', 'rate_limited']);

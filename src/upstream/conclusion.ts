@@ -1,6 +1,5 @@
 /** What a client is told when no node gave a final answer. */
 import { GatewayError } from '../ledger/errors.ts';
-import { judged } from './attempt.ts';
 import type { Course } from './course.ts';
 import type { NodeAnswer } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
@@ -19,7 +18,7 @@ export function conclude(fleet: Fleet, need: Need, course: Course, signal: Abort
   // An answer from an older state than asked for is no answer, whatever it says.
   const isTooOld = need.kind === 'head' && kept?.verdict === 'behind';
   if (kept !== undefined && !isTooOld && !mayStillBeHeld(fleet, need, course.refusers)) {
-    if (kept.verdict !== 'failed' || errorCodeOf(judged(kept.answer)) !== undefined) return kept.answer;
+    if (kept.verdict !== 'failed' || errorCodeOf(kept.answer) !== undefined) return kept.answer;
   }
   throw new GatewayError('unavailable', explain(fleet, need, course));
 }

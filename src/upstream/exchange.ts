@@ -1,6 +1,7 @@
 /** One request to one node, over undici: headers and body in, nothing decided. */
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import { JsonBody } from '../ledger/json-body.ts';
 import { findLedgerInfo, type Dialect, type HeaderValues, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { ByteBudget, Share } from './byte-budget.ts';
 import type { Upstream } from './upstream.ts';
@@ -24,6 +25,8 @@ interface AnswerHead {
 /** An answer whose body was read to its end. */
 export interface NodeAnswer extends AnswerHead {
   readonly body: Buffer;
+  /** The same, as JSON: parsed once, whoever asks. */
+  readonly json: JsonBody;
   /**
    * Whether the length of the body was announced, so that a cut connection cannot pass for its end. A body that ends
    * with the connection may be incomplete and is never stored.
@@ -154,13 +157,15 @@ class Collector implements Dispatcher.DispatchHandler {
   onResponseEnd(): void {
     this.#end();
     const [first] = this.#chunks;
+    // A lone chunk may be a view on a large shared receive buffer, which a stored entry must not keep alive.
+    const body = this.#chunks.length === 1 && first !== undefined ? Buffer.from(first) : Buffer.concat(this.#chunks);
     this.#promised.resolve({
       status: this.#status,
       headers: this.#headers,
       info: findLedgerInfo(this.#headers, this.#context.dialect),
       upstream: this.#upstream,
-      // A lone chunk may be a view on a large shared receive buffer, which a stored entry must not keep alive.
-      body: this.#chunks.length === 1 && first !== undefined ? Buffer.from(first) : Buffer.concat(this.#chunks),
+      body,
+      json: new JsonBody(body),
       isFramed: isFramed(this.#headers),
     });
   }

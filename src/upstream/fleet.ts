@@ -9,6 +9,7 @@ import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledge
 import type { LedgerVersion } from '../ledger/version.ts';
 import { isCredible } from './credible-head.ts';
 import type { ReadClass } from './read-class.ts';
+import { canBeAsked, Outage } from './outage.ts';
 import type { Unit } from './retention-window.ts';
 import { headToleranceMs, type Candidate } from './select.ts';
 import type { Shown } from './shown.ts';
@@ -28,6 +29,8 @@ export interface FleetEvents {
   onRefused(upstream: Upstream, version: LedgerVersion): void;
   /** Somebody waits for a version and nobody did before: news of heads is wanted for as long as `isAwaited`. */
   onAwaited(): void;
+  /** The last node that could be asked is gone (`isOn`), or one is back. */
+  onOutage(isOn: boolean): void;
 }
 
 /** One node as a process of the gateway knows it. */
@@ -56,6 +59,7 @@ export class Fleet {
   readonly dialect: Dialect;
   readonly #events: FleetEvents;
   readonly #waiters = new VersionWaiters();
+  readonly #outage = new Outage();
   #chainId: number | undefined;
   #isSettled = false;
   #head: LedgerInfo | undefined;
@@ -101,8 +105,8 @@ export class Fleet {
 
   /** The oldest version that some node can serve, from that node's own snapshot. */
   get oldest(): LedgerInfo | undefined {
-    const usable = this.upstreams.filter((upstream) => upstream.health === 'usable');
-    return (usable.length > 0 ? usable : this.upstreams.filter((upstream) => upstream.health === 'down'))
+    return this.#outage
+      .speakers(this.upstreams)
       .map((upstream) => upstream.window.info)
       .reduce<LedgerInfo | undefined>(
         (deepest, info) =>
@@ -113,7 +117,12 @@ export class Fleet {
 
   /** Whether a node is known that can be asked. */
   get isReady(): boolean {
-    return this.upstreams.some((upstream) => upstream.health === 'usable' && upstream.window.info !== undefined);
+    return this.upstreams.some((upstream) => canBeAsked(upstream));
+  }
+
+  /** When the last node that could be asked was gone, in ms since the epoch; `undefined` otherwise. */
+  get outageSinceMs(): number | undefined {
+    return this.#outage.sinceMs;
   }
 
   /** The seven ledger headers for an answer given now, flat; empty before the first node has answered. */
@@ -195,6 +204,8 @@ export class Fleet {
   /** To be called when a node's health changes: what the fleet can serve changes with it. */
   refresh(): void {
     this.#headerList = undefined;
+    const change = this.#outage.update(this.upstreams, Date.now());
+    if (change !== undefined) this.#events.onOutage(change === 'begins');
   }
 
   /** Every node as selection wants to see it for a read of `readClass`, its window in `unit`. */

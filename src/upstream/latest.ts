@@ -160,7 +160,14 @@ export class Latest {
     const floor = known !== undefined && (wanted === undefined || known > wanted) ? known : wanted;
     const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
     const need = { kind: 'head', min: floor } as const;
-    const request = { wire, need, isIdempotent: true, timeoutMs: lookTimeoutMs, isLook: true };
+    const request = {
+      wire,
+      need,
+      promised: 'json',
+      isIdempotent: true,
+      timeoutMs: lookTimeoutMs,
+      isLook: true,
+    } as const;
     const { status, info, body, upstream } = await this.#sender.whole(request, this.#closing.signal);
     this.#schedule();
     if (status !== 200 || info === undefined || upstream.isSuspect) return;

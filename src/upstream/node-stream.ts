@@ -4,6 +4,7 @@
  */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import { JsonBody } from '../ledger/json-body.ts';
 import { findLedgerInfo, type HeaderValues } from '../ledger/ledger-headers.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import {
@@ -83,7 +84,8 @@ export async function readWhole(answer: StreamedAnswer, budget: ByteBudget): Pro
     share.close();
   }
   const { stream: _, ...head } = answer;
-  return { ...head, body: Buffer.concat(chunks), isFramed: isFramed(answer.headers) };
+  const body = Buffer.concat(chunks);
+  return { ...head, body, json: new JsonBody(body), isFramed: isFramed(answer.headers) };
 }
 
 interface Promised {

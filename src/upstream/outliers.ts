@@ -16,7 +16,6 @@ export interface OutliersParts {
 
 export class Outliers {
   readonly #parts: OutliersParts;
-  readonly #closing = new AbortController();
   /** Nodes that have been passed over since they were last found in for every class. */
   readonly #out = new Set<Upstream>();
 
@@ -27,15 +26,6 @@ export class Outliers {
   /** Whether any node may be passed over: where none is, nothing more is looked at. */
   get isAnyOut(): boolean {
     return this.#out.size > 0;
-  }
-
-  /** Aborts when the gateway ends. */
-  get closing(): AbortSignal {
-    return this.#closing.signal;
-  }
-
-  close(): void {
-    this.#closing.abort(new Error('closing'));
   }
 
   /** `answering` has answered the read that others failed. */
@@ -74,7 +64,6 @@ export class Outliers {
   }
 
   endTrial(readClass: ReadClass, upstream: Upstream, isAnswered: boolean): void {
-    if (this.#closing.signal.aborted) return;
     const ended = upstream.ejections[readClass].endTrial(isAnswered, performance.now());
     const fields = { upstream: upstream.name, readClass };
     if (ended === true) this.#parts.log.info(fields, 'upstream is no longer passed over');

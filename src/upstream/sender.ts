@@ -7,6 +7,7 @@ import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import { Admission, type Place } from './admission.ts';
 import { Attempts, isStateRead, type AttemptParts, type Fetch } from './attempt.ts';
+import { Background, type Another } from './background.ts';
 import { Bound } from './bound.ts';
 import { conclude } from './conclusion.ts';
 import { Course } from './course.ts';
@@ -17,6 +18,7 @@ import {
   type StreamedAnswer,
   type WireRequest,
 } from './exchange.ts';
+import type { Promised } from './answer-fault.ts';
 import type { Fleet } from './fleet.ts';
 import { withHedge, type Raced, type Run } from './hedge.ts';
 import { HedgeTimes, type HedgeLimits } from './hedge-times.ts';
@@ -33,6 +35,8 @@ export interface FleetRequest {
   readonly need: Need;
   /** Whether asking twice does no harm. A submission is never sent again once bytes of it may have left. */
   readonly isIdempotent: boolean;
+  /** What a success has to be; another node is asked instead of one that answers otherwise. Absent: anything. */
+  readonly promised?: Promised | undefined;
   /** It runs code that the client chose. */
   readonly isView?: boolean;
   /** For whom it is: whoever waits for a node waits for others of the same client first. Default: the gateway itself. */
@@ -72,6 +76,8 @@ export interface UpstreamLog {
 const reachableVersions = 1_000_000n;
 /** A quiet gateway may retry so often; a burst is what fails at once when a busy node dies. */
 const retries = { share: 0.2, perSecond: 10, most: 500 };
+/** As long as a probe takes at most: a node that cannot tell its ledger in this time answers nothing else either. */
+const longestTrialMs = 2_000;
 /** A client with this name is the gateway itself. */
 const ownName = 'gateway';
 
@@ -89,6 +95,7 @@ export class Sender {
   readonly #retries: TrafficShare;
   readonly #hedges: HedgeTimes;
   readonly #outliers: Outliers;
+  readonly #background: Background;
 
   constructor(parts: SenderParts) {
     const { fleet, limits, metrics, log } = parts;
@@ -99,6 +106,8 @@ export class Sender {
     this.#retries = new TrafficShare({ ...retries, share: limits.retryShare ?? retries.share });
     this.#hedges = new HedgeTimes(limits.hedge, fleet);
     this.#outliers = new Outliers({ fleet, metrics, log });
+    const { timeoutMs } = limits;
+    this.#background = new Background({ fleet, timeoutMs, attempts: this.#attempts, outliers: this.#outliers });
   }
 
   /** Requests that wait for a place at a node now. */
@@ -108,7 +117,7 @@ export class Sender {
 
   /** Ends what goes on in the background. */
   close(): void {
-    this.#outliers.close();
+    this.#background.close();
   }
 
   /**
@@ -122,6 +131,11 @@ export class Sender {
         ? fetchWhole(upstream, wire, context, isLook === true ? upstream.lookPool : upstream.pool)
         : fetchPoll(upstream, wire, atOnce, context);
     return this.#send(this.#begin(request, false, signal), fetch);
+  }
+
+  /** Asks one node beside those in `notOf`, in the background: see `Background.another`. */
+  another(request: FleetRequest, notOf: readonly Upstream[], signal: AbortSignal): Promise<Another> {
+    return this.#background.another(request, notOf, signal);
   }
 
   /** As `whole`, but a successful answer is handed on while it comes. */
@@ -138,7 +152,7 @@ export class Sender {
   #begin(request: FleetRequest, isStreamed: boolean, signal: AbortSignal): Search {
     this.#retries.earn();
     this.#hedges.earn(request);
-    const course = new Course(performance.now() + this.#limits.deadlineMs);
+    const course = new Course(performance.now() + this.#boundMs(request));
     return { request, isStreamed, course, signal, readClass: this.#classOf(request) };
   }
 
@@ -229,7 +243,9 @@ export class Sender {
     { upstream, leave }: Place,
   ): Run<A> {
     course.ask(upstream);
-    const bound = new Bound(signal, Math.min(request.timeoutMs ?? Infinity, this.#limits.timeoutMs, leftMs(course)));
+    const { timeoutMs: usualMs } = this.#limits;
+    const timeoutMs = Math.max(0, Math.min(request.timeoutMs ?? usualMs, usualMs, leftMs(course)));
+    const bound = new Bound(signal, timeoutMs);
     return {
       upstream,
       sentAtMs: performance.now(),
@@ -255,27 +271,22 @@ export class Sender {
         this.#hedges.outpaced(cancelled, readClass);
       }
       if (hedge !== undefined) this.#metrics.hedge(hedge === run ? 'won' : 'lost');
-      if (readClass !== undefined) this.#outliers.blame(readClass, course.failures, run.upstream);
       if (course.sawPruned) this.#metrics.prunedRepaired.inc();
-      this.#tryOut(search, fetch, run.upstream);
+      if (readClass !== undefined) {
+        this.#outliers.blame(readClass, course.failures, run.upstream);
+        this.#background.tryOut(search.request, fetch, readClass, run.upstream);
+      }
       return outcome.answer;
     }
     if (hedge !== undefined) this.#metrics.hedge('failed');
     return undefined;
   }
 
-  /** Gives a node that is passed over a copy of a read that another has answered, when a trial is due. */
-  #tryOut(search: Search, fetch: Fetch<NodeAnswer | StreamedAnswer>, answering: Upstream): void {
-    const { request, readClass } = search;
-    if (readClass === undefined || !this.#outliers.isAnyOut) return;
-    const { timeoutMs } = this.#limits;
-    const upstream = this.#outliers.dueForTrial(readClass, this.#known(search), { need: request.need, timeoutMs });
-    if (upstream === undefined || upstream === answering) return;
-    const bound = new Bound(this.#outliers.closing, timeoutMs);
-    void this.#attempts.make(request, fetch, upstream, { bound, readClass }).then((outcome) => {
-      if (outcome.verdict === 'final' && 'stream' in outcome.answer) outcome.answer.stream.destroy();
-      this.#outliers.endTrial(readClass, upstream, outcome.verdict !== 'failed');
-    });
+  /** With every node known to be gone, a request waits no longer than the probes that will find one again. */
+  #boundMs({ isIdempotent }: FleetRequest): number {
+    const { deadlineMs, timeoutMs } = this.#limits;
+    const isHopeless = isIdempotent && this.#fleet.outageSinceMs !== undefined;
+    return isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs;
   }
 
   /**

@@ -2,6 +2,7 @@
  * What one node's answer means for the request: is it the fleet's answer, or news about that node only?
  * Decided by status and `error_code`; message text only where the node has nothing better (protocol 10).
  */
+import { JsonBody } from '../ledger/json-body.ts';
 import type { Need } from './select.ts';
 
 export type Verdict =
@@ -20,13 +21,14 @@ export type Verdict =
 
 export interface Judged {
   readonly status: number;
-  readonly contentType: string | undefined;
   readonly body: Buffer;
+  /** The body's, where it is at hand. */
+  readonly json?: JsonBody;
 }
 
-/** Judges an answer that was read whole. */
+/** Judges an answer that was read whole. A success is final unless something is wrong with it (`answer-fault.ts`). */
 export function judge(answer: Judged, need: Need): Verdict {
-  if (answer.status < 300) return promisesJson(answer) && !looksLikeJson(answer.body) ? 'failed' : 'final';
+  if (answer.status < 300) return 'final';
   const error = errorOf(answer);
   switch (answer.status) {
     case 410:
@@ -54,36 +56,11 @@ export function errorCodeOf(answer: Judged): string | undefined {
   return errorOf(answer)?.code;
 }
 
-/** Whether the answer of status 200 shows what it promises; nodes behind a broken balancer answer 200 with HTML. */
-function promisesJson(answer: Judged): boolean {
-  return answer.status === 200 && answer.contentType?.startsWith('application/x-bcs') !== true;
-}
-
-const opening = new Set(Buffer.from('{["-0123456789tfn'));
-const closing = new Set(Buffer.from('}]"0123456789el'));
-
-/** First and last byte of a JSON text: enough to tell HTML and cut-off bodies without parsing megabytes. */
-function looksLikeJson(body: Buffer): boolean {
-  let end = body.length - 1;
-  while (end >= 0 && isSpace(body[end])) end -= 1;
-  let start = 0;
-  while (start < end && isSpace(body[start])) start += 1;
-  return end >= 0 && opening.has(body[start] ?? 0) && closing.has(body[end] ?? 0);
-}
-
-function isSpace(byte: number | undefined): boolean {
-  return byte === 32 || byte === 10 || byte === 13 || byte === 9;
-}
-
-function errorOf(answer: Judged): { readonly code: string; readonly message: string } | undefined {
+function errorOf({ body, json = new JsonBody(body) }: Judged) {
   // Error bodies are small; one that is not is not the specified body.
-  if (answer.body.length > 64 * 1024) return undefined;
-  try {
-    const { error_code: code, message } = JSON.parse(answer.body.toString()) as Record<string, unknown>;
-    return typeof code === 'string' ? { code, message: typeof message === 'string' ? message : '' } : undefined;
-  } catch {
-    return undefined;
-  }
+  if (body.length > 64 * 1024) return undefined;
+  const { error_code: code, message } = json.members;
+  return typeof code === 'string' ? { code, message: typeof message === 'string' ? message : '' } : undefined;
 }
 
 /**

@@ -1,4 +1,5 @@
 /** What the primary and its workers say to each other. Structured clones: 64-bit numbers are bigint, bytes are bytes. */
+import type { CacheKey } from '../cache/key.ts';
 import type { Config, UpstreamConfig } from '../config/config.ts';
 import type { AdminAnswer } from '../proxy/admin.ts';
 import type { Readiness } from '../proxy/health.ts';
@@ -28,6 +29,8 @@ export interface WorkerHandlers {
   found(news: Found): void;
   taken(news: Taken): Promise<void>;
   distrusted(functionId: string): void;
+  /** Nodes disagree on this read. */
+  dropped(key: CacheKey): void;
   /** Finishes what is in flight; the worker has nothing left to do when it answers. */
   drain(): Promise<void>;
 }
@@ -47,6 +50,8 @@ export interface PrimaryHandlers {
   /** To be told to the others; answered when they know. */
   taken(news: Taken): Promise<void>;
   distrusted(functionId: string): void;
+  /** To be told to the others. */
+  dropped(key: CacheKey): void;
 }
 
 export interface Setup {

@@ -20,7 +20,7 @@ export class Relay {
     return [...this.#distrusted];
   }
 
-  servicesFor(member: Member): Pick<Services, 'found' | 'taken' | 'distrusted'> {
+  servicesFor(member: Member): Pick<Services, 'found' | 'taken' | 'distrusted' | 'dropped'> {
     return {
       found: (news) => {
         for (const { channel } of this.#others(member)) channel.tell('found', news);
@@ -36,6 +36,9 @@ export class Relay {
       distrusted: (functionId) => {
         if (this.#distrusted.size < maxDistrusted) this.#distrusted.add(functionId);
         for (const { channel } of this.#others(member)) channel.tell('distrusted', functionId);
+      },
+      dropped: (key) => {
+        for (const { channel } of this.#others(member)) channel.tell('dropped', key);
       },
     };
   }

@@ -27,6 +27,7 @@ export async function serveAsWorker(): Promise<void> {
     found: ({ upstream, finding }) => void hear((heard) => heard.found(upstream, finding)),
     taken: ({ hash, upstream }) => hear((heard) => heard.taken(hash, upstream)),
     distrusted: (functionId) => void hear((heard) => heard.distrusted(functionId)),
+    dropped: (key) => void hear((heard) => heard.dropped(key)),
     readiness: async () => (await started.promise).readiness(),
     metrics: async () => (await started.promise).registry.getMetricsAsJSON(),
     purge: async ({ request, from }) => (await started.promise).admin.purge(request, from),
@@ -57,6 +58,7 @@ export async function serveAsWorker(): Promise<void> {
     // A sibling that is stuck must not hold up submissions: at worst it asks another node first.
     tellTaken: (hash, upstream) => primary.call('taken', { hash, upstream }, takenMs).catch(() => undefined),
     tellDistrusted: (functionId) => primary.tell('distrusted', functionId),
+    tellDropped: (key) => primary.tell('dropped', key),
   };
   try {
     const serving = await startServing(config, { log, drainDelayMs, processes, siblings });

@@ -1,7 +1,7 @@
 /** What may be kept: a row for every rule of protocol 1.2 and 1.1. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { JsonBody } from '../../src/cache/json-body.ts';
+import { JsonBody } from '../../src/ledger/json-body.ts';
 import { decide, type AnswerFacts, type Decision, type ReadFacts } from '../../src/cache/policy.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';

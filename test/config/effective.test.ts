@@ -10,7 +10,7 @@ test('what a file leaves out is the default of the contract, in ms and bytes', (
   const { upstreams, ...rest } = config;
   assert.deepEqual(rest, {
     listen: { host: '0.0.0.0', port: 8080, basePath: '/v1', maxConnections: 10_000 },
-    operations: { host: '127.0.0.1', port: 9090 },
+    operations: { host: '127.0.0.1', port: 9090, readyInOutage: true },
     dialect: 'node',
     workers: 1,
     upstream: {
@@ -21,6 +21,7 @@ test('what a file leaves out is the default of the contract, in ms and bytes', (
       maxAttempts: 3,
       maxLagMs: 30_000,
       hedge: { quantile: 0.95, share: 0.04 },
+      audit: 0.001,
     },
     cache: { memory: { maxBytes: 256 * 2 ** 20 } },
     latest: { maxStalenessMs: 200, waitForVersionMs: 500, minClientStalenessMs: 0, maxClientStalenessMs: 10_000 },
@@ -102,6 +103,7 @@ encode: { signingDomain: "\${DOMAIN}" }
     maxAttempts: 3,
     maxLag: '30s',
     hedge: { quantile: 0.95, share: 0.04 },
+    audit: 0.001,
   });
 });
 

@@ -198,20 +198,6 @@ test('a node\u2019s own error passes byte for byte when no node does better', as
   assert.deepEqual([reply.status, reply.text], [500, body]);
 });
 
-test('answers without ledger headers are passed on and never kept', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
-  node.fault = { kind: 'no ledger headers' };
-
-  const first = await gateway.get(at(600));
-  const second = await gateway.get(at(600));
-
-  assert.deepEqual([first.status, second.status], [200, 200]);
-  assert.equal(first.headers['cache-control'], 'no-store');
-  assert.equal(first.headers['x-node-ledger-version'], '900');
-  assert.equal(node.requestsTo('resource'), 2);
-});
-
 test('a node of another chain is taken out, and the rest goes on', async (t) => {
   const ours = await fakeNode(t, { head: 900n });
   const alsoOurs = await fakeNode(t, { head: 900n });

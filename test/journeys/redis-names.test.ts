@@ -3,14 +3,17 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { recordedTransactions } from '../../src/sample/recorded.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
+import { ledgerHeaders } from '../support/ledger-info.ts';
 import { readProbe, replica, sourceOf, until, untilUp, written } from '../support/redis-replica.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 
 /** A node of a ledger with this first transaction; recorded ones have no hash. */
 async function nodeOf(t: TestContext, genesis: string): Promise<FakeNode> {
   const node = await fakeNode(t);
+  const body = JSON.stringify({ version: '0', hash: `0x${genesis.padEnd(64, '0')}` });
+  const headers = ledgerHeaders({ version: 1000n, chainId: node.chainId });
   node.faults.add(
-    { kind: 'answer', status: 200, body: JSON.stringify({ version: '0', hash: `0x${genesis.padEnd(64, '0')}` }) },
+    { kind: 'answer', status: 200, body, headers },
     { when: ({ url }) => url.endsWith('/transactions/by_version/0') },
   );
   return node;

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { dialectOf, findLedgerInfo, ledgerHeaderList, type HeaderValues } from '../../src/ledger/ledger-headers.ts';
+import {
+  dialectOf,
+  findLedgerInfo,
+  ledgerHeaderFault,
+  ledgerHeaderList,
+  type HeaderValues,
+} from '../../src/ledger/ledger-headers.ts';
 
 /** As the interface specification names them. */
 const complete = {
@@ -55,13 +61,29 @@ const absurd: readonly (readonly [string, HeaderValues])[] = [
   ['a chain id above 255', { 'x-node-chain-id': '256' }],
   ['an oldest version above the head', { 'x-node-ledger-oldest-version': '1001' }],
   ['an oldest block above the newest', { 'x-node-oldest-block-height': '51' }],
+  ['more blocks than versions', { 'x-node-block-height': '1001' }],
+  ['an oldest block above the oldest version', { 'x-node-block-height': '900', 'x-node-oldest-block-height': '101' }],
+  ['time zero after the first block', { 'x-node-ledger-timestampusec': '0' }],
 ];
 
 for (const [what, headers] of absurd) {
   test(`${what} is no snapshot`, () => {
     assert.equal(findLedgerInfo({ ...complete, ...headers }, node), undefined);
+    assert.equal(ledgerHeaderFault({ ...complete, ...headers }, node), 'absurd');
   });
 }
+
+test('a ledger of one block is at time zero', () => {
+  const first = { ...complete, 'x-node-ledger-version': '0', 'x-node-ledger-oldest-version': '0' };
+  const genesis = { 'x-node-ledger-timestampusec': '0', 'x-node-block-height': '0', 'x-node-oldest-block-height': '0' };
+  assert.equal(findLedgerInfo({ ...first, ...genesis }, node)?.timestampUsec, 0n);
+});
+
+test('what is missing is told from what is absurd', () => {
+  assert.equal(ledgerHeaderFault({}, node), 'missing');
+  assert.equal(ledgerHeaderFault({ ...complete, 'x-node-epoch': 'soon' }, node), 'missing');
+  assert.equal(ledgerHeaderFault(complete, node), undefined);
+});
 
 test('the edges of what makes sense are a snapshot: one version, chain 255, the largest u64', () => {
   const max = '18446744073709551615';
@@ -78,7 +100,8 @@ test('the edges of what makes sense are a snapshot: one version, chain 255, the 
     node,
   );
   assert.equal(info?.oldestVersion, 18446744073709551615n);
-  assert.equal(findLedgerInfo({ ...complete, 'x-node-ledger-oldest-version': '0' }, node)?.oldestVersion, 0n);
+  const archival = { 'x-node-ledger-oldest-version': '0', 'x-node-oldest-block-height': '0' };
+  assert.equal(findLedgerInfo({ ...complete, ...archival }, node)?.oldestVersion, 0n);
 });
 
 test('each dialect reads its own names only', () => {

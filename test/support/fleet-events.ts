@@ -8,4 +8,5 @@ export const quietEvents: FleetEvents = {
   onRollback: () => undefined,
   onRefused: () => undefined,
   onAwaited: () => undefined,
+  onOutage: () => undefined,
 };

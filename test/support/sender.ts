@@ -45,7 +45,7 @@ export function senderMetrics(registry: Registry): UpstreamMetrics & SenderMetri
     ...createUpstreamMetrics(
       registry,
       () => [],
-      () => ({ head: undefined, oldest: undefined }),
+      () => ({ head: undefined, oldest: undefined, isOut: false }),
     ),
     ...createSenderMetrics(registry, () => ({ waiting: 0, nodes: [] })),
   };

@@ -9,10 +9,8 @@ const version: Need = { kind: 'version', version: ledgerVersion(5n) };
 const head: Need = { kind: 'head' };
 const transaction: Need = { kind: 'transaction' };
 
-const json = 'application/json';
-
-function answer(status: number, body: string | Buffer = '{}', contentType: string | undefined = json): Judged {
-  return { status, contentType, body: Buffer.from(body) };
+function answer(status: number, body: string | Buffer = '{}'): Judged {
+  return { status, body: Buffer.from(body) };
 }
 
 function error(code: string, message = 'm'): string {
@@ -62,7 +60,7 @@ test('an unknown block is news about the node that was asked for it by height', 
 
 test('an unknown transaction is news about the node that was asked', () => {
   assert.equal(judge(answer(404, error('transaction_not_found')), transaction), 'absent');
-  assert.equal(judge(answer(404, '<html>', 'text/html'), transaction), 'final');
+  assert.equal(judge(answer(404, '<html>'), transaction), 'final');
 });
 
 const prunedMessages = [
@@ -104,33 +102,15 @@ test('410 means pruned whatever its body says', () => {
   }
 });
 
-const successes: readonly (readonly [string, Judged, Verdict])[] = [
-  ['an object', answer(200, '{"a":1}'), 'final'],
-  ['a list', answer(200, ' [1]\n'), 'final'],
-  ['a bare number', answer(200, '18446744073709551615'), 'final'],
-  ['a text', answer(200, '"0x00"'), 'final'],
-  ['true', answer(200, 'true'), 'final'],
-  ['null', answer(200, 'null'), 'final'],
-  ['one digit', answer(200, '0'), 'final'],
-  ['nothing', answer(200, ''), 'failed'],
-  ['white space', answer(200, ' \n'), 'failed'],
-  ['a web page', answer(200, '<html></html>', 'text/html'), 'failed'],
-  ['a web page said to be JSON', answer(200, '<html></html>'), 'failed'],
-  ['an object cut off after a comma', answer(200, '{"a":1,'), 'failed'],
-  ['an object cut off after a colon', answer(200, '{"a":'), 'failed'],
-  ['text without a content type', { status: 200, contentType: undefined, body: Buffer.from('hello') }, 'failed'],
-  ['BCS bytes', answer(200, '\x00\x01', 'application/x-bcs'), 'final'],
-  ['no BCS bytes', answer(200, '', 'application/x-bcs'), 'final'],
-  ['an accepted submission', answer(202, '{"hash":"0x"}'), 'final'],
-  ['a partly accepted batch', answer(206, '{}'), 'final'],
-  ['a redirection', answer(302, ''), 'final'],
-];
-
-for (const [what, judged, verdict] of successes) {
-  test(`${judged.status} with ${what} is ${verdict}`, () => {
-    for (const need of [version, head, transaction]) assert.equal(judge(judged, need), verdict);
-  });
-}
+test('a success is final, whatever is in it: what is wrong with one is told elsewhere', () => {
+  for (const status of [200, 202, 206]) {
+    const verdicts: readonly Verdict[] = [version, head, transaction].map((need) =>
+      judge(answer(status, '<html>'), need),
+    );
+    assert.deepEqual(verdicts, ['final', 'final', 'final']);
+  }
+  assert.equal(judge(answer(302, ''), version), 'final');
+});
 
 test('the error code is read from the specified body and from nothing else', () => {
   assert.equal(errorCodeOf(answer(404, error('resource_not_found'))), 'resource_not_found');

@@ -21,6 +21,12 @@ export class JsonBody {
     return this.#parse() !== 'invalid';
   }
 
+  /** Whether its end shows that nothing is missing: a number may go on, whatever its last digit is. */
+  get isClosed(): boolean {
+    const parsed = this.#parse();
+    return parsed !== 'invalid' && typeof parsed.value !== 'number';
+  }
+
   /** Its members, where it is an object; none otherwise. */
   get members(): Readonly<Record<string, unknown>> {
     const parsed = this.#parse();

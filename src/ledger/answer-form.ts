@@ -1,0 +1,11 @@
+/** The two forms in which nodes answer (protocol 2.3). */
+
+/** How an answer is written. */
+export type AnswerForm = 'json' | 'bcs';
+
+/** The form that a `Content-Type` promises; `undefined` for anything that no node sends. */
+export function findForm(contentType: string | undefined): AnswerForm | undefined {
+  const mediaType = contentType?.split(';', 1)[0]?.trim().toLowerCase();
+  if (mediaType === 'application/json') return 'json';
+  return mediaType === 'application/x-bcs' ? 'bcs' : undefined;
+}
