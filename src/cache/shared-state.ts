@@ -56,6 +56,9 @@ export class SharedState {
     this.#listener = listener;
     this.#options = options;
     subscriber.on('message', (channel: string, message: string) => this.#hear(channel, message));
+    // What is asked while there is no connection is given up by the client, and only what was once granted is asked
+    // for anew by itself: a replica that starts before Redis would hear nothing for as long as it lives.
+    subscriber.on('ready', () => this.#listen());
   }
 
   /**
@@ -78,8 +81,7 @@ export class SharedState {
       key: `${this.#options.prefix}:purge:${ledger}`,
       onPurge: (scope) => this.#listener.onPurge(scope),
     });
-    // Waits for a connection, however long that takes, and is repeated whenever the connection is made anew.
-    this.#subscriber.subscribe(this.#channel(ledger)).catch(() => undefined);
+    this.#listen();
     void this.#purges.look();
     await this.#takeUp();
   }
@@ -112,6 +114,10 @@ export class SharedState {
     clearTimeout(this.#timer);
     this.#purges?.close();
     this.#subscriber.disconnect();
+  }
+
+  #listen(): void {
+    if (this.#ledger !== undefined) this.#subscriber.subscribe(this.#channel(this.#ledger)).catch(() => undefined);
   }
 
   /** What replicas were shown before: once, as soon as Redis tells. */
