@@ -28,7 +28,10 @@ test('a call is answered, or fails as the other side does', async () => {
 
 test('a question that cannot be sent fails at once, and not once more when its time is over', async () => {
   const channel = channelTo({ double: (value) => value });
-  await assert.rejects(channel.call('double', () => {}, 20), { name: 'DataCloneError' });
+  await assert.rejects(
+    channel.call('double', () => {}, 20),
+    { name: 'DataCloneError' },
+  );
   // A rejection that nobody waits for would end the process.
   await sleep(60);
 });
