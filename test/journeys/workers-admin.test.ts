@@ -54,6 +54,6 @@ test('a request that no message can hold is refused, and nobody ends for it', as
   });
 
   assert.equal(refused.status, 400);
-  assert.match(await refused.text(), /\"read\\" must be an object/);
+  assert.match(await refused.text(), /read.* must be an object/);
   assert.equal((await get(gateway.url + path)).status, 200);
 });
