@@ -14,6 +14,7 @@ import { WorkerMetrics } from './workers/metrics.ts';
 import { packConfig } from './workers/protocol.ts';
 import { mergeReadiness } from './workers/readiness.ts';
 import { Relay } from './workers/relay.ts';
+import { Watch } from './workers/watch.ts';
 
 /** Operators' tools wait for a second or more; a worker that does not answer them in this time is left out. */
 const answerMs = 800;
@@ -45,7 +46,7 @@ export async function startWorkers(
     }),
     servicesFor: (member) => ({ ...relay.servicesFor(member), ...agreementFor(member) }),
     onServing: () => relay.assignDuty(),
-    onLost: ({ id }, how, againMs) => {
+    onLost: (id, how, againMs) => {
       metrics.restarts.inc();
       log.error({ worker: id, how, againMs }, 'a worker ended and is started again');
     },
@@ -54,6 +55,13 @@ export async function startWorkers(
       agreement.leave(id);
       metrics.forget(id);
       relay.assignDuty();
+    },
+  });
+  const watch = new Watch({
+    members: () => crew.serving,
+    onHung: (member, silentMs) => {
+      metrics.hangs.inc();
+      crew.end(member, `no sign of life for ${silentMs / 1_000} s`);
     },
   });
   let isDraining = false;
@@ -83,6 +91,7 @@ export async function startWorkers(
       fleet: () => upstreams,
       async close() {
         isDraining = true;
+        watch.close();
         await crew.close(drainDelayMs + drainMs + slackMs);
         agreement.close();
         await operations.close();
@@ -90,6 +99,7 @@ export async function startWorkers(
     };
   } catch (error) {
     crew.kill();
+    watch.close();
     agreement.close();
     throw error;
   }

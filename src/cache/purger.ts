@@ -34,14 +34,20 @@ export interface Purged {
 export async function purge(scope: PurgeScope, { forget, shared }: PurgerParts): Promise<Purged> {
   const memory = await forget(scope);
   if (shared === undefined) return { isComplete: true, memory, redis: 'off', replicas: 'off' };
-  await shared.tellPurge(scope);
+  const before = await shared.tellPurge(scope);
   const redis = (await shared.clear(scope)) ?? 'unavailable';
-  const told = await shared.tellPurge(scope);
+  const after = await shared.tellPurge(scope);
   const again = await forget(scope);
+  // Who was still at it when Redis was cleared may have written there since, whatever it says afterwards.
+  const told = haveAllCleared(before) ? after : before;
   return {
-    isComplete: redis !== 'unavailable' && told !== undefined && told.cleared >= told.told,
+    isComplete: redis !== 'unavailable' && haveAllCleared(told),
     memory: memory + again,
     redis,
     replicas: told ?? 'unavailable',
   };
+}
+
+function haveAllCleared(told: Told | undefined): boolean {
+  return told !== undefined && told.cleared >= told.told;
 }

@@ -56,6 +56,9 @@ export class SharedState {
     this.#listener = listener;
     this.#options = options;
     subscriber.on('message', (channel: string, message: string) => this.#hear(channel, message));
+    // What is asked while there is no connection is given up by the client, and only what was once granted is asked
+    // for anew by itself: a replica that starts before Redis would hear nothing for as long as it lives.
+    subscriber.on('ready', () => this.#listen());
   }
 
   /**
@@ -69,7 +72,10 @@ export class SharedState {
     this.#ledger = ledger;
     this.#hasTakenUp = false;
     this.#told = -1n;
-    if (before !== undefined) this.#subscriber.unsubscribe(this.#channel(before)).catch(() => undefined);
+    if (before !== undefined) {
+      this.#toTell = -1n;
+      this.#subscriber.unsubscribe(this.#channel(before)).catch(() => undefined);
+    }
     this.#purges?.close();
     this.#purges = undefined;
     if (ledger === undefined) return;
@@ -78,8 +84,7 @@ export class SharedState {
       key: `${this.#options.prefix}:purge:${ledger}`,
       onPurge: (scope) => this.#listener.onPurge(scope),
     });
-    // Waits for a connection, however long that takes, and is repeated whenever the connection is made anew.
-    this.#subscriber.subscribe(this.#channel(ledger)).catch(() => undefined);
+    this.#listen();
     void this.#purges.look();
     await this.#takeUp();
   }
@@ -87,7 +92,9 @@ export class SharedState {
   /** A client is being shown `version`. Never waits. */
   tellServed(version: bigint): void {
     if (version > largestScore) return;
-    this.#toTell = version;
+    void this.follow();
+    // Of several workers, one may be about to show less than another is: the highest counts.
+    if (version > this.#toTell) this.#toTell = version;
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       this.#tell();
@@ -114,12 +121,17 @@ export class SharedState {
     this.#subscriber.disconnect();
   }
 
+  #listen(): void {
+    if (this.#ledger !== undefined) this.#subscriber.subscribe(this.#channel(this.#ledger)).catch(() => undefined);
+  }
+
   /** What replicas were shown before: once, as soon as Redis tells. */
   async #takeUp(): Promise<void> {
-    if (this.#ledger === undefined) return;
-    const key = this.#key(this.#ledger);
+    const ledger = this.#ledger;
+    if (ledger === undefined) return;
+    const key = this.#key(ledger);
     const kept = await this.#link.read(key, (client) => client.zscore(key, member));
-    if (!('value' in kept)) return;
+    if (!('value' in kept) || ledger !== this.#ledger) return;
     this.#hasTakenUp = true;
     const version = kept.value === null ? undefined : findU64(kept.value);
     if (version !== undefined) this.#listener.onServed(version);

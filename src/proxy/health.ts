@@ -69,6 +69,15 @@ export interface OperationsParts {
   readonly isReadyInOutage: boolean;
 }
 
+/**
+ * Requests arrive within these bounds or lose their connection: with several workers the process that answers here also
+ * accepts clients, and must not run out of descriptors.
+ */
+const arrival = {
+  requestMs: 30_000,
+  http: { maxHeaderSize: 64 * 1024, headersTimeout: 5_000, connectionsCheckingInterval: 1_000 },
+};
+
 /** Redis never decides whether the gateway is ready; what is wrong with it is shown all the same. */
 function redisOf({ redis }: Readiness): { readonly state: string; readonly reason?: string } {
   if (redis === undefined) return { state: 'off' };
@@ -81,7 +90,7 @@ function statusOf({ isReady, outage }: Readiness): string {
 }
 
 export function createOperationsServer(parts: OperationsParts): FastifyInstance {
-  const app = fastify({ forceCloseConnections: true, http: { maxHeaderSize: 64 * 1024 } });
+  const app = fastify({ forceCloseConnections: true, requestTimeout: arrival.requestMs, http: arrival.http });
   // Pages of other sites can send text without asking; they cannot send JSON.
   app.removeContentTypeParser('text/plain');
   app.get('/livez', () => ({ status: 'alive' }));

@@ -54,11 +54,17 @@ export class Channel<Theirs extends object> {
     // What a process lives for are its connections.
     timer.unref();
     this.#pending.set(id, { resolve, reject });
-    this.#send({ kind: 'call', id, name, argument });
-    return promise.finally(() => {
+    const ended = promise.finally(() => {
       clearTimeout(timer);
       this.#pending.delete(id);
-    }) as Promise<Answer<Theirs, Name>>;
+    });
+    try {
+      this.#send({ kind: 'call', id, name, argument });
+    } catch (error) {
+      // What has no structured clone, or is nested too deeply for one.
+      reject(error instanceof Error ? error : new Error(String(error)));
+    }
+    return ended as Promise<Answer<Theirs, Name>>;
   }
 
   /** Tells the other side, and wants no answer. */
@@ -79,9 +85,9 @@ export class Channel<Theirs extends object> {
   }
 
   #answer({ id, name, argument }: Message & { readonly kind: 'call' }): void {
-    new Promise((resolve) => resolve(this.#handle(name, argument))).then(
-      (value) => this.#send({ kind: 'answer', id, value }),
-      (error: unknown) => this.#send({ kind: 'fault', id, message: String(error) }),
-    );
+    new Promise((resolve) => resolve(this.#handle(name, argument)))
+      .then((value) => this.#send({ kind: 'answer', id, value }))
+      // Also where the answer cannot be sent.
+      .catch((error: unknown) => this.#send({ kind: 'fault', id, message: String(error) }));
   }
 }

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { BackOff } from './back-off.ts';
 import { Channel } from './channel.ts';
+import { closeUntaken } from './handed-over.ts';
 import type { Failure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
 
 /** A worker that does not serve by then is stuck: it is killed, and started again. */
@@ -18,6 +19,8 @@ export interface Member {
   readonly id: number;
   readonly channel: Channel<WorkerHandlers>;
   isServing: boolean;
+  /** Why it was ended from here, where it was. */
+  endedFor?: string;
 }
 
 /** What a worker wants of the primary beside being looked after. */
@@ -30,8 +33,11 @@ export interface CrewEvents {
   /** It listens to its channel from now on. */
   onJoining(member: Member): void;
   onServing(member: Member): void;
-  /** A worker is gone that was not told to go. `againMs`: when it is started again. */
-  onLost(member: Member, how: string, againMs: number): void;
+  /**
+   * A worker is gone that was not told to go, or could not even be started (then it has no `id`). `againMs`: when it is
+   * started again.
+   */
+  onLost(id: number | undefined, how: string, againMs: number): void;
   onGone(member: Member): void;
 }
 
@@ -126,11 +132,37 @@ export class Crew {
     for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGKILL');
   };
 
+  /** Ends a worker at once; another takes its place. */
+  end(member: Member, why: string): void {
+    member.endedFor = why;
+    cluster.workers?.[member.id]?.process.kill('SIGKILL');
+  }
+
   /** Starts a worker, and another one when it is gone. Settles when it serves, or why it does not. */
   #launch(backOff: BackOff): Promise<void> {
     const startedAtMs = performance.now();
     const outcome = Promise.withResolvers<void>();
+    const onEnd = (how: string, member?: Member): void => {
+      outcome.reject(new Error(`a worker ended while it started: ${how}`));
+      if (this.#isClosing) return;
+      const againMs = backOff.next(performance.now() - startedAtMs);
+      this.#events.onLost(member?.id, how, againMs);
+      setTimeout(() => {
+        if (!this.#isClosing) this.#launch(backOff).catch(() => undefined);
+      }, againMs);
+    };
+    try {
+      this.#fork(outcome, onEnd);
+    } catch (error) {
+      // No memory for one more process, for example: those that are there go on serving.
+      onEnd(String(error));
+    }
+    return outcome.promise;
+  }
+
+  #fork(outcome: PromiseWithResolvers<void>, onEnd: (how: string, member: Member) => void): void {
     const worker = cluster.fork();
+    if (worker.isConnected()) closeUntaken(worker.process);
     const handlers: Partial<PrimaryHandlers> = {};
     const member: Member = {
       id: worker.id,
@@ -139,28 +171,26 @@ export class Crew {
     };
     Object.assign(handlers, this.#events.servicesFor(member), this.#handlersFor(worker, outcome));
     this.#members.set(worker.id, member);
-    const stuck = setTimeout(() => worker.process.kill('SIGKILL'), startMs);
+    const stuck = setTimeout(() => this.end(member, `did not serve within ${startMs / 1_000} s`), startMs);
     stuck.unref();
+    const onGone = (how: string): void => {
+      if (!this.#members.has(member.id)) return;
+      clearTimeout(stuck);
+      this.#forget(member);
+      onEnd(member.endedFor ?? how, member);
+    };
     void outcome.promise.then(
       () => clearTimeout(stuck),
       () => undefined,
     );
     worker.on('message', (message: unknown) => member.channel.take(message));
-    // A message to a process that has just died: its end is told by `exit`.
-    worker.on('error', () => undefined);
-    worker.once('exit', (code: number | null, signal: string | null) => {
-      clearTimeout(stuck);
-      this.#forget(member);
-      const how = signal ?? `code ${code}`;
-      outcome.reject(new Error(`a worker ended while it started: ${how}`));
-      if (this.#isClosing) return;
-      const againMs = backOff.next(performance.now() - startedAtMs);
-      this.#events.onLost(member, how, againMs);
-      setTimeout(() => {
-        if (!this.#isClosing) this.#launch(backOff).catch(() => undefined);
-      }, againMs);
+    worker.on('error', (error: Error) => {
+      // A message to a process that has just died: its end is told by `exit`. Of one that never was there is none.
+      if (worker.process.pid !== undefined) return;
+      delete cluster.workers?.[worker.id];
+      onGone(String(error));
     });
-    return outcome.promise;
+    worker.once('exit', (code: number | null, signal: string | null) => onGone(signal ?? `code ${code}`));
   }
 
   #handlersFor(worker: Worker, outcome: PromiseWithResolvers<void>): Omit<PrimaryHandlers, keyof Services> {

@@ -13,6 +13,7 @@ interface Sampled {
  */
 export class WorkerMetrics {
   readonly restarts: Counter;
+  readonly hangs: Counter;
   readonly #own = new Registry();
   readonly #lastTold = new Map<number, MetricsJson>();
   #departed: MetricsJson = [];
@@ -28,6 +29,11 @@ export class WorkerMetrics {
     this.restarts = new Counter({
       name: 'ledgergate_worker_restarts_total',
       help: 'Workers that ended and were started again.',
+      registers,
+    });
+    this.hangs = new Counter({
+      name: 'ledgergate_worker_hangs_total',
+      help: 'Workers that gave no sign of life for 10 s and were ended.',
       registers,
     });
     new Gauge({

@@ -9,6 +9,8 @@ import type { AgreedNews, AgreedState, Head } from './agreed-state.ts';
 
 /** What a worker handles. */
 export interface WorkerHandlers {
+  /** A sign of life. */
+  alive(): void;
   readiness(): Promise<Readiness>;
   /** What `Registry.getMetricsAsJSON` gives. */
   metrics(): Promise<MetricsJson>;

@@ -21,6 +21,7 @@ export async function serveAsWorker(): Promise<void> {
   const hear = (take: (heard: Heard) => void): Promise<void> => started.promise.then(({ heard }) => take(heard));
   let isOnDuty = false;
   const handlers: Omit<WorkerHandlers, keyof Agreed['handlers']> = {
+    alive: () => undefined,
     duty: (isNow) => {
       isOnDuty = isNow;
     },

@@ -52,3 +52,34 @@ for (const [why, keys, told] of incomplete) {
     assert.equal(purged.isComplete, false);
   });
 }
+
+const twice = [
+  [
+    'before Redis was cleared',
+    [
+      { told: 1, cleared: 0 },
+      { told: 1, cleared: 1 },
+    ],
+  ],
+  [
+    'after Redis was cleared',
+    [
+      { told: 1, cleared: 1 },
+      { told: 1, cleared: 0 },
+    ],
+  ],
+] as const;
+
+for (const [when, outcomes] of twice) {
+  test(`a purge is not complete when a replica was not done ${when}`, async () => {
+    const told = [...outcomes];
+    const purged = await purge(
+      { kind: 'everything' },
+      {
+        forget: () => Promise.resolve(0),
+        shared: { clear: () => Promise.resolve(3), tellPurge: () => Promise.resolve(told.shift()) },
+      },
+    );
+    assert.deepEqual([purged.isComplete, purged.replicas], [false, { told: 1, cleared: 0 }]);
+  });
+}

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { test } from 'node:test';
 import { encodeVectors } from '../../src/sample/recorded.ts';
 import { fakeNode } from '../support/fake-node.ts';
@@ -77,4 +79,16 @@ test('liveness and readiness answer on the operations port, and say nothing of a
   assert.deepEqual([alive.status, ready.status], [200, 200]);
   assert.match(ready.text, /"name":"full-0".*"state":"usable"/);
   assert.doesNotMatch(ready.text, /127\.0\.0\.1/);
+});
+
+test('operators who do not get to the end of a request lose their connection', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
+  const socket = connect(Number(new URL(gateway.operationsUrl).port), '127.0.0.1');
+  t.after(() => socket.destroy());
+  socket.resume();
+
+  socket.write('GET /livez HTTP/1.1\r\nHost: localhost\r\n');
+  await once(socket, 'close', { signal: AbortSignal.timeout(15_000) });
+
+  assert.equal((await fetchReply(`${gateway.operationsUrl}/livez`, { method: 'GET' })).status, 200);
 });

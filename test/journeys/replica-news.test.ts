@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { testGateway, type TestGateway } from '../support/gateway.ts';
+import { untilUp } from '../support/redis-replica.ts';
 import { noRedis, redisServer, type RedisServer } from '../support/redis-server.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
@@ -39,6 +40,26 @@ test('what one replica has shown is the floor of another', { skip: noRedis }, as
   assert.equal(await servedVersion(b), 1000n);
   node.clock.head = 1500n;
   // The snapshot of b is good for ten seconds more; a is asked for the newest state there is.
+  assert.equal(await servedVersion(a, { 'ledgergate-max-staleness': '0' }), 1500n);
+  await eventually(
+    () => servedVersion(b),
+    (version) => version === 1500n,
+  );
+});
+
+test('a replica that started while Redis was away hears the others once it is back', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  await server.kill();
+  const node = await fakeNode(t, { head: 1000n });
+  const [a, b] = [await replica(t, { server, full: [node] }), await replica(t, { server, full: [node] })];
+  assert.deepEqual([await servedVersion(a), await servedVersion(b)], [1000n, 1000n]);
+
+  await server.start();
+  for (const gateway of [a, b]) await untilUp(gateway);
+  const listeners = () => server.run((client) => client.pubsub('NUMSUB', 'lg:news:1.nogenesis'));
+  await eventually(listeners, ([, count]) => count === 2);
+  node.clock.head = 1500n;
+
   assert.equal(await servedVersion(a, { 'ledgergate-max-staleness': '0' }), 1500n);
   await eventually(
     () => servedVersion(b),

@@ -41,3 +41,19 @@ test('an explanation is one worker\u2019s', async (t) => {
   assert.equal(refused.status, 400);
   assert.equal(node.log.countOf('resource'), 0);
 });
+
+test('a request that no message can hold is refused, and nobody ends for it', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2 } });
+  const nested = '['.repeat(100_000) + ']'.repeat(100_000);
+
+  const refused = await fetch(`${gateway.operationsUrl}/admin/purge`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: `{"read":${nested}}`,
+  });
+
+  assert.equal(refused.status, 400);
+  assert.match(await refused.text(), /read.* must be an object/);
+  assert.equal((await get(gateway.url + path)).status, 200);
+});

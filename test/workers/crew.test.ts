@@ -1,0 +1,36 @@
+/** Processes that cannot be started. */
+import assert from 'node:assert/strict';
+import cluster from 'node:cluster';
+import { test } from 'node:test';
+import { Crew, type CrewEvents } from '../../src/workers/crew.ts';
+
+const failures = [
+  { how: 'at once', settings: { gid: 'none' as never }, reason: /ERR_INVALID_ARG_TYPE|must be/ },
+  { how: 'a moment later', settings: { cwd: '/nonexistent' }, reason: /ENOENT/ },
+];
+
+for (const { how, settings, reason } of failures) {
+  test(`a process that cannot be started is tried again, also where that is known ${how}`, async () => {
+    const lost: string[] = [];
+    const { promise: again, resolve } = Promise.withResolvers<void>();
+    const events = {
+      servicesFor: () => ({}),
+      onGone: () => undefined,
+      onLost: (_id: number | undefined, reason: string) => {
+        lost.push(reason);
+        if (lost.length === 3) resolve();
+      },
+    };
+    const crew = new Crew(0, events as unknown as CrewEvents);
+    cluster.setupPrimary(settings);
+
+    await assert.rejects(crew.start(1), reason);
+    await again;
+    crew.kill();
+
+    assert.match(lost.join('\n'), reason);
+    assert.deepEqual(crew.members, []);
+    assert.deepEqual(Object.keys(cluster.workers ?? {}), []);
+    cluster.setupPrimary({ gid: undefined as never, cwd: undefined as never });
+  });
+}
