@@ -85,9 +85,10 @@ export class ChaosClient {
       });
       hasBegun = true;
       const text = await answer.text();
-      this.#tally.tookMs.push(performance.now() - startMs);
+      const tookMs = performance.now() - startMs;
       const served = findVersion(headers['ledgergate-served-version']);
-      return { status: statusCode, text, headers, served, told: findVersion(headers['x-node-ledger-version']) };
+      const told = findVersion(headers['x-node-ledger-version']);
+      return { status: statusCode, text, tookMs, headers, served, told };
     } catch (error) {
       const { code, name } = error as NodeJS.ErrnoException;
       if (code === 'ECONNREFUSED') return 'refused';

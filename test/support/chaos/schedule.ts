@@ -132,6 +132,8 @@ export class Schedule {
     this.#note('is killed', gateway.name);
     gateway.timesKilled += 1;
     await gateway.process.kill();
+    // It takes the kernel a while to close what the process had open: until then connections are still taken.
+    gateway.timesKilled += 1;
     await sleep(heardMs);
     gateway.isLeaving = true;
   }

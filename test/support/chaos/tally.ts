@@ -11,6 +11,7 @@ export interface Heard {
   readonly served: bigint | undefined;
   /** The version in the ledger headers. */
   readonly told: bigint | undefined;
+  readonly tookMs: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
@@ -93,8 +94,10 @@ export class Tally {
   }
 
   take(asked: Asked, heard: Heard, { answerable, through }: { answerable: Answerable; through: string }): void {
-    const { status, text, headers } = heard;
-    const shown = `${through} ${asked.path} -> ${status} ${text.slice(0, 200)} (${JSON.stringify(headers)})`;
+    const { status, text, headers, tookMs } = heard;
+    const answer = `${status} after ${Math.round(tookMs)} ms ${text.slice(0, 200)}`;
+    const shown = `${through} ${asked.path} -> ${answer} (${JSON.stringify(headers)})`;
+    this.tookMs.push(tookMs);
     if (this.#secrets.some((secret) => JSON.stringify(headers).includes(secret))) this.violate('leak', shown);
     if (status === 200) {
       this.#takeBody(asked, heard, shown);

@@ -14,7 +14,7 @@ export interface ChaosGateway {
   readonly process: GatewayProcess;
   /** Balancers have learned that it ends, or has not begun. */
   isLeaving: boolean;
-  /** How often it was killed: whatever was in flight at it then is cut off. */
+  /** Goes up when it is killed, and when it is gone: whatever was in flight at it then is cut off. */
   timesKilled: number;
   /** How often it was told to end. */
   timesStopped: number;

@@ -1,0 +1,81 @@
+/** Clients that never rest, each over a connection of its own, and every request of theirs that failed. */
+import type { TestContext } from 'node:test';
+import { Agent, request as send } from 'undici';
+import { Random } from '../encode/random.ts';
+
+export interface Failed {
+  readonly client: number;
+  readonly path: string;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly why: string;
+}
+
+export interface CrowdOptions {
+  readonly url: string;
+  readonly clients: number;
+  /** Whether every request has a connection of its own. Default false. */
+  readonly shortLived?: boolean;
+  /** Versions from here up are read, and every one of them is held. */
+  readonly from: number;
+}
+
+export class Crowd {
+  answered = 0;
+  readonly failed: Failed[] = [];
+  readonly #options: CrowdOptions;
+  readonly #agents: readonly Agent[];
+  readonly #lives: Promise<unknown>;
+  #version: number;
+  #isOver = false;
+
+  constructor(t: TestContext, options: CrowdOptions) {
+    this.#options = options;
+    this.#version = options.from;
+    this.#agents = Array.from({ length: options.clients }, () => new Agent({ connections: 1, pipelining: 1 }));
+    this.#lives = Promise.all(this.#agents.map((agent, client) => this.#live(client, agent)));
+    t.after(() => this.end());
+  }
+
+  /** Resolves when every client's last request is over. */
+  async end(): Promise<void> {
+    this.#isOver = true;
+    await this.#lives;
+    await Promise.all(this.#agents.map((agent) => agent.destroy()));
+  }
+
+  /** Resolves when so many more requests were answered. */
+  async answer(count: number): Promise<void> {
+    const wanted = this.answered + count;
+    while (this.answered < wanted && !this.#isOver) await new Promise(setImmediate);
+  }
+
+  async #live(client: number, agent: Agent): Promise<void> {
+    const random = new Random(client);
+    while (!this.#isOver) await this.#ask(client, agent, this.#pathFor(random));
+  }
+
+  async #ask(client: number, agent: Agent, path: string): Promise<void> {
+    const { url, shortLived = false } = this.#options;
+    const startMs = performance.now();
+    const fail = (why: string): void => {
+      this.failed.push({ client, path, startMs, endMs: performance.now(), why });
+    };
+    try {
+      const { statusCode, body } = await send(url + path, { dispatcher: agent, reset: shortLived });
+      const text = await body.text();
+      if (statusCode === 200) this.answered += 1;
+      else fail(`${statusCode} ${text}`);
+    } catch (error) {
+      fail(String(error));
+    }
+  }
+
+  /** Mostly reads that no cache has yet, some that all have, and some that are passed through. */
+  #pathFor(random: Random): string {
+    const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=';
+    if (random.chance(4)) return `${probe}${this.#options.from}`;
+    this.#version += 1;
+    return random.chance(5) ? `/blocks/by_version/${this.#version}` : `${probe}${this.#version}`;
+  }
+}
