@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { BackOff } from './back-off.ts';
 import { Channel } from './channel.ts';
+import { closeWhatIsLost } from './handed-over.ts';
 import type { Failure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
 
 /** A worker that does not serve by then is stuck: it is killed, and started again. */
@@ -131,6 +132,7 @@ export class Crew {
     const startedAtMs = performance.now();
     const outcome = Promise.withResolvers<void>();
     const worker = cluster.fork();
+    closeWhatIsLost(worker);
     const handlers: Partial<PrimaryHandlers> = {};
     const member: Member = {
       id: worker.id,
