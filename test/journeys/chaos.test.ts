@@ -54,7 +54,7 @@ test(`${seconds} s of chaos, seed ${seed}: nothing wrong, nothing back, nothing 
   );
   assert.ok(Math.max(...resident) < mostResidentMiB, `${resident.join(' and ')} MiB`);
   for (const gateway of world.gateways) assert.ok((await idleSockets(gateway)) <= mostIdleSockets, 'sockets are left');
-  assert.ok(tally.answered > seconds * 100, `${tally.answered} answers`);
+  assert.ok(tally.answered > seconds * 20, `${tally.answered} answers`);
   assert.deepEqual([...tally.errors], [], 'refused while a node was able');
 });
 

@@ -19,7 +19,8 @@ for (const workers of [1, 2]) {
     node.faults.add({ kind: 'slow body', chunkBytes: 60, everyMs: 100 }, { when: ({ url }) => /blocks.*3$/.test(url) });
     const options = { full: [node], config: { workers } };
     const gateways = await Promise.all([gatewayProcess(t, options), gatewayProcess(t, options)]);
-    const { url, untilReady } = await balancer(t, gateways);
+    const front = await balancer(t, gateways);
+    const { url } = front;
     const crowds = [
       new Crowd(t, { url, clients: 12, from }),
       new Crowd(t, { url, clients: 4, from: 2 * from, shortLived: true }),
@@ -31,7 +32,7 @@ for (const workers of [1, 2]) {
       await Promise.all(crowds.map((crowd) => crowd.answer(50)));
       codes.push((await gateway?.stop()) ?? null);
       await gateway?.restart();
-      await untilReady(gateway ?? { url, operationsUrl: '' });
+      await front.untilReady(gateway ?? { url, operationsUrl: '' });
       await sleep(200);
     }
     await Promise.all(crowds.map((crowd) => crowd.end()));

@@ -1,5 +1,6 @@
-/** Clients that never rest, each over a connection of its own, and every request of theirs that failed. */
+/** Clients that ask and ask, each over a connection of its own, and every request of theirs that failed. */
 import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request as send } from 'undici';
 import { Random } from '../encode/random.ts';
 
@@ -16,9 +17,14 @@ export interface CrowdOptions {
   readonly clients: number;
   /** Whether every request has a connection of its own. Default false. */
   readonly shortLived?: boolean;
+  /** Between two requests of a client. Default 0: it asks again at once. */
+  readonly restMs?: number;
   /** Versions from here up are read, and every one of them is held. */
   readonly from: number;
 }
+
+/** Longer than a gateway may take for anything. */
+const patienceMs = 5_000;
 
 export class Crowd {
   answered = 0;
@@ -34,25 +40,31 @@ export class Crowd {
     this.#version = options.from;
     this.#agents = Array.from({ length: options.clients }, () => new Agent({ connections: 1, pipelining: 1 }));
     this.#lives = Promise.all(this.#agents.map((agent, client) => this.#live(client, agent)));
-    t.after(() => this.end());
+    t.after(async () => {
+      await this.end();
+      await Promise.all(this.#agents.map((agent) => agent.destroy()));
+    });
   }
 
   /** Resolves when every client's last request is over. */
   async end(): Promise<void> {
     this.#isOver = true;
     await this.#lives;
-    await Promise.all(this.#agents.map((agent) => agent.destroy()));
   }
 
   /** Resolves when so many more requests were answered. */
   async answer(count: number): Promise<void> {
     const wanted = this.answered + count;
-    while (this.answered < wanted && !this.#isOver) await new Promise(setImmediate);
+    while (this.answered < wanted && !this.#isOver) await sleep(10);
   }
 
   async #live(client: number, agent: Agent): Promise<void> {
     const random = new Random(client);
-    while (!this.#isOver) await this.#ask(client, agent, this.#pathFor(random));
+    const { restMs = 0 } = this.#options;
+    while (!this.#isOver) {
+      await this.#ask(client, agent, this.#pathFor(random));
+      if (restMs > 0) await sleep(random.below(2 * restMs));
+    }
   }
 
   async #ask(client: number, agent: Agent, path: string): Promise<void> {
@@ -62,7 +74,11 @@ export class Crowd {
       this.failed.push({ client, path, startMs, endMs: performance.now(), why });
     };
     try {
-      const { statusCode, body } = await send(url + path, { dispatcher: agent, reset: shortLived });
+      const { statusCode, body } = await send(url + path, {
+        dispatcher: agent,
+        reset: shortLived,
+        signal: AbortSignal.timeout(patienceMs),
+      });
       const text = await body.text();
       if (statusCode === 200) this.answered += 1;
       else fail(`${statusCode} ${text}`);

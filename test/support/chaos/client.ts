@@ -68,7 +68,7 @@ export class ChaosClient {
   }
 
   async #ask(gateway: ChaosGateway, { path, body }: Asked): Promise<Heard | 'refused' | 'cut'> {
-    const killed = gateway.timesKilled;
+    const { timesKilled, isDying } = gateway;
     const startMs = performance.now();
     let hasBegun = false;
     try {
@@ -95,7 +95,7 @@ export class ChaosClient {
       const took = `after ${Math.round(performance.now() - startMs)} ms: ${String(code)} ${String(error)}`;
       const isLate = name === 'TimeoutError' || name === 'AbortError';
       const violation = isLate ? 'too late' : hasBegun ? 'broken off' : 'lost';
-      if (gateway.timesKilled !== killed) this.#tally.cut += 1;
+      if (isDying || gateway.timesKilled !== timesKilled) this.#tally.cut += 1;
       else this.#tally.violate(violation, `${gateway.name} ${path} ${took}`);
       return 'cut';
     }

@@ -131,9 +131,9 @@ export class Schedule {
   async #kill(gateway: ChaosGateway): Promise<void> {
     this.#note('is killed', gateway.name);
     gateway.timesKilled += 1;
+    gateway.isDying = true;
     await gateway.process.kill();
-    // It takes the kernel a while to close what the process had open: until then connections are still taken.
-    gateway.timesKilled += 1;
+    gateway.isDying = false;
     await sleep(heardMs);
     gateway.isLeaving = true;
   }

@@ -14,8 +14,10 @@ export interface ChaosGateway {
   readonly process: GatewayProcess;
   /** Balancers have learned that it ends, or has not begun. */
   isLeaving: boolean;
-  /** Goes up when it is killed, and when it is gone: whatever was in flight at it then is cut off. */
+  /** How often it was killed: whatever was in flight at it then is cut off. */
   timesKilled: number;
+  /** It was killed, and the kernel has not closed yet what the process had open. */
+  isDying: boolean;
   /** How often it was told to end. */
   timesStopped: number;
 }
@@ -85,7 +87,7 @@ async function chaosGateway(
     log: { level: 'info' },
   };
   const process = await gatewayProcess(t, { full: [], config });
-  return { name, process, isLeaving: false, timesKilled: 0, timesStopped: 0 };
+  return { name, process, isLeaving: false, isDying: false, timesKilled: 0, timesStopped: 0 };
 }
 
 /** Transactions that were submitted to the nodes directly and committed by the harness. */
