@@ -119,7 +119,8 @@ test('a connection that a worker had not taken yet when it was killed is closed,
   process.kill(victim, 'SIGKILL');
 
   const statuses = await Promise.all(outcomes);
-  assert.deepEqual(statuses.toSorted(), [200, 200, 200, 200, 200, 'cut']);
+  assert.equal(statuses.filter((status) => status === 'cut').length, 1);
+  assert.equal(statuses.filter((status) => status === 200).length, 5);
 });
 
 test('with all workers gone at once, new ones come on the same port', async (t) => {

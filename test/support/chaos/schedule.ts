@@ -17,6 +17,7 @@ export interface ScheduleOptions {
 
 /** A node has been well for this long before the one that was left alone may fail. */
 const settledMs = 700;
+const commitEveryMs = 500;
 /** Balancers have heard of an end by then. */
 const heardMs = 200;
 
@@ -158,6 +159,6 @@ export class Schedule {
   }
 
   async #commit(): Promise<void> {
-    for (; !this.isOver; await sleep(100)) this.#world.commit();
+    for (; !this.isOver; await sleep(commitEveryMs)) this.#world.commit();
   }
 }
