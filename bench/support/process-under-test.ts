@@ -10,6 +10,8 @@ export interface ServerProcess {
   readonly url: string;
   /** Processor time of all its threads so far, and of its workers', in microseconds. */
   cpuMicros(): number;
+  /** What of its memory is in RAM, in MiB. */
+  residentMiB(): number;
   stop(): void;
 }
 
@@ -79,6 +81,7 @@ function account(name: string, url: string, child: ChildProcess): ServerProcess 
     name,
     url,
     cpuMicros: () => nanosOf(pid) / 1000,
+    residentMiB: () => Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024,
     stop: () => void child.kill('SIGKILL'),
   };
 }

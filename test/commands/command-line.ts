@@ -32,6 +32,8 @@ export interface RunningProcess {
   readonly process: ChildProcess;
   /** The first line that `pattern` matches, from either stream; rejects when the process ends without one. */
   line(pattern: RegExp): Promise<RegExpExecArray>;
+  /** What it has printed to stderr so far. */
+  err(): string;
   /** Resolves when the process has ended. */
   readonly ended: Promise<Outcome>;
 }
@@ -65,7 +67,7 @@ export function start(t: TestContext, args: readonly string[], options: StartOpt
       look();
       void ended.then(({ out, err }) => reject(new Error(`ended without ${String(pattern)}:\n${out}${err}`)));
     });
-  return { process: child, line, ended };
+  return { process: child, line, err: () => text.err, ended };
 }
 
 export interface StartOptions {

@@ -104,6 +104,25 @@ test('a killed worker takes its own connections along and is replaced; its count
   assert.deepEqual(new Set(await ask()), new Set([200]));
 });
 
+test('a connection that a worker had not taken yet when it was killed is closed, not left waiting', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'silent' } } });
+  const [victim = 0] = gateway.workers();
+  process.kill(victim, 'SIGSTOP');
+  const connections = keptConnections(t, 6);
+  const outcomes = connections.map((connection) => statusOver(connection, gateway.url + at(600)));
+  // It can take none, so after one connection was handed to it the other worker gets all.
+  const answered = new Set<number>();
+  for (const [index, outcome] of outcomes.entries()) void outcome.then(() => answered.add(index));
+  await until(() => Promise.resolve(answered.size === connections.length - 1));
+
+  process.kill(victim, 'SIGKILL');
+
+  const statuses = await Promise.all(outcomes);
+  assert.equal(statuses.filter((status) => status === 'cut').length, 1);
+  assert.equal(statuses.filter((status) => status === 200).length, 5);
+});
+
 test('with all workers gone at once, new ones come on the same port', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'silent' } } });

@@ -1,7 +1,7 @@
 /** Gateways in processes of their own, as they run in front of a fleet: the real binary on a config file. */
 import { spawnSync } from 'node:child_process';
 import type { TestContext } from 'node:test';
-import { start, type RunningProcess } from '../commands/command-line.ts';
+import { start, type Outcome, type RunningProcess } from '../commands/command-line.ts';
 import { configFile } from '../config/config-file.ts';
 import type { NodeAddress } from './gateway.ts';
 
@@ -14,7 +14,14 @@ export interface GatewayProcessOptions {
 export interface GatewayProcess {
   /** Stays the same over restarts. */
   readonly url: string;
+  /** Another one after each restart. */
   readonly operationsUrl: string;
+  /** Of the process that runs now, or ran last. */
+  readonly pid: number;
+  /** How the process that runs now ends, whoever ends it. */
+  readonly ended: Promise<Outcome>;
+  /** What all its processes have printed to stderr so far. */
+  err(): string;
   /** The processes of its workers, where it has any. */
   workers(): readonly number[];
   /** Asks it to end, politely; resolves with the exit code. */
@@ -42,13 +49,24 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
     }),
   );
   const serve = (port: string): RunningProcess => start(t, ['serve', '--config', file, '--port', port]);
+  const operationsLine = /^Operations: +(\S+) /;
   const clientsLine = /^Clients: +(\S+) /;
   let running = serve('0');
+  let before = '';
   const [, url = ''] = await running.line(clientsLine);
-  const [, operationsUrl = ''] = await running.line(/^Operations: +(\S+) /);
+  let [, operationsUrl = ''] = await running.line(operationsLine);
   return {
     url,
-    operationsUrl,
+    get operationsUrl() {
+      return operationsUrl;
+    },
+    get pid() {
+      return running.process.pid ?? 0;
+    },
+    get ended() {
+      return running.ended;
+    },
+    err: () => before + running.err(),
     workers: () => childrenOf(running.process.pid),
     async stop() {
       running.process.kill('SIGTERM');
@@ -60,8 +78,10 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
       await running.ended;
     },
     async restart() {
+      before += running.err();
       running = serve(new URL(url).port);
       await running.line(clientsLine);
+      [, operationsUrl = ''] = await running.line(operationsLine);
     },
   };
 }

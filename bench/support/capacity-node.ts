@@ -1,0 +1,123 @@
+/**
+ * A node of limited strength, as a process: so many reads are worked on at once, each takes a while, and the others
+ * wait. What is wrong with it, and how strong it is, is set while it runs: `POST /control`; `GET /control` counts.
+ *
+ * It holds every version up to a head that never moves, and answers like a sample node where benchmarks look.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
+import { ledgerVersion } from '../../src/ledger/version.ts';
+import { Random } from '../../test/encode/random.ts';
+
+export interface NodeSettings {
+  /** Reads that are worked on at once. */
+  readonly places: number;
+  /** Mean of the time that one takes; times are distributed exponentially. */
+  readonly serviceMs: number;
+  /** `reads`: the ledger info is still answered. */
+  readonly hangs: 'no' | 'reads' | 'all';
+  /** Share of the reads that are answered 500 or 502. */
+  readonly errors: number;
+}
+
+export interface NodeCounts {
+  /** Reads that came. */
+  readonly reads: number;
+  readonly answered: number;
+  /** Reads that were given up while they waited or were worked on. */
+  readonly givenUp: number;
+}
+
+const head = 1_000_000_000n;
+const random = new Random(Number(process.argv[2] ?? 1));
+const waiting: Work[] = [];
+let settings: NodeSettings = { places: 8, serviceMs: 20, hangs: 'no', errors: 0 };
+let counts = { reads: 0, answered: 0, givenUp: 0 };
+let busy = 0;
+
+interface Work {
+  readonly version: string;
+  readonly response: ServerResponse;
+}
+
+const server = createServer((request, response) => {
+  const { url = '', method } = request;
+  if (url === '/control') void control(method === 'POST' ? request : undefined, response);
+  else if (url === '/v1' || url === '/v1/') tellLedger(response);
+  else takeRead(url, response);
+});
+server.keepAliveTimeout = 0;
+server.listen(0, '127.0.0.1', () => {
+  process.stdout.write(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1\n`);
+});
+
+async function control(posted: IncomingMessage | undefined, response: ServerResponse): Promise<void> {
+  if (posted !== undefined) {
+    let text = '';
+    for await (const chunk of posted) text += String(chunk);
+    settings = { ...settings, ...(JSON.parse(text) as Partial<NodeSettings>) };
+  }
+  response.end(JSON.stringify(counts));
+}
+
+function tellLedger(response: ServerResponse): void {
+  if (settings.hangs !== 'all') answer(response, 200, '{"chain_id":1}');
+}
+
+function takeRead(url: string, response: ServerResponse): void {
+  counts = { ...counts, reads: counts.reads + 1 };
+  const work = { version: /ledger_version=(\d+)/.exec(url)?.[1] ?? String(head), response };
+  response.once('close', () => {
+    if (response.writableFinished) return;
+    counts = { ...counts, givenUp: counts.givenUp + 1 };
+    const at = waiting.indexOf(work);
+    if (at >= 0) waiting.splice(at, 1);
+  });
+  if (settings.hangs !== 'no') return;
+  if (busy >= settings.places) waiting.push(work);
+  else begin(work);
+}
+
+/** As real nodes, it goes on with what was given up while it was worked on. */
+function begin(work: Work): void {
+  busy += 1;
+  const tookMs = -Math.log(1 - random.u32() / 2 ** 32) * settings.serviceMs;
+  setTimeout(() => {
+    busy -= 1;
+    finish(work);
+    while (busy < settings.places) {
+      const next = waiting.shift();
+      if (next === undefined) return;
+      begin(next);
+    }
+  }, tookMs);
+}
+
+function finish({ version, response }: Work): void {
+  if (settings.hangs !== 'no' || response.destroyed) return;
+  counts = { ...counts, answered: counts.answered + 1 };
+  if (random.u32() / 2 ** 32 < settings.errors) {
+    if (random.chance(2)) answer(response, 502, '<h1>Bad gateway</h1>', 'text/html');
+    else answer(response, 500, '{"message":"a fault","error_code":"internal_error","vm_error_code":null}');
+    return;
+  }
+  const data = { address: '0x1', ledger_version: version };
+  answer(response, 200, JSON.stringify({ type: '0x1::ledgergate_sample::Probe', data }));
+}
+
+function answer(response: ServerResponse, status: number, body: string, contentType = 'application/json'): void {
+  const info = {
+    chainId: 1,
+    version: ledgerVersion(head),
+    oldestVersion: ledgerVersion(0n),
+    timestampUsec: BigInt(Date.now()) * 1000n,
+    epoch: 1n,
+    blockHeight: head / 20n,
+    oldestBlockHeight: 0n,
+  };
+  const length = String(Buffer.byteLength(body));
+  const ledger = status === 502 ? [] : ledgerHeaderList(info, dialectOf('node'));
+  response.writeHead(status, ['Content-Type', contentType, 'Content-Length', length, ...ledger]);
+  response.end(body);
+}
