@@ -32,13 +32,15 @@ export type FleetParts = ReturnType<typeof buildFleet>;
 
 export interface FleetOptions {
   readonly stallMs: number | undefined;
+  /** How late this process runs, in ms. */
+  readonly ownLag: () => number;
   /** Processes that share what is bounded for all of them. */
   readonly processes: number;
   readonly siblings: Siblings | undefined;
 }
 
 export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
-  const { stallMs = usualStallMs, processes, siblings } = options;
+  const { stallMs = usualStallMs, processes, siblings, ownLag } = options;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
@@ -51,6 +53,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
         tier,
         connections: config.upstream.connections,
         connectTimeoutMs: Math.min(config.upstream.timeoutMs, 3_000),
+        ownLag,
       }),
   );
   const events: FleetEvents = {

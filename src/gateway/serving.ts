@@ -72,14 +72,15 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     onServed: (version: LedgerVersion) => cache.tellServed(version),
     onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
   };
-  const parts = buildFleet(config, log, listener, { stallMs: options.stallMs, processes, siblings });
+  const lag = new LoopLag();
+  const fleetOptions = { stallMs: options.stallMs, processes, siblings, ownLag: () => lag.lagMs };
+  const parts = buildFleet(config, log, listener, fleetOptions);
   const { fleet, prober, latest, registry } = parts;
   siblings?.attach(fleet);
   let isDraining = false;
   const proof = new ShadowProof({ share: config.encode.shadow, now });
   const cache: Cache = buildCache(config, parts, log);
   const submissions = new Submissions((hash, upstream) => siblings?.tellTaken(hash, upstream));
-  const lag = new LoopLag();
   const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({
     connections: connections.open,
     lagSeconds: lag.lagMs / 1000,

@@ -22,6 +22,8 @@ const inUse = 0.8;
 /** The bound never falls below this part of what is configured: a wrong guess must not stop the work. */
 const leastShare = 1 / 8;
 const leastPlaces = 4;
+/** While this process runs later than this, answers look slow that are not: nobody is given less for it. */
+const ownLagMs = 20;
 /** The usual time follows a slower node by this part of the difference, while it is not our load that slows it. */
 const adaptation = 0.1;
 
@@ -33,11 +35,16 @@ export class ConcurrencyLimit {
   #peak = 0;
   #beganAtMs = -Infinity;
   #slow = 0;
+  #isOwnDoing = false;
   readonly #times: Partial<Record<ReadClass, number[]>> = {};
   readonly #usualMs: Partial<Record<ReadClass, number>> = {};
 
-  constructor(most: number) {
+  readonly #ownLag: () => number;
+
+  /** `most`: what is configured. `ownLag`: how late this process runs, in ms. */
+  constructor(most: number, ownLag: () => number = () => 0) {
     this.#most = most;
+    this.#ownLag = ownLag;
     this.#least = Math.min(most, Math.max(leastPlaces, Math.floor(most * leastShare)));
     this.#limit = most;
   }
@@ -75,6 +82,7 @@ export class ConcurrencyLimit {
   observe(readClass: ReadClass, elapsedMs: number, nowMs: number): void {
     if (readClass === 'view') return;
     const usualMs = this.#usualMs[readClass];
+    this.#isOwnDoing ||= this.#ownLag() > ownLagMs;
     if (usualMs !== undefined && elapsedMs > usualMs * timesUsual + slackMs) this.#slow += 1;
     (this.#times[readClass] ??= []).push(elapsedMs);
     if (nowMs - this.#beganAtMs >= windowMs && this.#answers >= fewestAnswers) this.#decide(nowMs);
@@ -92,11 +100,12 @@ export class ConcurrencyLimit {
   }
 
   #decide(nowMs: number): void {
-    const isUnloaded = this.#peak < this.limit / 2 || this.limit <= this.#least;
+    const isUnloaded = !this.#isOwnDoing && (this.#peak < this.limit / 2 || this.limit <= this.#least);
     this.#learn('head', isUnloaded);
     this.#learn('archive', isUnloaded);
-    if (this.#slow > this.#answers / 2) this.#shrink(decrease);
-    else if (this.#peak >= this.limit * inUse) {
+    const isSlow = this.#slow > this.#answers / 2;
+    if (isSlow && !this.#isOwnDoing) this.#shrink(decrease);
+    else if (!isSlow && this.#peak >= this.limit * inUse) {
       this.#limit = Math.min(this.#most, this.#limit + 1 + this.#limit * increaseShare);
     }
     this.#begin(nowMs);
@@ -119,6 +128,7 @@ export class ConcurrencyLimit {
   #begin(nowMs: number): void {
     this.#beganAtMs = nowMs;
     this.#slow = 0;
+    this.#isOwnDoing = false;
     this.#peak = this.#inFlight;
     if (this.#times.head !== undefined) this.#times.head.length = 0;
     if (this.#times.archive !== undefined) this.#times.archive.length = 0;

@@ -26,6 +26,8 @@ export interface UpstreamOptions {
   readonly connections: number;
   /** Bound of the TCP and TLS handshake. */
   readonly connectTimeoutMs: number;
+  /** How late this process runs, in ms: what a node seems slow by. Default: never late. */
+  readonly ownLag?: () => number;
 }
 
 /** Failures in a row after which a node is asked only when nobody better is left. */
@@ -97,7 +99,7 @@ export class Upstream {
     this.tier = options.tier;
     this.fingerprint = hash('sha256', options.url.href, 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
-    this.places = new ConcurrencyLimit(options.connections);
+    this.places = new ConcurrencyLimit(options.connections, options.ownLag);
     this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
     this.polls = new Slots(Math.max(1, Math.floor(options.connections * pollShare)));
     this.#connections = options.connections;

@@ -75,3 +75,15 @@ test('a node that turns requests away gets fewer, once for many at a time', () =
   for (let count = 0; count < 60; count += 1) limit.leave();
   assert.deepEqual([limit.isFull, limit.isHalfFree, limit.inFlight], [false, true, 30]);
 });
+
+test('while this process runs late, no node is given less for it', () => {
+  let lagMs = 0;
+  const limit = new ConcurrencyLimit(64, () => lagMs);
+  run(limit, { capacity: 100, serviceMs: 5, wanted: 40 }, 20);
+  lagMs = 30;
+  run(limit, { capacity: 2, serviceMs: 20, wanted: 64 }, 100, 2_000);
+  assert.equal(limit.limit, 64);
+  lagMs = 5;
+  run(limit, { capacity: 2, serviceMs: 20, wanted: 64 }, 100, 12_000);
+  assert.ok(limit.limit < 20, String(limit.limit));
+});
