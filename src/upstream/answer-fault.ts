@@ -40,8 +40,9 @@ export interface Asked {
 
 /** What is wrong with an answer; most errors are for `verdict.ts` to judge. */
 export function findFault(answer: Answered, asked: Asked, dialect: Dialect): AnswerFault | undefined {
-  const { status, json } = answer;
-  if (status === 404 && isOwnRead(asked) && json !== undefined) {
+  const { status, json, headers } = answer;
+  // One that is compressed unasked cannot be looked into.
+  if (status === 404 && isOwnRead(asked) && json !== undefined && headers['content-encoding'] === undefined) {
     return typeof json.members['error_code'] === 'string' ? undefined : 'no error of a node';
   }
   if (status < 200 || status >= 300) return undefined;

@@ -13,7 +13,7 @@ const recheckMs = 60_000;
 const request = {
   wire: { method: 'GET', path: '/transactions/by_version/0', headers: { accept: 'application/json' } },
   need: { kind: 'version', version: 0n as never },
-  promised: 'json',
+  promised: 'either',
   isIdempotent: true,
 } as const;
 

@@ -140,6 +140,13 @@ const rows: readonly Row[] = [
   { what: 'a stream of anything', headers: html, promised: null, need: head, fault: undefined },
   { what: 'an accepted submission', status: 202, body: '', promised: null, need: head, fault: undefined },
   { what: 'an error of a node', status: 404, headers: {}, body: '{"error_code":"x","message":"m"}', fault: undefined },
+  {
+    what: 'something compressed',
+    status: 404,
+    headers: { ...json, 'content-encoding': 'gzip' },
+    body: '\x1f\x8b',
+    fault: undefined,
+  },
   { what: 'a page', status: 404, headers: html, body: '<html>', fault: 'no error of a node' },
   {
     what: 'JSON of somebody else',
