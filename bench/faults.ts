@@ -19,7 +19,9 @@ const { values } = parseArgs({ options: { rounds: flag, seconds: flag } });
 const rounds = Number(values.rounds ?? 3);
 /** Under the fault, after the warm-up. */
 const usualSeconds = Number(values.seconds ?? 8);
-const warmUpMs = 3_000;
+const warmUpMs = 5_000;
+/** A gateway is slow at first: the load comes by and by, or it would begin with a jam. */
+const rampMs = 3_000;
 const watchMs = 100;
 /** A third of what three nodes of 8 places and 20 ms can do. */
 const perSecond = 400;
@@ -77,7 +79,7 @@ async function load(
   const samples = await openLoop({
     url: gateway.url,
     seconds: lastMs / 1000,
-    streams: [misses(rate), hits],
+    streams: [misses((atMs) => rate(atMs) * Math.max(0.1, Math.min(1, atMs / rampMs))), hits],
     events,
   });
   const before = watched[0]?.reads ?? [];
