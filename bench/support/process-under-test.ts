@@ -10,6 +10,8 @@ export interface ServerProcess {
   readonly url: string;
   /** Processor time of all its threads so far, and of its workers', in microseconds. */
   cpuMicros(): number;
+  /** Resident memory of the process itself. */
+  residentBytes(): number;
   stop(): void;
 }
 
@@ -79,6 +81,7 @@ function account(name: string, url: string, child: ChildProcess): ServerProcess 
     name,
     url,
     cpuMicros: () => nanosOf(pid) / 1000,
+    residentBytes: () => 1024 * Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]),
     stop: () => void child.kill('SIGKILL'),
   };
 }
