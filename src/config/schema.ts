@@ -183,7 +183,7 @@ const log = z
     level: z
       .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
       .default('info')
-      .describe('Least serious line that is written. Bodies and query strings only at trace.'),
+      .describe('Least serious line that is written. Bodies, query strings and credentials are in none.'),
   })
   .prefault({})
   .describe('Log lines.');

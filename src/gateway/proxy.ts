@@ -104,7 +104,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       sender,
       metrics: createAuditMetrics(registry),
       share: config.upstream.audit,
-      isBusy: () => fleet.upstreams.some(({ isBusy }) => isBusy),
+      isBusy: () => sender.waiting > 0,
       drop: async (key) => {
         // Before and after: what the others read of Redis in between was still there.
         siblings?.tellDropped(key);

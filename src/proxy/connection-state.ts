@@ -20,20 +20,22 @@ interface Connection {
  * Requests that one connection may have sent ahead of their answers. Node reads them out of up to 64 kB at a time, which
  * holds 2,000, all of which would be begun at once: in memory, or at the nodes.
  */
-const longestPipeline = 64;
+const longestPipeline = 32;
+/** Read beyond that, of what one client sends in one go: each takes memory until the connection ends. */
+const mostExcess = 96;
 
 /** What becomes of a request. `last`: it is answered, and the connection closed with that. */
 export type Turn = 'serve' | 'last' | 'ignore';
 
 /**
  * Notes that a request has come. A client that sends too many ahead is answered those within the bound, then the
- * connection ends: it has to ask again for what was not answered (RFC 9112 9.3.2). Who sends twice as many is no client.
+ * connection ends: it has to ask again for what was not answered (RFC 9112 9.3.2). Who sends four times as many gets no word.
  */
 export function takeTurn(socket: Duplex, response: ServerResponse): Turn {
   const connection = socket as Connection;
   if (connection[excess] !== undefined) {
     connection[excess] += 1;
-    if (connection[excess] > longestPipeline) socket.destroy();
+    if (connection[excess] > mostExcess) socket.destroy();
     return 'ignore';
   }
   const before = connection[newest];

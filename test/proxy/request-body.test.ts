@@ -3,9 +3,11 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { Bodies, type BodyLimits } from '../../src/proxy/request-body.ts';
 
-/** A server that answers a body's length, or the status of what is wrong; `/held` is answered by `release`. */
+/** A server that answers a body's length (`/echo`: the body), or the status of what is wrong; `/held` waits for `release`. */
 async function bodyServer(t: TestContext, limits: BodyLimits) {
   const bodies = new Bodies(limits);
   const held: ServerResponse[] = [];
@@ -16,7 +18,7 @@ async function bodyServer(t: TestContext, limits: BodyLimits) {
       else if (request.url === '/held') {
         held.push(response);
         onHeld?.();
-      } else response.end(String(body.length));
+      } else response.end(request.url === '/echo' ? body : String(body.length));
     });
   });
   server.listen(0, '127.0.0.1');
@@ -113,4 +115,48 @@ test('a body is bounded by its announced length, and by what comes', async (t) =
 
   assert.deepEqual([announced.status, fits.status], [413, 200]);
   assert.match(measured.toString(), /^HTTP\/1\.1 413 /);
+});
+
+test('a body that comes byte by byte is whole, and takes no more than its bytes', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const server = await bodyServer(t, {});
+  const count = 300_000;
+  collect();
+  const before = process.memoryUsage();
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
+  const chunks = Buffer.from('1\r\na\r\n'.repeat(count));
+  socket.write(chunks);
+  while (server.bodies.heldBytes < count) await new Promise(setImmediate);
+
+  collect();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  const taken = heapUsed + arrayBuffers - before.heapUsed - before.arrayBuffers - chunks.length;
+  socket.write('0\r\n\r\n');
+  const [answer] = (await once(socket, 'data')) as [Buffer];
+  socket.destroy();
+
+  assert.match(answer.toString(), /\r\n\r\n300000$/);
+  // Each piece for itself would take 30 MB.
+  assert.ok(taken < 8_000_000, `${taken} bytes`);
+});
+
+test('pieces of all sizes come together in their order', async (t) => {
+  const server = await bodyServer(t, {});
+  const sizes = [1, 5_000, 3, 4_095, 4_096, 16_384, 70_000, 2, 16_383, 1];
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write('POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n');
+  const expected: Buffer[] = [];
+  for (const [index, size] of sizes.entries()) {
+    const piece = Buffer.alloc(size, String.fromCharCode(97 + index));
+    expected.push(piece);
+    socket.write(Buffer.concat([Buffer.from(`${size.toString(16)}\r\n`), piece, Buffer.from('\r\n')]));
+  }
+  socket.write('0\r\n\r\n');
+  const said: Buffer[] = [];
+  for await (const chunk of socket) said.push(chunk as Buffer);
+  const whole = Buffer.concat(said);
+
+  assert.ok(whole.subarray(whole.indexOf('\r\n\r\n') + 4).equals(Buffer.concat(expected)));
 });

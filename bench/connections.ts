@@ -1,0 +1,113 @@
+/**
+ * What connections of clients cost: resident memory with none and with a crowd of them, for each kind of crowd in a
+ * gateway of its own, and how long a hit of somebody else takes beside them.
+ *
+ *     npm run bench:connections -- [CONNECTIONS [SECONDS]]      by default 10000 and 20; a tenth of them ask ahead
+ *
+ * Gateway on core 0; the crowd, in a process of its own, and the sample node on core 1.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { request, Agent } from 'undici';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { loadCpu, serverCpu } from './support/contest.ts';
+import { startGateway, startNode, type ServerProcess } from './support/process-under-test.ts';
+
+const [count = 10_000, seconds = 20] = process.argv.slice(2).map(Number);
+
+const small = '/v1/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded400?ledger_version=500';
+const large = '/v1/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded60000?ledger_version=500';
+const crowds: readonly (readonly [kind: string, what: string, path: string, count: number])[] = [
+  ['idle', 'idle, after one hit', small, count],
+  ['hits', 'a hit every 5 s each', small, count],
+  ['slow heads', 'heads that never end', small, count],
+  ['unread', '120 hits of 60 kB each asked for ahead, nothing read', large, count / 10],
+];
+
+/** Each process holds one end of every connection. */
+function requireFiles(): void {
+  const hard = Number(/^Max open files +\S+ +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity);
+  if (hard >= count + 200) return;
+  throw new Error(
+    `${count} connections need "ulimit -Hn" of ${count + 200} or more, and it is ${hard}: raise it, or say fewer`,
+  );
+}
+
+interface Measured {
+  readonly before: number;
+  readonly most: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+}
+
+/** Resident memory before, while and after the crowd stood for so long; hits of another client meanwhile. */
+async function measure(gateway: ServerProcess, kind: string, path: string, places: number): Promise<Measured> {
+  // A crowd that takes much of the time is part of what is measured.
+  const agent = new Agent({ connections: 1 });
+  const url = new URL(path, gateway.url).href;
+  const hit = async (): Promise<number> => {
+    const startedMs = performance.now();
+    const { statusCode, body } = await request(url, { dispatcher: agent });
+    await body.dump();
+    if (statusCode !== 200) throw new Error(`${url} is answered ${statusCode}`);
+    return performance.now() - startedMs;
+  };
+  // What the compiler and the collector take for themselves is not the crowd's.
+  for (let warm = 0; warm < 5_000; warm += 1) await hit();
+  await sleep(1_000);
+  const before = gateway.residentMiB() * 2 ** 20;
+  const crowd = spawn('taskset', [
+    '-c',
+    String(loadCpu),
+    process.execPath,
+    'bench/support/crowd.ts',
+    kind,
+    String(places),
+    url,
+  ]);
+  try {
+    await once(crowd.stdout, 'data', { signal: AbortSignal.timeout(60_000) });
+    const waits: number[] = [];
+    let most = 0;
+    const endMs = performance.now() + seconds * 1_000;
+    while (performance.now() < endMs) {
+      waits.push(await hit());
+      most = Math.max(most, gateway.residentMiB() * 2 ** 20);
+      await sleep(10);
+    }
+    waits.sort((a, b) => a - b);
+    const at = (share: number): number => waits[Math.floor(waits.length * share)] ?? Number.NaN;
+    return { before, most, p50Ms: at(0.5), p99Ms: at(0.99) };
+  } finally {
+    crowd.kill('SIGKILL');
+    await agent.destroy();
+  }
+}
+
+const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(0);
+
+requireFiles();
+const node = await startNode(loadCpu);
+process.stdout.write(`\n${count} connections, ${seconds} s\n\n`);
+process.stdout.write(
+  '| connections | what they do | RSS MB without | with, at most | kB each | another client\u2019s hit p50 ms | p99 ms |\n',
+);
+process.stdout.write('|--:|---|--:|--:|--:|--:|--:|\n');
+for (const [kind, what, path, places] of crowds) {
+  const config = { listen: { host: '127.0.0.1', port: 0, maxConnections: count + 100 } };
+  const gateway = await startGateway({ name: kind, nodeUrl: node.url, cpu: serverCpu, config });
+  const { before, most, p50Ms, p99Ms } = await measure(gateway, kind, path, places);
+  gateway.stop();
+  const cells = [
+    String(places),
+    what,
+    megabytes(before),
+    megabytes(most),
+    ((most - before) / places / 1e3).toFixed(1),
+    p50Ms.toFixed(2),
+    p99Ms.toFixed(2),
+  ];
+  process.stdout.write(`| ${cells.join(' | ')} |\n`);
+}
+node.stop();

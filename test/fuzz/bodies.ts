@@ -1,0 +1,192 @@
+/** Bodies of clients. */
+import assert from 'node:assert/strict';
+import * as fc from 'fast-check';
+import { parseViewBody } from '../../src/cache/view-body.ts';
+import { compileModule } from '../../src/encode/abi.ts';
+import { encodeSubmission } from '../../src/encode/encode-submission.ts';
+import { findAddress } from '../../src/ledger/address.ts';
+import { canonicalJson, JsonError, parseJson } from '../../src/ledger/json-value.ts';
+import { changed, soup } from './soup.ts';
+import { attempt, fuzzTarget } from './target.ts';
+import { isRefusal } from './words.ts';
+
+const jsonWords = [
+  '{',
+  '}',
+  '[',
+  ']',
+  '"',
+  ':',
+  ',',
+  '"a"',
+  '"a":',
+  '0',
+  '-',
+  '1.5',
+  'e9',
+  'null',
+  'true',
+  '\\',
+  '\\u00',
+  'd800',
+  '\n',
+  ' ',
+  '1e999',
+];
+const json = fc.oneof(soup(...jsonWords), changed(fc.json(), ...jsonWords));
+
+const view = '{"function":"0x1::m::f","type_arguments":["0x1::a::B<u8>","vector<u8>"],"arguments":["1",{"a":[1.0]}]}';
+const views = fc.oneof(
+  changed(fc.constant(view), ...jsonWords, '0x1::m::f', '"type_arguments"', '"arguments"', '::', '<', '0x00'),
+  soup(...jsonWords),
+);
+
+const parameters = [
+  'u8',
+  'u64',
+  'u128',
+  'address',
+  'bool',
+  'vector<u8>',
+  'vector<u64>',
+  '0x1::string::String',
+  'T0',
+  '&signer',
+];
+const types = fc.oneof(
+  fc.constantFrom(...parameters, '0x1::option::Option<u64>', '0x1::object::Object<T0>'),
+  soup(...parameters, '<', '>', ','),
+);
+
+/** A module whose function `f` has these parameters. */
+const moduleText = fc
+  .record({
+    params: fc.array(types, { maxLength: 4 }),
+    generics: fc.nat({ max: 2 }),
+    fields: fc.array(types, { maxLength: 2 }),
+  })
+  .map(({ params, generics, fields }) =>
+    JSON.stringify({
+      bytecode: '0x',
+      abi: {
+        address: '0x1',
+        name: 'm',
+        friends: [],
+        exposed_functions: [
+          {
+            name: 'f',
+            visibility: 'public',
+            is_entry: true,
+            is_view: false,
+            generic_type_params: Array.from({ length: generics }, () => ({ constraints: [] })),
+            params,
+            return: [],
+          },
+        ],
+        structs: [
+          {
+            name: 'S',
+            is_native: false,
+            is_event: false,
+            abilities: ['store'],
+            generic_type_params: [],
+            fields: fields.map((type) => ({ name: 'a', type })),
+          },
+        ],
+      },
+    }),
+  );
+const abiWords = [
+  '"abi"',
+  '"name"',
+  '"params"',
+  '"u8"',
+  '[',
+  ']',
+  '{',
+  '}',
+  'null',
+  '""',
+  'true',
+  '"structs"',
+  '"is_entry"',
+];
+const modules = fc.oneof(moduleText, changed(moduleText, ...abiWords));
+
+const values = fc.oneof(
+  fc.constantFrom('"1"', '"0xab"', '"0x"', '[]', '["1"]', 'true', 'null', '{"vec":[]}', '"18446744073709551616"', '1'),
+  fc.json(),
+);
+const submissions = fc
+  .record({
+    types: fc.array(types, { maxLength: 2 }),
+    list: fc.array(values, { maxLength: 4 }),
+    u64: fc.constantFrom('0', '9', '-1', '18446744073709551616', '+1'),
+  })
+  .map(
+    ({ types, list, u64 }) =>
+      `{"sender":"0x1","sequence_number":"${u64}","max_gas_amount":"1","gas_unit_price":"1","expiration_timestamp_secs":"9","payload":` +
+      `{"type":"entry_function_payload","function":"0x1::m::f","type_arguments":${JSON.stringify(types)},"arguments":[${list.join()}]}}`,
+  );
+const submissionWords = [
+  ...jsonWords,
+  '"multisig_payload"',
+  '"script_payload"',
+  '"secondary_signers":[],',
+  '"replay_protection_nonce":"1",',
+  '\ufffd',
+  '\ud800',
+];
+
+export const bodyTargets = [
+  fuzzTarget('JSON', json, (text) => {
+    let fault: string | undefined;
+    const value = attempt(
+      () => parseJson(text),
+      (error) => error instanceof JsonError && (fault = error.fault) !== undefined,
+    );
+    const plain = attempt(
+      () => ({ value: JSON.parse(text) as unknown }),
+      (error) => error instanceof SyntaxError,
+    );
+    if (plain === undefined) assert.equal(value, undefined);
+    else if (value === undefined) assert.notEqual(fault, 'syntax');
+    else {
+      const canonical = canonicalJson(value);
+      assert.equal(canonicalJson(parseJson(canonical)), canonical);
+      assert.deepEqual(JSON.parse(canonical), plain.value);
+    }
+  }),
+  fuzzTarget('view body', views, (text) => {
+    const read = attempt(() => parseViewBody('application/json', Buffer.from(text)), isRefusal);
+    if (read === undefined) return;
+    const again = parseViewBody('application/json', read.bytes);
+    assert.equal(again.subject, read.subject);
+    assert.ok(again.bytes.equals(read.bytes));
+    assert.match(read.subject, /^(?:json|text):/);
+  }),
+  fuzzTarget('view body, bytes', fc.uint8Array({ maxLength: 200 }), (bytes) => {
+    attempt(() => parseViewBody('application/json', Buffer.from(bytes)), isRefusal);
+    const bcs = parseViewBody('application/x.aptos.view_function+bcs', Buffer.from(bytes));
+    assert.ok(bcs.bytes.equals(bytes));
+  }),
+  fuzzTarget('encode request', fc.tuple(changed(submissions, ...submissionWords), modules), async ([text, module]) => {
+    const outcome = await encodeSubmission(text, {
+      chainId: 4,
+      signingDomain: 'APTOS',
+      loadModule: () => Promise.resolve(compileModule(module)),
+    });
+    if (outcome.kind === 'encoded') assert.match(outcome.hex, /^0x(?:[0-9a-f]{2})+$/);
+    else assert.notDeepEqual(outcome, { kind: 'forward', reason: 'encoder fault' });
+  }),
+  fuzzTarget('module', fc.oneof(modules, soup(...jsonWords, ...abiWords)), (text) => {
+    const { address, abi } = compileModule(text);
+    if (address !== undefined) assert.equal(findAddress(address), address);
+    abi?.findEntryFunction('f');
+    abi?.findStruct('S');
+    for (const name of ['__proto__', 'constructor', 'toString']) {
+      assert.equal(abi?.findEntryFunction(name), undefined);
+      assert.equal(abi?.findStruct(name), undefined);
+    }
+  }),
+];

@@ -1,0 +1,150 @@
+/** Targets and headers of clients. */
+import assert from 'node:assert/strict';
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
+import * as fc from 'fast-check';
+import { GatewayError } from '../../src/ledger/errors.ts';
+import { Consistency } from '../../src/proxy/consistency.ts';
+import { requestHeaders } from '../../src/proxy/headers.ts';
+import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
+import { isHidden, isIdempotent, isReadOfLatest, needOfPath, passedPath } from '../../src/proxy/passed-path.ts';
+import { faultOfHead } from '../../src/proxy/request-faults.ts';
+import { decodedPath, isAuthority, numberParameter, originForm, versionParameter } from '../../src/proxy/target.ts';
+import { soup } from './soup.ts';
+import { attempt, fuzzTarget } from './target.ts';
+
+const isRefusal = (error: unknown): boolean => error instanceof GatewayError && error.status < 500;
+
+const dots = '/v1 / . .. %2e %2F %5c \\ %25 %00 %0d ; %3b ? # & = // * % %c0%ae'.split(' ');
+const paths = 'accounts blocks by_height transactions by_version set_failpoint 0x1 5 a : @ http://a https://'.split(
+  ' ',
+);
+const query = 'ledger_version start 18446744073709551616 %6c + %2B'.split(' ');
+const target = soup(...dots, ...paths, ...query);
+
+/** As lenient a framework as there may be. */
+function lenient(text: string): string {
+  return text.replace(/%([0-9a-f]{2})/gi, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+}
+
+const socket = new Socket();
+const limits = { maxStalenessMs: 200, minClientStalenessMs: 100, maxClientStalenessMs: 10_000 };
+const consistency = new Consistency(limits, () => 0);
+
+function messageOf(headers: Readonly<Record<string, string>>, url = '/v1'): IncomingMessage {
+  const message = new IncomingMessage(socket);
+  message.url = url;
+  message.method = 'GET';
+  message.httpVersion = '1.1';
+  message.headers = { ...headers };
+  message.rawHeaders = Object.entries(headers).flat();
+  return message;
+}
+
+const duration = soup('0', '1', '9', '200', 'ms', 's', 'm', ' ', '.', '-', '+', 'e', '999999999');
+const accept = soup(
+  'application/json',
+  'application/x-bcs',
+  ',',
+  ';',
+  'q=',
+  '0.5',
+  '*/*',
+  ' ',
+  '=',
+  'APPLICATION/',
+  '\t',
+);
+const codings = soup(
+  'gzip',
+  'br',
+  'zstd',
+  'identity',
+  '*',
+  ',',
+  ';',
+  'q=',
+  '0',
+  '1',
+  '.',
+  '-',
+  ' ',
+  'Infinity',
+  'NaN',
+  '"',
+);
+const tag = soup('"', 'W/', 'x', ',', ' ', '*', '\\', 'CaALTxKNV4lQhCqYjGNm-q');
+const name = soup(
+  'x-node-',
+  'x-aptos-',
+  'accept',
+  'host',
+  'content-',
+  'length',
+  'authorization',
+  '-',
+  '_',
+  'a',
+  ' ',
+  'connection',
+);
+
+export const headTargets = [
+  fuzzTarget('request target', fc.tuple(target, fc.constantFrom('/v1', '')), ([text, base]) => {
+    const origin = originForm(text);
+    assert.equal(originForm(origin), origin);
+    const path = attempt(() => passedPath(base, origin), isRefusal);
+    if (path === undefined) return;
+    assert.match(path, /^(?:[/?][!-~]*)?$/);
+    assert.equal(origin, base + path);
+    assert.equal(isHidden(path), false);
+    needOfPath(path);
+    isReadOfLatest('GET', path);
+    isIdempotent('POST', path);
+    for (const seen of [path, decodedPath(path), lenient(path), lenient(lenient(path))]) {
+      const { pathname, host } = new URL(`/v1${seen.split('?', 1)[0]?.replaceAll('\\', '/')}`, 'http://node');
+      assert.equal(host, 'node');
+      assert.ok(pathname === '/v1' || pathname.startsWith('/v1/'), pathname);
+    }
+  }),
+  fuzzTarget('query', target, (text) => {
+    attempt(() => versionParameter(`/v1?${text}`), isRefusal);
+    numberParameter(`/v1?${text}`, 'start');
+    const other = text.replaceAll('&', '');
+    if (!/ledger|%|\+|[^!-~]/.test(other)) assert.equal(versionParameter(`/v1?a=${other}&ledger_version=5`), 5n);
+  }),
+  fuzzTarget(
+    'host',
+    soup('a', '.', ':', '80', '[', ']', '::1', '@', '/', ',', ' ', '%', '-', '\\', '#', '?'),
+    (text) => {
+      const isTaken = faultOfHead(messageOf({ host: text })) === undefined;
+      assert.equal(isTaken, isAuthority(text));
+      if (isTaken) assert.doesNotMatch(text, /[\s/?#@\\,]/);
+    },
+  ),
+  fuzzTarget('Accept', accept, (text) => assert.ok(['json', 'bcs'].includes(answerForm(text)))),
+  fuzzTarget('Accept-Encoding', codings, (text) => {
+    const coding = chooseCoding(text);
+    assert.ok(coding === undefined || text.toLowerCase().includes(coding) || text.includes('*'));
+    assert.equal(chooseCoding(text), coding);
+  }),
+  fuzzTarget('If-None-Match', tag, (text) => {
+    if (matchesTag(text, '"CaALTxKNV4lQhCqYjGNm-q"')) assert.match(text, /CaALTxKNV4lQhCqYjGNm-q|\*/);
+  }),
+  fuzzTarget('Ledgergate-Max-Staleness', duration, (text) => {
+    const demand = attempt(() => consistency.demandOf(messageOf({ 'ledgergate-max-staleness': text })), isRefusal);
+    assert.ok(demand === undefined || (demand.maxStalenessMs >= 100 && demand.maxStalenessMs <= 10_000));
+  }),
+  fuzzTarget('Ledgergate-Min-Version', duration, (text) => {
+    const demand = attempt(() => consistency.demandOf(messageOf({ 'ledgergate-min-version': text })), isRefusal);
+    assert.ok(demand === undefined || (demand.min !== undefined && demand.min < 2n ** 64n));
+  }),
+  fuzzTarget('headers for nodes', fc.dictionary(name, fc.string()), (headers) => {
+    for (const kept of Object.keys(requestHeaders(headers))) {
+      assert.match(
+        kept,
+        /^(?:x-(?:node|aptos)-[a-z\d-]+|accept|content-(?:type|encoding)|user-agent|trace\w+|x-request-id|if-[a-z-]+)$/,
+      );
+    }
+  }),
+];

@@ -1,0 +1,180 @@
+/** What comes from nodes, from Redis, and from other replicas by way of it. */
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import * as fc from 'fast-check';
+import { JsonBody } from '../../src/ledger/json-body.ts';
+import { keyText } from '../../src/cache/key.ts';
+import { findScope, formatScope, keyMatcher, pageMatcher } from '../../src/cache/purge-scope.ts';
+import { decodeRecord, decodeReference, encodeRecord, encodeReference } from '../../src/cache/record.ts';
+import type { RedisClient } from '../../src/cache/redis-client.ts';
+import type { RedisLink } from '../../src/cache/redis-link.ts';
+import { SharedState } from '../../src/cache/shared-state.ts';
+import { dialectOf, findLedgerInfo, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
+import { Submissions } from '../../src/proxy/submissions.ts';
+import { answerOf, keyAt } from '../support/answers.ts';
+import { soup } from './soup.ts';
+import { fuzzTarget } from './target.ts';
+
+const dialect = dialectOf('node');
+const names = [
+  dialect.chainId,
+  dialect.version,
+  dialect.oldestVersion,
+  dialect.timestampUsec,
+  dialect.epoch,
+  dialect.blockHeight,
+  dialect.oldestBlockHeight,
+];
+const number = fc.oneof(
+  fc.constantFrom(
+    '0',
+    '1',
+    '4',
+    '255',
+    '256',
+    '18446744073709551615',
+    '18446744073709551616',
+    '-1',
+    '+1',
+    '',
+    '1.0',
+    '0x1',
+  ),
+  fc.bigInt({ min: 0n, max: 2n ** 65n }).map(String),
+  fc.string(),
+);
+const value = fc.oneof(
+  { arbitrary: number, weight: 12 },
+  { arbitrary: fc.array(number), weight: 1 },
+  { arbitrary: fc.constant(undefined), weight: 1 },
+);
+const headers = fc
+  .tuple(...names.map(() => value))
+  .map((values) => Object.fromEntries(values.map((text, at) => [names[at], text])));
+
+const key = keyAt(500n);
+const otherKey = keyAt(501n);
+const bodies = ['{"a":"1"}', 'b'.repeat(5_000), ''];
+const records = await Promise.all(
+  bodies.map(async (body) => {
+    const answer = answerOf(body, { gasUsed: '7', cursor: 'ab' });
+    const record = await encodeRecord(answer);
+    assert.ok(record !== undefined);
+    return { answer, record };
+  }),
+);
+const damage = fc.array(fc.record({ at: fc.nat(), byte: fc.nat({ max: 255 }), cut: fc.nat({ max: 3 }) }), {
+  maxLength: 4,
+});
+
+const scopes = fc.oneof(
+  fc.constantFrom(
+    { kind: 'everything' } as const,
+    { kind: 'read', key } as const,
+    { kind: 'versions', read: '4|view|a@5|json|' } as const,
+  ),
+);
+const messages = soup(
+  'served ',
+  'refused ',
+  'purge ',
+  'purged ',
+  '5',
+  ' ',
+  'a'.repeat(22),
+  '00000000-0000-0000-0000-000000000000',
+  'everything',
+  'account 4 0x1',
+  'read ',
+  'versions ',
+  '@',
+  '\n',
+  '18446744073709551615',
+);
+
+const nothing = () => Promise.resolve({});
+
+/** A listener to the news of others, with no Redis behind it. */
+async function newsListener() {
+  const heard: bigint[] = [];
+  const subscriber = Object.assign(new EventEmitter(), {
+    subscribe: () => Promise.resolve(),
+    unsubscribe: () => Promise.resolve(),
+    disconnect: () => undefined,
+  });
+  const link = { write: nothing, read: nothing, runFor: nothing, servers: () => [] };
+  const listener = {
+    onServed: (version: bigint) => heard.push(version),
+    onRefused: (_node: string, version: bigint) => heard.push(version),
+    onPurge: () => Promise.resolve(),
+  };
+  const options = { ledger: () => '4', prefix: 'lg' };
+  const state = new SharedState(link as unknown as RedisLink, subscriber as unknown as RedisClient, listener, options);
+  await state.follow();
+  state.close();
+  return { heard, tell: (message: string) => subscriber.emit('message', 'lg:news:4', message) };
+}
+
+const news = await newsListener();
+const submissions = new Submissions();
+
+export const neighbourTargets = [
+  fuzzTarget('ledger headers', headers, (given) => {
+    const info = findLedgerInfo(given, dialect);
+    if (info === undefined) return;
+    assert.ok(info.chainId >= 0 && info.chainId <= 255);
+    assert.ok(info.oldestVersion <= info.version && info.version < 2n ** 64n);
+    assert.ok(info.oldestBlockHeight <= info.blockHeight);
+    const list = ledgerHeaderList(info, dialect);
+    const again = Object.fromEntries(names.map((name, at) => [name, list[2 * at + 1]]));
+    assert.deepEqual(findLedgerInfo(again, dialect), info);
+  }),
+  fuzzTarget(
+    'JSON of nodes',
+    soup('{', '}', '"', ':', ',', '"hash"', '"error_code"', 'null', '[', ']', '"__proto__"', '0'),
+    (text) => {
+      const json = new JsonBody(Buffer.from(text));
+      assert.equal(typeof json.members, 'object');
+      assert.ok(json.isJson || Object.keys(json.members).length === 0);
+      void submissions.learn('a', { status: 202, body: Buffer.from(text) });
+    },
+  ),
+  fuzzTarget('record of Redis', fc.tuple(fc.nat({ max: records.length - 1 }), damage), async ([at, changes]) => {
+    const { answer, record } = records[at] ?? { answer: answerOf(''), record: Buffer.alloc(0) };
+    let bytes = Buffer.from(record);
+    for (const { at: place, byte, cut } of changes) {
+      bytes[place % bytes.length] = byte;
+      bytes = Buffer.from(bytes.subarray(0, bytes.length - Math.min(cut, bytes.length - 1)));
+    }
+    const decoded = await decodeRecord(bytes, answer.digest);
+    if (decoded !== undefined) assert.deepEqual({ ...decoded, coded: {} }, { ...answer, coded: {} });
+    else assert.ok(!bytes.equals(record));
+  }),
+  fuzzTarget('bytes for a record of Redis', fc.uint8Array({ maxLength: 200 }), async (bytes) => {
+    assert.equal(await decodeRecord(Buffer.from(bytes), answerOf('x').digest), undefined);
+  }),
+  fuzzTarget(
+    'reference of Redis',
+    fc.tuple(soup('.', 'a', '-', '0', 'z', 'A'.repeat(22)), fc.nat({ max: 60 }), fc.string({ maxLength: 2 })),
+    ([text, at, put]) => {
+      assert.equal(decodeReference(key, text), undefined);
+      const reference = encodeReference(key, { digest: answerOf('x').digest, expiresAt: 5 });
+      assert.equal(decodeReference(otherKey, reference), undefined);
+      const damaged = reference.slice(0, at) + put + reference.slice(at + put.length);
+      if (damaged !== reference) assert.equal(decodeReference(key, damaged), undefined);
+    },
+  ),
+  fuzzTarget('scope of a purge', fc.tuple(messages, scopes), ([text, scope]) => {
+    assert.deepEqual(findScope(formatScope(scope)), scope);
+    const found = findScope(text);
+    if (found === undefined) return;
+    assert.deepEqual(findScope(formatScope(found)), found);
+    assert.equal(typeof pageMatcher(found)(keyText(key)), 'boolean');
+    assert.equal(typeof keyMatcher(found)(key), 'boolean');
+  }),
+  fuzzTarget('news of other replicas', messages, (message) => {
+    news.heard.length = 0;
+    news.tell(message);
+    for (const version of news.heard) assert.ok(version >= 0n && version < 2n ** 64n);
+  }),
+];

@@ -1,0 +1,131 @@
+/** What operators write: config files and requests to the operations port. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { loadConfig } from '../../src/config/load.ts';
+import { ConfigError, formatProblem } from '../../src/config/problem.ts';
+import { findRefusal } from '../../src/proxy/admin-access.ts';
+import { RequestParser } from '../../src/proxy/parse-request.ts';
+import { AdminFault, parseDescribed, parsePurgeRequest } from '../../src/proxy/purge-request.ts';
+import { Submissions } from '../../src/proxy/submissions.ts';
+import { changed, soup } from './soup.ts';
+import { attempt, fuzzTarget } from './target.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'ledgergate-fuzz-'));
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+const file = join(folder, 'ledgergate.yaml');
+
+const config = `listen: { host: 127.0.0.1, port: 8080 }
+operations: { token: "\${TOKEN}" }
+upstreams:
+  - name: a
+    url: http://10.0.0.1/v1
+cache: { redis: { url: "redis://:secret@10.0.0.1" } }
+`;
+const yamlWords = [
+  ':',
+  '- ',
+  '{',
+  '}',
+  '[',
+  ']',
+  '&a ',
+  '*a',
+  '<<: ',
+  '${',
+  '}',
+  '"',
+  "'",
+  '\n',
+  '  ',
+  '|',
+  '>',
+  '#',
+  '!!',
+  '---\n',
+  '\t',
+  '0x',
+  '1e9',
+  '~',
+  '__proto__: ',
+];
+const yaml = fc.oneof(changed(fc.constant(config), ...yamlWords), soup(...yamlWords, 'upstreams', 'listen', 'a', '5s'));
+
+const parser = new RequestParser({ basePath: '/v1', submissions: new Submissions() });
+const described = fc.record(
+  {
+    target: soup(
+      '/v1',
+      '/accounts',
+      '/0x1',
+      '/resource',
+      '/module',
+      '/view',
+      '::',
+      '?',
+      'ledger_version=',
+      '5',
+      '%',
+      '..',
+      '<',
+      '>',
+      'a',
+    ),
+    method: fc.constantFrom('GET', 'POST', 'HEAD', 'OPTIONS', 'PUT', 'TRACE', 'QUERY', 'get', '', 'CONNECT'),
+    accept: soup('application/x-bcs', ',', '\n', 'a'),
+    contentType: soup('application/json', ';', '\r', 'a'),
+    body: soup('{', '}', '"function"', ':', '"', 'a'),
+  },
+  { requiredKeys: ['target'] },
+);
+
+const isFault = (error: unknown): boolean => error instanceof AdminFault && error.status === 400;
+
+export const operatorTargets = [
+  fuzzTarget('config', yaml, (text) => {
+    writeFileSync(file, text);
+    try {
+      assert.ok(Object.isFrozen(loadConfig({ file, env: { TOKEN: 'x'.repeat(20) } }).config));
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      assert.ok(error.problems.length > 0);
+      for (const problem of error.problems) assert.doesNotMatch(formatProblem(problem), /x{20}/);
+    }
+  }),
+  fuzzTarget(
+    'purge',
+    fc.oneof(fc.jsonValue(), fc.record({ read: described }), fc.record({ account: fc.string() })),
+    (value) => {
+      const request = attempt(() => parsePurgeRequest(value), isFault);
+      if (request !== undefined) assert.equal(Object.keys(request).length, 1);
+    },
+  ),
+  fuzzTarget(
+    'query of the operations port',
+    fc.oneof(fc.dictionary(fc.string(), fc.oneof(fc.string(), fc.array(fc.string()))), described),
+    (value) => {
+      const request = attempt(() => parseDescribed(value, 'the query'), isFault);
+      if (request !== undefined) assert.equal(typeof request.target, 'string');
+    },
+  ),
+  fuzzTarget('described request', described, async (request) => {
+    const parsed = await parser.parse(request);
+    if (parsed.kind === 'refused') assert.ok(parsed.error.status < 500, parsed.error.message);
+  }),
+  fuzzTarget(
+    'who may ask',
+    fc.record({
+      authorization: soup('Bearer', ' ', 'a', '\t'),
+      origin: fc.constant(undefined),
+      host: soup('127.0.0.1', 'localhost', ':', '[', ']', '::1', '.evil', '@', '5'),
+    }),
+    (facts) => {
+      assert.equal(findRefusal({ token: 'secret of twenty letters', host: '127.0.0.1' }, facts)?.status, 401);
+      assert.equal(findRefusal({ token: undefined, host: '0.0.0.0' }, facts)?.status, 403);
+      if (findRefusal({ token: undefined, host: '127.0.0.1' }, facts) === undefined)
+        assert.doesNotMatch(facts.host, /evil|@/);
+    },
+  ),
+];

@@ -1,0 +1,15 @@
+/** Every parser of bytes from outside, and what is true of it whatever comes. */
+import type { FuzzTarget } from './target.ts';
+import { bodyTargets } from './bodies.ts';
+import { headTargets } from './heads.ts';
+import { neighbourTargets } from './neighbours.ts';
+import { operatorTargets } from './operators.ts';
+import { wordTargets } from './words.ts';
+
+export const fuzzTargets: readonly FuzzTarget[] = [
+  ...wordTargets,
+  ...headTargets,
+  ...bodyTargets,
+  ...neighbourTargets,
+  ...operatorTargets,
+];
