@@ -87,10 +87,10 @@ const rows: readonly (readonly [
   ['versions', 500, (n) => `/v1?${'ledger_version=5&'.repeat(n)}`, versionParameter],
   ['an authority', 2_000, (n) => `http://${'a:'.repeat(n)}`, originForm],
   ['a host', 2_000, (n) => `${'1'.repeat(n)}:1:`, isAuthority],
-  ['kinds of answer', 2_000, (n) => `${'application/x-bcs;q=1,'.repeat(n)}`, answerForm],
+  ['kinds of answer', 2_000, (n) => 'application/x-bcs;q=1,'.repeat(n), answerForm],
   ['codings', 1_000, (n) => `${'gzip;q=0,'.repeat(n)}${n}`, chooseCoding],
   ['parameters of a coding', 1_000, (n) => `gzip${';a=b'.repeat(n)}${n}`, chooseCoding],
-  ['entity tags', 2_000, (n) => `${'"a", '.repeat(n)}`, (text) => matchesTag(text, '"b"')],
+  ['entity tags', 2_000, (n) => '"a", '.repeat(n), (text) => matchesTag(text, '"b"')],
   [
     'blanks of a token',
     2_000,
