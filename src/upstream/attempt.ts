@@ -148,7 +148,7 @@ export class Attempts {
   /** What a node says of something that must not be asked twice is its answer, whatever it looks like. */
   #faultOf(answer: NodeAnswer | StreamedAnswer, request: FleetRequest): AnswerFault | undefined {
     const { need, promised, wire, isIdempotent } = request;
-    if (!isIdempotent || ('stream' in answer && promised === undefined)) return undefined;
+    if (!isIdempotent || promised === undefined) return undefined;
     return findFault(answer, { need, promised, isHead: wire.method === 'HEAD' }, this.#fleet.dialect);
   }
 

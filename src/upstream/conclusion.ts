@@ -15,17 +15,26 @@ import { errorCodeOf } from './verdict.ts';
 export function conclude(fleet: Fleet, need: Need, course: Course, signal: AbortSignal): NodeAnswer {
   if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
   const kept = course.kept;
-  // An answer from an older state than asked for is no answer, whatever it says.
-  const isTooOld = need.kind === 'head' && kept?.verdict === 'behind';
+  // An answer from an older state than asked for is no answer, whatever it says; nor is "not there yet" from a node that
+  // is behind the others.
+  const isTooOld = kept?.verdict === 'behind' && (need.kind === 'head' || isReached(fleet, need));
   if (kept !== undefined && !isTooOld && !mayStillBeHeld(fleet, need, course.refusers)) {
     if (kept.verdict !== 'failed' || errorCodeOf(kept.answer) !== undefined) return kept.answer;
   }
   throw new GatewayError('unavailable', explain(fleet, need, course));
 }
 
+/** Whether the ledger has got to what is asked for. */
+function isReached({ head }: Fleet, need: Need): boolean {
+  if (head === undefined) return false;
+  return need.kind === 'block' ? need.height <= head.blockHeight : (positionOf(need) ?? head.version) <= head.version;
+}
+
 /** Whether a node that gave no answer could hold what others say is gone: then "gone" must not be said. */
 function mayStillBeHeld(fleet: Fleet, need: Need, refusers: ReadonlySet<Upstream>): boolean {
   if (refusers.size === 0) return false;
+  // It tells another chain now: what it holds of this one is not known, and nobody else may go so deep.
+  if (fleet.upstreams.some(({ health, tier }) => health === 'foreign' && tier === 'archival')) return true;
   const known = knownNodes(fleet, need, performance.now());
   if (need.kind === 'transaction') {
     const final = deepest(known)?.upstream;

@@ -144,7 +144,8 @@ export class Sender {
     const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
       const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs });
       onceClosed(answer.stream, () => this.#admission.offer(upstream));
-      return answer.status < 300 ? answer : readWhole(answer, context.budget);
+      // What is small is read whole: one that breaks off can be asked of another node then, and be looked at.
+      return answer.status < 300 && !isSmall(answer) ? answer : readWhole(answer, context.budget);
     };
     return this.#send(this.#begin(request, true, signal), fetch);
   }
@@ -305,7 +306,8 @@ export class Sender {
     const waitMs = Math.min(this.#limits.waitForVersionMs, leftMs(course));
     const isReached = await this.#fleet.waitForVersion(version, waitMs, signal);
     course.wait = isReached ? 'reached' : 'vain';
-    // Who was behind while another node had the version all the time has nothing to add.
+    // Others may have it, and have not been asked yet. Who was behind while one of them had it has nothing to add.
+    if (usefulNodes(this.#known(search), need, course).length > 0) return true;
     if (!isReached || (upstream.window.info?.version ?? 0n) >= version) course.repeat(upstream);
     return true;
   }
@@ -319,6 +321,14 @@ interface Search {
   readonly course: Course;
   readonly signal: AbortSignal;
   readonly readClass: ReadClass | undefined;
+}
+
+/** Smaller answers than this are not handed on as they come. */
+const streamedBytes = 64 * 1024;
+
+function isSmall({ headers }: StreamedAnswer): boolean {
+  const { 'content-length': length } = headers;
+  return typeof length === 'string' && Number(length) < streamedBytes;
 }
 
 function leftMs({ deadlineAtMs }: Course): number {

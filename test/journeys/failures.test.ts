@@ -365,3 +365,47 @@ async function untilCoalesced(gateway: { metric(name: string): Promise<number> }
 async function untilReady(operationsUrl: string): Promise<void> {
   while ((await fetch(`${operationsUrl}/readyz`)).status !== 200) await new Promise(setImmediate);
 }
+
+test('a node that has fallen behind what it told is not asked twice while another has not been asked', async (t) => {
+  const [behind, hanging, able] = [
+    await fakeNode(t, { oldest: 500n, head: 900n }),
+    await fakeNode(t, { oldest: 300n, head: 900n }),
+    await fakeNode(t, { oldest: 0n, head: 900n }),
+  ];
+  const upstream = { timeoutMs: 100, maxAttempts: 3 };
+  const gateway = await testGateway(t, { full: [behind, hanging, able], config: { upstream } });
+  behind.fault = { kind: 'lag', versions: 50n };
+  hanging.fault = { kind: 'hang' };
+
+  const reply = await gateway.get(at(880));
+
+  assert.equal(reply.status, 200);
+  assert.deepEqual([behind.reads, hanging.reads, able.reads], [1, 1, 1]);
+});
+
+test('"not there yet" is not said of a version that the ledger is known to have got to', async (t) => {
+  const behind = await fakeNode(t, { head: 900n });
+  const gone = await fakeNode(t, { head: 950n });
+  const gateway = await testGateway(t, { full: [behind, gone], config: { upstream: { timeoutMs: 100 } } });
+  gone.fault = { kind: 'reset' };
+
+  const reply = await gateway.get(at(940));
+
+  assert.equal(reply.status, 503);
+  assert.equal(reply.headers['x-node-ledger-version'], '950');
+  gone.fault = undefined;
+  assert.equal((await gateway.get(at(940))).status, 200);
+  // Above every head it is still what a node says.
+  assert.equal((await gateway.get(at(99_999_999))).status, 404);
+});
+
+test('"gone" is not said of what an archival node may hold that tells another chain now', async (t) => {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n, chainId: 4 });
+  const other = await fakeNode(t, { oldest: 400n, head: 900n, chainId: 4 });
+  const archive = await fakeNode(t, { archival: true, head: 900n, chainId: 4 });
+  const gateway = await testGateway(t, { full: [full, other], archival: [archive] });
+  archive.fault = { kind: 'wrong chain id', chainId: 9 };
+
+  assert.equal((await gateway.get(at(100))).status, 503);
+  assert.equal((await gateway.get(at(101))).status, 503);
+});

@@ -84,12 +84,27 @@ test('a node\u2019s own compression passes as it is', async (t) => {
   assert.equal(text, plain.text);
 });
 
-test('a streamed answer that breaks off is cut off for the client as well', async (t) => {
+test('a large answer that breaks off is cut off for the client as well', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
-  node.fault = { kind: 'truncated body' };
+  node.faults.add({ kind: 'answer', status: 200, body: JSON.stringify(' '.repeat(200_000)), headers: ledger });
+  node.faults.add({ kind: 'truncated body' });
 
   await assert.rejects(gateway.get('/blocks/by_height/3'));
+});
+
+test('a small answer that breaks off is given by another node', async (t) => {
+  const broken = await fakeNode(t, { oldest: 400n, head: 900n });
+  const whole = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [broken, whole] });
+  broken.fault = { kind: 'truncated body' };
+
+  const reply = await gateway.get('/blocks/by_version/500');
+
+  assert.equal(reply.status, 200);
+  assert.deepEqual([broken.reads, whole.reads], [1, 1]);
+  whole.fault = { kind: 'truncated body' };
+  assert.equal((await gateway.get('/blocks/by_version/500')).status, 503);
 });
 
 test('wait_by_hash is a long poll at the node that took the submission', async (t) => {

@@ -20,8 +20,11 @@ const endless: Answer = (_request, response) => {
 
 const short: Answer = (_request, response) => response.end('{}');
 
+const large: Answer = (_request, response) => response.end(JSON.stringify(' '.repeat(100_000)));
+
 const endlessOrShort: Answer = (incoming, response) => {
   if (incoming.url === '/v1/endless') endless(incoming, response);
+  else if (incoming.url === '/v1/large') large(incoming, response);
   else short(incoming, response);
 };
 
@@ -85,8 +88,8 @@ test('a client that takes much at once is given time for it, and no more than th
   assert.match(String(stream.errored), /nothing of the answer was taken for \d+ ms/);
 });
 
-test('a short answer that nobody takes ends as well', async (t) => {
-  const { sender, upstream } = await senderOf(t, short, { connections: 1, limits: { stallMs: 20 } });
+test('an answer with an end that nobody takes ends as well', async (t) => {
+  const { sender, upstream } = await senderOf(t, large, { connections: 1, limits: { stallMs: 20 } });
   await closed(await streamed(sender));
   assert.equal(upstream.inFlight, 0);
 });
@@ -153,7 +156,7 @@ test('thousands of requests under one signal leave no listener on it, however th
     const answer = await streamed(sender, signal);
     answer.stream.destroy();
     await closed(answer);
-    const passed = await sender.stream(request('/small'), signal);
+    const passed = await sender.stream(request('/large'), signal);
     assert.ok('stream' in passed);
     passed.stream.resume();
     await closed(passed);
