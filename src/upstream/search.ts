@@ -1,0 +1,235 @@
+/**
+ * One request on its way through the fleet: who is asked, who is asked beside them, and what is made of what they say,
+ * all within one attempt budget and one deadline.
+ */
+import { performance } from 'node:perf_hooks';
+import type { SenderMetrics } from '../metrics/sender-metrics.ts';
+import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
+import type { Admission, Place } from './admission.ts';
+import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
+import type { Background } from './background.ts';
+import { Bound } from './bound.ts';
+import { conclude } from './conclusion.ts';
+import { Course } from './course.ts';
+import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
+import type { Fleet } from './fleet.ts';
+import { withHedge, type Raced, type Run } from './hedge.ts';
+import type { HedgeTimes } from './hedge-times.ts';
+import type { Outliers } from './outliers.ts';
+import { readClassOf, type ReadClass } from './read-class.ts';
+import { alternatives } from './select.ts';
+import type { FleetRequest, SendLimits } from './sender.ts';
+import type { TrafficShare } from './traffic-share.ts';
+import type { Upstream } from './upstream.ts';
+import { isKnownToHold, knownNodes, usefulNodes, type Known } from './useful.ts';
+
+/** What all searches share. */
+export interface Means {
+  readonly fleet: Fleet;
+  readonly limits: SendLimits;
+  readonly metrics: UpstreamMetrics & SenderMetrics;
+  readonly attempts: Attempts;
+  readonly admission: Admission;
+  readonly retries: TrafficShare;
+  readonly hedges: HedgeTimes;
+  readonly outliers: Outliers;
+  readonly background: Background;
+}
+
+/** What one is about. */
+export interface Asking<A> {
+  readonly request: FleetRequest;
+  readonly fetch: Fetch<A>;
+  /** The answer is handed on as it comes. */
+  readonly isStreamed: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Heads do not come this much nearer within a wait: such a version is asked for straight away. */
+const reachableVersions = 1_000_000n;
+/** As long as a probe takes at most: a node that cannot tell its ledger in this time answers nothing else either. */
+const longestTrialMs = 2_000;
+/** A client with this name is the gateway itself. */
+const ownName = 'gateway';
+
+export class Search<A extends NodeAnswer | StreamedAnswer> {
+  readonly #means: Means;
+  readonly #asking: Asking<A>;
+  readonly #course: Course;
+  readonly #readClass: ReadClass | undefined;
+
+  constructor(means: Means, asking: Asking<A>) {
+    const nowMs = performance.now();
+    this.#means = means;
+    this.#asking = asking;
+    this.#course = new Course(nowMs + boundMs(means, asking.request));
+    this.#readClass = classOf(means.fleet, asking.request, nowMs);
+    means.retries.earn();
+    means.hedges.earn(asking.request);
+  }
+
+  /** Asks until there is a final answer, or nobody is left that has more to say. Throws `GatewayError`. */
+  async run(): Promise<A | NodeAnswer> {
+    const { request, signal } = this.#asking;
+    const course = this.#course;
+    while (course.attempts < this.#means.limits.maxAttempts || course.isRepeating) {
+      const nodes = this.#useful();
+      if (nodes.length === 0 || this.#leftMs <= 0 || signal.aborted || !this.#mayRetry()) break;
+      const place = await this.#placeAt(alternatives(nodes, request.need));
+      if (place === undefined) break;
+      const raced = await this.#attempt(place);
+      const answer = this.#take(raced);
+      if (answer !== undefined) return answer;
+      const last = raced.ended.at(-1);
+      if (last === undefined || last.outcome.verdict === 'final') break;
+      if (!request.isIdempotent && last.outcome.mayHaveArrived) break;
+      if (last.outcome.verdict === 'behind' && !(await this.#mayGetThere(last.run.upstream))) break;
+    }
+    return conclude(this.#means.fleet, request.need, course, signal);
+  }
+
+  get #leftMs(): number {
+    return this.#course.deadlineAtMs - performance.now();
+  }
+
+  #known(): Known[] {
+    return knownNodes(this.#means.fleet, this.#asking.request.need, performance.now(), this.#readClass);
+  }
+
+  /** Whoever has something to add, best first. */
+  #useful(): readonly Known[] {
+    return usefulNodes(this.#known(), this.#asking.request.need, this.#course);
+  }
+
+  /** A retry of what has failed must be earned by other requests: when everything fails, nodes are not asked thrice. */
+  #mayRetry(): boolean {
+    if (!this.#course.hasFailed) return true;
+    const may = this.#means.retries.spend(performance.now());
+    this.#means.metrics.retry(may ? 'sent' : 'refused');
+    return may;
+  }
+
+  /** Looks and long polls take no place: a node works on neither for long. */
+  async #placeAt(nodes: readonly Known[]): Promise<Place | undefined> {
+    const { request, isStreamed, signal } = this.#asking;
+    const [best] = nodes;
+    if (best === undefined) return undefined;
+    if (request.isLook === true || request.atOnce !== undefined)
+      return { upstream: best.upstream, leave: () => undefined };
+    const { client = ownName } = request;
+    const place = await this.#means.admission.enter(nodes, { client, signal, withinMs: this.#leftMs, isStreamed });
+    if (typeof place === 'object') return place;
+    this.#course.refused = place;
+    if (!signal.aborted) this.#means.metrics.refused(place);
+    return undefined;
+  }
+
+  /** One attempt at the node of `place`, and a hedge beside it where that is worth while. */
+  #attempt(place: Place): Promise<Raced<A>> {
+    const first = this.#run(place);
+    const afterMs = this.#means.hedges.afterMs(this.#asking.request, place.upstream, this.#readClass);
+    return withHedge(first, afterMs, () => {
+      const hedge = this.#placeForHedge();
+      return hedge === undefined ? undefined : this.#run(hedge);
+    });
+  }
+
+  #placeForHedge(): Place | undefined {
+    const { request, isStreamed, signal } = this.#asking;
+    const { limits, hedges, admission, metrics } = this.#means;
+    if (this.#course.attempts >= limits.maxAttempts || this.#leftMs <= 0 || signal.aborted) return undefined;
+    const nodes = alternatives(this.#useful(), request.need);
+    // One that is passed over, or only perhaps holds what is asked for, is no help.
+    if (nodes[0] === undefined || !hedges.isWorthAsking(nodes[0], request.need)) return undefined;
+    const place =
+      request.isLook === true
+        ? { upstream: nodes[0].upstream, leave: () => undefined }
+        : admission.enterFree(nodes, isStreamed);
+    if (place === undefined) return undefined;
+    if (!hedges.spend(request)) {
+      place.leave();
+      metrics.hedge('refused');
+      return undefined;
+    }
+    return place;
+  }
+
+  #run({ upstream, leave }: Place): Run<A> {
+    const { request, fetch, signal } = this.#asking;
+    const { limits, attempts } = this.#means;
+    this.#course.ask(upstream);
+    const timeoutMs = Math.max(0, Math.min(request.timeoutMs ?? Infinity, limits.timeoutMs, this.#leftMs));
+    const bound = new Bound(signal, timeoutMs);
+    return {
+      upstream,
+      sentAtMs: performance.now(),
+      outcome: attempts.make(request, fetch, upstream, { bound, readClass: this.#readClass, onWorked: leave }),
+      cancel: () => bound.giveUp(new Error('another node has answered')),
+    };
+  }
+
+  /** Notes what the attempts came to. Returns the answer, if one of them was final. */
+  #take({ ended, hedge, cancelled }: Raced<A>): A | undefined {
+    const { hedges, metrics } = this.#means;
+    const course = this.#course;
+    for (const { run, outcome } of ended) {
+      if (outcome.verdict !== 'final') {
+        course.take(outcome, run.upstream, run.sentAtMs);
+        continue;
+      }
+      if (cancelled !== undefined && hedge === run) {
+        course.failures.push({ upstream: cancelled.upstream, sign: 'outpaced', sentAtMs: cancelled.sentAtMs });
+        hedges.outpaced(cancelled, this.#readClass);
+      }
+      if (hedge !== undefined) metrics.hedge(hedge === run ? 'won' : 'lost');
+      if (course.sawPruned) metrics.prunedRepaired.inc();
+      this.#compare(run.upstream);
+      return outcome.answer;
+    }
+    if (hedge !== undefined) metrics.hedge('failed');
+    return undefined;
+  }
+
+  /** What others did worse than the node that answered is held against them; who is passed over may be tried again. */
+  #compare(answering: Upstream): void {
+    const { outliers, background } = this.#means;
+    if (this.#readClass === undefined) return;
+    outliers.blame(this.#readClass, this.#course.failures, answering);
+    background.tryOut(this.#asking.request, this.#asking.fetch, this.#readClass, answering);
+  }
+
+  /**
+   * A node has not got to the version yet. When none is known that has, that is waited for, and the node is asked once
+   * more: its head may have moved without anybody telling. Returns whether asking on makes sense.
+   */
+  async #mayGetThere(upstream: Upstream): Promise<boolean> {
+    const { signal, request } = this.#asking;
+    const { need } = request;
+    const { fleet, limits } = this.#means;
+    const course = this.#course;
+    if (need.kind === 'block') return isKnownToHold(this.#known(), need.height, course.asked);
+    const version = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
+    const head = fleet.head?.version;
+    if (version === undefined || head === undefined) return true;
+    if (version > head + reachableVersions) return false;
+    if (course.wait !== undefined) return course.wait === 'reached';
+    const waitMs = Math.min(limits.waitForVersionMs, this.#leftMs);
+    const isReached = await fleet.waitForVersion(version, waitMs, signal);
+    course.wait = isReached ? 'reached' : 'vain';
+    // Others may have it, and have not been asked yet. Who was behind while one of them had it has nothing to add.
+    if (this.#useful().length > 0) return true;
+    if (!isReached || (upstream.window.info?.version ?? 0n) >= version) course.repeat(upstream);
+    return true;
+  }
+}
+
+/** With every node known to be gone, a request waits no longer than the probes that will find one again. */
+function boundMs({ limits, fleet }: Means, { isIdempotent }: FleetRequest): number {
+  const { deadlineMs, timeoutMs } = limits;
+  const isHopeless = isIdempotent && fleet.outageSinceMs !== undefined;
+  return isHopeless ? Math.min(deadlineMs, timeoutMs, longestTrialMs) : deadlineMs;
+}
+
+function classOf({ upstreams }: Fleet, request: FleetRequest, nowMs: number): ReadClass | undefined {
+  return isStateRead(request) ? readClassOf(request.need, request.isView === true, upstreams, nowMs) : undefined;
+}
