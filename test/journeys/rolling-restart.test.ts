@@ -8,7 +8,7 @@ import { Crowd } from '../support/crowd.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
 
-const rounds = Number(process.env['LEDGERGATE_RESTART_ROUNDS'] ?? 3);
+const rounds = Number(process.env['LEDGERGATE_RESTART_ROUNDS'] ?? 1);
 const from = 1_000_000;
 
 for (const workers of [1, 2]) {
