@@ -9,7 +9,8 @@ import { drainMs, portOf, reachable } from './gateway/serving.ts';
 import { createOperationsServer } from './proxy/health.ts';
 import { adminOf } from './workers/admin.ts';
 import { Agreement } from './workers/agreement.ts';
-import { Crew, type Member, type Services } from './workers/crew.ts';
+import { Crew } from './workers/crew.ts';
+import type { Member, Services } from './workers/forked.ts';
 import { WorkerMetrics } from './workers/metrics.ts';
 import { packConfig } from './workers/protocol.ts';
 import { mergeReadiness } from './workers/readiness.ts';
@@ -29,11 +30,14 @@ export async function startWorkers(
 ): Promise<RunningGateway> {
   const { log = pino({ level: config.log.level }), drainDelayMs = 0 } = options;
   const metrics = new WorkerMetrics(() => crew.serving.length);
-  const relay = new Relay(() => crew);
+  const relay = new Relay(() => crew, config.upstream.probeIntervalMs);
   const agreement = new Agreement();
   const agreementFor = ({ id }: Member): Omit<Services, keyof ReturnType<Relay['servicesFor']>> => ({
     raise: (raised) => agreement.raise(raised),
-    startOver: (told) => agreement.startOver(id, told),
+    startOver: (told) => {
+      relay.startOver();
+      agreement.startOver(id, told);
+    },
     takeTurn: () => agreement.takeTurn(id),
     endTurn: () => agreement.endTurn(id),
   });
@@ -43,6 +47,7 @@ export async function startWorkers(
       drainDelayMs,
       processes: count,
       distrusted: relay.distrusted,
+      known: relay.known(),
     }),
     servicesFor: (member) => ({ ...relay.servicesFor(member), ...agreementFor(member) }),
     onServing: () => relay.assignDuty(),
@@ -50,6 +55,7 @@ export async function startWorkers(
       metrics.restarts.inc();
       log.error({ worker: id, how, againMs }, 'a worker ended and is started again');
     },
+    onSpareLost: (how, againMs) => log.warn({ how, againMs }, 'the spare process ended and is started again'),
     onJoining: ({ id, channel }) => agreement.join(id, channel),
     onGone: ({ id }) => {
       agreement.leave(id);
@@ -58,9 +64,9 @@ export async function startWorkers(
     },
   });
   const watch = new Watch({
-    members: () => crew.serving,
+    members: () => crew.loaded,
     onHung: (member, silentMs) => {
-      metrics.hangs.inc();
+      if (crew.members.includes(member)) metrics.hangs.inc();
       crew.end(member, `no sign of life for ${silentMs / 1_000} s`);
     },
   });

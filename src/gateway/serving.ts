@@ -55,7 +55,10 @@ export interface Serving {
 
 /** What is in flight when the gateway stops has this long to finish. */
 export const drainMs = 10_000;
-/** The first answers of the nodes are waited for this long, so that a start is ready when it says so. */
+/**
+ * The first answers of the nodes are waited for this long, so that a start is ready when it says so. Of a node that
+ * other processes have just told of none is waited for.
+ */
 const firstProbeMs = 1_500;
 /** So is the answer to which ledger it is: until then nothing is shared. */
 const firstLookMs = 300;
@@ -108,9 +111,19 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     cache.close();
     await Promise.all(fleet.upstreams.map((upstream) => upstream.close()));
   };
+  const hearFound: Heard['found'] = (name, finding) => {
+    const upstream = fleet.upstreams.find((known) => known.name === name);
+    if (upstream !== undefined) prober.hear(upstream, finding);
+  };
+  const heardOf = new Set<string>();
+  siblings?.tellKnown((name, finding) => {
+    heardOf.add(name);
+    hearFound(name, finding);
+  });
   const probed = prober.start();
+  const isKnown = fleet.head !== undefined && fleet.upstreams.every(({ name }) => heardOf.has(name));
   try {
-    await Promise.race([probed, sleep(firstProbeMs, undefined, { ref: false })]);
+    if (!isKnown) await Promise.race([probed, sleep(firstProbeMs, undefined, { ref: false })]);
     fleet.settle();
     await Promise.race([cache.start(), sleep(firstLookMs, undefined, { ref: false })]);
     // Headers from the first answer on.
@@ -127,10 +140,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     registry,
     admin,
     heard: {
-      found: (name, finding) => {
-        const upstream = fleet.upstreams.find((known) => known.name === name);
-        if (upstream !== undefined) prober.hear(upstream, finding);
-      },
+      found: hearFound,
       taken: (hash, upstream) => submissions.hear(hash, upstream),
       distrusted: (functionId) => proof.distrust(functionId),
       dropped: (key) => void cache.purgeHere({ kind: 'read', key }),

@@ -12,6 +12,8 @@ export interface Siblings {
   readonly gate: Gate;
   /** Gives what agreeing takes of this process's fleet; to be called once, before anything is asked. */
   attach(fleet: Fleet): void;
+  /** Tells at once what the others know of the nodes; to be called once, before any is asked. */
+  tellKnown(hear: Heard['found']): void;
   /** The fleet has begun a generation: to be begun by all. */
   startOver(): void;
   /** Whether this process is the one that asks quiet nodes for all. */

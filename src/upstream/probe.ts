@@ -110,7 +110,8 @@ export class Prober {
     if (info === undefined) upstream.recordFailure(elapsedMs ?? 0, nowMs);
     else {
       upstream.recordAnswer(elapsedMs ?? upstream.latencyMs(nowMs), nowMs);
-      if (nowMs - ageMs > upstream.window.observedAtMs) this.#fleet.observe(upstream, info, nowMs - ageMs);
+      const { info: known, observedAtMs } = upstream.window;
+      if (known === undefined || nowMs - ageMs > observedAtMs) this.#fleet.observe(upstream, info, nowMs - ageMs);
     }
     this.#noteHealth(upstream, before);
   }

@@ -2,7 +2,8 @@
 import type { AdminAnswer } from '../proxy/admin.ts';
 import type { AdminFunctions } from '../proxy/admin-routes.ts';
 import { AdminFault, parsePurgeRequest, type PurgeRequest } from '../proxy/purge-request.ts';
-import type { Crew, Member } from './crew.ts';
+import type { Crew } from './crew.ts';
+import type { Member } from './forked.ts';
 
 /** Redis is looked through in steps; operators wait for it. */
 const purgeMs = 310_000;

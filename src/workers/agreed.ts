@@ -48,19 +48,24 @@ export class Agreed implements Shown, Gate {
   #isFollowing = false;
   readonly #waiters = new Set<Waiter>();
   readonly #arrivals = new Set<() => void>();
-  readonly #news: NodeJS.Timeout;
+  #news: NodeJS.Timeout | undefined;
   /** Usual: an answer of each side, and the moment that is waited for. */
   readonly costMs = 8;
 
   constructor(primary: Pick<Channel<PrimaryHandlers>, 'call' | 'tell'>, worker: number) {
     this.#primary = primary;
     this.#worker = worker;
-    this.#news = setInterval(() => this.#tellHead(), newsMs);
-    this.#news.unref();
   }
 
   attach(fleet: Fleet): void {
     this.#fleet = fleet;
+    this.#news = setInterval(() => this.#tellHead(), newsMs);
+    this.#news.unref();
+  }
+
+  /** The fleet begins with what is agreed on, as soon as it knows of its nodes. */
+  tellKnown(): void {
+    this.#tellFleet(this.#state);
   }
 
   close(): void {

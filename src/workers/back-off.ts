@@ -1,4 +1,4 @@
-/** How long a crashed worker stays away: long enough that one that crashes at once does not take the machine along. */
+/** How far apart the starts of one place are: far enough that who crashes at once does not take the machine along. */
 
 const firstMs = 100;
 const longestMs = 10_000;
@@ -6,13 +6,13 @@ const longestMs = 10_000;
 const settledMs = 30_000;
 
 export class BackOff {
-  #nextMs = firstMs;
+  #apartMs = firstMs;
 
-  /** The wait before the next start, for a worker that lived for `livedMs`. */
+  /** The wait before the next start, after a process that lived for `livedMs`: 0 where that was long enough. */
   next(livedMs: number): number {
-    if (livedMs >= settledMs) this.#nextMs = firstMs;
-    const waitMs = this.#nextMs;
-    this.#nextMs = Math.min(longestMs, waitMs * 2);
-    return waitMs;
+    if (livedMs >= settledMs) this.#apartMs = firstMs;
+    const waitMs = Math.max(0, this.#apartMs - livedMs);
+    this.#apartMs = Math.min(longestMs, this.#apartMs * 2);
+    return Math.round(waitMs);
   }
 }

@@ -1,34 +1,15 @@
 /** The workers: started, started again when they crash, asked, and sent home. */
-import cluster, { type Worker } from 'node:cluster';
-import { once } from 'node:events';
+import cluster from 'node:cluster';
 import process from 'node:process';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { BackOff } from './back-off.ts';
-import { Channel } from './channel.ts';
-import { closeUntaken } from './handed-over.ts';
-import type { Failure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
-
-/** A worker that does not serve by then is stuck: it is killed, and started again. */
-const startMs = 30_000;
-/** A worker that was told to end has this long to be gone. */
-const goodbyeMs = 2_000;
-
-/** One worker process and what is known of it. */
-export interface Member {
-  readonly id: number;
-  readonly channel: Channel<WorkerHandlers>;
-  isServing: boolean;
-  /** Why it was ended from here, where it was. */
-  endedFor?: string;
-}
-
-/** What a worker wants of the primary beside being looked after. */
-export type Services = Omit<PrimaryHandlers, 'setup' | 'serving' | 'failed'>;
+import { Forked, type Member, type Role, type Services } from './forked.ts';
+import type { Failure, Setup } from './protocol.ts';
+import { Spare } from './spare.ts';
 
 export interface CrewEvents {
   /** What the next worker is told. */
-  setup(port: number): ReturnType<PrimaryHandlers['setup']>;
+  setup(port: number): Setup;
   servicesFor(member: Member): Services;
   /** It listens to its channel from now on. */
   onJoining(member: Member): void;
@@ -39,22 +20,28 @@ export interface CrewEvents {
    */
   onLost(id: number | undefined, how: string, againMs: number): void;
   onGone(member: Member): void;
+  /** So is the spare, which nobody misses until a worker is lost. */
+  onSpareLost(how: string, againMs: number): void;
 }
 
 export class Crew {
   readonly #events: CrewEvents;
-  readonly #members = new Map<number, Member>();
+  readonly #members = new Map<number, Forked>();
+  readonly #spare: Spare;
   readonly #askedPort: number;
   /** Where the workers listen, once one does. */
   #port: number | undefined;
-  /** What a worker is told to listen on: the first found a free port, and the others join it. */
-  #nextPort: number;
+  /** How many are to serve. */
+  #count = 0;
   #isClosing = false;
 
   constructor(port: number, events: CrewEvents) {
     this.#askedPort = port;
-    this.#nextPort = port;
     this.#events = events;
+    this.#spare = new Spare({
+      fork: (role) => this.#fork(role),
+      onLost: (how, againMs) => events.onSpareLost(how, againMs),
+    });
     // The primary accepts, and hands each connection to the next worker in turn. Left to the kernel (SO_REUSEPORT) a
     // hash of the addresses decides, and of a few connections that live long, as balancers keep them, most may fall on
     // one worker. It also keeps the port open while a worker is started again.
@@ -76,6 +63,7 @@ export class Crew {
    * none does, or the port cannot be had.
    */
   async start(count: number): Promise<number> {
+    this.#count = count;
     const failures: unknown[] = [];
     const first = Array.from({ length: count }, () => this.#launch(new BackOff()));
     const port = Promise.withResolvers<never>();
@@ -90,9 +78,14 @@ export class Crew {
     return this.#port;
   }
 
-  /** All of them, those that are still starting too. */
+  /** All of them, those that are still starting too, without the spare. */
   get members(): readonly Member[] {
     return [...this.#members.values()];
+  }
+
+  /** Those that have loaded everything, the spare as well: they do what they are asked at once. */
+  get loaded(): readonly Member[] {
+    return this.#processes.filter(({ isLoaded }) => isLoaded);
   }
 
   /** Asks every worker that serves; those that do not answer in time are left out. */
@@ -107,52 +100,54 @@ export class Crew {
 
   /** Lets every worker finish what it has in flight, for at most `boundMs`, and ends it. */
   async close(boundMs: number): Promise<void> {
-    this.#isClosing = true;
-    await Promise.all(
-      [...this.#members.values()].map(async (member) => {
-        const worker = cluster.workers?.[member.id];
-        if (worker === undefined) return;
-        const gone = once(worker, 'exit');
-        if (member.isServing) await member.channel.call('drain', undefined, boundMs).catch(() => undefined);
-        if (worker.isConnected()) worker.process.disconnect();
-        const isGone = await Promise.race([gone.then(() => true), sleep(goodbyeMs, false, { ref: false })]);
-        if (!isGone) worker.process.kill('SIGKILL');
-      }),
-    );
+    this.#stopStarting();
+    await Promise.all(this.#processes.map((forked) => forked.close(boundMs)));
     process.off('exit', this.#killAll);
   }
 
   /** Ends all at once. */
   kill(): void {
-    this.#isClosing = true;
+    this.#stopStarting();
     this.#killAll();
+  }
+
+  /** Ends one at once; another takes its place. */
+  end({ id }: Member, why: string): void {
+    this.#processes.find((forked) => forked.id === id)?.end(why);
+  }
+
+  get #processes(): readonly Forked[] {
+    const { forked } = this.#spare;
+    return forked === undefined ? [...this.#members.values()] : [...this.#members.values(), forked];
+  }
+
+  #stopStarting(): void {
+    this.#isClosing = true;
+    this.#spare.close();
   }
 
   readonly #killAll = (): void => {
     for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGKILL');
   };
 
-  /** Ends a worker at once; another takes its place. */
-  end(member: Member, why: string): void {
-    member.endedFor = why;
-    cluster.workers?.[member.id]?.process.kill('SIGKILL');
-  }
-
-  /** Starts a worker, and another one when it is gone. Settles when it serves, or why it does not. */
+  /**
+   * Has one more worker, the spare where there is one, and another one when it is gone. Settles when it serves, or why
+   * it does not.
+   */
   #launch(backOff: BackOff): Promise<void> {
     const startedAtMs = performance.now();
     const outcome = Promise.withResolvers<void>();
-    const onEnd = (how: string, member?: Member): void => {
+    const onEnd = (how: string, id?: number): void => {
       outcome.reject(new Error(`a worker ended while it started: ${how}`));
       if (this.#isClosing) return;
       const againMs = backOff.next(performance.now() - startedAtMs);
-      this.#events.onLost(member?.id, how, againMs);
+      this.#events.onLost(id, how, againMs);
       setTimeout(() => {
         if (!this.#isClosing) this.#launch(backOff).catch(() => undefined);
       }, againMs);
     };
     try {
-      this.#fork(outcome, onEnd);
+      this.#enlist(outcome, onEnd);
     } catch (error) {
       // No memory for one more process, for example: those that are there go on serving.
       onEnd(String(error));
@@ -160,71 +155,51 @@ export class Crew {
     return outcome.promise;
   }
 
-  #fork(outcome: PromiseWithResolvers<void>, onEnd: (how: string, member: Member) => void): void {
-    const worker = cluster.fork();
-    if (worker.isConnected()) closeUntaken(worker.process);
-    const handlers: Partial<PrimaryHandlers> = {};
-    const member: Member = {
-      id: worker.id,
-      isServing: false,
-      channel: new Channel<WorkerHandlers>((message) => deliver(worker, message), handlers),
-    };
-    Object.assign(handlers, this.#events.servicesFor(member), this.#handlersFor(worker, outcome));
-    this.#members.set(worker.id, member);
-    const stuck = setTimeout(() => this.end(member, `did not serve within ${startMs / 1_000} s`), startMs);
-    stuck.unref();
-    const onGone = (how: string): void => {
-      if (!this.#members.has(member.id)) return;
-      clearTimeout(stuck);
-      this.#forget(member);
-      onEnd(member.endedFor ?? how, member);
-    };
-    void outcome.promise.then(
-      () => clearTimeout(stuck),
-      () => undefined,
-    );
-    worker.on('message', (message: unknown) => member.channel.take(message));
-    worker.on('error', (error: Error) => {
-      // A message to a process that has just died: its end is told by `exit`. Of one that never was there is none.
-      if (worker.process.pid !== undefined) return;
-      delete cluster.workers?.[worker.id];
-      onGone(String(error));
+  #enlist(outcome: PromiseWithResolvers<void>, onEnd: (how: string, id: number) => void): void {
+    const forked = this.#spare.take() ?? this.#fork();
+    this.#members.set(forked.id, forked);
+    forked.enlist({
+      onLoaded: () => {
+        const port = this.#nextPort();
+        // It hears where things stand before it is told to serve.
+        this.#events.onJoining(forked);
+        forked.channel.tell('serve', this.#events.setup(port));
+        forked.toldPort = port;
+      },
+      onServing: (port) => {
+        this.#port ??= port;
+        // Clients know one port; a worker that found another one serves nobody.
+        if (port !== this.#port) return forked.kill();
+        forked.isServing = true;
+        outcome.resolve();
+        this.#events.onServing(forked);
+        if (this.serving.length === this.#count) this.#spare.provide();
+      },
+      onFailed: (failure) =>
+        outcome.reject(failure.syscall === undefined ? new Error(failure.message) : new ListenFailure(failure)),
+      onGone: (how) => {
+        this.#forget(forked);
+        onEnd(how, forked.id);
+      },
     });
-    worker.once('exit', (code: number | null, signal: string | null) => onGone(signal ?? `code ${code}`));
   }
 
-  #handlersFor(worker: Worker, outcome: PromiseWithResolvers<void>): Omit<PrimaryHandlers, keyof Services> {
-    return {
-      setup: () => {
-        const member = this.#members.get(worker.id);
-        if (member !== undefined) this.#events.onJoining(member);
-        return this.#events.setup(this.#nextPort);
-      },
-      serving: ({ port }) => {
-        this.#port ??= port;
-        const member = this.#members.get(worker.id);
-        // Clients know one port; a worker that found another one serves nobody.
-        if (member === undefined || port !== this.#port) worker.process.kill('SIGKILL');
-        else {
-          member.isServing = true;
-          outcome.resolve();
-          this.#events.onServing(member);
-        }
-      },
-      failed: (failure) => {
-        outcome.reject(failure.syscall === undefined ? new Error(failure.message) : new ListenFailure(failure));
-        worker.process.kill('SIGKILL');
-      },
-    };
+  #fork(role?: Role): Forked {
+    return new Forked((member) => this.#events.servicesFor(member), role);
   }
 
   #forget(member: Member): void {
     this.#members.delete(member.id);
-    member.channel.close();
-    member.isServing = false;
-    // With its last listener the port was given up; it was found by chance, but now clients know it.
-    if (this.#members.size === 0) this.#nextPort = this.#port ?? this.#askedPort;
     this.#events.onGone(member);
+  }
+
+  /**
+   * What a worker is told to listen on: what the others were told, because where that is 0 it stands for the port that
+   * the first one found. With its last listener the port is given up; clients know it by then, so it is asked for.
+   */
+  #nextPort(): number {
+    const told = [...this.#members.values()].filter(({ toldPort }) => toldPort !== undefined);
+    return (told.find(({ isServing }) => isServing) ?? told[0])?.toldPort ?? this.#port ?? this.#askedPort;
   }
 }
 
@@ -236,8 +211,4 @@ class ListenFailure extends Error {
     super(message);
     Object.assign(this, details);
   }
-}
-
-function deliver(worker: Worker, message: object): void {
-  if (worker.isConnected()) worker.send(message, undefined, undefined, () => undefined);
 }

@@ -9,6 +9,8 @@ import type { AgreedNews, AgreedState, Head } from './agreed-state.ts';
 
 /** What a worker handles. */
 export interface WorkerHandlers {
+  /** Told once, first: to a worker at once when it has loaded everything, to the spare when it is needed. */
+  serve(setup: Setup): void;
   /** A sign of life. */
   alive(): void;
   readiness(): Promise<Readiness>;
@@ -39,8 +41,8 @@ export interface WorkerHandlers {
 
 /** What the primary handles, of one worker. */
 export interface PrimaryHandlers {
-  /** Asked once, first. */
-  setup(): Setup;
+  /** Told once, first: it waits for `serve`. */
+  loaded(): void;
   serving(at: { readonly port: number }): void;
   failed(failure: Failure): void;
   raise(raised: Raised): void;
@@ -61,6 +63,8 @@ export interface Setup {
   readonly drainDelayMs: number;
   readonly processes: number;
   readonly distrusted: readonly string[];
+  /** Of the nodes, by what the others were told not long ago. */
+  readonly known: readonly Found[];
 }
 
 /** News that a worker wants to show, of the ledger that it knows. `isUrgent`: a client waits for it. */

@@ -6,21 +6,21 @@ import { startServing, type Serving } from '../gateway/serving.ts';
 import type { Heard, Siblings } from '../gateway/siblings.ts';
 import { Agreed } from './agreed.ts';
 import { Channel } from './channel.ts';
-import { unpackConfig, type Failure, type PrimaryHandlers, type WorkerHandlers } from './protocol.ts';
+import { unpackConfig, type Failure, type PrimaryHandlers, type Setup, type WorkerHandlers } from './protocol.ts';
 
-/** The primary answers at once, unless it is starting many. */
-const setupTimeoutMs = 30_000;
 /** Submissions wait at most so long for the other workers to know of them. */
 const takenMs = 250;
 
-/** Resolves when the worker serves, or has said why it cannot. */
+/** Waits to be told, as long as it takes. Resolves when the worker serves, or has said why it cannot. */
 export async function serveAsWorker(): Promise<void> {
   const started = Promise.withResolvers<Serving>();
   // Nobody may ask before it serves.
   started.promise.catch(() => undefined);
   const hear = (take: (heard: Heard) => void): Promise<void> => started.promise.then(({ heard }) => take(heard));
+  const told = Promise.withResolvers<Setup>();
   let isOnDuty = false;
   const handlers: Omit<WorkerHandlers, keyof Agreed['handlers']> = {
+    serve: (setup) => told.resolve(setup),
     alive: () => undefined,
     duty: (isNow) => {
       isOnDuty = isNow;
@@ -41,18 +41,20 @@ export async function serveAsWorker(): Promise<void> {
   const agreed = new Agreed(primary, cluster.worker?.id ?? 0);
   Object.assign(all, handlers, agreed.handlers);
   process.on('message', (message) => primary.take(message));
-  const {
-    config: packed,
-    drainDelayMs,
-    processes,
-    distrusted,
-  } = await primary.call('setup', undefined, setupTimeoutMs);
+  process.title = 'ledgergate spare';
+  primary.tell('loaded', undefined);
+  const { config: packed, drainDelayMs, processes, distrusted, known } = await told.promise;
+  process.title = 'ledgergate worker';
   const config = unpackConfig(packed);
   const log = pino({ level: config.log.level }, destination(2)).child({ worker: cluster.worker?.id });
   const siblings: Siblings = {
     shown: agreed,
     gate: agreed,
     attach: (fleet) => agreed.attach(fleet),
+    tellKnown: (hear) => {
+      for (const { upstream, finding } of known) hear(upstream, finding);
+      agreed.tellKnown();
+    },
     startOver: () => agreed.startOver(),
     isOnDuty: () => isOnDuty,
     tellFound: (upstream, finding) => primary.tell('found', { upstream, finding }),

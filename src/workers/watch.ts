@@ -2,7 +2,7 @@
  * Finds workers that hang: a process that lives and does nothing any more (it is stopped, or in a loop without an end)
  * keeps its connections, and the clients behind them, until it is ended.
  */
-import type { Member } from './crew.ts';
+import type { Member } from './forked.ts';
 
 export interface WatchParts {
   /** Those that are to give signs of life. */

@@ -22,8 +22,10 @@ export interface GatewayProcess {
   readonly ended: Promise<Outcome>;
   /** What all its processes have printed to stderr so far. */
   err(): string;
-  /** The processes of its workers, where it has any. */
+  /** The processes of its workers that were told to serve, where it has any. */
   workers(): readonly number[];
+  /** The processes that wait to take the place of a worker: one at most, and none for a moment after each start. */
+  spares(): readonly number[];
   /** Asks it to end, politely; resolves with the exit code. */
   stop(): Promise<number | null>;
   /** What it prints. */
@@ -67,7 +69,8 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
       return running.ended;
     },
     err: () => before + running.err(),
-    workers: () => childrenOf(running.process.pid),
+    workers: () => childrenOf(running.process.pid, 'ledgergate worker'),
+    spares: () => childrenOf(running.process.pid, 'ledgergate spare'),
     async stop() {
       running.process.kill('SIGTERM');
       return (await running.ended).code;
@@ -86,7 +89,8 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
   };
 }
 
-function childrenOf(pid: number | undefined): readonly number[] {
-  const { stdout } = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' });
+/** Those that call themselves so. */
+export function childrenOf(pid: number | undefined, title: string): readonly number[] {
+  const { stdout } = spawnSync('pgrep', ['-P', String(pid), '-f', `^${title}`], { encoding: 'utf8' });
   return stdout.split('\n').filter(Boolean).map(Number);
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Channel } from '../../src/workers/channel.ts';
-import type { Member } from '../../src/workers/crew.ts';
+import type { Member } from '../../src/workers/forked.ts';
 import type { WorkerHandlers } from '../../src/workers/protocol.ts';
 import { Watch } from '../../src/workers/watch.ts';
 
