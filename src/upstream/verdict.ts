@@ -34,7 +34,7 @@ export function judge(answer: Judged, need: Need): Verdict {
     case 410:
       return 'pruned';
     case 404:
-      if (error?.code === 'version_not_found' && need.kind === 'version') return 'behind';
+      if (need.kind === 'version' && aboveHead.has(error?.code ?? '')) return 'behind';
       if (error?.code === 'block_not_found' && need.kind === 'block') return 'behind';
       return need.kind === 'transaction' && error?.code === 'transaction_not_found' ? 'absent' : 'final';
     case 403:
@@ -50,6 +50,9 @@ export function judge(answer: Judged, need: Need): Verdict {
       return answer.status > 500 && answer.status !== 507 ? 'failed' : 'final';
   }
 }
+
+/** What nodes say of a version above their head: of the state there, the block of it, and its transaction (protocol 3). */
+const aboveHead = new Set(['version_not_found', 'block_not_found', 'transaction_not_found']);
 
 /** The `error_code` of a node's error body, or `undefined` when it is not the specified body. */
 export function errorCodeOf(answer: Judged): string | undefined {

@@ -29,7 +29,7 @@ const errors: readonly (readonly [number, string, Verdict, Verdict, Verdict])[] 
   [404, 'account_not_found', 'final', 'final', 'final'],
   [404, 'web_framework_error', 'final', 'final', 'final'],
   [404, 'version_not_found', 'behind', 'final', 'final'],
-  [404, 'transaction_not_found', 'final', 'final', 'absent'],
+  [404, 'transaction_not_found', 'behind', 'final', 'absent'],
   [405, 'web_framework_error', 'final', 'final', 'final'],
   [408, 'web_framework_error', 'failed', 'failed', 'failed'],
   [410, 'version_pruned', 'pruned', 'pruned', 'pruned'],
@@ -52,13 +52,14 @@ for (const [status, code, ...expected] of errors) {
   });
 }
 
-test('an unknown block is news about the node that was asked for it by height', () => {
+test('an unknown block is news about the node that was asked for it by height or version', () => {
   const unknown = answer(404, error('block_not_found'));
   const verdicts = [{ kind: 'block', height: 5n } as const, version, head].map((need) => judge(unknown, need));
-  assert.deepEqual(verdicts, ['behind', 'final', 'final']);
+  assert.deepEqual(verdicts, ['behind', 'behind', 'final']);
 });
 
 test('an unknown transaction is news about the node that was asked', () => {
+  assert.equal(judge(answer(404, error('transaction_not_found')), version), 'behind');
   assert.equal(judge(answer(404, error('transaction_not_found')), transaction), 'absent');
   assert.equal(judge(answer(404, '<html>'), transaction), 'final');
 });
