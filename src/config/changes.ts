@@ -48,7 +48,7 @@ export function compareConfigs(current: Config, next: Config): Changes {
   const restart: string[] = [];
   const merge = (key: string, before: unknown, after: unknown): unknown => {
     if (isSame(before, after)) return before;
-    if (liveKeys.includes(key)) {
+    if (liveKeys.includes(key) && !isSwitch(key, before, after)) {
       live.push(key);
       return after;
     }
@@ -63,6 +63,11 @@ export function compareConfigs(current: Config, next: Config): Changes {
   };
   const effective = merge('', current, next) as Config;
   return { live, restart, effective };
+}
+
+/** An endpoint is made open or closed by a restart, so that nobody takes one for closed that is not. */
+function isSwitch(key: string, before: unknown, after: unknown): boolean {
+  return key === 'access' && (before === undefined || after === undefined);
 }
 
 /** Whether some key below is applied on its own. */

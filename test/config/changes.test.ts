@@ -69,6 +69,22 @@ test('the effective config has the new values of live keys and the old ones of a
   assert.ok(Object.isFrozen(effective) && Object.isFrozen(effective.upstream));
 });
 
+test('the keys of an endpoint that is closed are live; closing or opening one is not', (t) => {
+  const open = config(t, '');
+  const access = { header: 'authorization' } as NonNullable<Config['access']>;
+  const closed: Config = { ...open, access };
+  const changed: Config = { ...open, access: { ...access, header: 'x-key' } };
+
+  assert.deepEqual(compareConfigs(closed, changed).live, ['access']);
+  for (const [before, after] of [
+    [open, closed],
+    [closed, open],
+  ] as const) {
+    const { live, restart, effective } = compareConfigs(before, after);
+    assert.deepEqual([live, restart, effective.access], [[], ['access'], before.access]);
+  }
+});
+
 test('every live key is a key of the file, and the documentation says which are live', () => {
   const rows = configurationMarkdown().split('\n');
   for (const key of liveKeys) {
