@@ -106,8 +106,7 @@ export class Sender {
     this.#retries = new TrafficShare({ ...retries, share: limits.retryShare ?? retries.share });
     this.#hedges = new HedgeTimes(limits.hedge, fleet);
     this.#outliers = new Outliers({ fleet, metrics, log });
-    const { timeoutMs } = limits;
-    this.#background = new Background({ fleet, timeoutMs, attempts: this.#attempts, outliers: this.#outliers });
+    this.#background = new Background({ fleet, limits, attempts: this.#attempts, outliers: this.#outliers });
   }
 
   /** Requests that wait for a place at a node now. */
