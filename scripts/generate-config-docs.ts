@@ -1,6 +1,7 @@
 /** Writes config/schema.json and docs/configuration.md from the config schema and the flags: `npm run generate`. */
 import { writeFileSync } from 'node:fs';
 import { flagNames, flags, variableOf, type Flag } from '../src/commands/flags.ts';
+import { isLive } from '../src/config/changes.ts';
 import { findValue, isMapping } from '../src/config/key-path.ts';
 import { configJsonSchema } from '../src/config/schema.ts';
 import { durationPattern, sizePattern } from '../src/config/units.ts';
@@ -27,8 +28,11 @@ export function configurationMarkdown(): string {
     '',
     '## Keys',
     '',
-    '| Key | Type | Default | Meaning |',
-    '| --- | --- | --- | --- |',
+    'Live: a new value in the file is taken over while the gateway runs ([operations](operations.md)); the others take a',
+    'restart.',
+    '',
+    '| Key | Type | Default | Live | Meaning |',
+    '| --- | --- | --- | --- | --- |',
     ...keys,
     '',
     '## Flags and variables',
@@ -75,6 +79,7 @@ function keyRows(schema: unknown, prefix: string): string[][] {
       `\`${path}\``,
       typeName(child),
       isRequired ? 'required' : defaultText(findValue(child, ['default'])),
+      typeName(child) === 'section' ? '' : isLive(path) ? 'yes' : 'restart',
       typeof description === 'string' ? description : '',
     ]);
     const items = findValue(child, ['items']);

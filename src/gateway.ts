@@ -2,6 +2,8 @@
 import { pino, type Logger } from 'pino';
 import type { Config } from './config/config.ts';
 import { portOf, reachable, startServing } from './gateway/serving.ts';
+import { Reloads } from './gateway/reloads.ts';
+import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import type { ConnectionTimes } from './proxy/listener.ts';
 import { createOperationsServer, type UpstreamStatus } from './proxy/health.ts';
 
@@ -13,6 +15,8 @@ export interface RunningGateway {
   readonly port: number;
   readonly operationsPort: number;
   fleet(): readonly UpstreamStatus[];
+  /** Takes configs that are read while it runs. */
+  readonly reloads: Reloads;
   /** Turns readiness off, stops accepting, finishes what is in flight within a bound, and frees everything. */
   close(): Promise<void>;
 }
@@ -35,14 +39,16 @@ export interface GatewayOptions {
 export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
   const log = options.log ?? pino({ level: config.log.level });
   const serving = await startServing(config, { ...options, log });
+  const apply = (next: Config): Promise<void> => serving.apply(next);
+  const reloads = new Reloads(config, { log, metrics: createReloadMetrics(serving.registry), apply });
   const operations = createOperationsServer({
     isDraining: () => serving.isDraining,
     readiness: () => serving.readiness(),
     metrics: () => serving.registry.metrics(),
     metricsContentType: serving.registry.contentType,
     admin: serving.admin,
-    access: { token: config.operations.token, host: config.operations.host },
-    isReadyInOutage: config.operations.readyInOutage,
+    rules: () => reloads.config.operations,
+    reload: () => reloads.status,
   });
   try {
     await operations.listen({ host: config.operations.host, port: config.operations.port });
@@ -58,6 +64,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
     port: serving.port,
     operationsPort,
     fleet: () => serving.readiness().upstreams,
+    reloads,
     async close() {
       await serving.close();
       await operations.close();

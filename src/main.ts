@@ -8,6 +8,7 @@ const terminal: Terminal = {
   out: (line) => void process.stdout.write(`${line}\n`),
   error: (line) => void process.stderr.write(`${line}\n`),
   stopSignal,
+  onHangUp: (listener) => void process.on('SIGHUP', listener),
 };
 
 // Somebody who closes the pipe has read enough; a gateway goes on serving all the same.

@@ -5,7 +5,9 @@
 import { pino } from 'pino';
 import type { Config } from './config/config.ts';
 import type { GatewayOptions, RunningGateway } from './gateway.ts';
+import { Reloads } from './gateway/reloads.ts';
 import { drainMs, portOf, reachable } from './gateway/serving.ts';
+import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { createOperationsServer } from './proxy/health.ts';
 import { adminOf } from './workers/admin.ts';
 import { Agreement } from './workers/agreement.ts';
@@ -19,6 +21,10 @@ import { Watch } from './workers/watch.ts';
 
 /** Operators' tools wait for a second or more; a worker that does not answer them in this time is left out. */
 const answerMs = 800;
+/** A worker that does not say in this time that a config is in force is said not to have taken it. */
+const applyMs = 5_000;
+/** One that starts takes it when it serves. */
+const startMs = 30_000;
 /** Beyond its own bounds a worker has this long to end its drain. */
 const slackMs = 5_000;
 
@@ -31,6 +37,8 @@ export async function startWorkers(
   const { log = pino({ level: config.log.level }), drainDelayMs = 0 } = options;
   const metrics = new WorkerMetrics(() => crew.serving.length);
   const relay = new Relay(() => crew, config.upstream.probeIntervalMs);
+  /** What workers are told that start now. */
+  let inForce = config;
   const agreement = new Agreement();
   const agreementFor = ({ id }: Member): Omit<Services, keyof ReturnType<Relay['servicesFor']>> => ({
     raise: (raised) => agreement.raise(raised),
@@ -43,7 +51,7 @@ export async function startWorkers(
   });
   const crew: Crew = new Crew(config.listen.port, {
     setup: (port) => ({
-      config: packConfig({ ...config, listen: { ...config.listen, port } }),
+      config: packConfig({ ...inForce, listen: { ...inForce.listen, port } }),
       drainDelayMs,
       processes: count,
       distrusted: relay.distrusted,
@@ -70,6 +78,26 @@ export async function startWorkers(
       crew.end(member, `no sign of life for ${silentMs / 1_000} s`);
     },
   });
+  /** Why the worker cannot; one that does not say so in time is not waited for, and told of. */
+  const applyAt = async ({ id, channel, isServing }: Member, next: Config): Promise<string | undefined> => {
+    const applied = channel.call('apply', packConfig(next), isServing ? applyMs : startMs + applyMs);
+    const reported = applied.catch((error: unknown) => {
+      log.error({ worker: id, cause: String(error) }, 'a worker did not take over the config');
+      return undefined;
+    });
+    return isServing ? reported : undefined;
+  };
+  const reloads = new Reloads(config, {
+    log,
+    metrics: createReloadMetrics(metrics.registry),
+    apply: async (next) => {
+      inForce = next;
+      log.level = next.log.level;
+      const faults = await Promise.all(crew.members.map((member) => applyAt(member, next)));
+      const fault = faults.find((reason) => reason !== undefined);
+      if (fault !== undefined) throw new Error(fault);
+    },
+  });
   let isDraining = false;
   const readiness = async () => {
     const told = await crew.askAll(({ channel }) => channel.call('readiness', undefined, answerMs));
@@ -81,8 +109,8 @@ export async function startWorkers(
     metrics: async () => metrics.text(await crew.askAll(({ channel }) => channel.call('metrics', undefined, answerMs))),
     metricsContentType: metrics.contentType,
     admin: adminOf(() => crew),
-    access: { token: config.operations.token, host: config.operations.host },
-    isReadyInOutage: config.operations.readyInOutage,
+    rules: () => reloads.config.operations,
+    reload: () => reloads.status,
   });
   try {
     const port = await crew.start(count);
@@ -95,6 +123,7 @@ export async function startWorkers(
       port,
       operationsPort,
       fleet: () => upstreams,
+      reloads,
       async close() {
         isDraining = true;
         watch.close();

@@ -9,6 +9,7 @@ import { answerBytes, mutableTtlMs, type CachedResponse, type ContentCoding } fr
 import type { CacheKey } from './key.ts';
 
 export interface MemoryOptions {
+  /** At the start; see `resize`. */
   readonly maxBytes: number;
   /** Called with the number of reads that were pushed out. */
   onEvict(reads: number): void;
@@ -20,6 +21,10 @@ const largestShare = 1 / 8;
 const pageBytes = 280;
 const slotBytes = 45;
 
+/** The list of pages has no bound of its own, because that could not be changed: `#makeRoom` keeps to ours. */
+const noBound = Number.MAX_SAFE_INTEGER;
+/** A bound is lowered in steps of so many bytes: a few milliseconds each, however small the answers are. */
+const bytesAtOnce = 4 * 1024 * 1024;
 /** A purge looks at so many pages before others have their turn: a few milliseconds. */
 const pagesAtOnce = 5_000;
 
@@ -38,6 +43,9 @@ interface Page {
 
 export class MemoryCache {
   readonly #options: MemoryOptions;
+  /** What is kept to now; on its way to `#wantedBytes`. */
+  #maxBytes: number;
+  #wantedBytes: number;
   #pages: LRUCache<string, Page>;
   readonly #answers = new Map<string, Held>();
   /** Of answers and slots; the pages' own bytes are counted by `#pages`. */
@@ -46,7 +54,23 @@ export class MemoryCache {
 
   constructor(options: MemoryOptions) {
     this.#options = options;
+    this.#maxBytes = options.maxBytes;
+    this.#wantedBytes = options.maxBytes;
     this.#pages = this.#emptyPages();
+  }
+
+  /**
+   * Keeps to another bound from now on. What is too much is pushed out in steps, between which others are served;
+   * resolves when that is done, or another call has taken it over.
+   */
+  async resize(maxBytes: number): Promise<void> {
+    this.#wantedBytes = maxBytes;
+    this.#maxBytes = Math.max(maxBytes, Math.min(this.#maxBytes, this.#bytes));
+    while (this.#maxBytes > maxBytes && this.#wantedBytes === maxBytes) {
+      this.#maxBytes = Math.max(maxBytes, this.#maxBytes - bytesAtOnce);
+      this.#makeRoom();
+      await setImmediate();
+    }
   }
 
   find({ page, slot }: CacheKey): CachedResponse | undefined {
@@ -139,12 +163,12 @@ export class MemoryCache {
   }
 
   get #largest(): number {
-    return Math.max(1, Math.floor(this.#options.maxBytes * largestShare));
+    return Math.max(1, Math.floor(this.#wantedBytes * largestShare));
   }
 
   #emptyPages(): LRUCache<string, Page> {
     return new LRUCache<string, Page>({
-      maxSize: this.#options.maxBytes,
+      maxSize: noBound,
       sizeCalculation: (_page, key) => pageBytes + key.length,
       dispose: (page, _key, reason) => this.#leave(page, reason === 'evict'),
       // The clock is read once in this many ms, not at every look-up.
@@ -206,7 +230,7 @@ export class MemoryCache {
   }
 
   #makeRoom(): void {
-    while (this.#bytes > this.#options.maxBytes && this.#pages.pop() !== undefined);
+    while (this.#bytes > this.#maxBytes && this.#pages.pop() !== undefined);
   }
 
   #leave(page: Page, isEvicted: boolean): void {

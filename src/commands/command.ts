@@ -35,6 +35,8 @@ export interface Terminal {
   error(line: string): void;
   /** Aborted when the process is asked to end. From the first call on, signals do nothing else. */
   stopSignal(): AbortSignal;
+  /** Calls `listener` at each SIGHUP, which does nothing else from then on. */
+  onHangUp(listener: () => void): void;
 }
 
 /** The call makes no sense; its message fits one line and says what would. */

@@ -6,12 +6,15 @@ import type { LoadedConfig } from '../config/load.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
 import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
+import { Reloading, type ConfigSource } from './reload.ts';
 import { formatTable } from './text-table.ts';
 
 export interface RunOptions {
   readonly terminal: Terminal;
   /** See `GatewayOptions`. */
   readonly drainDelayMs?: number;
+  /** Where the config is read again. Absent: it never is. */
+  readonly source?: ConfigSource;
   /** More lines for the terminal, once the gateway answers. */
   readonly announce?: (gateway: RunningGateway) => readonly string[];
 }
@@ -19,17 +22,22 @@ export interface RunOptions {
 /** Resolves when the gateway has stopped. Lines for people go to stdout, log lines (JSON) to stderr. */
 export async function runGateway(
   loaded: LoadedConfig,
-  { terminal, announce, drainDelayMs = 0 }: RunOptions,
+  { terminal, announce, source, drainDelayMs = 0 }: RunOptions,
 ): Promise<ExitCode> {
   const stop = terminal.stopSignal();
   for (const warning of loaded.warnings) terminal.error(`warning: ${warning}`);
   const log = pino({ level: loaded.config.log.level }, destination(2));
+  let reloading: Reloading | undefined;
+  // A signal that comes while it starts must not end it.
+  if (source !== undefined) terminal.onHangUp(() => reloading?.hangUp());
   const gateway = await start(loaded.config, { log, drainDelayMs }).catch((error: unknown) => {
     throw listenFailure(error);
   });
   for (const line of [...describe(gateway, loaded), ...(announce?.(gateway) ?? [])]) terminal.out(line);
+  if (source !== undefined) reloading = new Reloading({ source, gateway, log });
   if (!stop.aborted) await once(stop, 'abort');
   terminal.out('Stopping: finishing what is in flight. A second signal ends at once.');
+  reloading?.close();
   await gateway.close();
   return 0;
 }

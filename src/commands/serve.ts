@@ -1,5 +1,6 @@
 import type { Call, ExitCode } from './command.ts';
-import { loadGivenConfig } from './given-config.ts';
+import { digestOf } from '../config/watch-file.ts';
+import { givenFile, loadGivenConfig } from './given-config.ts';
 import { runGateway } from './run-gateway.ts';
 
 /** Balancers that watch endpoints or readiness every second or two have heard by then; slower ones need a `preStop`. */
@@ -7,5 +8,9 @@ const drainDelayMs = 2_000;
 
 /** `serve`: the gateway in front of the nodes the config names. */
 export async function serve(call: Call): Promise<ExitCode> {
-  return runGateway(loadGivenConfig('serve', call), { terminal: call.terminal, drainDelayMs });
+  const file = givenFile('serve', call);
+  // Before it is read: a change in between is seen as one.
+  const digest = file === undefined ? undefined : digestOf(file);
+  const load = () => loadGivenConfig('serve', call);
+  return runGateway(load(), { terminal: call.terminal, drainDelayMs, source: { file, digest, load } });
 }

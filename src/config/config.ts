@@ -28,6 +28,8 @@ export interface Config {
     readonly minClientStalenessMs: number;
     readonly maxClientStalenessMs: number;
   };
+  /** Absent: the endpoint is open to everybody. */
+  readonly access?: AccessConfig | undefined;
   readonly encode: { readonly enabled: boolean; readonly shadow: number; readonly signingDomain: string };
   readonly log: { readonly level: LogLevel };
 }
@@ -68,3 +70,50 @@ export type RedisTarget =
   | { readonly kind: 'cluster'; readonly urls: readonly string[] };
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
+
+/** What a client may ask for. */
+export type Operation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
+
+/** Who may use the gateway, how much, and what that costs. */
+export interface AccessConfig {
+  /** Lower case. In `authorization` the key follows `Bearer`. */
+  readonly header: string;
+  readonly keys: {
+    /** Absolute, or beside the config file. */
+    readonly file?: string | undefined;
+    readonly redis: boolean;
+  };
+  /** The plan of requests without a key. Absent: 401. */
+  readonly anonymous?: string | undefined;
+  /** Networks in CIDR form. */
+  readonly trustedProxies: readonly string[];
+  readonly whenRedisIsDown: 'local' | 'refuse' | 'allow';
+  readonly plans: Readonly<Record<string, PlanConfig>>;
+  readonly costs: CostConfig;
+  readonly usage: { readonly metricsByKey: boolean };
+}
+
+/** Bounds that are absent do not bound. */
+export interface PlanConfig {
+  readonly windowMs: number;
+  readonly requests?: number | undefined;
+  readonly cost?: number | undefined;
+  /** Requests within a second. */
+  readonly burst?: number | undefined;
+  readonly concurrency?: number | undefined;
+  readonly waitMs: number;
+  readonly operations: readonly Operation[];
+  readonly origins?: readonly string[] | undefined;
+}
+
+/** What requests cost: fixed amounts, and amounts by what was done for them. */
+export interface CostConfig {
+  readonly hit: number;
+  readonly miss: number;
+  readonly upstreamMs: number;
+  readonly gasUnit: number;
+  readonly encode: number;
+  readonly encodeKiB: number;
+  readonly submit: number;
+  readonly pass: number;
+}

@@ -1,5 +1,5 @@
 /** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs. */
-import type { Config, RedisConfig, RedisTarget } from './config.ts';
+import type { AccessConfig, Config, PlanConfig, RedisConfig, RedisTarget } from './config.ts';
 import type { FileConfig } from './schema.ts';
 import { durationMs, sizeBytes } from './units.ts';
 import { upstreamUrl } from './upstream-url.ts';
@@ -28,9 +28,18 @@ export function toConfig(file: FileConfig): Config {
       minClientStalenessMs: durationMs(file.latest.minClientStaleness),
       maxClientStalenessMs: durationMs(file.latest.maxClientStaleness),
     },
+    ...accessOf(file.access),
     encode: file.encode,
     log: file.log,
   });
+}
+
+function accessOf(file: FileConfig['access']): { readonly access?: AccessConfig } {
+  if (file === undefined) return {};
+  const plans = Object.entries(file.plans).map(([name, { window, wait, ...plan }]): [string, PlanConfig] => {
+    return [name, { ...plan, windowMs: durationMs(window), waitMs: durationMs(wait) }];
+  });
+  return { access: { ...file, plans: Object.fromEntries(plans) } };
 }
 
 function redisOf(file: FileConfig['cache']['redis']): { readonly redis?: RedisConfig } {

@@ -5,7 +5,7 @@
  */
 
 export interface ShadowOptions {
-  /** Share of requests that are checked, 0 to 1. */
+  /** Share of requests that are checked, 0 to 1. Read at each, so it may change. */
   readonly share: number;
   /** A function that no node has confirmed yet is checked at most this often besides its share. Default 1000. */
   readonly askAgainMs?: number;
@@ -27,7 +27,7 @@ const maxKnown = 20_000;
 const maxDistrusted = 1_000;
 
 export class ShadowProof {
-  readonly #share: number;
+  readonly #options: { readonly share: number };
   readonly #askAgainMs: number;
   readonly #random: () => number;
   readonly #now: () => number;
@@ -35,8 +35,8 @@ export class ShadowProof {
   readonly #distrusted = new Set<string>();
 
   constructor(options: ShadowOptions) {
-    const { share, askAgainMs = 1_000, random = Math.random, now = () => performance.now() } = options;
-    this.#share = share;
+    const { askAgainMs = 1_000, random = Math.random, now = () => performance.now() } = options;
+    this.#options = options;
     this.#askAgainMs = askAgainMs;
     this.#random = random;
     this.#now = now;
@@ -57,10 +57,11 @@ export class ShadowProof {
    * the nodes do not get every request after all. A share of 0 turns proof off.
    */
   shouldCheck(functionId: string, signature: string): boolean {
-    if (this.#share <= 0) return false;
+    const { share } = this.#options;
+    if (share <= 0) return false;
     const standing = this.#standings.get(functionId);
     const nowMs = this.#now();
-    if (standing?.signature === signature && nowMs < standing.askAgainAtMs) return this.#random() < this.#share;
+    if (standing?.signature === signature && nowMs < standing.askAgainAtMs) return this.#random() < share;
     this.#remember(functionId, { signature, askAgainAtMs: nowMs + this.#askAgainMs });
     return true;
   }

@@ -11,11 +11,13 @@ import type { Origin } from '../proxy/read.ts';
 import { Genesis } from '../upstream/genesis.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { FleetParts } from './fleet.ts';
+import type { Settings } from './settings.ts';
 import { buildSharedCache } from './shared-cache.ts';
 
 export type Cache = ReturnType<typeof buildCache>;
 
-export function buildCache(config: Config, { fleet, floor, sender, registry }: FleetParts, log: Logger) {
+export function buildCache(config: Config, settings: Settings, parts: FleetParts, log: Logger) {
+  const { fleet, floor, sender, registry } = parts;
   const metrics = createCacheMetrics(registry, () => memory.fill);
   const memory: MemoryCache = new MemoryCache({
     maxBytes: config.cache.memory.maxBytes,
@@ -32,7 +34,7 @@ export function buildCache(config: Config, { fleet, floor, sender, registry }: F
           log,
           chainId: () => fleet.chainId,
           ledger: () => genesis.name,
-          followMs: config.upstream.timeoutMs,
+          settings: settings.redis,
           news: {
             onServed: (version) => floor.hear(version as LedgerVersion),
             onRefused: (node, version) => fleet.hearRefusal(node, version as LedgerVersion, performance.now()),

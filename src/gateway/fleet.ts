@@ -1,7 +1,7 @@
 /** Builds the fleet: nodes, what is known of them, and the ways to ask them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from 'pino';
-import type { Config } from '../config/config.ts';
+import type { Config, UpstreamConfig } from '../config/config.ts';
 import { dialectOf } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createSenderMetrics } from '../metrics/sender-metrics.ts';
@@ -15,10 +15,9 @@ import { readClasses } from '../upstream/read-class.ts';
 import { ShownAlone } from '../upstream/shown.ts';
 import { Sender } from '../upstream/sender.ts';
 import { Upstream } from '../upstream/upstream.ts';
+import { Nodes } from './nodes.ts';
+import type { Settings } from './settings.ts';
 import type { Siblings } from './siblings.ts';
-
-/** Long enough for a phone in a tunnel; the answer holds a connection to a node meanwhile. */
-const usualStallMs = 30_000;
 
 /** What others want to hear of the fleet. */
 export interface FleetListener {
@@ -31,7 +30,7 @@ export interface FleetListener {
 export type FleetParts = ReturnType<typeof buildFleet>;
 
 export interface FleetOptions {
-  readonly stallMs: number | undefined;
+  readonly settings: Settings;
   /** How late this process runs, in ms. */
   readonly ownLag: () => number;
   /** Processes that share what is bounded for all of them. */
@@ -40,22 +39,14 @@ export interface FleetOptions {
 }
 
 export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
-  const { stallMs = usualStallMs, processes, siblings, ownLag } = options;
+  const { settings, processes, siblings, ownLag } = options;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
-  const upstreams = config.upstreams.map(
-    ({ name, url, tier }) =>
-      new Upstream({
-        name,
-        url,
-        tier,
-        connections: config.upstream.connections,
-        connectTimeoutMs: Math.min(config.upstream.timeoutMs, 3_000),
-        ownLag,
-      }),
-  );
+  const create = ({ name, url, tier }: UpstreamConfig): Upstream =>
+    new Upstream({ name, url, tier, connections: config.upstream.connections, ...settings.connect, ownLag });
+  const known = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
   const events: FleetEvents = {
     onForeign: (upstream, chainId, fleetChainId) =>
       log.error({ upstream: upstream.name, chainId, fleetChainId }, 'upstream is of another chain and is not asked'),
@@ -72,9 +63,9 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       else log.info(known, 'a node answers again');
     },
   };
-  const fleet: Fleet = new Fleet(upstreams, dialectOf(config.dialect), events, {
+  const fleet: Fleet = new Fleet([...known.keys()], dialectOf(config.dialect), events, {
     shown: siblings?.shown,
-    maxLagMs: config.upstream.maxLagMs,
+    limits: settings.fleet,
   });
   const shown = siblings?.shown ?? new ShownAlone(fleet);
   const metrics = {
@@ -89,18 +80,13 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     ),
     ...createSenderMetrics(registry, () => ({ waiting: sender.waiting, nodes: placesOf(fleet) })),
   };
-  const { timeoutMs, deadlineMs, maxAttempts, probeIntervalMs, hedge } = config.upstream;
-  const { waitForVersionMs } = config.latest;
-  const limits = { timeoutMs, deadlineMs, maxAttempts, waitForVersionMs, stallMs, hedge };
-  const probes = {
-    intervalMs: probeIntervalMs,
-    timeoutMs: Math.min(timeoutMs, 2_000),
+  const probes = Object.assign(settings.probes, {
     isOnDuty: () => siblings?.isOnDuty() ?? true,
     onFound: (upstream: Upstream, finding: Finding) => siblings?.tellFound(upstream.name, finding),
-  };
+  });
   const prober: Prober = new Prober(fleet, probes, log);
   const onDoubt = (upstream: Upstream): void => void prober.look(upstream);
-  const sender: Sender = new Sender({ fleet, limits, metrics, log, onDoubt, processes });
+  const sender: Sender = new Sender({ fleet, limits: settings.sender, metrics, log, onDoubt, processes });
   const floorEvents: FloorEvents = {
     onServed: (version) => listener.onServed(version),
     onUnreached: (version) => {
@@ -109,8 +95,9 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     },
   };
   const floor = new Floor(fleet, floorEvents, shown);
-  const latest = new Latest({ fleet, sender, floor, shown }, config.latest);
-  return { fleet, prober, sender, floor, latest, registry };
+  const latest = new Latest({ fleet, sender, floor, shown }, settings.latest);
+  const nodes = new Nodes({ fleet, prober, metrics, log, known, create });
+  return { fleet, nodes, prober, sender, floor, latest, registry };
 }
 
 export function statusOf(fleet: Fleet): readonly UpstreamStatus[] {

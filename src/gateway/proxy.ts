@@ -29,9 +29,11 @@ import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
+import type { Settings } from './settings.ts';
 import type { Siblings } from './siblings.ts';
 
 export interface ProxyContext {
+  readonly settings: Settings;
   readonly parts: FleetParts;
   readonly cache: Cache;
   readonly log: Logger;
@@ -53,7 +55,7 @@ export interface Proxy {
 }
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
-  const { cache, log, proof, submissions, siblings } = context;
+  const { cache, log, proof, submissions, siblings, settings } = context;
   const { fleet, sender, floor, latest, registry } = context.parts;
   const { basePath } = config.listen;
   const audits = buildAudits();
@@ -63,7 +65,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const cors = new Cors(fleet.dialect);
   const replier = new Replier({ fleet, cors, isDraining: () => context.isDraining() }, fleet.dialect);
   const responseHeaders = new ResponseHeaders(fleet.dialect);
-  const consistency = new Consistency(config.latest, () => fleet.generation);
+  const consistency = new Consistency(settings.latest, () => fleet.generation);
   const latestReads = new LatestReads({ fleet, reader, latest, floor, consistency });
   const passThrough = new PassThrough({
     basePath,
@@ -76,9 +78,14 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     floor,
     consistency,
   });
-  const { deadlineMs } = config.upstream;
-  const observer = { metrics: createHttpMetrics(registry), deadlineMs, onEnd: accessLog(log) };
-  const encoder = config.encode.enabled ? buildEncoder() : undefined;
+  const observer = {
+    metrics: createHttpMetrics(registry),
+    get deadlineMs() {
+      return settings.sender.deadlineMs;
+    },
+    onEnd: accessLog(log),
+  };
+  const encoder = buildEncoder();
   const aliases = new Aliases();
   const server = createProxyServer({
     basePath,
@@ -87,7 +94,9 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     reader,
     replier,
     passThrough,
-    encoder,
+    get encoder() {
+      return settings.encode.enabled ? encoder : undefined;
+    },
     submissions,
     latestReads,
     consistency,
@@ -103,7 +112,9 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     return new Audits({
       sender,
       metrics: createAuditMetrics(registry),
-      share: config.upstream.audit,
+      get share() {
+        return settings.audits.share;
+      },
       isBusy: () => sender.waiting > 0,
       drop: async (key) => {
         // Before and after: what the others read of Redis in between was still there.
@@ -118,10 +129,20 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
 
   function buildAdmin(): Admin {
     const parser = new RequestParser({ basePath, submissions });
-    const { maxStalenessMs } = config.latest;
-    const { maxAttempts } = config.upstream;
     const { tiers, metrics, purge, purgeHere } = cache;
-    const explainer = new Explainer({ fleet, latest, reader, tiers, parser, maxStalenessMs, maxAttempts });
+    const explainer = new Explainer({
+      fleet,
+      latest,
+      reader,
+      tiers,
+      parser,
+      get maxStalenessMs() {
+        return settings.latest.maxStalenessMs;
+      },
+      get maxAttempts() {
+        return settings.sender.maxAttempts;
+      },
+    });
     const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purges.inc({ scope });
     return new Admin({ parser, reader, chainId: () => fleet.chainId, explainer, purge, purgeHere, log, onPurge });
   }

@@ -19,6 +19,7 @@ import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
 import { buildFleet, outageOf, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
+import { createSettings } from './settings.ts';
 import type { Heard, Siblings } from './siblings.ts';
 
 export interface ServingOptions {
@@ -47,12 +48,19 @@ export interface Serving {
   readonly heard: Heard;
   readonly admin: Admin;
   readiness(): Readiness;
+  /**
+   * Takes over the live keys of another config (`config/changes.ts`) without ending anything; resolves when they are in
+   * force. Not to be called again before.
+   */
+  apply(config: Config): Promise<void>;
   /** Stops accepting, finishes what is in flight within a bound, and frees everything. */
   close(): Promise<void>;
   /** Frees everything at once. */
   stop(): Promise<void>;
 }
 
+/** Long enough for a phone in a tunnel; the answer holds a connection to a node meanwhile. */
+const usualStallMs = 30_000;
 /** What is in flight when the gateway stops has this long to finish. */
 export const drainMs = 10_000;
 /**
@@ -76,13 +84,19 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
   };
   const lag = new LoopLag();
-  const fleetOptions = { stallMs: options.stallMs, processes, siblings, ownLag: () => lag.lagMs };
+  const settings = createSettings(config, options.stallMs ?? usualStallMs);
+  const fleetOptions = { settings, processes, siblings, ownLag: () => lag.lagMs };
   const parts = buildFleet(config, log, listener, fleetOptions);
-  const { fleet, prober, latest, registry } = parts;
+  const { fleet, nodes, prober, latest, registry } = parts;
   siblings?.attach(fleet);
   let isDraining = false;
-  const proof = new ShadowProof({ share: config.encode.shadow, now });
-  const cache: Cache = buildCache(config, parts, log);
+  const proof = new ShadowProof({
+    get share() {
+      return settings.encode.shadow;
+    },
+    now,
+  });
+  const cache: Cache = buildCache(config, settings, parts, log);
   const submissions = new Submissions((hash, upstream) => siblings?.tellTaken(hash, upstream));
   const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({
     connections: connections.open,
@@ -90,10 +104,8 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   }));
   const { isOverloaded = () => lag.isOverloaded } = options;
   const overload = { isOverloaded, onShed: () => metrics.shed('event loop') };
-  // Whoever waits for a slow node is not idle.
-  const inactivityMs = Math.max(usualInactivityMs, config.upstream.deadlineMs + 15_000);
-  const times = { inactivityMs, ...options.times };
-  const context = { parts, cache, log, proof, now, submissions, processes, siblings, overload, times };
+  const times = { inactivityMs: inactivityMs(config), ...options.times };
+  const context = { settings, parts, cache, log, proof, now, submissions, processes, siblings, overload, times };
   const { server: proxy, admin, audits } = buildProxy(config, { ...context, isDraining: () => isDraining });
   const connections: Connections = new Connections(proxy.server, {
     max: config.listen.maxConnections,
@@ -109,7 +121,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     parts.sender.close();
     audits.close();
     cache.close();
-    await Promise.all(fleet.upstreams.map((upstream) => upstream.close()));
+    await Promise.all([nodes.close(), ...fleet.upstreams.map((upstream) => upstream.close())]);
   };
   const hearFound: Heard['found'] = (name, finding) => {
     const upstream = fleet.upstreams.find((known) => known.name === name);
@@ -135,6 +147,22 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     throw error;
   }
 
+  let { level } = config.log;
+  let applied = Promise.resolve();
+  const applyNow = async (next: Config): Promise<void> => {
+    const share = shareOf(next, processes);
+    settings.apply(share);
+    // A log of its own level was given by whoever started this.
+    if (next.log.level !== level) log.level = next.log.level;
+    level = next.log.level;
+    // Before what cannot be taken back: it may find that the config must not be applied.
+    await nodes.follow(share.upstreams);
+    proxy.server.timeout = options.times?.inactivityMs ?? inactivityMs(share);
+    prober.reschedule();
+    // In the background: what is too much goes in steps.
+    void cache.memory.resize(share.cache.memory.maxBytes);
+  };
+
   return {
     port: portOf(proxy),
     registry,
@@ -156,6 +184,11 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       disagreements: audits.disagreements,
       redis: cache.redisStatus(),
     }),
+    apply(whole) {
+      const apply = () => applyNow(whole);
+      applied = applied.then(apply, apply);
+      return applied;
+    },
     async close() {
       isDraining = true;
       await drain(proxy, connections, {
@@ -170,6 +203,11 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       await free();
     },
   };
+}
+
+/** Whoever waits for a slow node is not idle. */
+function inactivityMs({ upstream }: Config): number {
+  return Math.max(usualInactivityMs, upstream.deadlineMs + 15_000);
 }
 
 /** What one of `processes` may take of what the config grants the gateway. */

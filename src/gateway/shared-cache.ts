@@ -15,6 +15,7 @@ import { SharedState, type NewsListener } from '../cache/shared-state.ts';
 import { SharedTier } from '../cache/shared-tier.ts';
 import { WriteQueue } from '../cache/write-queue.ts';
 import { createRedisMetrics } from '../metrics/redis-metrics.ts';
+import type { Settings } from './settings.ts';
 
 export interface SharedCacheParts {
   readonly memory: MemoryCache;
@@ -23,8 +24,7 @@ export interface SharedCacheParts {
   readonly chainId: () => number | undefined;
   /** The ledger's name, once it is known. */
   readonly ledger: () => string | undefined;
-  /** Longest wait for another replica's read, in milliseconds. */
-  readonly followMs: number;
+  readonly settings: Settings['redis'];
   readonly news: NewsListener;
 }
 
@@ -40,7 +40,7 @@ export interface SharedCache extends Shared {
 }
 
 export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): SharedCache {
-  const { memory, registry, log, followMs } = parts;
+  const { memory, registry, log, settings } = parts;
   const metrics = createRedisMetrics(registry, () => ({
     isUp: link.trouble('left alone') === undefined,
     isWritable: link.trouble('no writes') === undefined,
@@ -48,7 +48,9 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     pendingBytes: writes.size.bytes,
   }));
   const link: RedisLink = new RedisLink((onError) => connectRedis(config.target, onError), {
-    timeoutMs: config.timeoutMs,
+    get timeoutMs() {
+      return settings.timeoutMs;
+    },
     trialKey: `${config.keyPrefix}:trial`,
     onFailure: (kind) => metrics.failures.inc({ kind }),
     onTrouble: (change) => logTrouble(log, change),
@@ -57,9 +59,14 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
   const keys = keysOf(config.keyPrefix, parts.ledger);
   const tier = new SharedTier(
     { link, writes, findAnswer: (digest) => memory.findAnswer(digest) },
-    { timeoutMs: config.timeoutMs, ttlMs: config.ttlMs, keys },
+    Object.assign(settings, { keys }),
   );
-  const leases = new Leases(link, { nameOf: (key) => keys()?.lease(key), followMs });
+  const leases = new Leases(link, {
+    nameOf: (key) => keys()?.lease(key),
+    get followMs() {
+      return settings.followMs;
+    },
+  });
   const state = new SharedState(
     link,
     // Its troubles are those of the other connection, which tells them.

@@ -9,6 +9,8 @@ export interface SenderMetrics {
   /** A retry of a failed attempt was sent, or not earned by other requests. */
   retry(outcome: 'sent' | 'refused'): void;
   ejected(upstream: string, readClass: string, reason: string): void;
+  /** The upstream is gone: its series end. */
+  forgetEjections(upstream: string): void;
   /** A request got no place at a node: too many waited, or none became free in time. */
   refused(reason: 'full' | 'late'): void;
 }
@@ -51,10 +53,21 @@ export function createSenderMetrics(registry: Registry, read: () => SenderGauges
     registers,
   });
   createGauges(registry, read);
+  /** What has been counted of each upstream: classes and reasons are few. */
+  const counted = new Map<string, Map<string, { readonly upstream: string; class: string; reason: string }>>();
   return {
     hedge: (outcome) => hedges.inc({ outcome }),
     retry: (outcome) => retries.inc({ outcome }),
-    ejected: (upstream, readClass, reason) => ejections.inc({ upstream, class: readClass, reason }),
+    ejected: (upstream, readClass, reason) => {
+      const labels = { upstream, class: readClass, reason };
+      const series = counted.get(upstream) ?? new Map<string, typeof labels>();
+      counted.set(upstream, series.set(`${readClass} ${reason}`, labels));
+      ejections.inc(labels);
+    },
+    forgetEjections(upstream) {
+      for (const labels of counted.get(upstream)?.values() ?? []) ejections.remove(labels);
+      counted.delete(upstream);
+    },
     refused: (reason) => refusals.inc({ reason }),
   };
 }
@@ -75,6 +88,7 @@ function createGauges(registry: Registry, read: () => SenderGauges): void {
     labelNames: ['upstream'] as const,
     registers,
     collect() {
+      this.reset();
       for (const { name, limit } of read().nodes) this.set({ upstream: name }, limit);
     },
   });

@@ -6,7 +6,10 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
  * `bad answer`: a success that cannot be what was asked for (`upstream/answer-fault.ts` tells what it may be).
  * Two say nothing of the node: `queue`, no connection became free in time, and `size`, more than is read at once.
  */
-export type FailureKind = 'connection' | 'timeout' | 'queue' | 'size' | 'status' | 'chain' | 'bad answer';
+const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;
+export type FailureKind = (typeof failureKinds)[number];
+
+const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'];
 
 /** One node as a scrape sees it. */
 export interface UpstreamGauges {
@@ -29,6 +32,8 @@ export interface FleetGauges {
 export interface UpstreamMetrics {
   observeAnswer(upstream: string, status: number, seconds: number): void;
   observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
+  /** The upstream is gone: its series end. */
+  forgetUpstream(upstream: string): void;
   readonly prunedRepaired: Counter;
   /** Versions that another replica had shown and no node here had got to in time. */
   readonly unreached: Counter;
@@ -75,6 +80,11 @@ export function createUpstreamMetrics(
     observeFailure(upstream, kind, seconds) {
       failures.inc({ upstream, kind });
       duration.observe({ upstream }, seconds);
+    },
+    forgetUpstream(upstream) {
+      for (const status of statusClasses) requests.remove({ upstream, status });
+      for (const kind of failureKinds) failures.remove({ upstream, kind });
+      duration.remove({ upstream });
     },
     prunedRepaired,
     unreached: new Counter({

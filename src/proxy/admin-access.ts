@@ -6,7 +6,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 
 export interface AccessRules {
-  readonly token: string | undefined;
+  readonly token?: string | undefined;
   /** The address that the operations port listens on, as it is configured. */
   readonly host: string;
 }

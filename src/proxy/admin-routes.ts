@@ -13,11 +13,11 @@ export interface AdminFunctions {
 /** As nodes take them, with room for what JSON makes of such a body inside a text. */
 const bodyLimit = 16 * 1024 * 1024;
 
-export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: AccessRules): void {
+export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: () => AccessRules): void {
   // Ahead of the body: who may not ask is not listened to.
   const onRequest = async ({ headers }: FastifyRequest, reply: FastifyReply) => {
     const { authorization, origin, host } = headers;
-    const refusal = findRefusal(rules, { authorization, origin, host });
+    const refusal = findRefusal(rules(), { authorization, origin, host });
     if (refusal === undefined) return undefined;
     if (refusal.status === 401) reply.header('WWW-Authenticate', 'Bearer');
     return reply.code(refusal.status).send({ message: refusal.message });

@@ -1,6 +1,7 @@
 /** The operations port: liveness, readiness, metrics, administration. For operators and their tools, not for clients. */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { AccessRules } from './admin-access.ts';
+import type { ReloadResult } from '../metrics/reload-metrics.ts';
 import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
 
 /** One node as readiness details show it; 64-bit numbers as text. */
@@ -58,15 +59,30 @@ export interface WorkersStatus {
   readonly ready: number;
 }
 
+/** The last time that the config was read again. */
+export interface ReloadStatus {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly result: ReloadResult;
+  /** Keys whose new values wait for a restart. */
+  readonly needsRestart: readonly string[];
+}
+
+/** What the config says of the operations port; asked at each request, for it may change. */
+export interface OperationsRules extends AccessRules {
+  /** Whether an outage leaves readiness on: pinned answers that are held are still given. */
+  readonly readyInOutage: boolean;
+}
+
 export interface OperationsParts {
   isDraining(): boolean;
   readiness(): Readiness | Promise<Readiness>;
   metrics(): Promise<string>;
   readonly metricsContentType: string;
   readonly admin: AdminFunctions;
-  readonly access: AccessRules;
-  /** Whether an outage leaves readiness on: pinned answers that are held are still given. */
-  readonly isReadyInOutage: boolean;
+  rules(): OperationsRules;
+  /** `undefined` since the start. */
+  reload(): ReloadStatus | undefined;
 }
 
 /**
@@ -98,17 +114,18 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     const readiness = await parts.readiness();
     const { workers, distrusted, outage, disagreements } = readiness;
     const status = parts.isDraining() ? 'draining' : statusOf(readiness);
-    const isReady = status === 'ready' || (status === 'outage' && parts.isReadyInOutage);
+    const isReady = status === 'ready' || (status === 'outage' && parts.rules().readyInOutage);
     reply.code(isReady ? 200 : 503);
     // Addresses stay out of it: readiness is often published further than the configuration.
     const upstreams = readiness.upstreams.map(({ url: _url, ...shown }) => shown);
     const redis = redisOf(readiness);
-    return { status, outage, upstreams, audit: { disagreements }, encode: { distrusted }, redis, workers };
+    const reload = parts.reload();
+    return { status, outage, upstreams, audit: { disagreements }, encode: { distrusted }, redis, workers, reload };
   });
   app.get('/metrics', async (_request, reply) => {
     reply.type(parts.metricsContentType);
     return parts.metrics();
   });
-  addAdminRoutes(app, parts.admin, parts.access);
+  addAdminRoutes(app, parts.admin, () => parts.rules());
   return app;
 }

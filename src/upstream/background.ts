@@ -14,8 +14,8 @@ export interface BackgroundParts {
   readonly fleet: Fleet;
   readonly attempts: Attempts;
   readonly outliers: Outliers;
-  /** Bound of one attempt. */
-  readonly timeoutMs: number;
+  /** The bound of one attempt. */
+  readonly limits: { readonly timeoutMs: number };
 }
 
 /** What a second node had to say. `no answer`: it gave none, or not the fleet's. */
@@ -61,7 +61,8 @@ export class Background {
     readClass: ReadClass,
     answering: Upstream,
   ): void {
-    const { fleet, outliers, timeoutMs } = this.#parts;
+    const { fleet, outliers } = this.#parts;
+    const { timeoutMs } = this.#parts.limits;
     if (!outliers.isAnyOut) return;
     const known = knownNodes(fleet, request.need, performance.now());
     const upstream = outliers.dueForTrial(readClass, known, { need: request.need, timeoutMs });
@@ -80,7 +81,7 @@ export class Background {
     readClass?: ReadClass,
   ) {
     upstream.places.enter();
-    const bound = new Bound(signal, this.#parts.timeoutMs);
+    const bound = new Bound(signal, this.#parts.limits.timeoutMs);
     const onWorked = (): void => upstream.places.leave();
     return this.#parts.attempts.make(request, fetch, upstream, { bound, readClass, onWorked });
   }

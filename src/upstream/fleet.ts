@@ -43,11 +43,16 @@ export interface NodeReport {
 export interface FleetOptions {
   /** Where several processes agree on what answers tell of the ledger. */
   readonly shown?: Shown | undefined;
-  /** A node whose ledger is farther behind serves only what it holds. Default 30,000. */
-  readonly maxLagMs?: number;
+  /** Read whenever it matters, so it may change. */
+  readonly limits?: FleetLimits;
 }
 
-const usualMaxLagMs = 30_000;
+export interface FleetLimits {
+  /** A node whose ledger is farther behind serves only what it holds. Default 30,000. */
+  readonly maxLagMs: number;
+}
+
+const usualLimits: FleetLimits = { maxLagMs: 30_000 };
 
 /** A believed head is held against what other nodes say at most this often. */
 const reviewMs = 250;
@@ -55,7 +60,7 @@ const reviewMs = 250;
 const nearVersions = 10_000n;
 
 export class Fleet {
-  readonly upstreams: readonly Upstream[];
+  #upstreams: readonly Upstream[];
   readonly dialect: Dialect;
   readonly #events: FleetEvents;
   readonly #waiters = new VersionWaiters();
@@ -63,26 +68,53 @@ export class Fleet {
   #chainId: number | undefined;
   #isSettled = false;
   #head: LedgerInfo | undefined;
+  /** The node that told the head; `undefined` when that is no node of the fleet any more. */
   #headSource: Upstream | undefined;
+  /** Since when the head is the word of a node that was taken out. */
+  #orphanedAtMs = -Infinity;
   #reviewedAtMs = -Infinity;
   /** Nodes whose ledger has gone back from the present head. */
   readonly #goneBack = new Set<Upstream>();
   #generation = 0;
   #headerList: readonly string[] | undefined;
   readonly #shown: Shown | undefined;
-  readonly #maxLagMs: number;
+  readonly #limits: FleetLimits;
 
   constructor(
     upstreams: readonly Upstream[],
     dialect: Dialect,
     events: FleetEvents,
-    { shown, maxLagMs = usualMaxLagMs }: FleetOptions = {},
+    { shown, limits = usualLimits }: FleetOptions = {},
   ) {
     this.#shown = shown;
-    this.#maxLagMs = maxLagMs;
-    this.upstreams = upstreams;
+    this.#limits = limits;
+    this.#upstreams = upstreams;
     this.dialect = dialect;
     this.#events = events;
+  }
+
+  get upstreams(): readonly Upstream[] {
+    return this.#upstreams;
+  }
+
+  /**
+   * From now on the fleet is these nodes: new ones, and those of before, of which what is known stays. Nothing rests on
+   * the word of a node that is gone any more: the vote on the chain is held anew, and the head it told is believed only
+   * for as long as the others can live with it.
+   */
+  replace(upstreams: readonly Upstream[], nowMs: number): void {
+    const gone = this.#upstreams.filter((upstream) => !upstreams.includes(upstream));
+    // A fleet whose nodes have yet to answer goes on with the chain it is on.
+    this.settle();
+    this.#upstreams = upstreams;
+    for (const upstream of gone) {
+      upstream.isRemoved = true;
+      this.#goneBack.delete(upstream);
+      this.#outage.forget(upstream);
+      if (upstream === this.#headSource) this.#orphanHead(nowMs);
+    }
+    this.#agreeOnChain();
+    this.refresh();
   }
 
   /** The chain id that most of the fleet tells, or `undefined` before the first answer. */
@@ -106,7 +138,7 @@ export class Fleet {
   /** The oldest version that some node can serve, from that node's own snapshot. */
   get oldest(): LedgerInfo | undefined {
     return this.#outage
-      .speakers(this.upstreams)
+      .speakers(this.#upstreams)
       .map((upstream) => upstream.window.info)
       .reduce<LedgerInfo | undefined>(
         (deepest, info) =>
@@ -117,7 +149,7 @@ export class Fleet {
 
   /** Whether a node is known that can be asked. */
   get isReady(): boolean {
-    return this.upstreams.some((upstream) => canBeAsked(upstream));
+    return this.#upstreams.some((upstream) => canBeAsked(upstream));
   }
 
   /** When the last node that could be asked was gone, in ms since the epoch; `undefined` otherwise. */
@@ -156,13 +188,13 @@ export class Fleet {
 
   /** What is known of each node, for another process that is to begin a generation with it. */
   reports(): readonly NodeReport[] {
-    return this.upstreams.map(({ name, isSuspect, window }) => ({ name, isSuspect, info: window.info }));
+    return this.#upstreams.map(({ name, isSuspect, window }) => ({ name, isSuspect, info: window.info }));
   }
 
   /** Another process of this gateway has begun a generation, for what it knows of the nodes. */
   follow(reports: readonly NodeReport[], nowMs: number): void {
     for (const { name, info, isSuspect } of reports) {
-      const upstream = this.upstreams.find((known) => known.name === name);
+      const upstream = this.#upstreams.find((known) => known.name === name);
       if (upstream === undefined || info === undefined) continue;
       upstream.isSuspect = isSuspect;
       upstream.adopt(info, nowMs);
@@ -179,7 +211,7 @@ export class Fleet {
     if (isNews) this.#agreeOnChain();
     this.#headerList = undefined;
     if (info.chainId !== this.#chainId) return false;
-    if (hasGoneBack) this.#followBack(upstream, info);
+    if (hasGoneBack && !upstream.isRemoved) this.#followBack(upstream, info);
     else if (info.version >= (this.#head?.version ?? 0n)) this.#goneBack.delete(upstream);
     if (this.#head === undefined || info.version > this.#head.version) this.#considerHead(upstream, info, nowMs);
     else this.#reviewHead(upstream, nowMs);
@@ -196,7 +228,7 @@ export class Fleet {
 
   /** Another gateway says that the node with this fingerprint refused `version`. */
   hearRefusal(fingerprint: string, version: LedgerVersion, nowMs: number): void {
-    for (const upstream of this.upstreams) {
+    for (const upstream of this.#upstreams) {
       if (upstream.fingerprint === fingerprint) upstream.window.observeRefusal(version, nowMs);
     }
   }
@@ -204,7 +236,7 @@ export class Fleet {
   /** To be called when a node's health changes: what the fleet can serve changes with it. */
   refresh(): void {
     this.#headerList = undefined;
-    const change = this.#outage.update(this.upstreams, Date.now());
+    const change = this.#outage.update(this.#upstreams, Date.now());
     if (change !== undefined) this.#events.onOutage(change === 'begins');
   }
 
@@ -214,7 +246,7 @@ export class Fleet {
     unit: Unit = 'versions',
     readClass?: ReadClass,
   ): (Candidate & { readonly upstream: Upstream })[] {
-    return this.upstreams.map((upstream) => {
+    return this.#upstreams.map((upstream) => {
       const latencyMs = upstream.latencyMs(nowMs);
       return {
         upstream,
@@ -225,7 +257,7 @@ export class Fleet {
         cost: latencyMs * (upstream.inFlight + 1),
         isSuspect: upstream.isSuspect,
         isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,
-        isLagging: upstream.lagMs > this.#maxLagMs,
+        isLagging: upstream.lagMs > this.#limits.maxLagMs,
         headTolerance: upstream.window.headSpeed * headToleranceMs,
       };
     });
@@ -234,7 +266,7 @@ export class Fleet {
   /** Resolves when a usable node has reached `version`, after `timeoutMs`, or on abort: true if one has. */
   async waitForVersion(version: LedgerVersion, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
     const reached = () =>
-      this.upstreams.some(
+      this.#upstreams.some(
         ({ health, isSuspect, window }) =>
           health === 'usable' && !isSuspect && (window.info?.version ?? -1n) >= version,
       );
@@ -259,6 +291,8 @@ export class Fleet {
     const isYounger = before !== undefined && info.timestampUsec < before.timestampUsec;
     this.#head = isYounger ? { ...info, timestampUsec: before.timestampUsec } : info;
     this.#headSource = upstream;
+    // What it was sent before it was taken out, it still answers, and no answer may be newer than its headers.
+    if (upstream.isRemoved) this.#orphanHead(nowMs);
     // The first head was held against nobody: the next node that speaks may contradict it.
     if (before !== undefined) this.#reviewedAtMs = nowMs;
   }
@@ -271,12 +305,39 @@ export class Fleet {
     speaker.isSuspect = false;
     const source = this.#headSource;
     const head = this.#head;
-    if (source === undefined || head === undefined || source === speaker) return;
+    if (source === undefined) return this.#reviewOrphan(speaker, nowMs);
+    if (head === undefined || source === speaker) return;
     if (nowMs - this.#reviewedAtMs < reviewMs || this.#isCredible(source, head)) return;
     this.#reviewedAtMs = nowMs;
     source.isSuspect = true;
     this.#events.onSuspect(source, head.version, true);
     this.#startOver();
+  }
+
+  /** The node that told the head is gone: any other that has got there vouches for it. */
+  #orphanHead(nowMs: number): void {
+    const head = this.#head?.version ?? 0n;
+    const trusted = this.#upstreams.filter((upstream) => upstream.health === 'usable' && !upstream.isSuspect);
+    this.#headSource = trusted.find((upstream) => headOf(upstream) >= head);
+    if (this.#headSource === undefined) this.#orphanedAtMs = nowMs;
+  }
+
+  /**
+   * A head whose source is gone is dropped when the others contradict it, or when none of them has got there in the time
+   * that a node may be behind: nodes are also taken out because they lie, and a little too far is soon told.
+   */
+  #reviewOrphan(speaker: Upstream, nowMs: number): void {
+    const head = this.#head;
+    if (head === undefined || speaker.isRemoved) return;
+    if (headOf(speaker) >= head.version) {
+      this.#headSource = speaker;
+      return;
+    }
+    const isOverdue = nowMs - this.#orphanedAtMs > this.#limits.maxLagMs;
+    if (!isOverdue && (nowMs - this.#reviewedAtMs < reviewMs || this.#isCredible(undefined, head))) return;
+    this.#reviewedAtMs = nowMs;
+    this.#startOver(speaker);
+    this.#events.onRollback(speaker, head.version, this.#head?.version ?? head.version);
   }
 
   /**
@@ -287,7 +348,7 @@ export class Fleet {
     const head = this.#head;
     if (head === undefined || info.version >= head.version) return;
     this.#goneBack.add(upstream);
-    if (this.upstreams.some((other) => this.#confirms(other, head))) return;
+    if (this.#upstreams.some((other) => this.#confirms(other, head))) return;
     this.#startOver(upstream);
     this.#events.onRollback(upstream, head.version, this.#head?.version ?? info.version);
   }
@@ -306,14 +367,15 @@ export class Fleet {
     this.#events.onGeneration();
     this.#reviewedAtMs = -Infinity;
     this.#goneBack.clear();
-    const trusted = this.upstreams.filter(({ isSuspect, chainId }) => !isSuspect && chainId === this.#chainId);
+    const trusted = this.#upstreams.filter(({ isSuspect, chainId }) => !isSuspect && chainId === this.#chainId);
     const answering = trusted.filter((upstream) => upstream === speaker || upstream.health === 'usable');
     this.#headSource = freshest(answering) ?? freshest(trusted);
     this.#head = this.#headSource?.window.info;
   }
 
-  #isCredible(upstream: Upstream, claim: LedgerInfo): boolean {
-    const others = this.upstreams.filter((other) => other !== upstream && other.health === 'usable');
+  /** `upstream`: who says so, where it is a node of the fleet. */
+  #isCredible(upstream: Upstream | undefined, claim: LedgerInfo): boolean {
+    const others = this.#upstreams.filter((other) => other !== upstream && other.health === 'usable');
     const reports = others.map((other) => other.window.info).filter((info) => info !== undefined);
     return isCredible(claim, reports, BigInt(Date.now()) * 1000n);
   }
@@ -329,7 +391,7 @@ export class Fleet {
    */
   #agreeOnChain(): void {
     const votes = new Map<number, number>();
-    for (const { chainId } of this.upstreams) {
+    for (const { chainId } of this.#upstreams) {
       if (chainId !== undefined) votes.set(chainId, (votes.get(chainId) ?? 0) + 1);
     }
     let agreed = this.#isSettled ? this.#chainId : undefined;
@@ -338,7 +400,7 @@ export class Fleet {
     }
     const isAnother = this.#chainId !== undefined && agreed !== this.#chainId;
     this.#chainId = agreed;
-    for (const upstream of this.upstreams) {
+    for (const upstream of this.#upstreams) {
       const isForeign = upstream.chainId !== undefined && upstream.chainId !== agreed;
       if (isForeign && upstream.health !== 'foreign') {
         this.#events.onForeign(upstream, upstream.chainId ?? 0, agreed ?? 0);

@@ -9,7 +9,7 @@ import type { Upstream } from './upstream.ts';
 import type { Known } from './useful.ts';
 
 export interface HedgeLimits {
-  /** An attempt is unusually long when it takes longer than this part of the node's answers of its class. */
+  /** An attempt is unusually long when it takes longer than this part of the node's answers of its class. 1: none is. */
   readonly quantile: number;
   /** Hedges, in parts of all reads. */
   readonly share: number;
@@ -33,7 +33,7 @@ export class HedgeTimes {
 
   /** A read is made. */
   earn(request: FleetRequest): void {
-    if (isHedgeable(request)) this.#budget.earn();
+    if (isHedgeable(request)) this.#budget.earn(this.#limits?.share);
   }
 
   /** Takes from what reads have earned. Looks are few, and everybody waits for them: they always may. */
@@ -50,6 +50,7 @@ export class HedgeTimes {
     if (this.#limits === undefined || timed === undefined || !isHedgeable(request)) return undefined;
     if (this.#fleet.upstreams.length < 2) return undefined;
     const { quantile } = this.#limits;
+    if (quantile >= 1) return undefined;
     const nowMs = performance.now();
     let usualMs = upstream.latencies[timed].quantile(quantile, nowMs);
     if (usualMs === undefined) {

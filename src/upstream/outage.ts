@@ -11,6 +11,7 @@ export class Outage {
   /** When each node was lost that could be asked before, in ms since the epoch; `Infinity`: it still can. */
   readonly #lostAtMs = new Map<Upstream, number>();
   #sinceMs: number | undefined;
+  #couldAsk = false;
 
   /** When it began, in ms since the epoch; `undefined`: a node can be asked, or none ever could. */
   get sinceMs(): number | undefined {
@@ -23,10 +24,18 @@ export class Outage {
       if (canBeAsked(upstream)) this.#lostAtMs.set(upstream, Infinity);
       else if (this.#lostAtMs.get(upstream) === Infinity) this.#lostAtMs.set(upstream, nowMs);
     }
-    const isOn = this.#lostAtMs.size > 0 && !upstreams.some((upstream) => canBeAsked(upstream));
+    // Not by what is remembered of nodes: those that could be asked may have been taken out of the fleet.
+    const canAsk = upstreams.some((upstream) => canBeAsked(upstream));
+    this.#couldAsk ||= canAsk;
+    const isOn = this.#couldAsk && !canAsk;
     if (isOn === (this.#sinceMs !== undefined)) return undefined;
     this.#sinceMs = isOn ? nowMs : undefined;
     return isOn ? 'begins' : 'ends';
+  }
+
+  /** The node was taken out of the fleet. */
+  forget(upstream: Upstream): void {
+    this.#lostAtMs.delete(upstream);
   }
 
   /**

@@ -59,7 +59,7 @@ export class Outliers {
       const isFit = position === undefined || holdingOf(window, position) === 'held';
       if (isFit && upstream.ejections[readClass].beginTrial(nowMs, timeoutMs)) return upstream;
     }
-    for (const upstream of this.#out) if (!isOut(upstream)) this.#out.delete(upstream);
+    for (const upstream of this.#out) if (upstream.isRemoved || !isOut(upstream)) this.#out.delete(upstream);
     return undefined;
   }
 

@@ -11,6 +11,7 @@ import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { UpstreamLog } from './sender.ts';
 import type { Health, Upstream } from './upstream.ts';
 
+/** Read whenever they matter, so they may change; after a change of the interval see `reschedule`. */
 export interface ProbeOptions {
   /** A node that has told nothing for this long is asked. */
   readonly intervalMs: number;
@@ -59,12 +60,37 @@ export class Prober {
 
   /** Probes every node once and goes on by itself. Resolves when each has answered or failed. */
   async start(): Promise<void> {
-    await Promise.all(
-      this.#fleet.upstreams.map(async (upstream) => {
-        await this.look(upstream);
-        this.#schedule(upstream);
-      }),
-    );
+    await Promise.all(this.#fleet.upstreams.map((upstream) => this.add(upstream)));
+  }
+
+  /** As `start`, for a node that was added to the fleet. */
+  async add(upstream: Upstream): Promise<void> {
+    await this.look(upstream);
+    this.#schedule(upstream);
+  }
+
+  /** Asks a node that may become one of the fleet; `hear` learns from what it said. `undefined`: it did not answer. */
+  async peek(upstream: Upstream, withinMs: number): Promise<Finding | undefined> {
+    const startedMs = performance.now();
+    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(withinMs)]);
+    const answer = await this.#ask(upstream, signal).catch(() => undefined);
+    if (answer?.status !== 200 || answer.info === undefined) return undefined;
+    return { info: answer.info, ageMs: 0, elapsedMs: performance.now() - startedMs };
+  }
+
+  /** The node was taken out of the fleet. */
+  remove(upstream: Upstream): void {
+    clearTimeout(this.#timers.get(upstream));
+    this.#timers.delete(upstream);
+    this.#heardAtMs.delete(upstream);
+  }
+
+  /** The interval is another one: what waits for the old one to pass waits for the new one instead. */
+  reschedule(): void {
+    for (const [upstream, timer] of this.#timers) {
+      clearTimeout(timer);
+      this.#schedule(upstream);
+    }
   }
 
   /** Ends all probing. */
@@ -96,7 +122,8 @@ export class Prober {
   /** Asks the node now, together with everybody who wants that: one question at a time. Never rejects. */
   look(upstream: Upstream): Promise<Finding | undefined> {
     const running = this.#looks.get(upstream);
-    if (running !== undefined || this.#stop.signal.aborted) return running ?? Promise.resolve(undefined);
+    if (running !== undefined || upstream.isRemoved || this.#stop.signal.aborted)
+      return running ?? Promise.resolve(undefined);
     const look = this.#probe(upstream).finally(() => this.#looks.delete(upstream));
     this.#looks.set(upstream, look);
     return look;
@@ -135,7 +162,9 @@ export class Prober {
   }
 
   #schedule(upstream: Upstream): void {
-    if (this.#stop.signal.aborted) return;
+    if (this.#stop.signal.aborted || upstream.isRemoved) return;
+    // A round that was under way at a change of the interval schedules the next one, too.
+    clearTimeout(this.#timers.get(upstream));
     const timer = setTimeout(() => void this.#round(upstream), this.#options.intervalMs);
     timer.unref();
     this.#timers.set(upstream, timer);
@@ -167,7 +196,7 @@ export class Prober {
   }
 
   #noteHealth(upstream: Upstream, before: Health): void {
-    if (upstream.health === before) return;
+    if (upstream.health === before || upstream.isRemoved) return;
     this.#fleet.refresh();
     const level = upstream.health === 'usable' ? 'info' : 'warn';
     this.#log[level]({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);

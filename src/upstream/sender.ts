@@ -83,7 +83,7 @@ export class Sender {
       retries: new TrafficShare(retries),
       hedges: new HedgeTimes(limits.hedge, fleet),
       outliers,
-      background: new Background({ fleet, timeoutMs: limits.timeoutMs, attempts, outliers }),
+      background: new Background({ fleet, limits, attempts, outliers }),
     };
   }
 

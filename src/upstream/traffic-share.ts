@@ -21,9 +21,9 @@ export class TrafficShare {
     this.#saved = most;
   }
 
-  /** An ordinary request is made. */
-  earn(): void {
-    this.#saved = Math.min(this.#options.most, this.#saved + this.#options.share);
+  /** An ordinary request is made. `share`: where it is not always the same. */
+  earn(share = this.#options.share): void {
+    this.#saved = Math.min(this.#options.most, this.#saved + share);
   }
 
   /** Takes one, if there is one. `nowMs`: of a clock that only goes forward. */

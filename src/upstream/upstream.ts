@@ -85,6 +85,8 @@ export class Upstream {
   chainId: number | undefined;
   /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
   isSuspect = false;
+  /** Taken out of the fleet: it answers what it was sent, and is sent nothing new. */
+  isRemoved = false;
   #foreign = false;
   #failures = 0;
   /** A request timed out or was answered 502 to 504, and nothing has shown since whether that was the node's doing. */
@@ -193,6 +195,7 @@ export class Upstream {
     this.#latencyAtMs = nowMs;
   }
 
+  /** Ends what it is asked at once. */
   async close(): Promise<void> {
     await Promise.all([this.pool.destroy(), this.lookPool.destroy()]);
   }

@@ -46,6 +46,11 @@ export class WorkerMetrics {
     });
   }
 
+  /** Of what is counted here and not by workers. */
+  get registry(): Registry {
+    return this.#own;
+  }
+
   get contentType(): string {
     return this.#own.contentType;
   }

@@ -35,6 +35,8 @@ export interface WorkerHandlers {
   distrusted(functionId: string): void;
   /** Nodes disagree on this read. */
   dropped(key: CacheKey): void;
+  /** Puts the live keys of another config in force; answered when they are, or with the reason why they cannot be. */
+  apply(config: PackedConfig): Promise<string | undefined>;
   /** Finishes what is in flight; the worker has nothing left to do when it answers. */
   drain(): Promise<void>;
 }

@@ -34,6 +34,13 @@ export async function serveAsWorker(): Promise<void> {
     purge: async ({ request, from }) => (await started.promise).admin.purge(request, from),
     purgeHere: async (request) => (await started.promise).admin.purgeHere(request),
     explain: async (request) => (await started.promise).admin.explain(request),
+    apply: async (packed) => {
+      const serving = await started.promise;
+      return serving.apply(unpackConfig(packed)).then(
+        () => undefined,
+        (error: unknown) => String(error),
+      );
+    },
     drain: async () => (await started.promise).close(),
   };
   const all: object = {};

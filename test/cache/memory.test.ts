@@ -187,3 +187,22 @@ test('a purge in steps lets others have their turn, and takes what it covers', a
   assert.equal(memory.fill.entries, 1);
   assert.ok(turns >= 1);
 });
+
+test('a lower bound pushes out what was used least recently, in steps, and a higher one takes more', async () => {
+  let evicted = 0;
+  const memory = memoryOf(40 * mebibyte, (reads) => (evicted += reads));
+  for (let index = 0; index < 3_000; index += 1) put(memory, index, 10_000);
+  const before = memory.fill;
+
+  const resized = memory.resize(10 * mebibyte);
+  const afterOneStep = memory.fill;
+  await resized;
+
+  assert.ok(afterOneStep.bytes < before.bytes && afterOneStep.bytes > 20 * mebibyte, `${afterOneStep.bytes} bytes`);
+  assert.ok(memory.fill.bytes <= 10 * mebibyte && memory.fill.bytes > 9.9 * mebibyte);
+  assert.equal(memory.fill.entries + evicted, 3_000);
+  assert.ok(memory.find(keyAt(1n, '0x2999/a')) !== undefined);
+  await memory.resize(20 * mebibyte);
+  for (let index = 0; index < 3_000; index += 1) put(memory, index, 10_000);
+  assert.ok(memory.fill.bytes <= 20 * mebibyte && memory.fill.bytes > 19.9 * mebibyte);
+});

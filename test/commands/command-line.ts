@@ -22,6 +22,7 @@ export async function call(args: readonly string[], env: Environment = {}): Prom
     out: (line) => out.push(line),
     error: (line) => err.push(line),
     stopSignal: () => AbortSignal.abort(),
+    onHangUp: () => undefined,
   });
   return { code, out: out.join('\n'), err: err.join('\n') };
 }

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
 import { test } from 'node:test';
 import { configFile } from '../config/config-file.ts';
+import { eventually } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { start } from './command-line.ts';
 
@@ -92,4 +94,31 @@ test('a file is served with its warnings said, and its secrets kept', async (t) 
   assert.match(err, /^warning: upstream\.maxAttempts is 1: /m);
   assert.match(out, /^a +\$\{NODE\} +full /m);
   assert.ok(!`${out}${err}`.includes(node.url), `${out}${err}`);
+});
+
+test('SIGHUP without a config file changes nothing and says so; the gateway serves on', async (t) => {
+  const node = await fakeNode(t, {});
+  const gateway = start(t, ['serve', '--upstream', node.url, ...freePorts]);
+  const [, base = ''] = await gateway.line(/^Clients: +(\S+) /);
+
+  gateway.process.kill('SIGHUP');
+
+  await gateway.line(/SIGHUP: there is no config file to read again/);
+  assert.equal((await fetch(base)).status, 200);
+});
+
+test('flags stay above the file when it is read again', async (t) => {
+  const node = await fakeNode(t, {});
+  const text = (level: string) => `upstreams: [{ name: a, url: "${node.url}" }]\nlog: { level: ${level} }\n`;
+  const file = configFile(t, text('error'));
+  const gateway = start(t, ['serve', '--config', file, ...freePorts]);
+  const [, operations = ''] = await gateway.line(/^Operations: +(\S+) /);
+
+  writeFileSync(file, `${text('silent')}latest: { maxStaleness: 1s }\nlisten: { port: 1 }\n`);
+
+  const { reload } = await eventually(
+    async () => (await (await fetch(`${operations}/readyz`)).json()) as { reload?: Record<string, unknown> },
+    (ready) => ready.reload !== undefined,
+  );
+  assert.deepEqual([reload?.['result'], reload?.['needsRestart']], ['applied', []]);
 });

@@ -1,5 +1,6 @@
 /** Gateways in processes of their own, as they run in front of a fleet: the real binary on a config file. */
 import { spawnSync } from 'node:child_process';
+import { renameSync, writeFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { start, type Outcome, type RunningProcess } from '../commands/command-line.ts';
 import { configFile } from '../config/config-file.ts';
@@ -8,8 +9,12 @@ import type { NodeAddress } from './gateway.ts';
 export interface GatewayProcessOptions {
   readonly full: readonly NodeAddress[];
   /** Further sections of the config file, as they are written there. */
-  readonly config?: Readonly<Record<string, unknown>>;
+  readonly config?: ConfigSections;
+  /** Where the config file is, instead of a folder of its own; it need not be there yet. */
+  readonly file?: string;
 }
+
+export type ConfigSections = Readonly<Record<string, unknown>>;
 
 export interface GatewayProcess {
   /** Stays the same over restarts. */
@@ -20,6 +25,12 @@ export interface GatewayProcess {
   readonly pid: number;
   /** How the process that runs now ends, whoever ends it. */
   readonly ended: Promise<Outcome>;
+  /** Its config file. */
+  readonly file: string;
+  /** Puts another file in the place of its config file, made of other sections. */
+  reconfigure(config: ConfigSections): void;
+  /** Makes it read its config file again. */
+  hangUp(): void;
   /** What all its processes have printed to stderr so far. */
   err(): string;
   /** The processes of its workers that were told to serve, where it has any. */
@@ -40,16 +51,16 @@ export interface GatewayProcess {
 export async function gatewayProcess(t: TestContext, options: GatewayProcessOptions): Promise<GatewayProcess> {
   const { full, config = {} } = options;
   // JSON is YAML.
-  const file = configFile(
-    t,
+  const textOf = (sections: ConfigSections): string =>
     JSON.stringify({
       listen: { host: '127.0.0.1', port: 0 },
       operations: { host: '127.0.0.1', port: 0 },
       upstreams: full.map(({ url }, index) => ({ name: `full-${index}`, url })),
       log: { level: 'error' },
-      ...config,
-    }),
-  );
+      ...sections,
+    });
+  const file = options.file ?? configFile(t, '');
+  if (options.file === undefined) writeFileSync(file, textOf(config));
   const serve = (port: string): RunningProcess => start(t, ['serve', '--config', file, '--port', port]);
   const operationsLine = /^Operations: +(\S+) /;
   const clientsLine = /^Clients: +(\S+) /;
@@ -68,6 +79,12 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
     get ended() {
       return running.ended;
     },
+    file,
+    reconfigure(sections) {
+      writeFileSync(`${file}.new`, textOf(sections));
+      renameSync(`${file}.new`, file);
+    },
+    hangUp: () => void running.process.kill('SIGHUP'),
     err: () => before + running.err(),
     workers: () => childrenOf(running.process.pid, 'ledgergate worker'),
     spares: () => childrenOf(running.process.pid, 'ledgergate spare'),

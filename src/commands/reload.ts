@@ -1,0 +1,64 @@
+/** Reads the config again when its file changes or SIGHUP comes, and hands it to the gateway. */
+import type { Logger } from 'pino';
+import type { LoadedConfig } from '../config/load.ts';
+import { ConfigError, formatProblem } from '../config/problem.ts';
+import { FileWatch } from '../config/watch-file.ts';
+import type { RunningGateway } from '../gateway.ts';
+
+/** Where a config comes from, so that it can be read again. */
+export interface ConfigSource {
+  readonly file: string | undefined;
+  /** Of the file as it was when it was read first. */
+  readonly digest: string | undefined;
+  /** Reads the file again, under the same flags and variables. Throws as `loadConfig`. */
+  readonly load: () => LoadedConfig;
+}
+
+export interface ReloadParts {
+  readonly source: ConfigSource;
+  readonly gateway: Pick<RunningGateway, 'reloads'>;
+  readonly log: Logger;
+}
+
+export class Reloading {
+  readonly #parts: ReloadParts;
+  readonly #watch: FileWatch | undefined;
+
+  constructor(parts: ReloadParts) {
+    this.#parts = parts;
+    const { file, digest } = parts.source;
+    if (file === undefined) return;
+    this.#watch = new FileWatch(file, {
+      digest,
+      onChange: () => this.#reload(),
+      onMissing: () => parts.log.warn({ file }, 'the config file cannot be read: what is in force stays so'),
+    });
+  }
+
+  /** SIGHUP: the file is read, whether it has changed or not. */
+  hangUp(): void {
+    if (this.#watch === undefined) {
+      this.#parts.log.warn('SIGHUP: there is no config file to read again, so nothing changes');
+      return;
+    }
+    this.#watch.note();
+    this.#reload();
+  }
+
+  close(): void {
+    this.#watch?.close();
+  }
+
+  #reload(): void {
+    const { source, gateway, log } = this.#parts;
+    let loaded: LoadedConfig;
+    try {
+      loaded = source.load();
+    } catch (error) {
+      gateway.reloads.refuse(error instanceof ConfigError ? error.problems.map(formatProblem) : [String(error)]);
+      return;
+    }
+    for (const warning of loaded.warnings) log.warn(warning);
+    void gateway.reloads.take(loaded.config);
+  }
+}

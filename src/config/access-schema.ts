@@ -1,0 +1,101 @@
+/** The keys below `access`: who may use the gateway, how much, and what that costs. */
+import { z } from 'zod';
+import { duration, hour, whole } from './schema-parts.ts';
+
+export const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
+
+const headerFault = 'expected a header name such as "authorization" or "x-api-key"';
+const originFault = 'expected an origin such as "https://app.example": scheme, host, perhaps a port';
+const nameFault = 'expected a letter, then at most 62 letters, digits or any of "._-"';
+const planName = z.string({ error: nameFault }).regex(/^[A-Za-z][\w.-]{0,62}$/, { error: nameFault });
+
+export const operations = z
+  .array(z.enum(operationNames), { error: `expected a list of ${operationNames.join(', ')}` })
+  .min(1, { error: 'needs at least one operation' });
+
+export const origins = z.array(
+  z.string({ error: originFault }).regex(/^https?:\/\/[^\s/?#@,]+$/, { error: originFault }),
+  { error: 'expected a list of origins' },
+);
+
+const most = whole(1, 1_000_000_000);
+
+const plan = z.strictObject({
+  window: duration('10s', 1_000, hour).describe('Sliding span that requests and cost are counted over.'),
+  requests: most.optional().describe('Most requests within the window. Absent: any number.'),
+  cost: most.optional().describe('Most cost within the window, see costs. Absent: any.'),
+  burst: most.optional().describe('Most requests within a second. Absent: any number.'),
+  concurrency: most.optional().describe('Most requests under way at once. Absent: any number.'),
+  wait: duration('0ms', 0, 60_000).describe('How long a request over a limit waits for its turn before it gets 429.'),
+  operations: operations
+    .default([...operationNames])
+    .describe('What may be done: read (resources, modules, transactions, ledger info), view, encode, submit, pass.'),
+  origins: origins.optional().describe('Pages that may use it (Origin). Absent: any.'),
+});
+
+const amount = (fallback: number) => {
+  const error = 'expected a number from 0 to 1000000';
+  return z.number({ error }).min(0, { error }).max(1_000_000, { error }).default(fallback);
+};
+
+const costs = z
+  .strictObject({
+    hit: amount(1).describe('An answer from memory or Redis.'),
+    miss: amount(2).describe('A read that a node was asked for.'),
+    upstreamMs: amount(0.1).describe('Each millisecond that a node took over it.'),
+    gasUnit: amount(0.01).describe('Each unit of gas that a view used.'),
+    encode: amount(1).describe('A signing message made here.'),
+    encodeKiB: amount(1).describe('Each KiB of the body of a request for one.'),
+    submit: amount(10).describe('A submission.'),
+    pass: amount(2).describe('A request that is passed through.'),
+  })
+  .prefault({})
+  .describe('What requests cost.');
+
+const cidrFault = 'expected an address or a network such as "10.0.0.0/8" or "fd00::/8"';
+
+export const access = z
+  .strictObject({
+    header: z
+      .string({ error: headerFault })
+      .regex(/^[a-z][a-z\d-]{0,62}$/, { error: headerFault })
+      .default('authorization')
+      .describe('Header that holds the key, lower case; in authorization it follows "Bearer".'),
+    keys: z
+      .strictObject({
+        file: z
+          .string({ error: 'expected a path' })
+          .min(1, { error: 'must not be empty' })
+          .optional()
+          .describe('File of keys, beside the config file unless it is an absolute path. Read again when it changes.'),
+        redis: z
+          .boolean({ error: 'expected true or false' })
+          .default(false)
+          .describe('Keys in Redis (cache.redis) as well.'),
+      })
+      .prefault({})
+      .describe('Where keys are kept, as SHA-256 hashes.'),
+    anonymous: planName.optional().describe('Plan of requests without a key, per client address. Absent: 401.'),
+    trustedProxies: z
+      .array(z.string({ error: cidrFault }).regex(/^[\da-fA-F.:]+(?:\/\d{1,3})?$/, { error: cidrFault }), {
+        error: 'expected a list of networks',
+      })
+      .default([])
+      .describe('X-Forwarded-For is believed from these networks only.'),
+    whenRedisIsDown: z
+      .enum(['local', 'refuse', 'allow'])
+      .default('local')
+      .describe('Limits without Redis: local counts in each replica, refuse answers 503, allow counts nothing.'),
+    plans: z.record(planName, plan, { error: 'expected plans by name' }).describe('Limits by name.'),
+    costs,
+    usage: z
+      .strictObject({
+        metricsByKey: z
+          .boolean({ error: 'expected true or false' })
+          .default(false)
+          .describe('Metrics by key as well as by plan: as many series as there are keys.'),
+      })
+      .prefault({})
+      .describe('What is told of who used how much.'),
+  })
+  .describe('Keys and limits. Absent: the endpoint is open to everybody.');

@@ -1,0 +1,71 @@
+/** The config that is in force, and what becomes of others that are read while the gateway runs. */
+import type { Logger } from 'pino';
+import { compareConfigs } from '../config/changes.ts';
+import type { Config } from '../config/config.ts';
+import type { ReloadMetrics, ReloadResult } from '../metrics/reload-metrics.ts';
+import type { ReloadStatus } from '../proxy/health.ts';
+
+export interface ReloadsParts {
+  readonly log: Logger;
+  readonly metrics: ReloadMetrics;
+  /** Puts the live keys of a config in force; the config in force before has all others. Called by one at a time. */
+  readonly apply: (config: Config) => Promise<void>;
+}
+
+export class Reloads {
+  readonly #parts: ReloadsParts;
+  #config: Config;
+  #status: ReloadStatus | undefined;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor(config: Config, parts: ReloadsParts) {
+    this.#config = config;
+    this.#parts = parts;
+  }
+
+  /** What the gateway does: of keys that need a restart, the values it was started with. */
+  get config(): Config {
+    return this.#config;
+  }
+
+  /** The last time; `undefined` since the start. */
+  get status(): ReloadStatus | undefined {
+    return this.#status;
+  }
+
+  /** A config was read and found to be in order. Never rejects: what cannot be put in force changes nothing. */
+  take(config: Config): Promise<void> {
+    this.#last = this.#last.then(() => this.#take(config));
+    return this.#last;
+  }
+
+  /** A config was read and is wrong, for these reasons. */
+  refuse(problems: readonly string[]): void {
+    this.#parts.log.error({ problems }, 'the config is wrong: nothing of it is applied, what was in force stays so');
+    this.#note('refused', this.#status?.needsRestart ?? []);
+  }
+
+  async #take(next: Config): Promise<void> {
+    const { log, apply } = this.#parts;
+    const before = this.#config;
+    const { live, restart, effective } = compareConfigs(before, next);
+    try {
+      if (live.length > 0) await apply(effective);
+    } catch (error) {
+      log.error({ cause: String(error) }, 'the config could not be applied: what was in force stays so');
+      await apply(before).catch((again: unknown) => log.error({ cause: String(again) }, 'nor could the one before'));
+      this.#note('refused', this.#status?.needsRestart ?? []);
+      return;
+    }
+    this.#config = effective;
+    this.#note(live.length > 0 ? 'applied' : 'unchanged', restart);
+    if (live.length > 0) log.info({ keys: live }, 'the config was read again and is in force');
+    else log.info('the config was read again: nothing has changed that can change now');
+    if (restart.length > 0) log.warn({ needsRestart: restart }, 'keys of the config that take a restart have changed');
+  }
+
+  #note(result: ReloadResult, needsRestart: readonly string[]): void {
+    this.#parts.metrics.reloaded(result);
+    this.#status = { at: new Date().toISOString(), result, needsRestart };
+  }
+}

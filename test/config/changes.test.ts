@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { configurationMarkdown } from '../../scripts/generate-config-docs.ts';
+import { compareConfigs, isLive, liveKeys } from '../../src/config/changes.ts';
+import type { Config } from '../../src/config/config.ts';
+import { loadText, oneUpstream } from './config-file.ts';
+import type { TestContext } from 'node:test';
+
+const config = (t: TestContext, text: string): Config => loadText(t, oneUpstream + text).config;
+
+test('the same config, written otherwise, changes nothing', (t) => {
+  const before = config(t, 'upstream: { timeout: 1s }\ncache: { redis: { url: "redis://a:1" } }');
+  const after = config(t, 'cache: { redis: { url: "redis://a:1" } }\nupstream: { timeout: 1000ms }');
+
+  const { live, restart, effective } = compareConfigs(before, after);
+
+  assert.deepEqual([live, restart], [[], []]);
+  assert.equal(effective, before);
+});
+
+/** What is written in addition, and what that changes. */
+const cases: readonly (readonly [
+  before: string,
+  after: string,
+  live: readonly string[],
+  restart: readonly string[],
+])[] = [
+  ['', 'log: { level: warn }', ['log.level'], []],
+  ['', 'listen: { port: 1234, host: 127.0.0.1 }', [], ['listen.host', 'listen.port']],
+  ['', 'operations: { port: 1, readyInOutage: false }', ['operations.readyInOutage'], ['operations.port']],
+  ['', 'operations: { token: "0123456789abcdef" }', ['operations.token'], []],
+  ['', 'upstream: { hedge: false, connections: 7 }', ['upstream.hedge'], ['upstream.connections']],
+  ['', 'upstream: { timeout: 1s, deadline: 2s }', ['upstream.deadline', 'upstream.timeout'], []],
+  ['', 'latest: { maxStaleness: 1s }', ['latest'], []],
+  ['', 'cache: { memory: { maxBytes: 1MiB } }', ['cache.memory.maxBytes'], []],
+  ['', 'cache: { redis: { url: "redis://a:1" } }', [], ['cache.redis']],
+  ['cache: { redis: { url: "redis://a:1" } }', '', [], ['cache.redis']],
+  [
+    'cache: { redis: { url: "redis://a:1" } }',
+    'cache: { redis: { cluster: ["redis://a:1"], ttl: 1d, keyPrefix: b } }',
+    ['cache.redis.ttl'],
+    ['cache.redis.keyPrefix', 'cache.redis'],
+  ],
+  ['', 'encode: { enabled: false, signingDomain: X }', ['encode.enabled'], ['encode.signingDomain']],
+  ['', 'dialect: aptos\nworkers: 2', [], ['dialect', 'workers']],
+];
+
+for (const [before, after, live, restart] of cases) {
+  test(`from "${before}" to "${after}"`, (t) => {
+    const found = compareConfigs(config(t, before), config(t, after));
+    assert.deepEqual([found.live, found.restart], [live, restart]);
+  });
+}
+
+test('the effective config has the new values of live keys and the old ones of all others', (t) => {
+  const before = config(t, '');
+  const after = loadText(
+    t,
+    'upstreams: [{ name: b, url: "http://10.0.0.2/v1" }]\nlisten: { port: 1 }\nupstream: { connections: 1, hedge: false }',
+  ).config;
+
+  const { effective, live } = compareConfigs(before, after);
+
+  assert.deepEqual(live, ['upstream.hedge', 'upstreams']);
+  assert.equal(effective.upstreams[0]?.url.href, 'http://10.0.0.2/v1');
+  assert.equal(effective.listen.port, before.listen.port);
+  assert.equal(effective.upstream.connections, before.upstream.connections);
+  assert.equal(effective.upstream.hedge, undefined);
+  assert.ok(Object.isFrozen(effective) && Object.isFrozen(effective.upstream));
+});
+
+test('the keys of an endpoint that is closed are live; closing or opening one is not', (t) => {
+  const open = config(t, '');
+  const access = { header: 'authorization' } as NonNullable<Config['access']>;
+  const closed: Config = { ...open, access };
+  const changed: Config = { ...open, access: { ...access, header: 'x-key' } };
+
+  assert.deepEqual(compareConfigs(closed, changed).live, ['access']);
+  for (const [before, after] of [
+    [open, closed],
+    [closed, open],
+  ] as const) {
+    const { live, restart, effective } = compareConfigs(before, after);
+    assert.deepEqual([live, restart, effective.access], [[], ['access'], before.access]);
+  }
+});
+
+test('every live key is a key of the file, and the documentation says which are live', () => {
+  const rows = configurationMarkdown().split('\n');
+  for (const key of liveKeys) {
+    const row = rows.find((line) => line.startsWith(`| \`${key}\` |`));
+    assert.ok(row !== undefined, key);
+    if (!row.includes('| section')) assert.match(row, /\| yes \|/, key);
+  }
+  assert.match(rows.find((line) => line.startsWith('| `listen.port` |')) ?? '', /\| restart \|/);
+  assert.deepEqual([isLive('upstreams[].url'), isLive('upstream.connections')], [true, false]);
+});

@@ -1,0 +1,68 @@
+/** Configs that are put in force, and those that cannot be. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { pino } from 'pino';
+import { Registry } from 'prom-client';
+import type { Config } from '../../src/config/config.ts';
+import { Reloads } from '../../src/gateway/reloads.ts';
+import { createReloadMetrics } from '../../src/metrics/reload-metrics.ts';
+import { testConfig } from '../support/gateway.ts';
+
+const config = testConfig({});
+const withStaleness = (maxStalenessMs: number): Config => ({ ...config, latest: { ...config.latest, maxStalenessMs } });
+
+function reloadsOf(apply: (config: Config) => Promise<void>) {
+  const registry = new Registry();
+  const lines: string[] = [];
+  const log = pino({ level: 'trace' }, { write: (line) => lines.push((JSON.parse(line) as { msg: string }).msg) });
+  const reloads = new Reloads(config, { log, metrics: createReloadMetrics(registry), apply });
+  const count = async (result: string): Promise<number | undefined> => {
+    const metric = await registry.getSingleMetric('ledgergate_config_reloads_total')?.get();
+    return metric?.values.find(({ labels }) => labels['result'] === result)?.value;
+  };
+  return { reloads, lines, count };
+}
+
+test('a config that cannot be applied is taken back, and told of', async () => {
+  const applied: number[] = [];
+  const { reloads, lines, count } = reloadsOf(async ({ latest }) => {
+    applied.push(latest.maxStalenessMs);
+    if (latest.maxStalenessMs === 7) throw new Error('no room');
+    return Promise.resolve();
+  });
+
+  await reloads.take(withStaleness(5));
+  await reloads.take(withStaleness(7));
+
+  assert.deepEqual(applied, [5, 7, 5]);
+  assert.equal(reloads.config.latest.maxStalenessMs, 5);
+  assert.equal(reloads.status?.result, 'refused');
+  assert.deepEqual([await count('applied'), await count('refused')], [1, 1]);
+  assert.match(lines.at(-1) ?? '', /could not be applied: what was in force stays so/);
+});
+
+test('one is put in force after the other, the last one last', async () => {
+  const applied: number[] = [];
+  let underWay = 0;
+  const { reloads } = reloadsOf(async ({ latest }) => {
+    assert.equal((underWay += 1), 1);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    applied.push(latest.maxStalenessMs);
+    underWay -= 1;
+  });
+
+  await Promise.all([1, 2, 3].map((ms) => reloads.take(withStaleness(ms))));
+
+  assert.deepEqual(applied, [1, 2, 3]);
+  assert.equal(reloads.config.latest.maxStalenessMs, 3);
+});
+
+test('what nothing of is live is not applied', async () => {
+  const { reloads, count } = reloadsOf(() => assert.fail('applied'));
+
+  await reloads.take({ ...config, dialect: 'aptos' });
+  await reloads.take(config);
+
+  assert.deepEqual(reloads.status?.needsRestart, []);
+  assert.equal(await count('unchanged'), 2);
+});

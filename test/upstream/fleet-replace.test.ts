@@ -1,0 +1,166 @@
+/** Nodes that are added to a fleet and taken out of it while it serves, and what of them counts afterwards. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { dialectOf } from '../../src/ledger/ledger-headers.ts';
+import { ledgerVersion } from '../../src/ledger/version.ts';
+import { Fleet } from '../../src/upstream/fleet.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
+import { quietEvents } from '../support/fleet-events.ts';
+import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
+
+function upstreamOf(t: TestContext, name: string): Upstream {
+  const url = new URL('http://127.0.0.1:9/v1');
+  const upstream = new Upstream({ name, url, tier: 'full', connections: 1, connectTimeoutMs: 1_000 });
+  t.after(() => upstream.close());
+  return upstream;
+}
+
+/** Three nodes, of which the test says which are in the fleet at first, and what became of it. */
+function fleetOf(t: TestContext, count: number) {
+  const nodes = ['a', 'b', 'c'].map((name) => upstreamOf(t, name)) as [Upstream, Upstream, Upstream];
+  const outages: boolean[] = [];
+  const rollbacks: string[] = [];
+  const fleet = new Fleet(nodes.slice(0, count), dialectOf('node'), {
+    ...quietEvents,
+    onOutage: (isOn) => outages.push(isOn),
+    onRollback: (upstream, before, after) => rollbacks.push(`${upstream.name}: ${before} to ${after}`),
+  });
+  const tell = (upstream: Upstream, ledger: MadeUpLedger, nowMs = 0): boolean => {
+    upstream.recordAnswer(5, nowMs);
+    const isOurs = fleet.observe(upstream, ledgerInfo(ledger), nowMs);
+    fleet.refresh();
+    return isOurs;
+  };
+  return { fleet, nodes, tell, outages, rollbacks };
+}
+
+test('what is known of the nodes that stay, stays', (t) => {
+  const { fleet, nodes, tell } = fleetOf(t, 2);
+  const [a, b, c] = nodes;
+  tell(a, { version: 100n, oldest: 20n });
+  tell(b, { version: 90n, oldest: 50n });
+  const [before] = fleet.candidates(10);
+
+  fleet.replace([c, a], 0);
+
+  assert.deepEqual(fleet.upstreams, [c, a]);
+  assert.deepEqual(fleet.candidates(10)[1], before);
+  assert.equal(fleet.candidates(10)[0]?.health, 'unproven');
+  assert.deepEqual([fleet.head?.version, fleet.generation], [100n, 0]);
+  assert.deepEqual([a.isRemoved, b.isRemoved, c.isRemoved], [false, true, false]);
+});
+
+test('the oldest version is that of the nodes that are left', (t) => {
+  const { fleet, nodes, tell } = fleetOf(t, 2);
+  const [a, b] = nodes;
+  tell(a, { version: 100n, oldest: 5n });
+  tell(b, { version: 100n, oldest: 50n });
+
+  fleet.replace([b], 0);
+
+  assert.equal(fleet.oldest?.oldestVersion, 50n);
+  const list = fleet.ledgerHeaders();
+  assert.equal(list[list.indexOf('X-Node-Ledger-Oldest-Version') + 1], '50');
+});
+
+test('a head that another node has got to outlives the node that told it', (t) => {
+  const { fleet, nodes, tell, rollbacks } = fleetOf(t, 2);
+  const [a, b] = nodes;
+  tell(b, { version: 95n });
+  tell(a, { version: 100n });
+
+  fleet.replace([b], 1_000);
+  tell(b, { version: 99n }, 2_000);
+  const early = [fleet.head?.version, fleet.headSource];
+  tell(b, { version: 100n }, 3_000);
+  tell(b, { version: 100n }, 90_000);
+
+  assert.deepEqual(early, [100n, undefined]);
+  assert.deepEqual([fleet.head?.version, fleet.headSource, fleet.generation], [100n, b, 0]);
+  assert.deepEqual(rollbacks, []);
+});
+
+test('a head that the others contradict goes with the node that told it', (t) => {
+  const { fleet, nodes, tell, rollbacks } = fleetOf(t, 1);
+  const [liar, b] = nodes;
+  tell(liar, { version: 9_000_000_000n });
+
+  fleet.replace([liar, b], 0);
+  fleet.replace([b], 0);
+  assert.equal(fleet.head?.version, 9_000_000_000n);
+  tell(b, { version: 100n }, 1_000);
+
+  assert.deepEqual([fleet.head?.version, fleet.generation], [100n, 1]);
+  assert.deepEqual(rollbacks, ['b: 9000000000 to 100']);
+});
+
+test('a head a little too far ahead goes when no node that is left got there in the time that one may be behind', (t) => {
+  const { fleet, nodes, tell } = fleetOf(t, 2);
+  const [liar, b] = nodes;
+  tell(b, { version: 100n });
+  tell(liar, { version: 5_000n });
+
+  fleet.replace([b], 1_000);
+  tell(b, { version: 101n }, 30_900);
+  assert.deepEqual([fleet.head?.version, fleet.generation], [5_000n, 0]);
+  tell(b, { version: 102n }, 31_100);
+
+  assert.deepEqual([fleet.head?.version, fleet.generation], [102n, 1]);
+});
+
+test('the vote on the chain is held among those that are left', (t) => {
+  const { fleet, nodes, tell } = fleetOf(t, 3);
+  const [a, b, c] = nodes;
+  tell(a, { version: 100n });
+  tell(b, { version: 100n });
+  assert.equal(tell(c, { version: 70n, chainId: 9 }), false);
+
+  fleet.replace([c], 0);
+
+  assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation, c.health], [9, 70n, 1, 'usable']);
+});
+
+test('nodes that have not answered yet are on the fleet\u2019s chain, and in its outage', (t) => {
+  const { fleet, nodes, tell, outages } = fleetOf(t, 1);
+  const [a, b] = nodes;
+  tell(a, { version: 100n });
+
+  fleet.replace([b], 0);
+  assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.isReady, outages], [4, 100n, false, [true]]);
+  tell(b, { version: 100n });
+
+  assert.deepEqual([fleet.isReady, outages, fleet.generation], [true, [true, false], 0]);
+});
+
+test('in an outage, other nodes that do not answer either end nothing', (t) => {
+  const { fleet, nodes, tell, outages } = fleetOf(t, 1);
+  const [a, b] = nodes;
+  tell(a, { version: 100n });
+  a.recordFailure(5, 0);
+  a.recordFailure(5, 0);
+  fleet.refresh();
+
+  fleet.replace([b], 0);
+
+  assert.deepEqual(outages, [true]);
+  assert.notEqual(fleet.outageSinceMs, undefined);
+});
+
+test('what a removed node still answers is not newer than the headers, and decides nothing else', async (t) => {
+  const { fleet, nodes, tell } = fleetOf(t, 2);
+  const [a, b] = nodes;
+  tell(a, { version: 100n });
+  tell(b, { version: 100n });
+
+  fleet.replace([b], 0);
+  assert.equal(tell(a, { version: 110n }, 1_000), true);
+  assert.deepEqual([fleet.head?.version, fleet.headSource], [110n, undefined]);
+  // Neither on the chain nor on where the ledger is.
+  assert.equal(tell(a, { version: 100n, chainId: 9 }, 1_100), false);
+  tell(a, { version: 50n }, 1_200);
+  tell(a, { version: 50n }, 60_000);
+
+  assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 110n, 0]);
+  const reached = await fleet.waitForVersion(ledgerVersion(105n), 1, new AbortController().signal);
+  assert.equal(reached, false);
+});
