@@ -46,11 +46,12 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
   const upstreams = config.upstreams.map(
-    ({ name, url, tier }) =>
+    ({ name, url, tier, headers }) =>
       new Upstream({
         name,
         url,
         tier,
+        headers,
         connections: config.upstream.connections,
         connectTimeoutMs: Math.min(config.upstream.timeoutMs, 3_000),
         ownLag,

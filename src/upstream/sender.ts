@@ -78,8 +78,8 @@ const reachableVersions = 1_000_000n;
 const retries = { share: 0.2, perSecond: 10, most: 500 };
 /** As long as a probe takes at most: a node that cannot tell its ledger in this time answers nothing else either. */
 const longestTrialMs = 2_000;
-/** A client with this name is the gateway itself. */
-const ownName = 'gateway';
+/** A client with this name is the gateway itself: no address and no tenant is called so. */
+const ownName = '(gateway)';
 
 export interface SenderParts extends Omit<AttemptParts, 'metrics'> {
   readonly limits: SendLimits;
