@@ -6,6 +6,7 @@ import type { LoadedConfig } from '../config/load.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
 import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
+import { checkKeysFile } from './check-keys.ts';
 import { formatTable } from './text-table.ts';
 
 export interface RunOptions {
@@ -23,6 +24,7 @@ export async function runGateway(
 ): Promise<ExitCode> {
   const stop = terminal.stopSignal();
   for (const warning of loaded.warnings) terminal.error(`warning: ${warning}`);
+  checkKeysFile(loaded.config);
   const log = pino({ level: loaded.config.log.level }, destination(2));
   const gateway = await start(loaded.config, { log, drainDelayMs }).catch((error: unknown) => {
     throw listenFailure(error);
