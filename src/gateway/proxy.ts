@@ -15,6 +15,7 @@ import { Encoder } from '../proxy/encode-submission.ts';
 import type { Exchange } from '../proxy/exchange.ts';
 import { Explainer } from '../proxy/explain.ts';
 import { ResponseHeaders } from '../proxy/headers.ts';
+import { Gatekeeper } from '../proxy/gatekeeper.ts';
 import { LatestReads } from '../proxy/latest-read.ts';
 import type { ConnectionTimes } from '../proxy/listener.ts';
 import { ModuleSource } from '../proxy/module-source.ts';
@@ -27,11 +28,14 @@ import { createProxyServer } from '../proxy/server.ts';
 import type { Overload } from '../proxy/server-parts.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
+import type { AccessParts } from './access.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { Siblings } from './siblings.ts';
 
 export interface ProxyContext {
+  /** Absent: everybody may ask for everything. */
+  readonly access: AccessParts | undefined;
   readonly parts: FleetParts;
   readonly cache: Cache;
   readonly log: Logger;
@@ -53,7 +57,7 @@ export interface Proxy {
 }
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
-  const { cache, log, proof, submissions, siblings } = context;
+  const { cache, log, proof, submissions, siblings, access } = context;
   const { fleet, sender, floor, latest, registry } = context.parts;
   const { basePath } = config.listen;
   const audits = buildAudits();
@@ -61,8 +65,10 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const onStored = (stored: Stored): void => audits.consider(stored);
   const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored });
   const cors = new Cors(fleet.dialect);
-  const replier = new Replier({ fleet, cors, isDraining: () => context.isDraining() }, fleet.dialect);
-  const responseHeaders = new ResponseHeaders(fleet.dialect);
+  const keyHeader = access && (() => access.principals.header);
+  const replier = new Replier({ fleet, cors, keyHeader, isDraining: () => context.isDraining() }, fleet.dialect);
+  const secret = config.upstreams.flatMap(({ headers = {} }) => Object.keys(headers));
+  const responseHeaders = new ResponseHeaders(fleet.dialect, secret);
   const consistency = new Consistency(config.latest, () => fleet.generation);
   const latestReads = new LatestReads({ fleet, reader, latest, floor, consistency });
   const passThrough = new PassThrough({
@@ -92,6 +98,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     latestReads,
     consistency,
     aliases,
+    gatekeeper: access && new Gatekeeper({ basePath, ...access }),
     gate: siblings?.gate,
     bodies: new Bodies({ processes: context.processes }),
     cors,
