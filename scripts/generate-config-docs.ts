@@ -63,8 +63,7 @@ const preface = [
   '- `${NAME}` in a text is the environment variable of that name; that it is not set is an error. `$${` is a literal',
   '  `${`. Unquoted, `port: ${PORT}` is a number when the variable holds one. `ledgergate config` prints the name of the',
   '  variable, never its value.',
-  '- `access` is refused by this version, because the endpoint would be open. `upstream.hedge` is checked, has no effect',
-  '  yet, and is warned about.',
+  '- Paths in the file are relative to its folder. Keys of clients and what they may: [access](access.md).',
 ];
 
 function keyRows(schema: unknown, prefix: string): string[][] {
@@ -84,6 +83,7 @@ function keyRows(schema: unknown, prefix: string): string[][] {
     ]);
     const items = findValue(child, ['items']);
     rows.push(...(items === undefined ? keyRows(child, path) : keyRows(items, `${path}[]`)));
+    rows.push(...keyRows(findValue(child, ['additionalProperties']), `${path}.NAME`));
   }
   return rows;
 }
@@ -123,7 +123,9 @@ function typeName(schema: unknown): string {
 /** Editors see `${NAME}` before anything is put in: every single value may be one. */
 function allowVariables(schema: unknown): unknown {
   if (!isMapping(schema)) return schema;
-  const { properties, items, pattern, type } = schema;
+  const { properties, items, pattern, type, additionalProperties: named } = schema;
+  // Sections by name: nothing but what is in them may be a variable.
+  if (isMapping(named)) return { ...schema, additionalProperties: allowVariables(named) };
   if (isMapping(properties)) {
     const inner = Object.entries(properties).map(([key, child]) => [key, allowVariables(child)]);
     return { ...schema, properties: Object.fromEntries(inner) };

@@ -1,5 +1,6 @@
 /** Builds everything from a config and joins it; with the files of `gateway/` the only place that constructs things. */
 import { pino, type Logger } from 'pino';
+import type { Limits } from './access/ticket.ts';
 import type { Config } from './config/config.ts';
 import { portOf, reachable, startServing } from './gateway/serving.ts';
 import { Reloads } from './gateway/reloads.ts';
@@ -31,6 +32,8 @@ export interface GatewayOptions {
   readonly stallMs?: number;
   /** How long clients may take; what is not given is as usual. */
   readonly times?: ConnectionTimes;
+  /** Who counts requests. Default: as the config says. */
+  readonly limits?: Limits;
   /** Whether there is more work than gets done. Default: told by the event loop. */
   readonly isOverloaded?: () => boolean;
 }

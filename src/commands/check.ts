@@ -1,6 +1,7 @@
 /** `check FILE`: is the config sound, are the upstreams what it says they are, and is Redis fit to be the cache? */
 import { ConfigError, type Problem } from '../config/problem.ts';
 import type { Call, ExitCode } from './command.ts';
+import { checkKeysFile } from './check-keys.ts';
 import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from './given-config.ts';
 import { inspectFleet, type Inspection } from './inspect-fleet.ts';
@@ -35,7 +36,9 @@ export async function check(call: Call): Promise<ExitCode> {
 
 function tryLoad(call: Call): { readonly loaded?: GivenConfig; readonly problems: readonly Problem[] } {
   try {
-    return { loaded: loadGivenConfig('check', call), problems: [] };
+    const loaded = loadGivenConfig('check', call);
+    checkKeysFile(loaded.config);
+    return { loaded, problems: [] };
   } catch (error) {
     if (error instanceof ConfigError) return { problems: error.problems };
     throw error;
@@ -56,11 +59,11 @@ async function lookAtRedis({ config }: GivenConfig): Promise<RedisInspection> {
 async function lookAtFleet({ config, shown }: GivenConfig): Promise<Inspection> {
   const { dialect, upstream } = config;
   const probed = await Promise.all(
-    config.upstreams.map(async ({ name, tier, url }, index) => ({
+    config.upstreams.map(async ({ name, tier, url, headers }, index) => ({
       name,
       tier,
       url: shown.upstreams[index]?.url ?? '',
-      outcome: await probe(url, { dialect, timeoutMs: upstream.timeoutMs }),
+      outcome: await probe(url, { dialect, timeoutMs: upstream.timeoutMs, headers }),
     })),
   );
   return inspectFleet(probed, dialect);

@@ -33,6 +33,25 @@ export const flags = {
   'log-level': { kind: 'text', value: 'LEVEL', meaning: 'trace, debug, info, warn, error, fatal or silent.' },
   offline: { kind: 'switch', meaning: 'Check the config only; ask no upstream.' },
   format: { kind: 'text', value: 'FORM', choices: ['text', 'json'], meaning: 'text (default) or json.' },
+  file: { kind: 'text', value: 'FILE', meaning: 'File of keys: access.keys.file of the config.' },
+  name: { kind: 'text', value: 'NAME', meaning: 'Name of the key, unique in its file.' },
+  tenant: {
+    kind: 'text',
+    value: 'NAME',
+    meaning: 'Whose key it is: keys of one tenant share its limits. Default: the name.',
+  },
+  plan: { kind: 'text', value: 'NAME', meaning: 'A plan of access.plans.' },
+  operations: {
+    kind: 'list',
+    value: 'WORD',
+    meaning: 'What the key may do: read, view, encode, submit, pass. May be repeated. Default: all that its plan may.',
+  },
+  origins: {
+    kind: 'list',
+    value: 'ORIGIN',
+    meaning: 'A page that may use it, such as https://app.example. May be repeated.',
+  },
+  expires: { kind: 'text', value: 'TIME', meaning: 'When it ends, in UTC: 2027-01-01T00:00:00Z. Default: never.' },
   'module-abi': {
     kind: 'list',
     value: 'FILE',

@@ -11,19 +11,25 @@ export type ProbeOutcome =
 export interface ProbeOptions {
   readonly dialect: DialectName;
   readonly timeoutMs: number;
+  /** The node's own credentials. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** `GET {url}` on a connection of its own. Never throws and never takes longer than `timeoutMs`. */
-export async function probe(url: URL, { dialect, timeoutMs }: ProbeOptions): Promise<ProbeOutcome> {
+export async function probe(url: URL, { dialect, timeoutMs, headers = {} }: ProbeOptions): Promise<ProbeOutcome> {
   const agent = new Agent({ connections: 1 });
   try {
-    const { statusCode, headers, body } = await request(url, {
+    const {
+      statusCode,
+      headers: answered,
+      body,
+    } = await request(url, {
       dispatcher: agent,
       signal: AbortSignal.timeout(timeoutMs),
-      headers: { accept: 'application/json' },
+      headers: { accept: 'application/json', ...headers },
     });
     await body.dump();
-    return outcomeOf(statusCode, headers, dialect);
+    return outcomeOf(statusCode, answered, dialect);
   } catch (error) {
     return { kind: 'unreachable', why: connectionFault(error, timeoutMs) };
   } finally {

@@ -7,6 +7,7 @@ import { type GatewayOptions, type RunningGateway, startGateway } from '../gatew
 import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
 import { Reloading, type ConfigSource } from './reload.ts';
+import { checkKeysFile } from './check-keys.ts';
 import { formatTable } from './text-table.ts';
 
 export interface RunOptions {
@@ -26,6 +27,7 @@ export async function runGateway(
 ): Promise<ExitCode> {
   const stop = terminal.stopSignal();
   for (const warning of loaded.warnings) terminal.error(`warning: ${warning}`);
+  checkKeysFile(loaded.config);
   const log = pino({ level: loaded.config.log.level }, destination(2));
   let reloading: Reloading | undefined;
   // A signal that comes while it starts must not end it.

@@ -42,6 +42,18 @@ export const commands: readonly Command[] = [
     load: async () => (await import('./health.ts')).health,
   },
   {
+    name: 'keys',
+    summary: 'Creates, lists and revokes keys of clients in a keys file.',
+    usage: [
+      'keys create --file FILE --name NAME --plan PLAN [--tenant NAME] [--operations read,view] [--origins ORIGIN] [--expires TIME]',
+      'keys list --file FILE',
+      'keys revoke --file FILE --name NAME',
+    ],
+    flags: ['file', 'name', 'tenant', 'plan', 'operations', 'origins', 'expires'],
+    operand: 'ACTION',
+    load: async () => (await import('./keys.ts')).keys,
+  },
+  {
     name: 'encode',
     summary: 'Prints the bytes to sign for a request on standard input, without any node.',
     usage: [

@@ -1,5 +1,7 @@
 /** The keys below `access`: who may use the gateway, how much, and what that costs. */
+import { isIP } from 'node:net';
 import { z } from 'zod';
+import { isFitForKeys } from './header-names.ts';
 import { duration, hour, whole } from './schema-parts.ts';
 
 export const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
@@ -7,7 +9,7 @@ export const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as co
 const headerFault = 'expected a header name such as "authorization" or "x-api-key"';
 const originFault = 'expected an origin such as "https://app.example": scheme, host, perhaps a port';
 const nameFault = 'expected a letter, then at most 62 letters, digits or any of "._-"';
-const planName = z.string({ error: nameFault }).regex(/^[A-Za-z][\w.-]{0,62}$/, { error: nameFault });
+export const planName = z.string({ error: nameFault }).regex(/^[A-Za-z][\w.-]{0,62}$/, { error: nameFault });
 
 export const operations = z
   .array(z.enum(operationNames), { error: `expected a list of ${operationNames.join(', ')}` })
@@ -52,13 +54,20 @@ const costs = z
   .prefault({})
   .describe('What requests cost.');
 
+function isNetwork(text: string): boolean {
+  const [address = '', bits = '0'] = text.split('/');
+  const family = isIP(address);
+  return family !== 0 && Number(bits) <= (family === 6 ? 128 : 32);
+}
+
 const cidrFault = 'expected an address or a network such as "10.0.0.0/8" or "fd00::/8"';
 
 export const access = z
   .strictObject({
     header: z
       .string({ error: headerFault })
-      .regex(/^[a-z][a-z\d-]{0,62}$/, { error: headerFault })
+      .regex(/^[a-z][a-z\d-]{0,62}$/, { error: headerFault, abort: true })
+      .refine(isFitForKeys, { error: 'has another meaning, or is passed on to nodes: keys must never reach one' })
       .default('authorization')
       .describe('Header that holds the key, lower case; in authorization it follows "Bearer".'),
     keys: z
@@ -77,9 +86,13 @@ export const access = z
       .describe('Where keys are kept, as SHA-256 hashes.'),
     anonymous: planName.optional().describe('Plan of requests without a key, per client address. Absent: 401.'),
     trustedProxies: z
-      .array(z.string({ error: cidrFault }).regex(/^[\da-fA-F.:]+(?:\/\d{1,3})?$/, { error: cidrFault }), {
-        error: 'expected a list of networks',
-      })
+      .array(
+        z
+          .string({ error: cidrFault })
+          .regex(/^[\da-fA-F.:]+(?:\/\d{1,3})?$/, { error: cidrFault, abort: true })
+          .refine(isNetwork, { error: cidrFault }),
+        { error: 'expected a list of networks' },
+      )
       .default([])
       .describe('X-Forwarded-For is believed from these networks only.'),
     whenRedisIsDown: z

@@ -38,6 +38,8 @@ export interface UpstreamConfig {
   readonly name: string;
   readonly url: URL;
   readonly tier: 'full' | 'archival';
+  /** The node's own credentials, names in lower case. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Bounds on the work done for one request, and on the load put on one upstream. */
@@ -79,7 +81,7 @@ export interface AccessConfig {
   /** Lower case. In `authorization` the key follows `Bearer`. */
   readonly header: string;
   readonly keys: {
-    /** Absolute, or beside the config file. */
+    /** Absolute. */
     readonly file?: string | undefined;
     readonly redis: boolean;
   };

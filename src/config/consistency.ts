@@ -2,6 +2,8 @@
  * Values that are fine alone and impossible together. Runs on what was given whether or not the schema was content
  * with all of it, so that one start reports every problem; what has no usable form is left to the schema.
  */
+import { findAccessContradictions } from './access-consistency.ts';
+import { isFitForCredentials } from './header-names.ts';
 import { findDurationMs } from './units.ts';
 import { findValue, isMapping, type KeyPath } from './key-path.ts';
 import type { Positions } from './positions.ts';
@@ -20,6 +22,8 @@ export function findContradictions(root: unknown, positions: Positions): readonl
     ...repeatedNames(read, positions),
     ...ownAddress(read, positions),
     ...redisServers(read, positions),
+    ...findAccessContradictions(root, positions),
+    ...credentialNames(read, positions),
   ];
 }
 
@@ -82,6 +86,25 @@ function redisServers(read: Read, positions: Positions): readonly Problem[] {
   if (given.length === 1) return [];
   const met = given.length === 0 ? 'none of them' : given.join(' and ');
   return [{ where: positions.ofKey(path), path, message: `needs exactly one of url, cluster, sentinel; got ${met}` }];
+}
+
+/** Two spellings of one name would be one header; some names mean something on the way to the node. */
+function credentialNames(read: Read, positions: Positions): readonly Problem[] {
+  return upstreamsOf(read).flatMap((upstream, index) => {
+    const headers = findValue(upstream, ['headers']);
+    const names = isMapping(headers) ? Object.keys(headers) : [];
+    const seen = new Set<string>();
+    return names.flatMap((name) => {
+      const path = ['upstreams', index, 'headers', name];
+      const isSecond = seen.has(name.toLowerCase());
+      seen.add(name.toLowerCase());
+      if (!isSecond && isFitForCredentials(name)) return [];
+      const message = isSecond
+        ? 'the header is given twice'
+        : 'is no header for a credential: the gateway writes it itself';
+      return [{ where: positions.ofKey(path), path, message }];
+    });
+  });
 }
 
 function upstreamsOf(read: Read): readonly unknown[] {

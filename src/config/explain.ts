@@ -12,6 +12,10 @@ export interface Explained {
   readonly positions: Positions;
   /** Already reported; what the schema says about values in the same place would only be an echo. */
   readonly known: readonly Problem[];
+  /** What it was checked against, for hints at keys that may have been meant. Default: the config's. */
+  readonly schema?: unknown;
+  /** No value is quoted: any of them may be a secret in the wrong place. */
+  readonly isSecret?: boolean;
 }
 
 export function explainIssues(issues: readonly z.core.$ZodIssue[], context: Explained): readonly Problem[] {
@@ -21,6 +25,9 @@ export function explainIssues(issues: readonly z.core.$ZodIssue[], context: Expl
     if (context.known.some(({ where }) => isSamePlace(where, context.positions.ofValue(path)))) continue;
     if (issue.code === 'unrecognized_keys') {
       for (const key of issue.keys) problems.push(unknownKey([...path, key], context));
+    } else if (issue.code === 'invalid_key') {
+      const message = `${issue.issues[0]?.message ?? issue.message}, got ${JSON.stringify(path.at(-1))}`;
+      problems.push({ where: context.positions.ofKey(path), path, message });
     } else {
       problems.push({ where: context.positions.ofValue(path), path, message: wrongValue(issue, path, context) });
     }
@@ -48,7 +55,7 @@ function wrongValue(issue: z.core.$ZodIssue, path: KeyPath, context: Explained):
       : issue.code === 'invalid_type' && issue.message.startsWith('Invalid input')
         ? `expected ${issue.expected === 'object' ? 'a mapping of keys' : issue.expected}`
         : issue.message;
-  if (!expected.startsWith('expected')) return expected;
+  if (!expected.startsWith('expected') || context.isSecret === true) return expected;
   const hint =
     issue.code === 'invalid_value' && typeof value === 'string' ? nearMissHint(value, issue.values.map(String)) : '';
   return `${expected}, got ${quoteValue(value, path, context.positions)}${hint}`;
@@ -60,9 +67,10 @@ function alternatives(words: readonly string[]): string {
 
 function unknownKey(path: KeyPath, context: Explained): Problem {
   const word = String(path.at(-1));
-  const parent = schemaAt(configJsonSchema(), path.slice(0, -1));
+  const { schema = configJsonSchema() } = context;
+  const parent = schemaAt(schema, path.slice(0, -1));
   const near = findNearMiss(word, Object.keys(propertiesOf(parent)));
-  const elsewhere = near === undefined ? findElsewhere(configJsonSchema(), word, []) : undefined;
+  const elsewhere = near === undefined ? findElsewhere(schema, word, []) : undefined;
   const hint =
     near !== undefined
       ? ` (did you mean "${near}"?)`

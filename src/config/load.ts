@@ -1,5 +1,5 @@
 /** Joins file, environment, flags and defaults into the one Config everything else is built from. */
-import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Config } from './config.ts';
 import { findContradictions } from './consistency.ts';
 import { explainIssues } from './explain.ts';
@@ -8,10 +8,10 @@ import type { KeyPath } from './key-path.ts';
 import { applyOverrides, type Override } from './overrides.ts';
 import { Positions } from './positions.ts';
 import { ConfigError, type Where } from './problem.ts';
+import { readText } from './read-text.ts';
 import { configSchema } from './schema.ts';
 import { type ShownConfig, shownConfig } from './shown.ts';
 import { toConfig } from './to-config.ts';
-import { accessProblems } from './unserved.ts';
 import { readYaml, type YamlSource } from './yaml-source.ts';
 
 export interface LoadOptions {
@@ -43,14 +43,14 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
 
   const root = applyOverrides(source.value ?? {}, overrides, positions);
   const checked = configSchema.safeParse(root);
-  const problems = [...source.problems, ...accessProblems(positions)];
+  const problems = [...source.problems];
   if (!checked.success) {
     problems.push(...explainIssues(checked.error.issues, { root, positions, known: problems }));
   }
   problems.push(...findContradictions(root, positions));
   if (!checked.success || problems.length > 0) throw new ConfigError(problems);
 
-  const config = toConfig(checked.data);
+  const config = toConfig(checked.data, file === undefined ? '.' : dirname(file));
   return {
     config,
     warnings: [...attemptWarnings(config.upstream), ...sameAddressWarnings(config.upstreams)],
@@ -63,16 +63,6 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
 function attemptWarnings({ maxAttempts }: Config['upstream']): readonly string[] {
   if (maxAttempts > 1) return [];
   return ['upstream.maxAttempts is 1: what one upstream does not answer, no other is asked'];
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
-    const why = code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a folder' : code;
-    throw new ConfigError([{ where: { kind: 'nowhere' }, path: [], message: `cannot read ${file}: ${why}` }]);
-  }
 }
 
 function sameAddressWarnings(upstreams: Config['upstreams']): readonly string[] {

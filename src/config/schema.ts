@@ -24,6 +24,9 @@ import { upstreamUrlFault, upstreamUrlPattern } from './upstream-url.ts';
 
 const tokenFault = 'must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"';
 
+const credentialFault = 'expected the name of a header such as "Authorization"';
+const credentialValueFault = 'must be visible ASCII characters, such as "Bearer ${NODE_KEY}"';
+
 const listen = z
   .strictObject({
     host: host('0.0.0.0').describe('Address clients connect to.'),
@@ -82,6 +85,14 @@ const upstreams = z
         .enum(['full', 'archival'])
         .default('full')
         .describe('archival: asked only when no full node holds the version.'),
+      headers: z
+        .record(
+          z.string().regex(/^[A-Za-z][\w-]{0,62}$/, { error: credentialFault }),
+          z.string({ error: credentialValueFault }).regex(/^[!-~](?:[ !-~]*[!-~])?$/, { error: credentialValueFault }),
+          { error: 'must be headers by name' },
+        )
+        .optional()
+        .describe("The node's own credentials, sent with every request to it alone, such as Authorization."),
     }),
     { error: 'expected a list of upstreams' },
   )

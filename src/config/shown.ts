@@ -15,13 +15,19 @@ export function shownConfig(file: FileConfig, positions: Positions): ShownConfig
   const mask = (value: unknown, path: KeyPath): unknown => {
     const template = positions.findTemplate(path);
     if (template !== undefined) return template;
-    if (typeof value === 'string' && path.join('.') === 'operations.token') return '*'.repeat(16);
+    if (typeof value === 'string' && isSecret(path)) return '*'.repeat(16);
     if (typeof value === 'string') return escapeInterpolation(maskCredentials(value));
     if (Array.isArray(value)) return value.map((item, index) => mask(item, [...path, index]));
     if (typeof value !== 'object' || value === null) return value;
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, mask(part, [...path, key])]));
   };
   return mask(file, []) as ShownConfig;
+}
+
+/** `operations.token`, and the credentials of nodes. */
+function isSecret(path: KeyPath): boolean {
+  const [section, , key] = path;
+  return path.join('.') === 'operations.token' || (section === 'upstreams' && key === 'headers');
 }
 
 /** `redis://user:password@host` as `redis://user:***@host`; a lone word before the `@` may be a password, too. */

@@ -1,16 +1,23 @@
-/** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs. */
+/** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs, paths absolute. */
+import { resolve } from 'node:path';
 import type { AccessConfig, Config, PlanConfig, RedisConfig, RedisTarget } from './config.ts';
 import type { FileConfig } from './schema.ts';
 import { durationMs, sizeBytes } from './units.ts';
 import { upstreamUrl } from './upstream-url.ts';
 
-export function toConfig(file: FileConfig): Config {
+/** `folder`: what paths of the file are relative to. */
+export function toConfig(file: FileConfig, folder: string): Config {
   return deepFreeze<Config>({
     listen: file.listen,
     operations: file.operations,
     dialect: file.dialect,
     workers: file.workers,
-    upstreams: file.upstreams.map(({ name, url, tier }) => ({ name, url: upstreamUrl(url), tier })),
+    upstreams: file.upstreams.map(({ name, url, tier, headers }) => ({
+      name,
+      url: upstreamUrl(url),
+      tier,
+      ...(headers === undefined ? {} : { headers: lowerCase(headers) }),
+    })),
     upstream: {
       timeoutMs: durationMs(file.upstream.timeout),
       deadlineMs: durationMs(file.upstream.deadline),
@@ -28,18 +35,23 @@ export function toConfig(file: FileConfig): Config {
       minClientStalenessMs: durationMs(file.latest.minClientStaleness),
       maxClientStalenessMs: durationMs(file.latest.maxClientStaleness),
     },
-    ...accessOf(file.access),
+    ...accessOf(file.access, folder),
     encode: file.encode,
     log: file.log,
   });
 }
 
-function accessOf(file: FileConfig['access']): { readonly access?: AccessConfig } {
+function accessOf(file: FileConfig['access'], folder: string): { readonly access?: AccessConfig } {
   if (file === undefined) return {};
   const plans = Object.entries(file.plans).map(([name, { window, wait, ...plan }]): [string, PlanConfig] => {
     return [name, { ...plan, windowMs: durationMs(window), waitMs: durationMs(wait) }];
   });
-  return { access: { ...file, plans: Object.fromEntries(plans) } };
+  const keys = file.keys.file === undefined ? file.keys : { ...file.keys, file: resolve(folder, file.keys.file) };
+  return { access: { ...file, keys, plans: Object.fromEntries(plans) } };
+}
+
+function lowerCase(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
 function redisOf(file: FileConfig['cache']['redis']): { readonly redis?: RedisConfig } {

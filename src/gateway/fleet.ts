@@ -44,8 +44,8 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   collectDefaultMetrics({ register: registry });
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
-  const create = ({ name, url, tier }: UpstreamConfig): Upstream =>
-    new Upstream({ name, url, tier, connections: config.upstream.connections, ...settings.connect, ownLag });
+  const create = ({ name, url, tier, headers }: UpstreamConfig): Upstream =>
+    new Upstream({ name, url, tier, headers, connections: config.upstream.connections, ...settings.connect, ownLag });
   const known = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
   const events: FleetEvents = {
     onForeign: (upstream, chainId, fleetChainId) =>

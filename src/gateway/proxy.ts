@@ -15,6 +15,7 @@ import { Encoder } from '../proxy/encode-submission.ts';
 import type { Exchange } from '../proxy/exchange.ts';
 import { Explainer } from '../proxy/explain.ts';
 import { ResponseHeaders } from '../proxy/headers.ts';
+import { Gatekeeper } from '../proxy/gatekeeper.ts';
 import { LatestReads } from '../proxy/latest-read.ts';
 import type { ConnectionTimes } from '../proxy/listener.ts';
 import { ModuleSource } from '../proxy/module-source.ts';
@@ -27,6 +28,7 @@ import { createProxyServer } from '../proxy/server.ts';
 import type { Overload } from '../proxy/server-parts.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
+import type { AccessParts } from './access.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { Settings } from './settings.ts';
@@ -34,6 +36,8 @@ import type { Siblings } from './siblings.ts';
 
 export interface ProxyContext {
   readonly settings: Settings;
+  /** Absent: everybody may ask for everything. */
+  readonly access: AccessParts | undefined;
   readonly parts: FleetParts;
   readonly cache: Cache;
   readonly log: Logger;
@@ -55,7 +59,7 @@ export interface Proxy {
 }
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
-  const { cache, log, proof, submissions, siblings, settings } = context;
+  const { cache, log, proof, submissions, siblings, settings, access } = context;
   const { fleet, sender, floor, latest, registry } = context.parts;
   const { basePath } = config.listen;
   const audits = buildAudits();
@@ -63,8 +67,10 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const onStored = (stored: Stored): void => audits.consider(stored);
   const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored });
   const cors = new Cors(fleet.dialect);
-  const replier = new Replier({ fleet, cors, isDraining: () => context.isDraining() }, fleet.dialect);
-  const responseHeaders = new ResponseHeaders(fleet.dialect);
+  const keyHeader = access && (() => access.principals.header);
+  const replier = new Replier({ fleet, cors, keyHeader, isDraining: () => context.isDraining() }, fleet.dialect);
+  const secret = config.upstreams.flatMap(({ headers = {} }) => Object.keys(headers));
+  const responseHeaders = new ResponseHeaders(fleet.dialect, secret);
   const consistency = new Consistency(settings.latest, () => fleet.generation);
   const latestReads = new LatestReads({ fleet, reader, latest, floor, consistency });
   const passThrough = new PassThrough({
@@ -101,6 +107,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     latestReads,
     consistency,
     aliases,
+    gatekeeper: access && new Gatekeeper({ basePath, ...access }),
     gate: siblings?.gate,
     bodies: new Bodies({ processes: context.processes }),
     cors,

@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
+import type { Limits } from '../access/ticket.ts';
 import type { Config } from '../config/config.ts';
 import { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
@@ -16,6 +17,7 @@ import { usualInactivityMs, type ConnectionTimes } from '../proxy/listener.ts';
 import { LoopLag } from '../proxy/loop-lag.ts';
 import { Submissions } from '../proxy/submissions.ts';
 import type { Upstream } from '../upstream/upstream.ts';
+import { buildAccess, type AccessContext } from './access.ts';
 import { buildCache, type Cache } from './cache.ts';
 import { buildFleet, outageOf, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
@@ -34,6 +36,8 @@ export interface ServingOptions {
   readonly times?: ConnectionTimes | undefined;
   /** Whether there is more work than gets done; tests say so. Default: told by the event loop. */
   readonly isOverloaded?: (() => boolean) | undefined;
+  /** Who counts requests; tests do it themselves. Default: as the config says. */
+  readonly limits?: Limits | undefined;
   /** Processes that serve together: what is bounded for the gateway as a whole is shared among them. Default 1. */
   readonly processes?: number | undefined;
   /** The others, where several serve. */
@@ -88,6 +92,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const fleetOptions = { settings, processes, siblings, ownLag: () => lag.lagMs };
   const parts = buildFleet(config, log, listener, fleetOptions);
   const { fleet, nodes, prober, latest, registry } = parts;
+  const access = accessOf(config, { registry, log, limits: options.limits });
   siblings?.attach(fleet);
   let isDraining = false;
   const proof = new ShadowProof({
@@ -105,7 +110,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const { isOverloaded = () => lag.isOverloaded } = options;
   const overload = { isOverloaded, onShed: () => metrics.shed('event loop') };
   const times = { inactivityMs: inactivityMs(config), ...options.times };
-  const context = { settings, parts, cache, log, proof, now, submissions, processes, siblings, overload, times };
+  const context = { settings, parts, access, cache, log, proof, now, submissions, processes, siblings, overload, times };
   const { server: proxy, admin, audits } = buildProxy(config, { ...context, isDraining: () => isDraining });
   const connections: Connections = new Connections(proxy.server, {
     max: config.listen.maxConnections,
@@ -121,6 +126,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     parts.sender.close();
     audits.close();
     cache.close();
+    access?.close();
     await Promise.all([nodes.close(), ...fleet.upstreams.map((upstream) => upstream.close())]);
   };
   const hearFound: Heard['found'] = (name, finding) => {
@@ -137,7 +143,8 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   try {
     if (!isKnown) await Promise.race([probed, sleep(firstProbeMs, undefined, { ref: false })]);
     fleet.settle();
-    await Promise.race([cache.start(), sleep(firstLookMs, undefined, { ref: false })]);
+    const looked = Promise.all([cache.start(), access?.started]);
+    await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
     // Headers from the first answer on.
     await fleet.show(fleet.head?.version ?? (0n as LedgerVersion));
     await proxy.listen({ host: config.listen.host, port: config.listen.port });
@@ -208,6 +215,10 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
 /** Whoever waits for a slow node is not idle. */
 function inactivityMs({ upstream }: Config): number {
   return Math.max(usualInactivityMs, upstream.deadlineMs + 15_000);
+}
+
+function accessOf({ access, cache }: Config, context: Omit<AccessContext, 'redis'>) {
+  return access === undefined ? undefined : buildAccess(access, { ...context, redis: cache.redis });
 }
 
 /** What one of `processes` may take of what the config grants the gateway. */

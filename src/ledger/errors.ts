@@ -12,6 +12,8 @@ const faults = {
   /** Where a request ends may be read in two ways: nothing behind it on the connection is believed. */
   ambiguous: { status: 400, code: 'web_framework_error' },
   invalidInput: { status: 400, code: 'invalid_input' },
+  unauthorized: { status: 401, code: 'web_framework_error' },
+  disabled: { status: 403, code: 'api_disabled' },
   notFound: { status: 404, code: 'web_framework_error' },
   methodNotAllowed: { status: 405, code: 'web_framework_error' },
   requestTimeout: { status: 408, code: 'web_framework_error' },
@@ -20,13 +22,17 @@ const faults = {
   uriTooLong: { status: 414, code: 'web_framework_error' },
   unsupportedMediaType: { status: 415, code: 'web_framework_error' },
   expectationFailed: { status: 417, code: 'web_framework_error' },
+  rateLimited: { status: 429, code: 'rate_limited' },
   headersTooLarge: { status: 431, code: 'web_framework_error' },
-  disabled: { status: 403, code: 'api_disabled' },
   internal: { status: 500, code: 'internal_error' },
   unavailable: { status: 503, code: 'internal_error' },
 } as const;
 
 export type Fault = keyof typeof faults;
+
+export interface GatewayErrorOptions extends ErrorOptions {
+  readonly headers?: readonly string[];
+}
 
 /** A fault with a message fit for clients: what was wrong and with which value, never an upstream's address. */
 export class GatewayError extends Error {
@@ -34,12 +40,15 @@ export class GatewayError extends Error {
   readonly fault: Fault;
   readonly status: number;
   readonly code: string;
+  /** More headers of the answer, flat. */
+  readonly headers: readonly string[];
 
-  constructor(fault: Fault, message: string, options?: ErrorOptions) {
+  constructor(fault: Fault, message: string, options?: GatewayErrorOptions) {
     super(message, options);
     this.fault = fault;
     this.status = faults[fault].status;
     this.code = faults[fault].code;
+    this.headers = options?.headers ?? [];
   }
 
   /** Whether the rest of the request cannot be trusted to be read, so that the connection ends with the answer. */

@@ -5,6 +5,7 @@ import type { RouteName } from '../metrics/http-metrics.ts';
 import { Exchange } from './exchange.ts';
 import type { Read, Served } from './read.ts';
 import type { ServerParts } from './server-parts.ts';
+import { visitOf } from './visit.ts';
 
 /** Answers a read: from memory at once, or from the fleet. */
 export function answerRead(parts: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
@@ -54,8 +55,12 @@ export function takeBody(
   { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
   serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
 ): void {
+  const visit = visitOf(response);
+  // Who hangs up before the body's end is never heard of below.
+  visit?.settleAtClose(response);
   parts.bodies.read(request, response, (body) => {
     const exchange = new Exchange(request, response, name, parts.observer);
+    if (visit !== undefined && Buffer.isBuffer(body)) visit.bodyBytes = body.length;
     if (Buffer.isBuffer(body)) return guard(parts, exchange, () => serve(exchange, body));
     return parts.replier.error(exchange, body);
   });

@@ -1,8 +1,10 @@
 /** One client request and the answer being given to it. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
+import { countedNetwork } from '../access/client-address.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import type { HttpMetrics, RouteName } from '../metrics/http-metrics.ts';
+import { visitOf, type Visit } from './visit.ts';
 
 /** Who waits for work that is done for a request. */
 export interface Caller {
@@ -25,6 +27,8 @@ export class Exchange implements Caller {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly route: RouteName;
+  /** For whom it is, and what it comes to; undefined where everybody may ask, and of what was not let in. */
+  readonly visit: Visit | undefined;
   readonly #observer: ExchangeObserver;
   readonly #startedMs = performance.now();
   #abort: AbortController | undefined;
@@ -35,6 +39,7 @@ export class Exchange implements Caller {
     this.request = request;
     this.response = response;
     this.route = route;
+    this.visit = visitOf(response);
     this.#observer = observer;
     observer.metrics.started();
   }
@@ -60,10 +65,9 @@ export class Exchange implements Caller {
     return this.#abort.signal;
   }
 
-  /** The address; of IPv6 the part that one customer is given (a /64). */
+  /** The tenant where there are keys, else the address; of IPv6 the part that one customer is given (a /64). */
   get client(): string {
-    const address = this.request.socket.remoteAddress ?? '';
-    return address.includes('.') ? address : address.split(':').slice(0, 4).join(':');
+    return this.visit?.principal.tenant ?? countedNetwork(this.request.socket.remoteAddress ?? '');
   }
 
   /** The head of the answer is out: its body may take as long as the client takes. */
@@ -78,6 +82,7 @@ export class Exchange implements Caller {
     clearTimeout(this.#deadline);
     const seconds = (performance.now() - this.#startedMs) / 1000;
     this.#observer.metrics.finished(this.route, this.response.statusCode, seconds);
+    this.visit?.settle(this.response);
     this.#observer.onEnd(this, seconds);
   }
 

@@ -1,25 +1,12 @@
 /** Which headers cross the gateway, in either direction, on requests that are passed through. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dialect, HeaderValues } from '../ledger/ledger-headers.ts';
+import { conditions, isForNodes } from '../ledger/node-headers.ts';
 import type { WireRequest } from '../upstream/exchange.ts';
 
 /** Of one connection only (RFC 9110 7.6.1); the names that `Connection` lists are added per message. */
 const hopByHop = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te'];
 const framing = ['trailer', 'transfer-encoding', 'upgrade', 'content-length', 'expect', 'host'];
-
-/**
- * What nodes are told of what a client said: a list of what they need and not of what they must not see, because
- * credentials come under any name (`X-Api-Key`, `X-Auth-Token`), and so does what frameworks take for another address,
- * path or method than the request's (`X-Forwarded-*`, `X-Original-URL`, `X-HTTP-Method-Override`, `X_Real_IP`).
- * `Accept-Encoding` is not among them: a compressed error could not be judged here, nor a submission's hash learned.
- */
-const body = ['content-type', 'content-encoding'];
-const tracing = ['user-agent', 'traceparent', 'tracestate', 'x-request-id'];
-const conditions = ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since'];
-const passed: ReadonlySet<string> = new Set(['accept', ...body, ...tracing, ...conditions]);
-
-/** The interface's own headers, those of later nodes too (protocol 2.1). */
-const ownPrefix = /^x-(?:node|aptos)-[a-z\d-]+$/;
 
 /** The gateway writes these itself, or answers for them. */
 const ownHeaders = ['date', 'server', 'set-cookie', 'vary', 'cache-status', 'alt-svc', 'refresh'];
@@ -30,7 +17,7 @@ export function requestHeaders(headers: IncomingHttpHeaders): Record<string, str
   const kept: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || named.has(name)) continue;
-    if (passed.has(name) || ownPrefix.test(name)) kept[name] = value;
+    if (isForNodes(name)) kept[name] = value;
   }
   return kept;
 }
@@ -39,11 +26,12 @@ export function requestHeaders(headers: IncomingHttpHeaders): Record<string, str
 export class ResponseHeaders {
   readonly #dropped: ReadonlySet<string>;
 
-  constructor(dialect: Dialect) {
+  /** `secret`: names that nodes are given credentials under; one that echoes its request must not tell them. */
+  constructor(dialect: Dialect, secret: readonly string[] = []) {
     const ledger = [dialect.chainId, dialect.version, dialect.oldestVersion, dialect.timestampUsec, dialect.epoch];
     const blocks = [dialect.blockHeight, dialect.oldestBlockHeight];
     const frame = framing.filter((name) => name !== 'content-length');
-    this.#dropped = new Set([...hopByHop, ...frame, ...ownHeaders, ...ledger, ...blocks]);
+    this.#dropped = new Set([...hopByHop, ...frame, ...ownHeaders, ...ledger, ...blocks, ...secret]);
   }
 
   /** `content-length` stays: a body that is passed through keeps its length. */
@@ -71,6 +59,18 @@ function isRelative(location: string): boolean {
 export function withoutConditions(headers: WireRequest['headers']): WireRequest['headers'] {
   return without(headers, conditions);
 }
+
+/** The answer as it may be kept by the client alone: whoever stands between it and the gateway must not hand it on. */
+export function forOneClient<A extends { readonly headers: HeaderValues }>(answer: A): A {
+  const { 'cache-control': control, ...headers } = without(answer.headers, ['cdn-cache-control', 'surrogate-control']);
+  if (control === undefined) return { ...answer, headers };
+  const directives = String(control).split(',');
+  const kept = directives.map((directive) => directive.trim()).filter((text) => !sharing.test(text));
+  return { ...answer, headers: { ...headers, 'cache-control': ['private', ...kept].join(', ') } };
+}
+
+/** Directives for shared caches (RFC 9111 5.2.2), and those that say who may keep it. */
+const sharing = /^(?:public|private|s-maxage|proxy-revalidate)\b|^$/i;
 
 const cacheDirections = ['cache-control', 'cdn-cache-control', 'surrogate-control', 'pragma', 'expires', 'age'];
 const freshness = [...cacheDirections, 'etag', 'last-modified'];

@@ -1,6 +1,7 @@
 /**
  * What happens to a request before it is routed: what is no fit request is refused, what has been read before under the
- * same text is answered from memory, and signing messages go straight to the encoder.
+ * same text is answered from memory, and signing messages go straight to the encoder. Where there are keys and limits
+ * (gatekeeper.ts), nothing of it happens to whom they keep out.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
@@ -9,6 +10,7 @@ import { findHit, giveRead, guard, isOfLatest, takeBody } from './answer-read.ts
 import { isRefused, takeTurn } from './connection-state.ts';
 import { statesDemand } from './consistency.ts';
 import { Exchange } from './exchange.ts';
+import type { Gatekeeper } from './gatekeeper.ts';
 import { faultOfHead, mostHeaders, notAllowed } from './request-faults.ts';
 import type { ServerParts } from './server-parts.ts';
 import { longestTarget, originForm } from './target.ts';
@@ -52,12 +54,21 @@ export function createHttpServer(
   const { replier, observer, times } = parts;
   const refuse = (request: IncomingMessage, response: ServerResponse, error: unknown): void =>
     replier.error(new Exchange(request, response, 'none', observer), error);
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    if (!answerKnown(parts, request, response) && !takeEncode(parts, request, response)) handler(request, response);
+  };
+  const enter = (gatekeeper: Gatekeeper, request: IncomingMessage, response: ServerResponse): void =>
+    gatekeeper.admit(request, response, {
+      serve: () => answer(request, response),
+      refuse: (error) => refuse(request, response, error),
+    });
   const serve = (request: IncomingMessage, response: ServerResponse): void => {
     request.url = originForm(request.url ?? '');
     const fault = faultOfHead(request);
     try {
       if (fault !== undefined) throw fault;
-      if (!answerKnown(parts, request, response) && !takeEncode(parts, request, response)) handler(request, response);
+      if (parts.gatekeeper === undefined) answer(request, response);
+      else enter(parts.gatekeeper, request, response);
     } catch (error) {
       refuse(request, response, error);
     }

@@ -4,6 +4,7 @@
  */
 import { pipeline } from 'node:stream/promises';
 import { GatewayError } from '../ledger/errors.ts';
+import type { Dialect } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Floor } from '../upstream/floor.ts';
@@ -12,10 +13,11 @@ import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchan
 import type { FleetRequest, Sender } from '../upstream/sender.ts';
 import type { Consistency } from './consistency.ts';
 import type { Exchange } from './exchange.ts';
-import { requestHeaders, withoutConditions, withoutFreshness, type ResponseHeaders } from './headers.ts';
+import { forOneClient, requestHeaders, withoutConditions, withoutFreshness, type ResponseHeaders } from './headers.ts';
 import { isIdempotent, isOfLedger, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
 import type { Replier } from './reply.ts';
 import type { Submissions } from './submissions.ts';
+import type { Visit } from './visit.ts';
 
 export interface PassThroughParts {
   readonly basePath: string;
@@ -99,11 +101,13 @@ export class PassThrough {
     return { wire, need: needOfPath(path), promised, isIdempotent: isIdempotent(method, path), client };
   }
 
-  async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
+  async #reply(exchange: Exchange, given: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
     const { replier, responseHeaders } = this.#parts;
-    const { response } = exchange;
+    const { response, visit } = exchange;
+    const answer = visit?.isPrivate === true ? forOneClient(given) : given;
+    if (visit !== undefined) note(visit, answer, this.#parts.fleet.dialect);
     const head = responseHeaders.keep(answer.headers);
-    head.push('Vary', 'Accept, Accept-Encoding, Origin');
+    head.push('Vary', replier.vary);
     if (answer.headers['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
     if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));
     replier.addCommon(exchange, head);
@@ -122,6 +126,16 @@ export class PassThrough {
       throw new GatewayError('unavailable', 'the answer broke off', { cause: error });
     }
   }
+}
+
+/** Notes what an answer that is passed through comes to. */
+function note(visit: Visit, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
+  visit.noteMiss(answer.tookMs, answer.headers[gasUsed]);
+  if ('body' in answer) visit.bytes = answer.body.length;
+  else
+    answer.stream.on('data', (chunk: Buffer) => {
+      visit.bytes += chunk.length;
+    });
 }
 
 /** A submission outlives its client, but not this. */

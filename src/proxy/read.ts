@@ -38,7 +38,13 @@ export interface Read {
 export type Source =
   | { readonly kind: 'memory' }
   | { readonly kind: 'redis'; readonly isCollapsed: boolean }
-  | { readonly kind: 'upstream'; readonly name: string; readonly isCollapsed: boolean };
+  | {
+      readonly kind: 'upstream';
+      readonly name: string;
+      readonly isCollapsed: boolean;
+      /** What the node took over it. */
+      readonly tookMs: number;
+    };
 
 /** An answer ready to be written. `isFinal`: it is the answer for ever, and is kept. */
 export interface Served {
@@ -56,6 +62,7 @@ export interface Served {
 /** The node that answered, and what is true of its answer and not of the read. */
 export interface Origin {
   readonly upstream: string;
+  readonly tookMs: number;
   /** The version that its answer to an unpinned read is of. */
   readonly version: LedgerVersion | undefined;
   /** A coding that it made unasked: such an answer is handed on as it is, and never kept. */
@@ -170,6 +177,7 @@ export class Reader {
       isFinal,
       origin: {
         upstream: answer.upstream.name,
+        tookMs: answer.tookMs,
         // An unpinned read is of the state at the head that the answer's own headers tell.
         version: isState && version === undefined ? answer.info?.version : undefined,
         contentEncoding: facts.contentEncoding,
@@ -224,7 +232,9 @@ function served(
     contentEncoding: isShared ? undefined : origin.contentEncoding,
     isFinal,
     isLatest: false,
-    source: isShared ? { kind: 'redis', isCollapsed } : { kind: 'upstream', name: origin.upstream, isCollapsed },
+    source: isShared
+      ? { kind: 'redis', isCollapsed }
+      : { kind: 'upstream', name: origin.upstream, isCollapsed, tookMs: origin.tookMs },
   };
 }
 

@@ -8,10 +8,13 @@ import type { Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { chooseCoding, matchesTag } from './negotiate.ts';
 import type { Reader, Served, Source } from './read.ts';
+import type { Visit } from './visit.ts';
 
 export interface ReplierParts {
   readonly fleet: Fleet;
   readonly cors: Cors;
+  /** The header that clients' keys come in, where there are keys: lower case. */
+  readonly keyHeader?: (() => string) | undefined;
   /** Whether connections shall be closed after their answer. */
   isDraining(): boolean;
 }
@@ -19,7 +22,6 @@ export interface ReplierParts {
 /** Larger bodies are cheaper written beside the head than copied behind it. */
 const largestJoined = 4 * 1024;
 
-/** Every part that decides which bytes a cache in front may replay. */
 const varyOfReads = 'Accept, Accept-Encoding, Origin';
 
 export class Replier {
@@ -48,13 +50,17 @@ export class Replier {
 
   #readAs(exchange: Exchange, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry, isFinal, source } = served;
-    const head = ['Content-Type', entry.contentType, 'Vary', varyOfReads, 'Cache-Status', this.#cacheStatus(source)];
+    const { visit } = exchange;
+    if (visit !== undefined) note(visit, served);
+    const head = ['Content-Type', entry.contentType, 'Vary', this.vary, 'Cache-Status', this.#cacheStatus(source)];
     if (served.version !== undefined) head.push('Ledgergate-Served-Version', String(served.version));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
     if (entry.cursor !== undefined) head.push(this.#cursor, entry.cursor);
     head.push(
       'Cache-Control',
-      isFinal && entry.isImmutable && !served.isLatest ? 'public, max-age=31536000, immutable' : 'no-store',
+      isFinal && entry.isImmutable && !served.isLatest
+        ? `${visit?.isPrivate === true ? 'private' : 'public'}, max-age=31536000, immutable`
+        : 'no-store',
     );
     if (isFinal) {
       const tag = entityTag(entry, coding);
@@ -73,13 +79,16 @@ export class Replier {
   error(exchange: Exchange, error: unknown): void {
     if (exchange.response.headersSent) {
       // A streamed answer broke after its head: a cut connection is the only way left to say so.
+      if (exchange.visit !== undefined) exchange.visit.outcome = 'error';
       exchange.response.destroy();
       exchange.end();
       return;
     }
     const known = error instanceof GatewayError ? error : new GatewayError('internal', 'internal error');
     const head = ['Content-Type', 'application/json', 'Cache-Control', 'no-store'];
-    if (known.status === 503) head.push('Retry-After', '1');
+    head.push(...known.headers);
+    if (known.status === 503 && !known.headers.includes('Retry-After')) head.push('Retry-After', '1');
+    if (exchange.visit !== undefined) exchange.visit.outcome = 'error';
     // Node writes the header, and what comes behind finds it (broken-request.ts).
     if (known.closesConnection) exchange.response.shouldKeepAlive = false;
     try {
@@ -100,6 +109,7 @@ export class Replier {
     const { response } = exchange;
     const length = body === undefined ? 0 : Buffer.byteLength(body);
     if (body !== undefined) head.push('Content-Length', String(length));
+    if (exchange.visit !== undefined) exchange.visit.bytes = exchange.isHead ? 0 : length;
     this.addCommon(exchange, head);
     response.writeHead(status, head);
     // As many bytes as characters: ASCII, which is written faster when it need not be looked at for more.
@@ -123,12 +133,26 @@ export class Replier {
     return this.#parts.fleet.outageSinceMs === undefined || source.kind === 'upstream' ? status : `${status}; outage`;
   }
 
-  /** Adds live ledger headers, cross-origin headers, and the wish to close while draining. */
+  /** Every part of a request that decides which bytes a cache in front may replay to it. */
+  get vary(): string {
+    const name = this.#parts.keyHeader?.();
+    return name === undefined ? varyOfReads : `${varyOfReads}, ${name}`;
+  }
+
+  /** Adds live ledger headers, those of the limits, cross-origin headers, and the wish to close while draining. */
   addCommon(exchange: Exchange, head: string[]): void {
     for (const item of this.ledgerHeaders()) head.push(item);
+    if (exchange.visit !== undefined) head.push(...exchange.visit.headers);
     if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request));
     if (this.#parts.isDraining()) exchange.response.shouldKeepAlive = false;
   }
+}
+
+/** Notes what a read came to. */
+function note(visit: Visit, { source, entry }: Served): void {
+  if (source.kind !== 'memory' && source.isCollapsed) visit.outcome = 'collapsed';
+  else if (source.kind === 'upstream') visit.noteMiss(source.tookMs, entry.gasUsed);
+  else visit.outcome = 'hit';
 }
 
 function cacheStatus(source: Source): string {

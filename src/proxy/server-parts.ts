@@ -4,6 +4,7 @@ import type { Consistency } from './consistency.ts';
 import type { Cors } from './cors.ts';
 import type { Encoder } from './encode-submission.ts';
 import type { ExchangeObserver } from './exchange.ts';
+import type { Gatekeeper } from './gatekeeper.ts';
 import type { LatestReads } from './latest-read.ts';
 import type { ConnectionTimes } from './listener.ts';
 import type { PassThrough } from './pass-through.ts';
@@ -40,6 +41,8 @@ export interface ServerParts {
   readonly submissions: Submissions;
   /** Where several processes agree on what clients are shown: who comes in between waits. */
   readonly gate: Gate | undefined;
+  /** Absent: everybody may ask for everything. */
+  readonly gatekeeper: Gatekeeper | undefined;
   readonly aliases: Aliases;
   readonly bodies: Bodies;
   readonly cors: Cors;

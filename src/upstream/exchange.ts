@@ -20,6 +20,8 @@ interface AnswerHead {
   /** The node's snapshot, when all seven ledger headers are there. */
   readonly info: LedgerInfo | undefined;
   readonly upstream: Upstream;
+  /** What the node took over it, the wait for a connection left out: to its end, of a streamed one to its head. */
+  readonly tookMs: number;
 }
 
 /** An answer whose body was read to its end. */
@@ -78,9 +80,14 @@ export function dispatchOptions(upstream: Upstream, request: WireRequest): Dispa
     method: request.method,
     // Nothing, or a query alone, where neither side has a base path.
     path: path.startsWith('/') ? path : `/${path}`,
-    headers: request.headers,
+    headers: upstream.headers === undefined ? request.headers : { ...request.headers, ...upstream.headers },
     body: request.body ?? null,
   };
+}
+
+/** Ms since the request had a connection. */
+export function sinceSent({ sentAtMs }: Progress): number {
+  return sentAtMs === undefined ? 0 : performance.now() - sentAtMs;
 }
 
 /** Whether the end of the body was announced. */
@@ -164,6 +171,7 @@ class Collector implements Dispatcher.DispatchHandler {
       headers: this.#headers,
       info: findLedgerInfo(this.#headers, this.#context.dialect),
       upstream: this.#upstream,
+      tookMs: sinceSent(this.#context.progress),
       body,
       json: new JsonBody(body),
       isFramed: isFramed(this.#headers),

@@ -10,6 +10,7 @@ import type { ByteBudget } from './byte-budget.ts';
 import {
   abortReason,
   dispatchOptions,
+  sinceSent,
   isFramed,
   type ExchangeContext,
   type NodeAnswer,
@@ -130,7 +131,7 @@ class Streamer implements Dispatcher.DispatchHandler {
     stream.once('close', () => signal.removeEventListener('abort', this.#onAbort));
     this.#stream = stream;
     const info = findLedgerInfo(headers, dialect);
-    this.#promised.resolve({ status, headers, info, upstream: this.#upstream, stream });
+    this.#promised.resolve({ status, headers, info, upstream: this.#upstream, tookMs: sinceSent(progress), stream });
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

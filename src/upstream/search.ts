@@ -49,8 +49,8 @@ export interface Asking<A> {
 const reachableVersions = 1_000_000n;
 /** As long as a probe takes at most: a node that cannot tell its ledger in this time answers nothing else either. */
 const longestTrialMs = 2_000;
-/** A client with this name is the gateway itself. */
-const ownName = 'gateway';
+/** A client with this name is the gateway itself: no address and no tenant is called so. */
+const ownName = '(gateway)';
 
 export class Search<A extends NodeAnswer | StreamedAnswer> {
   readonly #means: Means;

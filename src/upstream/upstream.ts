@@ -22,6 +22,8 @@ export interface UpstreamOptions {
   /** Base address without a trailing slash, for example `http://10.0.0.1:8080/v1`. */
   readonly url: URL;
   readonly tier: Tier;
+  /** The node's own credentials: on every request to it, and on none to another. Names in lower case. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** At most this many connections to the node, and two for looks at its ledger info. */
   readonly connections: number;
   /** Bound of the TCP and TLS handshake. */
@@ -55,6 +57,8 @@ export class Upstream {
   readonly name: string;
   readonly url: URL;
   readonly tier: Tier;
+  /** On every request to it, whatever else that says. */
+  readonly headers: Readonly<Record<string, string>> | undefined;
   /** Digest of the address: what gateways call the node among each other, which may have given it other names. */
   readonly fingerprint: string;
   readonly pool: Pool;
@@ -99,6 +103,7 @@ export class Upstream {
     this.name = options.name;
     this.url = options.url;
     this.tier = options.tier;
+    this.headers = options.headers;
     this.fingerprint = hash('sha256', options.url.href, 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
     this.places = new ConcurrencyLimit(options.connections, options.ownLag);

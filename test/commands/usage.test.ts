@@ -28,7 +28,7 @@ test('--help names every command, and each command its flags with their variable
 
 const misuses: readonly (readonly [line: string, message: string])[] = [
   ['serv', 'unknown command "serv" (did you mean "serve"?)'],
-  ['status', 'unknown command "status"; the commands are serve, check, config, sample, health, encode'],
+  ['status', 'unknown command "status"; the commands are serve, check, config, sample, health, keys, encode'],
   ['--port 1', 'expected a command before --port, as in: ledgergate serve --config FILE'],
   ['--versoin', 'expected a command before --versoin (did you mean "--version"?)'],
   ['serve', 'serve needs a config FILE or --upstream URL; see ledgergate serve --help'],
@@ -46,6 +46,10 @@ const misuses: readonly (readonly [line: string, message: string])[] = [
   ['check a b', 'check: unexpected argument "b"'],
   ['check a --config b', 'check: give the file once: as a or by --config'],
   ['config', 'config needs a config FILE or --upstream URL; see ledgergate config --help'],
+  ['keys', 'keys: expected create, list or revoke'],
+  ['keys creat', 'keys: expected create, list or revoke, got "creat" (did you mean "create"?)'],
+  ['keys list', 'keys list: --file is needed; see ledgergate keys --help'],
+  ['keys create --file x', 'keys create: --name is needed; see ledgergate keys --help'],
   ['sample --upstream http://n/v1', 'sample: unknown flag --upstream'],
   ['health ftp://x', 'health: expected a URL such as http://127.0.0.1:9090, got "ftp://x"'],
   ['health --operations-port 0', '--operations-port: expected a port that can be asked, got "0"'],

@@ -101,14 +101,42 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
   ['workers: *nobody', 'F:2:10: workers: there is no anchor &nobody before this alias'],
   ['listen: &l { port: 8081 }\nfrobnicate: *l', 'F:3:1: frobnicate: unknown key'],
   ['frobnicate: &a [*a]', 'F:2:1: frobnicate: unknown key', 'F:2:17: too many aliases, or one that holds itself'],
-  // Keys a closed endpoint would need
+  // Keys and plans
+  ['access:', 'F:2:8: access: is empty: give it a value or leave the key out'],
   [
-    'access: { keys: [] }',
-    'F:2:1: access: is not served by this version yet; without it the endpoint is open to everybody, so this config is refused',
+    'access: { plans: { free: {} } }',
+    'F:2:1: access: needs keys (keys.file or keys.redis), or a plan for requests without one (anonymous)',
+  ],
+  ['access: { keys: { file: k.yaml } }', 'F:2:9: access.plans: is required'],
+  [
+    'access: { anonymous: fre, plans: { free: {} } }',
+    'F:2:22: access.anonymous: there is no plan "fre" in access.plans (did you mean "free"?)',
   ],
   [
-    'access:',
-    'F:2:1: access: is not served by this version yet; without it the endpoint is open to everybody, so this config is refused',
+    'access: { anonymous: free, plans: { free: {}, 1st: {} } }',
+    'F:2:47: access.plans["1st"]: expected a letter, then at most 62 letters, digits or any of "._-", got "1st"',
+  ],
+  [
+    'access: { keys: { redis: true }, plans: { free: {} } }',
+    'F:2:26: access.keys.redis: needs cache.redis: that is where the keys are',
+  ],
+  ...['x-request-id', 'x-node-key', 'x-aptos-key', 'accept', 'host', 'cookie', 'x-forwarded-for', 'traceparent'].map(
+    (name): [string, string] => [
+      `access: { header: ${name}, anonymous: free, plans: { free: {} } }`,
+      'F:2:19: access.header: has another meaning, or is passed on to nodes: keys must never reach one',
+    ],
+  ),
+  [
+    'access: { header: X-Api-Key, anonymous: free, plans: { free: {} } }',
+    'F:2:19: access.header: expected a header name such as "authorization" or "x-api-key", got "X-Api-Key"',
+  ],
+  [
+    'access: { anonymous: free, plans: { free: {} }, trustedProxies: [10.0.0.0/33] }',
+    'F:2:66: access.trustedProxies[0]: expected an address or a network such as "10.0.0.0/8" or "fd00::/8", got "10.0.0.0/33"',
+  ],
+  [
+    'access: { anonymous: free, plans: { free: { origins: [app.example] } } }',
+    'F:2:55: access.plans.free.origins[0]: expected an origin such as "https://app.example": scheme, host, perhaps a port, got "app.example"',
   ],
 ];
 
@@ -143,6 +171,23 @@ const files: readonly Case[] = [
     claim: 'two upstreams of one name',
     text: 'upstreams:\n  - { name: a, url: "http://a/v1" }\n  - { name: a, url: "http://b/v1" }\n',
     problems: ['F:3:13: upstreams[1].name: the name "a" is already taken by upstreams[0]'],
+  },
+  {
+    claim: 'credentials of a node that are none, without a word of what they are',
+    text: [
+      'upstreams:',
+      '  - name: a',
+      '    url: "http://a/v1"',
+      '    headers: { Host: hush-1, X-Key: "hush\\n2", x-key: hush-3, "a b": hush-4, X-Number: 5 }',
+      '',
+    ].join('\n'),
+    problems: [
+      'F:4:16: upstreams[0].headers.Host: is no header for a credential: the gateway writes it itself',
+      'F:4:37: upstreams[0].headers.X-Key: must be visible ASCII characters, such as "Bearer ${NODE_KEY}"',
+      'F:4:48: upstreams[0].headers.x-key: the header is given twice',
+      'F:4:63: upstreams[0].headers["a b"]: expected the name of a header such as "Authorization", got "a b"',
+      'F:4:88: upstreams[0].headers.X-Number: must be visible ASCII characters, such as "Bearer ${NODE_KEY}"',
+    ],
   },
   {
     claim: 'everything at once',

@@ -138,6 +138,8 @@ const statuses: Readonly<Record<Fault, number>> = {
   malformed: 400,
   ambiguous: 400,
   invalidInput: 400,
+  unauthorized: 401,
+  rateLimited: 429,
   notFound: 404,
   methodNotAllowed: 405,
   requestTimeout: 408,
@@ -156,8 +158,8 @@ test('every fault has its HTTP status, and framework faults the code nodes give 
   for (const [fault, status] of Object.entries(statuses)) {
     const error = new GatewayError(fault as Fault, 'why');
     assert.equal(error.status, status);
-    if (fault !== 'invalidInput' && fault !== 'disabled' && status < 500)
-      assert.equal(error.code, 'web_framework_error');
+    const ownCodes = ['invalidInput', 'disabled', 'rateLimited'];
+    if (!ownCodes.includes(fault) && status < 500) assert.equal(error.code, 'web_framework_error');
   }
 });
 

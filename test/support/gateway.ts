@@ -2,25 +2,32 @@
 import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
-import type { Config } from '../../src/config/config.ts';
+import type { Limits } from '../../src/access/ticket.ts';
+import type { AccessConfig, Config } from '../../src/config/config.ts';
 import { startGateway, type RunningGateway } from '../../src/gateway.ts';
 import type { ConnectionTimes } from '../../src/proxy/listener.ts';
 
 export interface NodeAddress {
   readonly url: string;
+  /** Credentials that it is given. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface TestGatewayOptions {
   readonly full?: readonly NodeAddress[];
   readonly archival?: readonly NodeAddress[];
   /** Parts of the config that matter for the test. */
-  readonly config?: { readonly [Part in keyof Config]?: Partial<Config[Part]> };
+  readonly config?: { readonly [Part in keyof Omit<Config, 'access'>]?: Partial<Config[Part]> };
+  /** Default: the endpoint is open. */
+  readonly access?: AccessConfig;
   /** The encoder's clock, in milliseconds. */
   readonly now?: () => number;
   /** Default 0. */
   readonly drainDelayMs?: number;
   readonly times?: ConnectionTimes;
   readonly isOverloaded?: () => boolean;
+  /** Counts requests in place of what the config says. */
+  readonly limits?: Limits;
   /** Takes the log lines, whatever their level. */
   readonly onLog?: (line: LogLine) => void;
 }
@@ -50,16 +57,13 @@ export interface SendOptions {
 }
 
 export function testConfig(options: TestGatewayOptions): Config {
-  const { full = [], archival = [], config = {} } = options;
+  const { full = [], archival = [], config = {}, access } = options;
   return {
     listen: { host: '127.0.0.1', port: 0, basePath: '/v1', maxConnections: 10_000, ...config.listen },
     operations: { host: '127.0.0.1', port: 0, readyInOutage: true, ...config.operations },
     dialect: 'node',
     workers: 1,
-    upstreams: [
-      ...full.map(({ url }, index) => ({ name: `full-${index}`, url: new URL(url), tier: 'full' as const })),
-      ...archival.map(({ url }, index) => ({ name: `archive-${index}`, url: new URL(url), tier: 'archival' as const })),
-    ],
+    upstreams: [...upstreamsOf('full', 'full', full), ...upstreamsOf('archive', 'archival', archival)],
     upstream: {
       timeoutMs: 2_000,
       deadlineMs: 4_000,
@@ -83,7 +87,12 @@ export function testConfig(options: TestGatewayOptions): Config {
     },
     encode: { enabled: true, shadow: 0, signingDomain: 'APTOS', ...config.encode },
     log: { level: 'silent', ...config.log },
+    access,
   };
+}
+
+function upstreamsOf(name: string, tier: 'full' | 'archival', nodes: readonly NodeAddress[]) {
+  return nodes.map(({ url, headers }, index) => ({ name: `${name}-${index}`, url: new URL(url), tier, headers }));
 }
 
 /** Starts a gateway that is closed after the test. */
@@ -93,7 +102,7 @@ export async function testGateway(
   dialect?: Config['dialect'],
 ): Promise<TestGateway> {
   const config = testConfig(options);
-  const { now, onLog, drainDelayMs = 0, times, isOverloaded } = options;
+  const { now, onLog, drainDelayMs = 0, times, isOverloaded, limits } = options;
   const log =
     onLog === undefined
       ? pino({ level: config.log.level })
@@ -106,6 +115,7 @@ export async function testGateway(
       ...(now === undefined ? {} : { now }),
       ...(times === undefined ? {} : { times }),
       ...(isOverloaded === undefined ? {} : { isOverloaded }),
+      ...(limits === undefined ? {} : { limits }),
     },
   );
   t.after(() => gateway.close());

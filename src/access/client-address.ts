@@ -1,0 +1,83 @@
+/** Who a request comes from: the address of the connection, or what proxies of ours say of it. */
+import { BlockList, isIP } from 'node:net';
+
+/** Networks in CIDR form, IPv4 and IPv6. */
+export class Networks {
+  readonly #list = new BlockList();
+  readonly #isEmpty: boolean;
+
+  /** Throws on what is no network; the config has seen to it. */
+  constructor(networks: readonly string[]) {
+    this.#isEmpty = networks.length === 0;
+    for (const text of networks) {
+      const [address = '', bits] = text.split('/');
+      const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
+      this.#list.addSubnet(address, bits === undefined ? (family === 'ipv6' ? 128 : 32) : Number(bits), family);
+    }
+  }
+
+  /** Whether a canonical address (`plainAddress`) is within one of them. */
+  holds(address: string): boolean {
+    if (this.#isEmpty) return false;
+    return this.#list.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
+  }
+}
+
+/** More proxies than this stand before nobody: what is left of such a list is not looked at. */
+const mostHops = 32;
+
+/**
+ * The address of the client: that of the connection, and while that is one of our proxies, what it says of who is
+ * before it (the last entry of `X-Forwarded-For`). The first address that is not ours is the client; everything left of
+ * it is the client's own word. An entry that is no address ends the walk, too.
+ */
+export function clientAddress(
+  connection: string | undefined,
+  forwardedFor: string | undefined,
+  ours: Networks,
+): string {
+  let address = plainAddress(connection ?? '') ?? '';
+  if (forwardedFor === undefined) return address;
+  let end = forwardedFor.length;
+  for (let hop = 0; hop < mostHops && end >= 0 && address !== '' && ours.holds(address); hop += 1) {
+    const comma = end === 0 ? -1 : forwardedFor.lastIndexOf(',', end - 1);
+    const before = plainAddress(withoutPort(forwardedFor.slice(comma + 1, end).trim()));
+    if (before === undefined) break;
+    address = before;
+    end = comma;
+  }
+  return address;
+}
+
+/**
+ * What addresses are counted by: of IPv4 the address, of IPv6 the /64 that one customer is given at least, in one
+ * spelling. What is no address is returned as it is.
+ */
+export function countedNetwork(address: string): string {
+  const plain = plainAddress(address) ?? address;
+  if (!plain.includes(':')) return plain;
+  const [left = '', right = ''] = plain.split('::');
+  const first = left === '' ? [] : left.split(':');
+  const last = right === '' ? [] : right.split(':');
+  const zeros = plain.includes('::') ? Array.from({ length: 8 - first.length - last.length }, () => '0') : [];
+  return `${[...first, ...zeros, ...last].slice(0, 4).join(':')}::/64`;
+}
+
+/** IPv6 in the one form of RFC 5952, IPv4 written as IPv6 as IPv4; `undefined` for what is neither. */
+function plainAddress(text: string): string | undefined {
+  const family = isIP(text);
+  if (family === 0) return undefined;
+  if (family === 4) return text;
+  // The zone is of this machine's links, and no part of the address.
+  const address = new URL(`http://[${text.replace(/%.*$/, '')}]`).hostname.slice(1, -1);
+  const mapped = /^::ffff:([\da-f]{1,4}):([\da-f]{1,4})$/.exec(address);
+  if (mapped === null) return address;
+  const [high, low] = [Number.parseInt(mapped[1] ?? '', 16), Number.parseInt(mapped[2] ?? '', 16)];
+  return [high >> 8, high & 255, low >> 8, low & 255].join('.');
+}
+
+/** Some proxies write a port: `203.0.113.7:4711`, `[2001:db8::1]:4711`. */
+function withoutPort(text: string): string {
+  const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(text)?.[1];
+  return bracketed ?? /^([\d.]+):\d{1,5}$/.exec(text)?.[1] ?? text;
+}

@@ -1,0 +1,102 @@
+/** `keys create|list|revoke --file FILE`: the keys of clients. A running gateway reads the file again by itself. */
+import { existsSync } from 'node:fs';
+import { createKey, hashKey } from '../access/api-key.ts';
+import { nearMissHint } from '../config/near-miss.ts';
+import { withKey, withoutKey } from '../config/keys-edit.ts';
+import { parseKeysFile, type FileKey } from '../config/keys-file.ts';
+import { readText } from '../config/read-text.ts';
+import { type Call, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
+import type { FlagName } from './flags.ts';
+import { replaceFile } from './replace-file.ts';
+import { formatTable } from './text-table.ts';
+
+const actions: Readonly<Record<string, (call: Call, file: string) => ExitCode>> = { create, list, revoke };
+
+export async function keys(call: Call): Promise<ExitCode> {
+  const { operand = '' } = call;
+  const names = Object.keys(actions);
+  const action = Object.hasOwn(actions, operand) ? actions[operand] : undefined;
+  if (action === undefined) {
+    const met = operand === '' ? '' : `, got "${operand}"${nearMissHint(operand, names)}`;
+    throw new UsageError(`keys: expected ${names.join(', ').replace(/, (\w+)$/, ' or $1')}${met}`);
+  }
+  return Promise.resolve(action(call, required(call, 'file')));
+}
+
+/** Prints the key, the only time that it is there to be read. */
+function create(call: Call, file: string): ExitCode {
+  const name = required(call, 'name');
+  const key = createKey();
+  const entry = {
+    name,
+    tenant: text(call, 'tenant'),
+    plan: required(call, 'plan'),
+    sha256: hashKey(key),
+    // What is wrong with a value is told below, as of the file.
+    operations: words(call, 'operations') as FileKey['operations'],
+    origins: words(call, 'origins'),
+    expires: text(call, 'expires'),
+  };
+  replaceFile(file, (target) => {
+    const before = existsSync(target) ? readText(target) : '';
+    if (before.trim() !== '' && parseKeysFile(before, file).some((known) => known.name === name)) {
+      throw new RuntimeFailure(`${file} has a key named ${name} already`);
+    }
+    const after = withKey(before, entry);
+    parseKeysFile(after, file);
+    return after;
+  });
+  call.terminal.error(`The key of ${name}, shown this once; ${file} has its SHA-256 only:`);
+  call.terminal.out(key);
+  return 0;
+}
+
+function list(call: Call, file: string): ExitCode {
+  const known = parseKeysFile(readText(file), file);
+  const rows = known.map(rowOf);
+  const heads = ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'EXPIRES', 'SHA256'];
+  for (const line of formatTable([heads, ...rows])) call.terminal.out(line);
+  return 0;
+}
+
+function rowOf({ name, tenant, plan, operations, origins, expiresAtMs, sha256 }: FileKey): readonly string[] {
+  const rights = operations?.join(',') ?? 'all';
+  return [name, tenant, plan, rights, origins?.join(',') ?? 'any', expiry(expiresAtMs), `${sha256.slice(0, 8)}...`];
+}
+
+function revoke(call: Call, file: string): ExitCode {
+  const name = required(call, 'name');
+  if (!existsSync(file)) readText(file);
+  replaceFile(file, (target) => {
+    const before = readText(target);
+    const names = parseKeysFile(before, file).map((known) => known.name);
+    const after = withoutKey(before, name);
+    if (after === undefined) throw new RuntimeFailure(`${file} has no key named ${name}${nearMissHint(name, names)}`);
+    parseKeysFile(after, file);
+    return after;
+  });
+  call.terminal.out(`Revoked ${name}: a running gateway refuses it within a second or two.`);
+  return 0;
+}
+
+function expiry(atMs: number | undefined): string {
+  if (atMs === undefined) return 'never';
+  const time = new Date(atMs).toISOString().replace('.000Z', 'Z');
+  return atMs <= Date.now() ? `${time} (past)` : time;
+}
+
+function text({ given }: Call, flag: FlagName): string | undefined {
+  return given.get(flag)?.values[0];
+}
+
+function required(call: Call, flag: FlagName): string {
+  const value = text(call, flag);
+  if (value === undefined)
+    throw new UsageError(`keys ${call.operand}: --${flag} is needed; see ledgergate keys --help`);
+  return value;
+}
+
+/** Repeated, or separated by commas. */
+function words({ given }: Call, flag: FlagName): readonly string[] | undefined {
+  return given.get(flag)?.values.flatMap((value) => value.split(',').map((word) => word.trim()));
+}

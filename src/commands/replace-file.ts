@@ -1,0 +1,63 @@
+/** Puts a whole new file in the place of another: who reads it reads the old one or the new one, never a part. */
+import { closeSync, fsyncSync, openSync, realpathSync, renameSync, unlinkSync, writeSync } from 'node:fs';
+import { dirname, join, basename } from 'node:path';
+import { RuntimeFailure } from './command.ts';
+
+/** Read by its owner alone. */
+const mode = 0o600;
+
+/**
+ * Replaces `file` by what `change` makes of it, one caller at a time. `change` is called when nobody else can: a file that
+ * is read there is the one that is replaced. Throws what `change` throws, and RuntimeFailure when it cannot be written.
+ */
+export function replaceFile(file: string, change: (target: string) => string): void {
+  const target = resolved(file);
+  const beside = join(dirname(target), `.${basename(target)}.new`);
+  const descriptor = open(beside, file);
+  try {
+    const text = change(target);
+    writeSync(descriptor, text);
+    fsyncSync(descriptor);
+    renameSync(beside, target);
+  } catch (error) {
+    unlinkSync(beside);
+    throw error;
+  } finally {
+    closeSync(descriptor);
+  }
+  syncFolder(dirname(target));
+}
+
+/** A link stays one; what it leads to is replaced. */
+function resolved(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return file;
+  }
+}
+
+function open(beside: string, file: string): number {
+  try {
+    return openSync(beside, 'wx', mode);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    const why =
+      code === 'EEXIST' ? `${beside} is there: somebody else is changing it, or was cut off (then delete it)` : code;
+    throw new RuntimeFailure(`cannot change ${file}: ${why}`, { cause: error });
+  }
+}
+
+/** The new name is on the disk only when the folder is. Not every file system knows of it. */
+function syncFolder(folder: string): void {
+  try {
+    const descriptor = openSync(folder, 'r');
+    try {
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch {
+    // The file itself is whole either way.
+  }
+}

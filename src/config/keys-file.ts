@@ -1,0 +1,105 @@
+/** The file of keys: strict like the config, and read again while the gateway runs. No message quotes a value. */
+import { z } from 'zod';
+import { operations, origins, planName } from './access-schema.ts';
+import type { Operation } from './config.ts';
+import { explainIssues } from './explain.ts';
+import { findValue } from './key-path.ts';
+import { nearMissHint } from './near-miss.ts';
+import { Positions } from './positions.ts';
+import { ConfigError, type Problem } from './problem.ts';
+import { readYaml } from './yaml-source.ts';
+
+/** A key as the file says it, `tenant` filled in. */
+export interface FileKey {
+  readonly name: string;
+  readonly tenant: string;
+  readonly plan: string;
+  readonly sha256: string;
+  readonly operations?: readonly Operation[] | undefined;
+  readonly origins?: readonly string[] | undefined;
+  readonly expiresAtMs?: number | undefined;
+}
+
+const nameFault = 'must be a letter, then at most 62 letters, digits or any of "._-"';
+const name = z.string({ error: nameFault }).regex(/^[A-Za-z][\w.-]{0,62}$/, { error: nameFault });
+const hashFault = 'must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)';
+const expiryFault = 'must be a time in UTC such as "2027-01-01T00:00:00Z"';
+
+const key = z.strictObject({
+  name,
+  tenant: name.optional(),
+  plan: planName,
+  sha256: z.string({ error: hashFault }).regex(/^[\da-fA-F]{64}$/, { error: hashFault }),
+  operations: operations.optional(),
+  origins: origins.optional(),
+  expires: z.iso.datetime({ error: expiryFault }).optional(),
+});
+
+const keysFileSchema = z.strictObject({ keys: z.array(key, { error: 'must be a list of keys' }) });
+
+/**
+ * The keys that `text` holds. `plans`: the names that a key's plan may have; absent: any. Throws ConfigError with every
+ * problem there is.
+ */
+export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<string>): readonly FileKey[] {
+  const positions = new Positions();
+  const source = readYaml(text, file, {}, positions);
+  if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
+  const root = source.value ?? {};
+  const checked = keysFileSchema.safeParse(root);
+  const problems = [...source.problems];
+  if (!checked.success) {
+    const schema = z.toJSONSchema(keysFileSchema, { io: 'input' });
+    problems.push(...explainIssues(checked.error.issues, { root, positions, known: problems, schema, isSecret: true }));
+  }
+  problems.push(...repeated(root, 'name', positions), ...repeated(root, 'sha256', positions));
+  if (plans !== undefined) problems.push(...unplanned(root, plans, positions));
+  if (!checked.success || problems.length > 0) throw new ConfigError(problems);
+  return checked.data.keys.map(fileKey);
+}
+
+/**
+ * One key by itself, as the value of a field in Redis; `undefined` when it is not one. `text` is JSON of a key of the
+ * file, which may leave out `sha256`.
+ */
+export function findKey(sha256: string, text: string): FileKey | undefined {
+  try {
+    const checked = key.safeParse({ ...(JSON.parse(text) as object), sha256 });
+    return checked.success ? fileKey(checked.data) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function fileKey({ name, tenant = name, plan, sha256, operations, origins, expires }: z.output<typeof key>): FileKey {
+  const expiresAtMs = expires === undefined ? undefined : Date.parse(expires);
+  return { name, tenant, plan, sha256: sha256.toLowerCase(), operations, origins, expiresAtMs };
+}
+
+function repeated(root: unknown, word: 'name' | 'sha256', positions: Positions): readonly Problem[] {
+  const first = new Map<string, number>();
+  return keysOf(root).flatMap((entry, index) => {
+    const value = findValue(entry, [word]);
+    if (typeof value !== 'string') return [];
+    const earlier = first.get(value.toLowerCase());
+    first.set(value.toLowerCase(), earlier ?? index);
+    const path = ['keys', index, word];
+    const message = `is that of keys[${earlier}], too`;
+    return earlier === undefined ? [] : [{ where: positions.ofValue(path), path, message }];
+  });
+}
+
+function unplanned(root: unknown, plans: ReadonlySet<string>, positions: Positions): readonly Problem[] {
+  return keysOf(root).flatMap((entry, index) => {
+    const plan = findValue(entry, ['plan']);
+    if (typeof plan !== 'string' || plans.has(plan)) return [];
+    const path = ['keys', index, 'plan'];
+    const message = `there is no such plan in access.plans${nearMissHint(plan, [...plans])}`;
+    return [{ where: positions.ofValue(path), path, message }];
+  });
+}
+
+function keysOf(root: unknown): readonly unknown[] {
+  const keys = findValue(root, ['keys']);
+  return Array.isArray(keys) ? keys : [];
+}

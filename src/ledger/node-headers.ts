@@ -1,0 +1,23 @@
+/** Which headers of a request nodes are told: the interface's own, and those that its operations are defined by. */
+
+/**
+ * A list of what they need and not of what they must not see, because credentials come under any name (`X-Api-Key`,
+ * `X-Auth-Token`), and so does what frameworks take for another address, path or method than the request's
+ * (`X-Forwarded-*`, `X-Original-URL`, `X-HTTP-Method-Override`, `X_Real_IP`).
+ * `Accept-Encoding` is not among them: a compressed error could not be judged here, nor a submission's hash learned.
+ */
+const body = ['content-type', 'content-encoding'];
+const tracing = ['user-agent', 'traceparent', 'tracestate', 'x-request-id'];
+
+/** Headers that compare a request with an earlier answer. */
+export const conditions: readonly string[] = ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since'];
+
+const passed: ReadonlySet<string> = new Set(['accept', ...body, ...tracing, ...conditions]);
+
+/** The interface's own headers, those of later nodes too (protocol 2.1). */
+const ownPrefix = /^x-(?:node|aptos)-[a-z\d-]+$/;
+
+/** Whether a client's header of this name (lower case) is sent on to a node. */
+export function isForNodes(name: string): boolean {
+  return passed.has(name) || ownPrefix.test(name);
+}

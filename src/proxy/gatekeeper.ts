@@ -1,0 +1,116 @@
+/** Whom a request is from, whether they may ask for it, and whether it is within their limits: decided before routing. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { holdsKey } from '../access/api-key.ts';
+import type { Operation, Principal } from '../access/principal.ts';
+import type { Principals, Unknown } from '../access/principals.ts';
+import type { Limits, Ticket } from '../access/ticket.ts';
+import { GatewayError } from '../ledger/errors.ts';
+import type { AccessMetrics, RefusalReason } from '../metrics/access-metrics.ts';
+import { operationOf } from './operation.ts';
+import { setVisit, Visit } from './visit.ts';
+
+export interface GatekeeperParts {
+  readonly basePath: string;
+  readonly principals: Principals;
+  readonly limits: Limits;
+  readonly metrics: AccessMetrics;
+}
+
+export class Gatekeeper {
+  readonly #parts: GatekeeperParts;
+
+  constructor(parts: GatekeeperParts) {
+    this.#parts = parts;
+  }
+
+  /** The header that keys come in: answers depend on it. */
+  get header(): string {
+    return this.#parts.principals.header;
+  }
+
+  /**
+   * Calls `serve`, now or when the limits allow it, or `refuse`, or neither when the client hangs up first. Throws
+   * `GatewayError` for what is refused at once.
+   */
+  admit(
+    request: IncomingMessage,
+    response: ServerResponse,
+    { serve, refuse }: { readonly serve: () => void; readonly refuse: (error: unknown) => void },
+  ): void {
+    // Browsers send no key with a preflight; no other OPTIONS is answered with anything.
+    if (request.method === 'OPTIONS') return serve();
+    const { url = '', method = '' } = request;
+    if (holdsKey(url)) throw this.#misplaced();
+    const operation = operationOf(method, url, this.#parts.basePath);
+    const principal = this.#findPrincipal(request);
+    this.#requireRights(principal, operation, request.headers.origin);
+    const abort = new AbortController();
+    const ticket = this.#parts.limits.admit(principal, operation, abort.signal);
+    if (!(ticket instanceof Promise)) {
+      this.#enter(response, principal, operation, ticket);
+      return serve();
+    }
+    const onClose = (): void => abort.abort(new Error('the client hung up'));
+    response.once('close', onClose);
+    void ticket.then((late) => {
+      response.off('close', onClose);
+      try {
+        const visit = this.#enter(response, principal, operation, late);
+        if (response.destroyed) visit.settle(response);
+        else serve();
+      } catch (error) {
+        refuse(error);
+      }
+    });
+  }
+
+  #findPrincipal({ headers, socket }: IncomingMessage): Principal {
+    const found = this.#parts.principals.find(headers, socket.remoteAddress, Date.now());
+    if (typeof found !== 'string') return found;
+    this.#parts.metrics.refused(found, undefined);
+    throw this.#stranger(found);
+  }
+
+  /** What is in a target is in the logs of everybody on the way, and would be sent on to a node. */
+  #misplaced(): GatewayError {
+    this.#parts.metrics.refused('misplaced key', undefined);
+    return new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
+  }
+
+  #stranger(why: Unknown): GatewayError {
+    if (why === 'unread') return new GatewayError('unavailable', 'the keys are not known yet; try again');
+    const { header } = this;
+    const form = header === 'authorization' ? 'Authorization: Bearer KEY' : `${header}: KEY`;
+    const message = why === 'no key' ? `a key is needed: ${form}` : 'the key is not valid, or has expired';
+    return new GatewayError('unauthorized', message, { headers: challenge });
+  }
+
+  #requireRights({ operations, origins, plan }: Principal, operation: Operation, origin: string | undefined): void {
+    const { metrics } = this.#parts;
+    if (!operations.has(operation)) {
+      metrics.refused('operation', plan.name);
+      throw new GatewayError('disabled', `this key or plan does not allow the operation "${operation}"`);
+    }
+    // Whoever is no browser can claim any origin; that is no reason to make it easier than that.
+    if (origins === undefined || (origin !== undefined && origins.has(origin))) return;
+    metrics.refused('origin', plan.name);
+    throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');
+  }
+
+  #enter(response: ServerResponse, principal: Principal, operation: Operation, ticket: Ticket): Visit {
+    if (ticket.kind === 'admitted') {
+      const visit = new Visit(principal, operation, ticket);
+      setVisit(response, visit);
+      return visit;
+    }
+    const { because, retryAfterMs } = ticket;
+    const reason: RefusalReason = because === 'limit' ? 'limit' : 'not counted';
+    this.#parts.metrics.refused(reason, principal.plan.name);
+    const headers = [...ticket.headers, 'Retry-After', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))];
+    if (because === 'limit')
+      throw new GatewayError('rateLimited', `over the limits of the plan; try again`, { headers });
+    throw new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', { headers });
+  }
+}
+
+const challenge = ['WWW-Authenticate', 'Bearer realm="ledgergate"'];

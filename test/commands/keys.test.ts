@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict';
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  lstatSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
+import { hashKey } from '../../src/access/api-key.ts';
+import { parseKeysFile } from '../../src/config/keys-file.ts';
+import { call } from './command-line.ts';
+
+function place(t: TestContext, text?: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-keys-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'keys.yaml');
+  if (text !== undefined) writeFileSync(file, text);
+  return file;
+}
+
+const run = (line: string, file: string) => call([...line.split(' '), '--file', file]);
+
+test('a key is created, shown once, listed without its hash, and revoked', async (t) => {
+  const file = place(t);
+
+  const created = await run('keys create --name wallet-a --plan free', file);
+  assert.equal(created.code, 0);
+  assert.match(created.out, /^lgk_[\w-]{43}$/);
+  const more =
+    '--tenant acme --operations read,view --operations encode --origins https://a --expires 2999-01-01T00:00:00Z';
+  assert.equal((await run(`keys create --name b --plan paid ${more}`, file)).code, 0);
+
+  const text = readFileSync(file, 'utf8');
+  assert.ok(!text.includes(created.out));
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  const [first, second] = parseKeysFile(text, file);
+  assert.equal(first?.sha256, hashKey(created.out));
+  assert.partialDeepStrictEqual(second, {
+    name: 'b',
+    tenant: 'acme',
+    plan: 'paid',
+    operations: ['read', 'view', 'encode'],
+    origins: ['https://a'],
+    expiresAtMs: Date.parse('2999-01-01T00:00:00Z'),
+  });
+  const listed = await run('keys list', file);
+  const [heads, ...rows] = listed.out.split('\n').map((line) => line.split(/ {2,}/));
+  assert.deepEqual(heads, ['NAME', 'TENANT', 'PLAN', 'OPERATIONS', 'ORIGINS', 'EXPIRES', 'SHA256']);
+  assert.deepEqual(rows, [
+    ['wallet-a', 'wallet-a', 'free', 'all', 'any', 'never', `${hashKey(created.out).slice(0, 8)}...`],
+    ['b', 'acme', 'paid', 'read,view,encode', 'https://a', '2999-01-01T00:00:00Z', `${second?.sha256.slice(0, 8)}...`],
+  ]);
+
+  assert.equal((await run('keys revoke --name wallet-a', file)).code, 0);
+  assert.deepEqual(
+    parseKeysFile(readFileSync(file, 'utf8'), file).map(({ name }) => name),
+    ['b'],
+  );
+  assert.equal((await run('keys revoke --name b', file)).code, 0);
+  assert.deepEqual(parseKeysFile(readFileSync(file, 'utf8'), file), []);
+  assert.equal((await run('keys create --name c --plan free', file)).code, 0);
+});
+
+test('what others wrote into the file stays, comments included', async (t) => {
+  const hash = hashKey('a');
+  const text = [
+    '# Our keys. Ask Ana.',
+    'keys:',
+    '  # the wallet team',
+    `  - { name: a, plan: free, sha256: "${hash}" } # until May`,
+    `  - name: b # the other one`,
+    '    plan: free',
+    `    sha256: "${hashKey('b')}"`,
+    '',
+  ].join('\n');
+  const file = place(t, text);
+
+  await run('keys create --name c --plan free', file);
+  await run('keys revoke --name c', file);
+  assert.equal(readFileSync(file, 'utf8'), text);
+  await run('keys revoke --name b', file);
+  assert.equal(readFileSync(file, 'utf8'), text.split('\n').slice(0, 4).join('\n').concat('\n'));
+});
+
+const failures: readonly (readonly [line: string, code: number, message: RegExp])[] = [
+  ['keys create --name a --plan free', 1, /has a key named a already$/],
+  ['keys create --name "x" --plan free', 2, /keys\[1\]\.name: must be a letter, then/],
+  ['keys create --name c --plan free --operations reed', 2, /operations\[0\]: expected "read"/],
+  ['keys create --name c --plan free --expires tomorrow', 2, /expires: must be a time in UTC/],
+  ['keys create --name c --plan free --origins app.example', 2, /origins\[0\]: expected an origin/],
+  ['keys revoke --name b', 1, /has no key named b/],
+  ['keys revoke', 2, /keys revoke: --name is needed/],
+  ['keys create --name c', 2, /keys create: --plan is needed/],
+];
+
+for (const [line, code, message] of failures) {
+  test(`nothing is changed by: ${line}`, async (t) => {
+    const text = `keys: [{ name: a, plan: free, sha256: "${hashKey('a')}" }]\n`;
+    const file = place(t, text);
+    const outcome = await run(line, file);
+    assert.deepEqual([outcome.code, outcome.out], [code, '']);
+    assert.match(outcome.err, message);
+    assert.equal(readFileSync(file, 'utf8'), text);
+    assert.ok(!existsSync(join(file, '..', '.keys.yaml.new')));
+  });
+}
+
+test('a file that is wrong is left alone, with the place of what is wrong', async (t) => {
+  const file = place(t, 'keys:\n  - { name: a, sha: x }\n');
+  for (const line of ['keys create --name c --plan free', 'keys list', 'keys revoke --name a']) {
+    const { code, err } = await run(line, file);
+    assert.equal(code, 2);
+    assert.match(err, /keys\.yaml:2:16: keys\[0\]\.sha: unknown key/);
+  }
+  assert.equal((await run('keys list', `${file}.gone`)).code, 2);
+  assert.equal((await run('keys revoke --name a', `${file}.gone`)).code, 2);
+});
+
+test('two at once do not lose a key: the second is told, and what a link leads to is changed', async (t) => {
+  const file = place(t, 'keys: []\n');
+  const link = `${file}.link`;
+  symlinkSync('keys.yaml', link);
+  assert.equal((await run('keys create --name a --plan free', link)).code, 0);
+  assert.ok(lstatSync(link).isSymbolicLink());
+  assert.equal(parseKeysFile(readFileSync(file, 'utf8'), file).length, 1);
+
+  writeFileSync(join(file, '..', '.keys.yaml.new'), '');
+  const { code, err } = await run('keys create --name b --plan free', file);
+  assert.equal(code, 1);
+  assert.match(err, /somebody else is changing it/);
+});
+
+test('a file of keys that is wrong is a problem of the config: check and serve say so', async (t) => {
+  const file = place(t, 'keys: [{ name: a, plan: paid, sha256: x }]\n');
+  const config = `${file}.config`;
+  writeFileSync(
+    config,
+    'upstreams: [{ name: a, url: "http://127.0.0.1:1/v1" }]\naccess: { keys: { file: keys.yaml }, plans: { free: {} } }\n',
+  );
+  const checked = await call(['check', config, '--offline']);
+  const served = await call(['serve', '--config', config]);
+
+  for (const { code, out, err } of [checked, served]) {
+    assert.equal(code, 2);
+    assert.match(out + err, /keys\.yaml:1:25: keys\[0\]\.plan: there is no such plan in access\.plans/);
+    assert.match(out + err, /keys\.yaml:1:39: keys\[0\]\.sha256: must be the SHA-256 of a key/);
+  }
+});

@@ -1,0 +1,60 @@
+/** Keys for a test: a file of them, and the config that goes with it. */
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { createKey, hashKey } from '../../src/access/api-key.ts';
+import type { AccessConfig, PlanConfig } from '../../src/config/config.ts';
+
+/** A key of a test, in its text and as it stands in the file. */
+export interface TestKey {
+  readonly text: string;
+  readonly entry: Readonly<Record<string, unknown>>;
+}
+
+export function testKey(name: string, more: Readonly<Record<string, unknown>> = {}): TestKey {
+  const text = createKey();
+  return { text, entry: { name, plan: 'free', sha256: hashKey(text), ...more } };
+}
+
+export interface KeysFile {
+  readonly path: string;
+  /** Puts another file in its place, as editors and tools do. */
+  write(keys: readonly TestKey[]): void;
+  /** The same with any text. */
+  writeText(text: string): void;
+}
+
+/** A file of keys that goes when the test ends. */
+export function keysFile(t: TestContext, keys: readonly TestKey[]): KeysFile {
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-keys-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, 'keys.yaml');
+  const writeText = (text: string): void => {
+    writeFileSync(`${path}.new`, text);
+    renameSync(`${path}.new`, path);
+  };
+  const write = (keys: readonly TestKey[]): void =>
+    writeText(`keys:\n${keys.map(({ entry }) => `  - ${JSON.stringify(entry)}\n`).join('')}`);
+  if (keys.length === 0) writeText('keys: []\n');
+  else write(keys);
+  return { path, write, writeText };
+}
+
+export function planConfig(more: Partial<PlanConfig> = {}): PlanConfig {
+  return { windowMs: 10_000, waitMs: 0, operations: ['read', 'view', 'encode', 'submit', 'pass'], ...more };
+}
+
+/** A plan `free` that bounds nothing, no keys, nobody trusted; `more` says otherwise. */
+export function accessConfig(more: Partial<AccessConfig> = {}): AccessConfig {
+  return {
+    header: 'authorization',
+    keys: { redis: false },
+    trustedProxies: [],
+    whenRedisIsDown: 'local',
+    plans: { free: planConfig() },
+    costs: { hit: 1, miss: 2, upstreamMs: 0.1, gasUnit: 0.01, encode: 1, encodeKiB: 1, submit: 10, pass: 2 },
+    usage: { metricsByKey: false },
+    ...more,
+  };
+}
