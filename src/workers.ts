@@ -13,6 +13,7 @@ import { Crew, type Member, type Services } from './workers/crew.ts';
 import { WorkerMetrics } from './workers/metrics.ts';
 import { packConfig } from './workers/protocol.ts';
 import { mergeReadiness } from './workers/readiness.ts';
+import { LimitDesk } from './workers/limit-desk.ts';
 import { Relay } from './workers/relay.ts';
 import { Watch } from './workers/watch.ts';
 
@@ -31,11 +32,13 @@ export async function startWorkers(
   const metrics = new WorkerMetrics(() => crew.serving.length);
   const relay = new Relay(() => crew);
   const agreement = new Agreement();
+  const desk = new LimitDesk();
   const agreementFor = ({ id }: Member): Omit<Services, keyof ReturnType<Relay['servicesFor']>> => ({
     raise: (raised) => agreement.raise(raised),
     startOver: (told) => agreement.startOver(id, told),
     takeTurn: () => agreement.takeTurn(id),
     endTurn: () => agreement.endTurn(id),
+    ...desk.servicesFor(id),
   });
   const crew: Crew = new Crew(config.listen.port, {
     setup: (port) => ({
@@ -53,6 +56,7 @@ export async function startWorkers(
     onJoining: ({ id, channel }) => agreement.join(id, channel),
     onGone: ({ id }) => {
       agreement.leave(id);
+      desk.leave(id);
       metrics.forget(id);
       relay.assignDuty();
     },

@@ -12,6 +12,8 @@ import { unpackConfig, type Failure, type PrimaryHandlers, type WorkerHandlers }
 const setupTimeoutMs = 30_000;
 /** Submissions wait at most so long for the other workers to know of them. */
 const takenMs = 250;
+/** Requests wait at most so long for the primary to count them. */
+const countedMs = 100;
 
 /** Resolves when the worker serves, or has said why it cannot. */
 export async function serveAsWorker(): Promise<void> {
@@ -34,6 +36,7 @@ export async function serveAsWorker(): Promise<void> {
     purge: async ({ request, from }) => (await started.promise).admin.purge(request, from),
     purgeHere: async (request) => (await started.promise).admin.purgeHere(request),
     explain: async (request) => (await started.promise).admin.explain(request),
+    usage: async (request) => (await started.promise).admin.usage(request),
     drain: async () => (await started.promise).close(),
   };
   const all: object = {};
@@ -60,6 +63,10 @@ export async function serveAsWorker(): Promise<void> {
     tellTaken: (hash, upstream) => primary.call('taken', { hash, upstream }, takenMs).catch(() => undefined),
     tellDistrusted: (functionId) => primary.tell('distrusted', functionId),
     tellDropped: (key) => primary.tell('dropped', key),
+    desk: {
+      take: (request) => primary.call('take', request, countedMs),
+      settle: (ended) => primary.tell('settle', ended),
+    },
   };
   try {
     const serving = await startServing(config, { log, drainDelayMs, processes, siblings });
