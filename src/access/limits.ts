@@ -1,5 +1,5 @@
 /** Lets requests in as their plans allow: counted, in turn, and told what is left. */
-import type { AccessMetrics } from '../metrics/access-metrics.ts';
+import type { LimitMetrics } from '../metrics/limit-metrics.ts';
 import { costOf, leastCostOf, type Costs } from './cost.ts';
 import { isBounded, type Bounds, type Charge, type Count, type Counter, type Taken } from './counter.ts';
 import { limitHeaders } from './limit-headers.ts';
@@ -14,7 +14,7 @@ export interface PlanLimitsParts {
   /** Those of the moment: the config may change. */
   readonly costs: () => Costs;
   readonly usage: Usage;
-  readonly metrics: AccessMetrics;
+  readonly metrics: LimitMetrics;
 }
 
 /** What is asked again after this long, where nobody knows better. */
@@ -55,13 +55,13 @@ export class PlanLimits implements Limits {
     const { principal, charge } = request;
     if (taken.kind === 'unavailable') return this.#refused(request, 'unavailable');
     const { count, settle } = taken;
-    if (!count.isAdmitted) return this.#refused(request, count);
-    const headers = limitHeaders(charge.bounds, count.standings);
     if (signal.aborted) {
       // Nobody is there to be served, or to settle.
-      settle(0);
-      return { kind: 'refused', because: 'limit', retryAfterMs: unknownMs, headers };
+      if (count.isAdmitted) settle(0);
+      return { kind: 'refused', because: 'limit', retryAfterMs: unknownMs, headers: [] };
     }
+    if (!count.isAdmitted) return this.#refused(request, count);
+    const headers = limitHeaders(charge.bounds, count.standings);
     const { turns } = this.#parts;
     const isAwaited = principal.plan.waitMs > 0;
     return this.#admitted(request, headers, (extraCost) => {
@@ -132,5 +132,5 @@ function isOver(taken: Taken): boolean {
 
 /** At once where it is known at once: a request of memory alone costs no promise. */
 function then<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>): R | Promise<R> {
-  return value instanceof Promise ? value.then(next) : next(value);
+  return value instanceof Promise ? (async () => next(await value))() : next(value);
 }

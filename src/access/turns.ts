@@ -89,7 +89,7 @@ export class Turns {
   /** Ends all waits. */
   close(): void {
     for (const line of this.#lines.values()) {
-      for (const waiter of [...line.waiters]) this.#leave(line, waiter, line.last);
+      this.#refuse(line, line.waiters);
       line.wake();
     }
   }
@@ -122,6 +122,10 @@ export class Turns {
     waiter.end(taken);
   }
 
+  #refuse(line: Line, waiters: readonly Waiter[]): void {
+    for (const waiter of waiters.slice()) this.#leave(line, waiter, line.last);
+  }
+
   async #serve(line: Line): Promise<void> {
     for (let first = line.waiters[0]; first !== undefined; first = line.waiters[0]) {
       await this.#pause(line, first);
@@ -139,9 +143,10 @@ export class Turns {
       line.last = taken;
       line.tryAtMs = tryAtMsOf(taken);
       const nowMs = performance.now();
-      for (const waiter of [...line.waiters]) {
-        if (isHopeless(taken, waiter.untilMs - nowMs)) this.#leave(line, waiter, taken);
-      }
+      this.#refuse(
+        line,
+        line.waiters.filter(({ untilMs }) => isHopeless(taken, untilMs - nowMs)),
+      );
     }
   }
 

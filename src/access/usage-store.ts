@@ -92,12 +92,15 @@ function hoursOf({ fromMs, toMs }: UsageQuery): string[] {
   return hours;
 }
 
+function isName(part: unknown): part is string | null {
+  return part === null || typeof part === 'string';
+}
+
 function parseWho(text: string): Who | undefined {
   try {
     const parts: unknown = JSON.parse(text);
     if (!Array.isArray(parts) || parts.length !== 3) return undefined;
     const [key, tenant, plan] = parts as unknown[];
-    const isName = (part: unknown): part is string | null => part === null || typeof part === 'string';
     return isName(key) && isName(tenant) && typeof plan === 'string' ? [key, tenant, plan] : undefined;
   } catch {
     return undefined;

@@ -97,10 +97,10 @@ export class Sheet {
   }
 
   rows(hour: string, [key, tenant, plan]: Who): UsageRow[] {
-    return [...this.#sums].map(([name, sums]) => {
+    return [...this.#sums].map(([name, { requests, cost: exact, bytes, saved }]) => {
       const [operation = '', outcome = ''] = name.split('|');
-      const cost = Math.round(sums.cost * 1_000) / 1_000;
-      return { hour: `${hour}:00:00Z`, key, tenant, plan, operation, outcome, ...sums, cost };
+      const cost = Math.round(exact * 1_000) / 1_000;
+      return { hour: `${hour}:00:00Z`, key, tenant, plan, operation, outcome, requests, cost, bytes, saved };
     });
   }
 

@@ -15,7 +15,7 @@ import { UsageStore } from '../access/usage-store.ts';
 import { connectRedis } from '../cache/redis-client.ts';
 import { RedisLink, type TroubleChange } from '../cache/redis-link.ts';
 import type { AccessConfig, RedisConfig } from '../config/config.ts';
-import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
+import { createLimitMetrics, type LimitMetrics } from '../metrics/limit-metrics.ts';
 
 export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usage'>;
 
@@ -33,7 +33,7 @@ export interface LimitsParts {
 export interface BuiltLimits {
   readonly limits: Limits;
   readonly usage: Usage;
-  readonly metrics: AccessMetrics;
+  readonly metrics: LimitMetrics;
   /** Resolves when Redis can be asked, or is known not to answer. */
   readonly started: Promise<void>;
   /** Takes costs and the choice of what to do without Redis. Metrics by key need a restart. */
@@ -46,7 +46,7 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
   const { redis, registry, log, processes, desk } = parts;
   let current = config;
   const turns = new Turns();
-  const metrics = createAccessMetrics(registry, {
+  const metrics = createLimitMetrics(registry, {
     byKey: config.usage.metricsByKey,
     waiting: () => turns.waiting,
   });
@@ -86,7 +86,6 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
   };
 
   function counterOf(): Counter {
-    const now = (): number => performance.now();
     if (counted !== undefined) {
       return new FallbackCounter({
         redis: counted,
@@ -99,6 +98,8 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
     return new MemoryCounter({ now });
   }
 }
+
+const now = (): number => performance.now();
 
 const choices: Readonly<Record<WhenRedisIsDown, string>> = {
   local: 'each replica counts for itself',

@@ -1,7 +1,7 @@
 /** What requests cost, and what clients are told of it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { costOf, leastCostOf, type Costs } from '../../src/access/cost.ts';
 import { limitHeaders } from '../../src/access/limit-headers.ts';
 import type { Settled } from '../../src/access/ticket.ts';

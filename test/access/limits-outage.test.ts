@@ -51,7 +51,7 @@ test('refuse: nobody is let in, and the answer says that it is not their fault',
   const ticket = await replicas[0]!.ask(usual);
   assert.deepEqual(ticket, { kind: 'refused', because: 'unavailable', retryAfterMs: 1_000, headers: [] });
   assert.equal(await replicas[0]!.metric('ledgergate_limits_fallback_total{choice="refuse"}'), 26);
-  assert.equal(await replicas[0]!.metric('ledgergate_access_refusals_total{plan="free",reason="unavailable"}'), 26);
+  assert.equal(await replicas[0]!.metric('ledgergate_limits_refusals_total{plan="free",bound="unavailable"}'), 26);
   assert.ok(isAdmitted(await replicas[0]!.ask(principalOf(planOf({})))), 'who has no limits needs nobody to count');
 });
 

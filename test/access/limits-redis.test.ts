@@ -145,7 +145,7 @@ test('a cluster counts as one server does', { skip: noRedis }, async (t) => {
   for (const seed of [1, 2, 3]) assert.equal(await hammer(replicas, 200, seed, plan), 100, `seed ${seed}`);
   for (const one of replicas) {
     assert.equal(await one.metric('ledgergate_limits_fallback_total{choice="local"}'), 0);
-    assert.equal(await one.metric('ledgergate_access_lost_total{what="settlement"}'), 0);
+    assert.equal(await one.metric('ledgergate_limits_lost_total{what="settlement"}'), 0);
   }
 });
 

@@ -69,7 +69,7 @@ test('a refusal is used as well, and costs nothing', async (t) => {
   for (let asked = 0; asked < 7; asked += 1) await one.ask(key);
   const { rows } = await one.usage.report(lastDay());
   assert.deepEqual(withoutHour(rows), [{ ...read, outcome: 'refused', requests: 2, cost: 0, bytes: 0, saved: 0 }]);
-  assert.equal(await one.metric('ledgergate_access_refusals_total{plan="free",reason="requests"}'), 2);
+  assert.equal(await one.metric('ledgergate_limits_refusals_total{plan="free",bound="requests"}'), 2);
   assert.equal(await one.metric('ledgergate_access_requests_total{plan="free",outcome="refused"}'), 2);
 });
 
@@ -103,7 +103,7 @@ test(
     }
     const { source, isComplete, rows } = await third.usage.report(lastDay());
     assert.deepEqual({ source, isComplete }, { source: 'redis', isComplete: true });
-    const total = mergeRows(rows.map((row) => ({ ...row, hour: '' })));
+    const total = mergeRows(rows.map((row) => Object.assign(row, { hour: '' })));
     assert.deepEqual(withoutHour(total), [{ ...read, outcome: 'miss', requests: 2, cost: 5.4, bytes: 200, saved: 0 }]);
   },
 );

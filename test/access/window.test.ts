@@ -1,7 +1,7 @@
 /** Windows against an exact log of what was let in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { Account } from '../../src/access/account.ts';
 import { partMsOf, Window } from '../../src/access/window.ts';
 

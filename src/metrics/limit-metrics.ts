@@ -1,24 +1,24 @@
-/** Metrics of keys, plans and limits. By plan; by key only where that is wished, since there may be many. */
+/** Metrics of plans and limits. By plan; by key only where that is wished, since there may be many. */
 import { Counter, Gauge, type Registry } from 'prom-client';
 
-export interface AccessMetrics {
+export interface LimitMetrics {
   /** A request was served, or failed, and cost this much. `key`: the key's name, if it has one. */
   answered(of: { readonly plan: string; readonly key: string | undefined }, outcome: string, cost: number): void;
-  /** A request was refused. `reason`: the bound it is over, or another word of a closed set. */
-  refused(of: { readonly plan: string; readonly key: string | undefined }, reason: string): void;
+  /** A request was refused. `bound`: the one it is over, or `unavailable`: nobody could count it. */
+  refused(of: { readonly plan: string; readonly key: string | undefined }, bound: string): void;
   /** A request was decided on without Redis. */
   fellBack(choice: 'local' | 'refuse' | 'allow'): void;
   /** What a request came to will not be known in Redis. */
   lost(of: 'settlement' | 'usage'): void;
 }
 
-export interface AccessMetricsOptions {
+export interface LimitMetricsOptions {
   readonly byKey: boolean;
   /** Requests that wait for their turn now. */
   readonly waiting: () => number;
 }
 
-export function createAccessMetrics(registry: Registry, { byKey, waiting }: AccessMetricsOptions): AccessMetrics {
+export function createLimitMetrics(registry: Registry, { byKey, waiting }: LimitMetricsOptions): LimitMetrics {
   const registers = [registry];
   const requests = new Counter({
     name: 'ledgergate_access_requests_total',
@@ -33,9 +33,9 @@ export function createAccessMetrics(registry: Registry, { byKey, waiting }: Acce
     registers,
   });
   const refusals = new Counter({
-    name: 'ledgergate_access_refusals_total',
-    help: 'Requests refused, by plan and what for: requests, cost, burst, concurrency, unavailable (nobody counts).',
-    labelNames: ['plan', 'reason'] as const,
+    name: 'ledgergate_limits_refusals_total',
+    help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, unavailable (nobody counts).',
+    labelNames: ['plan', 'bound'] as const,
     registers,
   });
   const fallback = new Counter({
@@ -45,13 +45,13 @@ export function createAccessMetrics(registry: Registry, { byKey, waiting }: Acce
     registers,
   });
   const lost = new Counter({
-    name: 'ledgergate_access_lost_total',
+    name: 'ledgergate_limits_lost_total',
     help: 'Reports that did not get to Redis: settlement (what a request came to), usage (of an hour).',
     labelNames: ['what'] as const,
     registers,
   });
   new Gauge({
-    name: 'ledgergate_access_waiting',
+    name: 'ledgergate_limits_waiting',
     help: 'Requests over a limit that wait for their turn.',
     registers,
     collect() {
@@ -67,9 +67,9 @@ export function createAccessMetrics(registry: Registry, { byKey, waiting }: Acce
       keys?.requests.inc({ key, outcome });
       keys?.cost.inc({ key }, amount);
     },
-    refused: ({ plan, key }, reason) => {
+    refused: ({ plan, key }, bound) => {
       requests.inc({ plan, outcome: 'refused' });
-      refusals.inc({ plan, reason });
+      refusals.inc({ plan, bound });
       if (key !== undefined) keys?.requests.inc({ key, outcome: 'refused' });
     },
     fellBack: (choice) => fallback.inc({ choice }),
