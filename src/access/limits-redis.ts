@@ -40,8 +40,8 @@ export class RedisCounter {
     const lease = concurrency === undefined ? undefined : `${this.#process}${(this.#leases += 1).toString(36)}`;
     const limits = [requests, cost, burst, concurrency].map((limit) => String(limit ?? -1));
     const args = [String(partMsOf(windowMs)), ...limits, String(charge.cost), lease ?? '', String(this.#leaseMs)];
-    const outcome = await this.#store.write(account.hash, (client) =>
-      runScript(client, admission, [account.hash, account.leases], args),
+    const outcome = await this.#store.write(account.windows, (client) =>
+      runScript(client, admission, [account.windows, account.leases], args),
     );
     if ('failure' in outcome) return undefined;
     const count = parseCount(outcome.value, charge);
@@ -63,7 +63,7 @@ export class RedisCounter {
 
   #accountOf({ subject, bounds: { windowMs } }: Charge): Account {
     const start = `${this.#prefix}:limits:{${subject}}:${windowMs}`;
-    return { hash: start, leases: `${start}:leases`, partMs: partMsOf(windowMs) };
+    return { windows: start, leases: `${start}:leases`, partMs: partMsOf(windowMs) };
   }
 }
 

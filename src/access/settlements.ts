@@ -7,7 +7,7 @@ import { runScript, type Store } from './store.ts';
 
 /** Names in Redis of what is counted together. */
 export interface Account {
-  readonly hash: string;
+  readonly windows: string;
   readonly leases: string;
   readonly partMs: number;
 }
@@ -63,11 +63,11 @@ export class Settlements {
   end(account: Account, { extraCost, lease }: Ended): void {
     if (lease !== undefined) this.#underWay.delete(lease);
     if (extraCost <= 0 && lease === undefined) return;
-    let waiting = this.#waiting.get(account.hash);
+    let waiting = this.#waiting.get(account.windows);
     if (waiting === undefined) {
       if (this.#waiting.size >= maxWaiting) return this.#options.onLost();
       waiting = { account, extraCost: 0, leases: [] };
-      this.#waiting.set(account.hash, waiting);
+      this.#waiting.set(account.windows, waiting);
     }
     waiting.extraCost += extraCost;
     if (lease !== undefined) waiting.leases.push(lease);
@@ -106,8 +106,8 @@ export class Settlements {
     const cost = String(Math.round(extraCost * 1_000) / 1_000);
     for (let first = 0; first === 0 || first < leases.length; first += maxLeases) {
       const args = [String(account.partMs), first === 0 ? cost : '0', ...leases.slice(first, first + maxLeases)];
-      const outcome = await this.#store.write(account.hash, (client) =>
-        runScript(client, settlement, [account.hash, account.leases], args),
+      const outcome = await this.#store.write(account.windows, (client) =>
+        runScript(client, settlement, [account.windows, account.leases], args),
       );
       if ('failure' in outcome) return this.#options.onLost();
     }

@@ -21,6 +21,9 @@ export class Window {
   readonly #amounts = new Float64Array(kept);
   /** Number of the part that is counted into, since the clock's zero. */
   #newest = 0;
+  #used = 0;
+  /** No part before this one holds anything. */
+  #oldest = 0;
 
   constructor(spanMs: number) {
     this.#partMs = partMsOf(spanMs);
@@ -28,19 +31,20 @@ export class Window {
 
   used(nowMs: number): number {
     this.#moveTo(nowMs);
-    return this.#sum();
+    return this.#used;
   }
 
   add(nowMs: number, amount: number): void {
     this.#moveTo(nowMs);
     const slot = this.#newest % kept;
     this.#amounts[slot] = (this.#amounts[slot] ?? 0) + amount;
+    this.#used += amount;
   }
 
   /** When no more than `most` will be in use if nothing is added: `nowMs` where that is so already. */
   freeAtMs(nowMs: number, most: number): number {
     this.#moveTo(nowMs);
-    let used = this.#sum();
+    let used = this.#used;
     if (used <= most) return nowMs;
     for (let part = this.#newest - partsOfSpan; part < this.#newest; part += 1) {
       used -= this.#amounts[slotOf(part)] ?? 0;
@@ -52,23 +56,21 @@ export class Window {
   /** When something of what is in use is free again; `undefined` where nothing is. */
   nextFreeAtMs(nowMs: number): number | undefined {
     this.#moveTo(nowMs);
-    for (let part = this.#newest - partsOfSpan; part <= this.#newest; part += 1) {
-      if ((this.#amounts[slotOf(part)] ?? 0) > 0) return (part + kept) * this.#partMs;
-    }
-    return undefined;
+    if (this.#used <= 0) return undefined;
+    this.#oldest = Math.max(this.#oldest, this.#newest - partsOfSpan);
+    while (this.#oldest < this.#newest && (this.#amounts[slotOf(this.#oldest)] ?? 0) <= 0) this.#oldest += 1;
+    return (this.#oldest + kept) * this.#partMs;
   }
 
   #moveTo(nowMs: number): void {
     const part = Math.floor(nowMs / this.#partMs);
     const steps = Math.min(part - this.#newest, kept);
+    if (steps <= 0) return;
     for (let step = 1; step <= steps; step += 1) this.#amounts[(this.#newest + step) % kept] = 0;
-    if (steps > 0) this.#newest = part;
-  }
-
-  #sum(): number {
-    let sum = 0;
-    for (const amount of this.#amounts) sum += amount;
-    return sum;
+    this.#newest = part;
+    // Summed anew, so that no rounding adds up.
+    this.#used = 0;
+    for (const amount of this.#amounts) this.#used += amount;
   }
 }
 

@@ -88,7 +88,7 @@ test(
     const burst = principalOf(planOf({ burst: 3 }), 'a', 'burst');
     const tickets = [await one.ask(burst), await other.ask(burst), await one.ask(burst), await other.ask(burst)];
     assert.deepEqual(tickets.map(isAdmitted), [true, true, true, false]);
-    assert.deepEqual(tickets[3]?.headers, ['RateLimit', '"burst";r=0;t=2', 'RateLimit-Policy', '"burst";q=3;w=1']);
+    assert.match(tickets[3]?.headers.join(' ') ?? '', /^RateLimit "burst";r=0;t=[12] RateLimit-Policy "burst";q=3;w=1$/);
 
     const busy = principalOf(planOf({ concurrency: 2 }), 'a', 'busy');
     const [first, second, third] = [await one.ask(busy), await other.ask(busy), await one.ask(busy)];
