@@ -1,7 +1,8 @@
 /**
  * What Redis runs. Windows are those of `window.ts`, packed into one value: one command reads them and one writes
- * them. Requests under way are leases in a sorted set, by when they end: a replica that dies holds none for ever. Both names have one hash tag, so that a cluster keeps them together. Only the server's clock counts, so that
- * no two replicas have to agree on the time.
+ * them. Requests under way are leases in a sorted set, by when they end: a replica that dies holds none for ever. Both
+ * names have one hash tag, so that a cluster keeps them together. Only the server's clock counts, so that no two
+ * replicas have to agree on the time.
  */
 import { burstMs } from './account.ts';
 import { script } from './store.ts';

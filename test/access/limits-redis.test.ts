@@ -1,5 +1,6 @@
 /** Replicas that share a Redis grant together what the plan grants. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { RedisCounter } from '../../src/access/limits-redis.ts';
@@ -88,7 +89,10 @@ test(
     const burst = principalOf(planOf({ burst: 3 }), 'a', 'burst');
     const tickets = [await one.ask(burst), await other.ask(burst), await one.ask(burst), await other.ask(burst)];
     assert.deepEqual(tickets.map(isAdmitted), [true, true, true, false]);
-    assert.match(tickets[3]?.headers.join(' ') ?? '', /^RateLimit "burst";r=0;t=[12] RateLimit-Policy "burst";q=3;w=1$/);
+    assert.match(
+      tickets[3]?.headers.join(' ') ?? '',
+      /^RateLimit "burst";r=0;t=[12] RateLimit-Policy "burst";q=3;w=1$/,
+    );
 
     const busy = principalOf(planOf({ concurrency: 2 }), 'a', 'busy');
     const [first, second, third] = [await one.ask(busy), await other.ask(busy), await one.ask(busy)];
@@ -156,4 +160,27 @@ test('a server that lost the script and all it counted goes on', { skip: noRedis
   await server.run((client) => client.script('FLUSH'));
   assert.ok(isAdmitted(await one.ask(principalOf(planOf({ requests: 5 })))));
   assert.equal(await one.metric('ledgergate_limits_fallback_total{choice="local"}'), 0);
+});
+
+test('the rights that the docs name are enough', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const docs = readFileSync(new URL('../../docs/limits.md', import.meta.url), 'utf8');
+  const rights = /`(\+eval [^`]+)`/.exec(docs)?.[1]?.split(' ') ?? [];
+  // What every connection does, and looks to see whether Redis is well.
+  const basics = ['+hello', '+info', '+client|setname'];
+  const user = ['ACL', 'SETUSER', 'gateway', 'on', '>secret', '~lg:*', ...rights, ...basics] as const;
+  await server.run((client) => client.call('ACL', ...user.slice(1)));
+  const url = server.url.replace('redis://', 'redis://gateway:secret@');
+  const one = await replica(t, { target: { kind: 'single', url } });
+  const ticket = await one.ask(principalOf(planOf({ requests: 5, concurrency: 2, cost: 50 })));
+  assert.ok(isAdmitted(ticket));
+  ticket.settle({ ...hit, outcome: 'miss', upstreamMs: 50 });
+  const { source, rows } = await one.usage.report({ fromMs: Date.now() - 86_400_000, toMs: Date.now() + 1 });
+  assert.deepEqual([source, rows.length], ['redis', 1]);
+  assert.equal(await one.metric('ledgergate_limits_fallback_total{choice="local"}'), 0);
+  assert.equal(await one.metric('ledgergate_limits_lost_total{what="settlement"}'), 0);
+  // Clients introduce themselves with their version, which needs no answer.
+  const log = (await server.run((client) => client.call('ACL', 'LOG'))) as unknown[][];
+  const denied = log.map((entry) => entry[entry.indexOf('object') + 1]).filter((what) => what !== 'client|setinfo');
+  assert.deepEqual(denied, []);
 });
