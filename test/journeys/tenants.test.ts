@@ -72,17 +72,21 @@ async function load(gateway: GatewayProcess, key: Key, perSecond: number, ms: nu
   return answers;
 }
 
-function p99(answers: readonly Asked[]): number {
+function quantile(answers: readonly Asked[], part: number): number {
   const times = answers.map(({ tookMs }) => tookMs).sort((one, other) => one - other);
-  return times[Math.floor(times.length * 0.99)] ?? 0;
+  return times[Math.floor(times.length * part)] ?? 0;
 }
+
+const p50 = (answers: readonly Asked[]): number => quantile(answers, 0.5);
+const p99 = (answers: readonly Asked[]): number => quantile(answers, 0.99);
 
 const share = (answers: readonly Asked[]): number =>
   answers.filter(({ status }) => status !== 200).length / answers.length;
 
 test('a tenant at twenty times its plan takes nothing from five modest ones', { skip: noGatekeeper }, async (t) => {
   const node = await fakeNode(t, { head: 1_000_000n });
-  node.faults.add({ kind: 'latency', ms: 10 });
+  // With eight connections some 200 reads a second: half of what the greedy one asks for.
+  node.faults.add({ kind: 'latency', ms: 40 });
   const { keys, file } = keysOf(t, ['greedy', 'a', 'b', 'c', 'd', 'e'], 'small');
   const [greedy, ...modest] = keys as [Key, ...Key[]];
   const plans = { small: { window: '1s', requests: 20, concurrency: 10 } };
@@ -96,13 +100,18 @@ test('a tenant at twenty times its plan takes nothing from five modest ones', { 
   const alone = await modestly();
   const [beside, greedily] = await Promise.all([modestly(), load(gateway, greedy, 400, 4_000)]);
   const admitted = greedily.filter(({ status }) => status === 200).length;
-  t.diagnostic(`modest alone: p99 ${p99(alone).toFixed(1)} ms, ${(share(alone) * 100).toFixed(2)} % not served`);
-  t.diagnostic(`beside greedy: p99 ${p99(beside).toFixed(1)} ms, ${(share(beside) * 100).toFixed(2)} % not served`);
+  t.diagnostic(
+    `modest alone: p50 ${p50(alone).toFixed(1)} ms, p99 ${p99(alone).toFixed(1)} ms, ${(share(alone) * 100).toFixed(2)} % not served`,
+  );
+  t.diagnostic(
+    `beside greedy: p50 ${p50(beside).toFixed(1)} ms, p99 ${p99(beside).toFixed(1)} ms, ${(share(beside) * 100).toFixed(2)} % not served`,
+  );
   t.diagnostic(`greedy: ${admitted} of ${greedily.length} served, p99 ${p99(greedily).toFixed(1)} ms`);
   assert.equal(share(alone), 0);
   assert.equal(share(beside), 0);
-  // Machines of tests are noisy: what a starved tenant sees is seconds.
-  assert.ok(p99(beside) < p99(alone) + 250, `${p99(beside)} ms beside ${p99(alone)} ms alone`);
+  assert.ok(p50(beside) < p50(alone) + 200, `${p50(beside)} ms beside ${p50(alone)} ms alone`);
+  // Machines of tests are noisy, and all clients are of one process: who is starved waits for seconds.
+  assert.ok(p99(beside) < p99(alone) + 1_000, `${p99(beside)} ms beside ${p99(alone)} ms alone`);
   assert.ok(admitted <= 20 * 5 + 20 && admitted >= 60, `${admitted} of the greedy one were let in`);
   assert.ok(greedily.every(({ status }) => status === 200 || status === 429));
 });
