@@ -16,6 +16,7 @@ import type { Member, Services } from './workers/forked.ts';
 import { WorkerMetrics } from './workers/metrics.ts';
 import { packConfig } from './workers/protocol.ts';
 import { mergeReadiness } from './workers/readiness.ts';
+import { LimitDesk } from './workers/limit-desk.ts';
 import { Relay } from './workers/relay.ts';
 import { Watch } from './workers/watch.ts';
 
@@ -40,6 +41,7 @@ export async function startWorkers(
   /** What workers are told that start now. */
   let inForce = config;
   const agreement = new Agreement();
+  const desk = new LimitDesk();
   const agreementFor = ({ id }: Member): Omit<Services, keyof ReturnType<Relay['servicesFor']>> => ({
     raise: (raised) => agreement.raise(raised),
     startOver: (told) => {
@@ -48,6 +50,7 @@ export async function startWorkers(
     },
     takeTurn: () => agreement.takeTurn(id),
     endTurn: () => agreement.endTurn(id),
+    ...desk.servicesFor(id),
   });
   const crew: Crew = new Crew(config.listen.port, {
     setup: (port) => ({
@@ -67,6 +70,7 @@ export async function startWorkers(
     onJoining: ({ id, channel }) => agreement.join(id, channel),
     onGone: ({ id }) => {
       agreement.leave(id);
+      desk.leave(id);
       metrics.forget(id);
       relay.assignDuty();
     },

@@ -10,7 +10,12 @@ import type { Config } from './config.ts';
  * later version adds does so until it is named here. The documentation's column "live" is made from this.
  */
 export const liveKeys: readonly string[] = [
-  'access',
+  'access.anonymous',
+  'access.costs',
+  'access.header',
+  'access.plans',
+  'access.trustedProxies',
+  'access.whenRedisIsDown',
   'cache.memory.maxBytes',
   'cache.redis.timeout',
   'cache.redis.ttl',

@@ -4,14 +4,16 @@ import type { Registry } from 'prom-client';
 import { KeyPoll } from '../access/key-poll.ts';
 import type { Plan } from '../access/principal.ts';
 import { Principals, type AccessRules, type KeySource } from '../access/principals.ts';
+import type { Desk } from '../access/limits-remote.ts';
 import type { Limits } from '../access/ticket.ts';
-import { unlimited } from '../access/unlimited.ts';
+import type { Usage } from '../access/usage.ts';
 import { connectRedis } from '../cache/redis-client.ts';
 import type { AccessConfig, PlanConfig, RedisConfig } from '../config/config.ts';
 import { findKey, parseKeysFile } from '../config/keys-file.ts';
 import { ConfigError } from '../config/problem.ts';
 import { readText } from '../config/read-text.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
+import { createLimits } from './limits.ts';
 import { WatchedFile } from './watched-file.ts';
 
 export interface AccessContext {
@@ -20,47 +22,60 @@ export interface AccessContext {
   readonly log: Logger;
   /** Default: as the config says. */
   readonly limits: Limits | undefined;
+  readonly processes: number;
+  readonly desk: Desk | undefined;
 }
 
 export interface AccessParts {
   readonly principals: Principals;
   readonly limits: Limits;
+  readonly usage: Usage;
   readonly metrics: AccessMetrics;
   /** Resolves when keys in Redis have been read, or could not be. */
   readonly started: Promise<void>;
-  close(): void;
+  /** Takes plans, costs, addresses and the header; where keys are needs a restart. */
+  update(config: AccessConfig): void;
+  close(): Promise<void>;
 }
 
 /** Reads the file of keys at once. Throws ConfigError when that cannot be done. */
 export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
-  const { redis, registry, log, limits = unlimited } = context;
+  const { redis, registry, log } = context;
+  const built = createLimits(config, context);
   const rules = rulesOf(config);
-  const plans: ReadonlySet<string> = new Set(rules.plans.keys());
+  let plans: ReadonlySet<string> = new Set(rules.plans.keys());
   const { file } = config.keys;
   const store = config.keys.redis ? redis : undefined;
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
   const metrics = createAccessMetrics(registry, () => principals.size);
-  const keys = { principals, plans, metrics, log };
+  const keys = { principals, plans: () => plans, metrics, log };
   const watched = file === undefined ? undefined : watchKeys(file, keys);
   const polled = store === undefined ? undefined : pollKeys(store, keys);
   return {
     principals,
-    limits,
+    limits: context.limits ?? built.limits,
+    usage: built.usage,
     metrics,
-    started: polled?.started ?? Promise.resolve(),
-    close() {
+    started: Promise.all([polled?.started, built.started]).then(() => undefined),
+    update(next) {
+      const changed = rulesOf(next);
+      plans = new Set(changed.plans.keys());
+      principals.setRules(changed);
+      built.update(next);
+    },
+    async close() {
       watched?.close();
       polled?.close();
-      limits.close();
+      await built.close();
     },
   };
 }
 
 interface KeysContext {
   readonly principals: Principals;
-  /** Names of plans. */
-  readonly plans: ReadonlySet<string>;
+  /** Names of plans, now. */
+  readonly plans: () => ReadonlySet<string>;
   readonly metrics: AccessMetrics;
   readonly log: Logger;
 }
@@ -68,7 +83,7 @@ interface KeysContext {
 /** A file that is wrong, or gone, changes nothing: who could ask before still can. */
 function watchKeys(file: string, { principals, plans, metrics, log }: KeysContext): WatchedFile {
   const text = readText(file);
-  principals.setKeys('file', parseKeysFile(text, file, plans));
+  principals.setKeys('file', parseKeysFile(text, file, plans()));
   const keep = (problems: readonly string[]): void => {
     metrics.reloaded('file', 'failed');
     log.error({ file, problems }, 'the file of keys cannot be used: the keys that were read before stay in force');
@@ -76,7 +91,7 @@ function watchKeys(file: string, { principals, plans, metrics, log }: KeysContex
   return new WatchedFile(file, text, {
     onText: (changed) => {
       try {
-        principals.setKeys('file', parseKeysFile(changed, file, plans));
+        principals.setKeys('file', parseKeysFile(changed, file, plans()));
       } catch (error) {
         if (!(error instanceof ConfigError)) throw error;
         keep(error.message.split('\n'));
@@ -114,7 +129,7 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
       onKeys: ({ [emptyMark]: _, ...fields }) => {
         const found = Object.entries(fields).map(([sha256, text]) => findKey(sha256, text));
         isKnown = found.length > 0;
-        const records = found.filter((record) => record !== undefined && plans.has(record.plan));
+        const records = found.filter((record) => record !== undefined && plans().has(record.plan));
         const wrong = found.length - records.length;
         principals.setKeys(
           'redis',

@@ -26,6 +26,7 @@ import { Replier } from '../proxy/reply.ts';
 import { Bodies } from '../proxy/request-body.ts';
 import { createProxyServer } from '../proxy/server.ts';
 import type { Overload } from '../proxy/server-parts.ts';
+import type { UsageSource } from '../proxy/usage-report.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
 import type { AccessParts } from './access.ts';
@@ -45,6 +46,8 @@ export interface ProxyContext {
   readonly now: () => number;
   readonly submissions: Submissions;
   readonly siblings: Siblings | undefined;
+  /** Absent: nobody's usage is counted. */
+  readonly usage?: UsageSource | undefined;
   /** Processes that share what is bounded for all of them. */
   readonly processes: number;
   isDraining(): boolean;
@@ -150,8 +153,19 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         return settings.sender.maxAttempts;
       },
     });
+    const { usage } = context;
     const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purges.inc({ scope });
-    return new Admin({ parser, reader, chainId: () => fleet.chainId, explainer, purge, purgeHere, log, onPurge });
+    return new Admin({
+      parser,
+      reader,
+      chainId: () => fleet.chainId,
+      explainer,
+      purge,
+      purgeHere,
+      log,
+      onPurge,
+      usage,
+    });
   }
 
   function buildEncoder(): Encoder {

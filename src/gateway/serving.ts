@@ -92,7 +92,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const fleetOptions = { settings, processes, siblings, ownLag: () => lag.lagMs };
   const parts = buildFleet(config, log, listener, fleetOptions);
   const { fleet, nodes, prober, latest, registry } = parts;
-  const access = accessOf(config, { registry, log, limits: options.limits });
+  const access = accessOf(config, { registry, log, limits: options.limits, processes, desk: siblings?.desk });
   siblings?.attach(fleet);
   let isDraining = false;
   const proof = new ShadowProof({
@@ -110,7 +110,21 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const { isOverloaded = () => lag.isOverloaded } = options;
   const overload = { isOverloaded, onShed: () => metrics.shed('event loop') };
   const times = { inactivityMs: inactivityMs(config), ...options.times };
-  const context = { settings, parts, access, cache, log, proof, now, submissions, processes, siblings, overload, times };
+  const context = {
+    settings,
+    parts,
+    access,
+    usage: access?.usage,
+    cache,
+    log,
+    proof,
+    now,
+    submissions,
+    processes,
+    siblings,
+    overload,
+    times,
+  };
   const { server: proxy, admin, audits } = buildProxy(config, { ...context, isDraining: () => isDraining });
   const connections: Connections = new Connections(proxy.server, {
     max: config.listen.maxConnections,
@@ -126,7 +140,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     parts.sender.close();
     audits.close();
     cache.close();
-    access?.close();
+    await access?.close();
     await Promise.all([nodes.close(), ...fleet.upstreams.map((upstream) => upstream.close())]);
   };
   const hearFound: Heard['found'] = (name, finding) => {
@@ -164,6 +178,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     level = next.log.level;
     // Before what cannot be taken back: it may find that the config must not be applied.
     await nodes.follow(share.upstreams);
+    if (next.access !== undefined) access?.update(next.access);
     proxy.server.timeout = options.times?.inactivityMs ?? inactivityMs(share);
     prober.reschedule();
     // In the background: what is too much goes in steps.

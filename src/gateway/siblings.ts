@@ -1,4 +1,5 @@
 /** What processes that serve one port together tell each other. Who serves alone has none of it. */
+import type { Desk } from '../access/limits-remote.ts';
 import type { CacheKey } from '../cache/key.ts';
 import type { Gate } from '../proxy/server-parts.ts';
 import type { Fleet } from '../upstream/fleet.ts';
@@ -10,6 +11,8 @@ export interface Siblings {
   /** What all of them have shown. */
   readonly shown: Shown;
   readonly gate: Gate;
+  /** Counts what clients may do for all of them, where Redis does not. */
+  readonly desk: Desk;
   /** Gives what agreeing takes of this process's fleet; to be called once, before anything is asked. */
   attach(fleet: Fleet): void;
   /** Tells at once what the others know of the nodes; to be called once, before any is asked. */

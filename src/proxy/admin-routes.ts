@@ -1,6 +1,7 @@
 /** `/admin/*` on the operations port. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AdminAnswer } from './admin.ts';
+import { rowsOf, usageCsv } from './usage-report.ts';
 import { findRefusal, type AccessRules } from './admin-access.ts';
 
 /** Those who answer; with several workers they are in other processes. */
@@ -8,6 +9,7 @@ export interface AdminFunctions {
   /** `from`: the address of who asks. */
   purge(request: unknown, from: string): Promise<AdminAnswer>;
   explain(request: unknown): Promise<AdminAnswer>;
+  usage(request: unknown): Promise<AdminAnswer>;
 }
 
 /** As nodes take them, with room for what JSON makes of such a body inside a text. */
@@ -28,6 +30,12 @@ export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rule
   app.get('/admin/explain', { onRequest }, async (request, reply) =>
     answer(reply, await admin.explain({ ...(request.query as object) })),
   );
+  app.get('/admin/usage', { onRequest }, async (request, reply) => {
+    const query = { ...(request.query as Readonly<Record<string, unknown>>) };
+    const used = await admin.usage(query);
+    if (used.status !== 200 || query['format'] !== 'csv') return answer(reply, used);
+    return reply.type('text/csv; charset=utf-8; header=present').send(usageCsv(rowsOf(used.body)));
+  });
 }
 
 /** Indented: people read it. */

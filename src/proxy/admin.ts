@@ -5,6 +5,7 @@
 import type { Purged } from '../cache/purger.ts';
 import { formatScope, type PurgeScope } from '../cache/purge-scope.ts';
 import type { Explainer } from './explain.ts';
+import { reportUsage, type UsageSource } from './usage-report.ts';
 import { AdminFault, parseDescribed, parsePurgeRequest, scopeOf, type ScopeParts } from './purge-request.ts';
 
 /** An answer's status and what its JSON body says. */
@@ -15,6 +16,8 @@ export interface AdminAnswer {
 
 export interface AdminParts extends ScopeParts {
   readonly explainer: Explainer;
+  /** Absent: nobody's usage is counted. */
+  readonly usage?: UsageSource | undefined;
   /** Forgets here, in Redis, and at the other replicas. */
   readonly purge: (scope: PurgeScope) => Promise<Purged>;
   /** Forgets what this process holds. */
@@ -64,6 +67,11 @@ export class Admin {
   /** `request`: as the query of the operations port says it. */
   explain(request: unknown): Promise<AdminAnswer> {
     return answered(() => this.#parts.explainer.explain(parseDescribed(request, 'the query')));
+  }
+
+  /** `request`: as the query of the operations port says it. */
+  usage(request: unknown): Promise<AdminAnswer> {
+    return answered(() => reportUsage(this.#parts.usage, request, Date.now()));
   }
 }
 

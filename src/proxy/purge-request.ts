@@ -13,9 +13,9 @@ export type PurgeRequest =
 /** What is wrong with an operator's request, for its answer. */
 export class AdminFault extends Error {
   override readonly name = 'AdminFault';
-  readonly status: 400 | 503;
+  readonly status: 400 | 404 | 503;
 
-  constructor(status: 400 | 503, message: string) {
+  constructor(status: 400 | 404 | 503, message: string) {
     super(message);
     this.status = status;
   }

@@ -4,10 +4,13 @@ import type { AdminFunctions } from '../proxy/admin-routes.ts';
 import { AdminFault, parsePurgeRequest, type PurgeRequest } from '../proxy/purge-request.ts';
 import type { Crew } from './crew.ts';
 import type { Member } from './forked.ts';
+import { mergeUsage } from '../proxy/usage-report.ts';
 
 /** Redis is looked through in steps; operators wait for it. */
 const purgeMs = 310_000;
 const explainMs = 5_000;
+/** Weeks of many keys are read from Redis. */
+const usageMs = 30_000;
 const nobody: AdminAnswer = { status: 503, body: { message: 'no worker serves now: try again' } };
 const silent: AdminAnswer = { status: 503, body: { message: 'a worker did not answer: try again' } };
 
@@ -27,6 +30,15 @@ export function adminOf(crew: () => Crew): AdminFunctions {
       const [speaker] = crew().serving;
       if (speaker === undefined) return nobody;
       return speaker.channel.call('explain', request, explainMs).catch(() => silent);
+    },
+    async usage(request) {
+      const [speaker, ...others] = crew().serving;
+      if (speaker === undefined) return nobody;
+      const ask = ({ channel }: Member) => channel.call('usage', request, usageMs).catch(() => silent);
+      const answer = await ask(speaker);
+      // What is in Redis is of all.
+      if (answer.status !== 200 || answer.body['source'] !== 'memory') return answer;
+      return { ...answer, body: mergeUsage(answer.body, await Promise.all(others.map(ask))) };
     },
   };
 }

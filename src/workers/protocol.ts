@@ -1,4 +1,5 @@
 /** What the primary and its workers say to each other. Structured clones: 64-bit numbers are bigint, bytes are bytes. */
+import type { Charge, Count } from '../access/counter.ts';
 import type { CacheKey } from '../cache/key.ts';
 import type { Config, UpstreamConfig } from '../config/config.ts';
 import type { AdminAnswer } from '../proxy/admin.ts';
@@ -21,6 +22,7 @@ export interface WorkerHandlers {
   /** In this worker alone. */
   purgeHere(request: unknown): Promise<AdminAnswer>;
   explain(request: unknown): Promise<AdminAnswer>;
+  usage(request: unknown): Promise<AdminAnswer>;
   /** What is to be shown from `atMs` on, if it is decided; answered when it is known. */
   prepare(proposal: { readonly id: number; readonly state: AgreedState; readonly atMs: number }): void;
   commit(id: number): void;
@@ -58,6 +60,10 @@ export interface PrimaryHandlers {
   distrusted(functionId: string): void;
   /** To be told to the others. */
   dropped(key: CacheKey): void;
+  /** Counts a request of a client against its limits, for all workers. */
+  take(request: { readonly id: number; readonly charge: Charge }): Count;
+  /** The request with this id has ended. */
+  settle(ended: { readonly id: number; readonly extraCost: number }): void;
 }
 
 export interface Setup {

@@ -10,6 +10,8 @@ import { unpackConfig, type Failure, type PrimaryHandlers, type Setup, type Work
 
 /** Submissions wait at most so long for the other workers to know of them. */
 const takenMs = 250;
+/** Requests wait at most so long for the primary to count them. */
+const countedMs = 100;
 
 /** Waits to be told, as long as it takes. Resolves when the worker serves, or has said why it cannot. */
 export async function serveAsWorker(): Promise<void> {
@@ -41,6 +43,7 @@ export async function serveAsWorker(): Promise<void> {
         (error: unknown) => String(error),
       );
     },
+    usage: async (request) => (await started.promise).admin.usage(request),
     drain: async () => (await started.promise).close(),
   };
   const all: object = {};
@@ -69,6 +72,10 @@ export async function serveAsWorker(): Promise<void> {
     tellTaken: (hash, upstream) => primary.call('taken', { hash, upstream }, takenMs).catch(() => undefined),
     tellDistrusted: (functionId) => primary.tell('distrusted', functionId),
     tellDropped: (key) => primary.tell('dropped', key),
+    desk: {
+      take: (request) => primary.call('take', request, countedMs),
+      settle: (ended) => primary.tell('settle', ended),
+    },
   };
   try {
     const serving = await startServing(config, { log, drainDelayMs, processes, siblings });

@@ -75,7 +75,7 @@ test('the keys of an endpoint that is closed are live; closing or opening one is
   const closed: Config = { ...open, access };
   const changed: Config = { ...open, access: { ...access, header: 'x-key' } };
 
-  assert.deepEqual(compareConfigs(closed, changed).live, ['access']);
+  assert.deepEqual(compareConfigs(closed, changed).live, ['access.header']);
   for (const [before, after] of [
     [open, closed],
     [closed, open],

@@ -1,0 +1,122 @@
+/** Builds what counts clients' requests: in Redis for all replicas, in the primary for all workers, or here. */
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { Counter } from '../access/counter.ts';
+import { PlanLimits } from '../access/limits.ts';
+import { FallbackCounter, type WhenRedisIsDown } from '../access/limits-fallback.ts';
+import { MemoryCounter } from '../access/limits-memory.ts';
+import { RedisCounter } from '../access/limits-redis.ts';
+import { RemoteCounter, type Desk } from '../access/limits-remote.ts';
+import type { Limits } from '../access/ticket.ts';
+import { Turns } from '../access/turns.ts';
+import { Usage } from '../access/usage.ts';
+import { UsageStore } from '../access/usage-store.ts';
+import { connectRedis } from '../cache/redis-client.ts';
+import { RedisLink, type TroubleChange } from '../cache/redis-link.ts';
+import type { AccessConfig, RedisConfig } from '../config/config.ts';
+import { createLimitMetrics, type LimitMetrics } from '../metrics/limit-metrics.ts';
+
+export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usage'>;
+
+export interface LimitsParts {
+  /** `cache.redis`: the same server, over a connection of its own. */
+  readonly redis: RedisConfig | undefined;
+  readonly registry: Registry;
+  readonly log: Logger;
+  /** Processes of this gateway. */
+  readonly processes: number;
+  /** The primary, where there are several and no Redis. */
+  readonly desk: Desk | undefined;
+}
+
+export interface BuiltLimits {
+  readonly limits: Limits;
+  readonly usage: Usage;
+  readonly metrics: LimitMetrics;
+  /** Resolves when Redis can be asked, or is known not to answer. */
+  readonly started: Promise<void>;
+  /** Takes costs and the choice of what to do without Redis. Metrics by key need a restart. */
+  update(config: LimitsConfig): void;
+  /** Reports what is left to report, within the bounds of Redis, and frees everything. */
+  close(): Promise<void>;
+}
+
+export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLimits {
+  const { redis, registry, log, processes, desk } = parts;
+  let current = config;
+  const turns = new Turns();
+  const metrics = createLimitMetrics(registry, {
+    byKey: config.usage.metricsByKey,
+    waiting: () => turns.waiting,
+  });
+  const link = redis === undefined ? undefined : connect(redis, log, () => current.whenRedisIsDown);
+  const counted =
+    redis === undefined || link === undefined
+      ? undefined
+      : new RedisCounter(link, { prefix: redis.keyPrefix, onLost: () => metrics.lost('settlement') });
+  const usage = new Usage({
+    now: () => Date.now(),
+    store:
+      redis === undefined || link === undefined
+        ? undefined
+        : new UsageStore(link, { prefix: redis.keyPrefix, process: randomUUID() }),
+    onLost: () => metrics.lost('usage'),
+  });
+  const limits = new PlanLimits({
+    counter: counterOf(),
+    turns,
+    costs: () => current.costs,
+    usage,
+    metrics,
+  });
+  return {
+    limits,
+    usage,
+    metrics,
+    started: link?.started ?? Promise.resolve(),
+    update: (changed) => {
+      current = changed;
+    },
+    close: async () => {
+      limits.close();
+      await Promise.all([counted?.close(), usage.close()]);
+      link?.close();
+    },
+  };
+
+  function counterOf(): Counter {
+    if (counted !== undefined) {
+      return new FallbackCounter({
+        redis: counted,
+        memory: new MemoryCounter({ now, processes }),
+        choice: () => current.whenRedisIsDown,
+        onFallback: (choice) => metrics.fellBack(choice),
+      });
+    }
+    if (desk !== undefined) return new RemoteCounter(desk, new MemoryCounter({ now, processes }));
+    return new MemoryCounter({ now });
+  }
+}
+
+const now = (): number => performance.now();
+
+const choices: Readonly<Record<WhenRedisIsDown, string>> = {
+  local: 'each replica counts for itself',
+  refuse: 'requests with limits are refused',
+  allow: 'requests are not counted',
+};
+
+function connect(config: RedisConfig, log: Logger, choice: () => WhenRedisIsDown): RedisLink {
+  return new RedisLink((onError) => connectRedis(config.target, onError), {
+    timeoutMs: config.timeoutMs,
+    trialKey: `${config.keyPrefix}:trial`,
+    // Each request that it did not count is counted.
+    onFailure: () => undefined,
+    onTrouble: ({ server, trouble, isOn, reason }: TroubleChange) => {
+      const details = { reason, trouble, whenRedisIsDown: choice(), ...(server === '' ? {} : { server }) };
+      if (isOn) log.warn(details, `limits are not counted in Redis: ${choices[choice()]}`);
+      else log.info(details, 'limits are counted in Redis again');
+    },
+  });
+}

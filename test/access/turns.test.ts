@@ -1,0 +1,110 @@
+/** Requests over a limit that wait for their turn. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { Turns } from '../../src/access/turns.ts';
+import type { Taken } from '../../src/access/counter.ts';
+import { eventually } from '../support/eventually.ts';
+import { hit, isAdmitted, planOf, principalOf, replica } from '../support/limits.ts';
+import { noRedis, redisServer } from '../support/redis-server.ts';
+
+const never = new AbortController().signal;
+
+async function memoryReplica(t: TestContext) {
+  return replica(t, {});
+}
+
+test('a request over the burst waits until there is room, and those behind it wait in order', async (t) => {
+  const one = await memoryReplica(t);
+  const patient = principalOf(planOf({ burst: 2, waitMs: 3_000 }));
+  const order: number[] = [];
+  const startMs = performance.now();
+  const tickets = await Promise.all(
+    [0, 1, 2, 3, 4].map(async (index) => {
+      const ticket = await one.ask(patient);
+      order.push(index);
+      return { ticket, afterMs: performance.now() - startMs };
+    }),
+  );
+  assert.ok(tickets.every(({ ticket }) => isAdmitted(ticket)));
+  assert.deepEqual(order, [0, 1, 2, 3, 4]);
+  assert.ok(tickets[1]!.afterMs < 500 && tickets[2]!.afterMs >= 1_000 && tickets[4]!.afterMs >= 2_000);
+});
+
+test('who would wait in vain is told at once', async (t) => {
+  const one = await memoryReplica(t);
+  const plan = planOf({ requests: 1, waitMs: 500 });
+  assert.ok(isAdmitted(await one.ask(principalOf(plan))));
+  const startMs = performance.now();
+  const ticket = await one.ask(principalOf(plan));
+  assert.ok(ticket.kind === 'refused' && ticket.because === 'limit' && ticket.retryAfterMs > 9_000);
+  assert.ok(performance.now() - startMs < 400);
+});
+
+test('a place that becomes free is given at once to who waits longest, and who waits too long is refused', async (t) => {
+  const one = await memoryReplica(t);
+  const patient = principalOf(planOf({ concurrency: 1, waitMs: 400 }));
+  const first = await one.ask(patient);
+  const [second, third] = [one.ask(patient), one.ask(patient)];
+  await eventually(
+    () => one.metric('ledgergate_limits_waiting'),
+    (waiting) => waiting === 2,
+  );
+  assert.ok(isAdmitted(first));
+  first.settle(hit);
+  assert.ok(isAdmitted(await second), 'and it does not end');
+  const refused = await third;
+  assert.deepEqual(refused, { kind: 'refused', because: 'limit', retryAfterMs: 1_000, headers: [] });
+  assert.equal(await one.metric('ledgergate_limits_waiting'), 0);
+});
+
+test('who hangs up leaves the line, and holds no place', async (t) => {
+  const one = await memoryReplica(t);
+  const patient = principalOf(planOf({ concurrency: 1, waitMs: 10_000 }));
+  const first = await one.ask(patient);
+  const gone = new AbortController();
+  const [second, third] = [one.ask(patient, 'read', gone.signal), one.ask(patient)];
+  gone.abort();
+  assert.equal((await second).kind, 'refused');
+  assert.ok(isAdmitted(first));
+  first.settle(hit);
+  assert.ok(isAdmitted(await third));
+});
+
+test('lines are bounded, each and together, and end when they are closed', async () => {
+  const turns = new Turns({ maxInLine: 2, maxWaiting: 3 });
+  const over: Taken = {
+    kind: 'counted',
+    count: { isAdmitted: false, over: 'concurrency', freeInMs: 0, standings: [] },
+    settle: () => undefined,
+  };
+  const request = { waitMs: 60_000, signal: never, attempt: () => over };
+  const waiting: (Taken | Promise<Taken>)[] = ['a', 'a', 'a', 'b', 'b'].map((subject) =>
+    turns.begin(subject, over, request),
+  );
+  assert.deepEqual(
+    waiting.map((turn) => turn instanceof Promise),
+    [true, true, false, true, false],
+  );
+  assert.equal(turns.waiting, 3);
+  turns.close();
+  for (const turn of waiting) assert.equal(await turn, over);
+  assert.equal(turns.waiting, 0);
+});
+
+test('a place that another replica gives back is found', { skip: noRedis }, async (t) => {
+  const { url } = await redisServer(t);
+  const target = { kind: 'single', url } as const;
+  const [one, other] = [await replica(t, { target }), await replica(t, { target })];
+  const patient = principalOf(planOf({ concurrency: 1, waitMs: 10_000 }));
+  const first = await one.ask(patient);
+  const second = other.ask(patient);
+  await eventually(
+    () => other.metric('ledgergate_limits_waiting'),
+    (waiting) => waiting === 1,
+  );
+  assert.ok(isAdmitted(first));
+  first.settle(hit);
+  const startMs = performance.now();
+  assert.ok(isAdmitted(await second));
+  assert.ok(performance.now() - startMs < 2_000);
+});
