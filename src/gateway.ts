@@ -1,7 +1,7 @@
 /** Builds everything from a config and joins it; with the files of `gateway/` the only place that constructs things. */
 import { pino, type Logger } from 'pino';
 import type { Config } from './config/config.ts';
-import { portOf, reachable, startServing } from './gateway/serving.ts';
+import { portOf, reachable, schemeOf, startServing } from './gateway/serving.ts';
 import type { ConnectionTimes } from './proxy/listener.ts';
 import { createOperationsServer, type UpstreamStatus } from './proxy/health.ts';
 
@@ -53,7 +53,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
 
   const operationsPort = portOf(operations);
   return {
-    url: `http://${reachable(config.listen.host)}:${serving.port}${config.listen.basePath}`,
+    url: `${schemeOf(config)}://${reachable(config.listen.host)}:${serving.port}${config.listen.basePath}`,
     operationsUrl: `http://${reachable(config.operations.host)}:${operationsPort}`,
     port: serving.port,
     operationsPort,

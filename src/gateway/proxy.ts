@@ -27,6 +27,7 @@ import { createProxyServer } from '../proxy/server.ts';
 import type { Overload } from '../proxy/server-parts.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
+import type { TlsListener } from '../proxy/tls-server.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { Siblings } from './siblings.ts';
@@ -44,6 +45,8 @@ export interface ProxyContext {
   isDraining(): boolean;
   readonly times: ConnectionTimes;
   readonly overload: Overload;
+  /** Absent: plain HTTP. */
+  readonly tls: TlsListener | undefined;
 }
 
 export interface Proxy {
@@ -96,6 +99,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     bodies: new Bodies({ processes: context.processes }),
     cors,
     observer,
+    tls: context.tls,
   });
   return { server, admin: buildAdmin(), audits };
 

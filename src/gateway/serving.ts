@@ -17,6 +17,7 @@ import { LoopLag } from '../proxy/loop-lag.ts';
 import { Submissions } from '../proxy/submissions.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
+import { buildEncryption } from './encryption.ts';
 import { buildFleet, outageOf, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
 import type { Heard, Siblings } from './siblings.ts';
@@ -90,10 +91,14 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   // Whoever waits for a slow node is not idle.
   const inactivityMs = Math.max(usualInactivityMs, config.upstream.deadlineMs + 15_000);
   const times = { inactivityMs, ...options.times };
-  const context = { parts, cache, log, proof, now, submissions, processes, siblings, overload, times };
+  const encryption =
+    config.listen.tls === undefined ? undefined : buildEncryption(config.listen.tls, { log, times, registry });
+  const tls = encryption?.listener;
+  const context = { parts, cache, log, proof, now, submissions, processes, siblings, overload, times, tls };
   const { server: proxy, admin, audits } = buildProxy(config, { ...context, isDraining: () => isDraining });
   const connections: Connections = new Connections(proxy.server, {
     max: config.listen.maxConnections,
+    sessions: tls?.sessions,
     onRefused: () => metrics.connectionRefused(),
     onDisplaced: () => metrics.connectionDisplaced(),
   });
@@ -101,6 +106,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
 
   const free = async (): Promise<void> => {
     lag.close();
+    encryption?.close();
     prober.close();
     latest.close();
     parts.sender.close();
@@ -179,6 +185,11 @@ function shareOf(config: Config, processes: number): Config {
 /** The port that a server listens on, whatever it was told. */
 export function portOf(app: FastifyInstance): number {
   return (app.server.address() as AddressInfo).port;
+}
+
+/** How clients have to ask. */
+export function schemeOf({ listen }: Config): 'http' | 'https' {
+  return listen.tls === undefined ? 'http' : 'https';
 }
 
 /** An address a person on this machine can open. */
