@@ -11,6 +11,7 @@ import type { Latest } from '../upstream/latest.ts';
 import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { FleetRequest, Sender } from '../upstream/sender.ts';
 import type { Consistency } from './consistency.ts';
+import { varyOfAll } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { requestHeaders, withoutConditions, withoutFreshness, type ResponseHeaders } from './headers.ts';
 import { isIdempotent, isOfLedger, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
@@ -103,7 +104,7 @@ export class PassThrough {
     const { replier, responseHeaders } = this.#parts;
     const { response } = exchange;
     const head = responseHeaders.keep(answer.headers);
-    head.push('Vary', 'Accept, Accept-Encoding, Origin');
+    head.push('Vary', varyOfAll);
     if (answer.headers['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
     if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));
     replier.addCommon(exchange, head);

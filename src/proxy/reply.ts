@@ -4,7 +4,7 @@ import type { Dialect } from '../ledger/ledger-headers.ts';
 import type { CachedResponse, ContentCoding } from '../cache/entry.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import { smallestCompressed } from './compress.ts';
-import type { Cors } from './cors.ts';
+import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { chooseCoding, matchesTag } from './negotiate.ts';
 import type { Reader, Served, Source } from './read.ts';
@@ -18,9 +18,6 @@ export interface ReplierParts {
 
 /** Larger bodies are cheaper written beside the head than copied behind it. */
 const largestJoined = 4 * 1024;
-
-/** Every part that decides which bytes a cache in front may replay. */
-const varyOfReads = 'Accept, Accept-Encoding, Origin';
 
 export class Replier {
   readonly #parts: ReplierParts;
@@ -48,7 +45,7 @@ export class Replier {
 
   #readAs(exchange: Exchange, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry, isFinal, source } = served;
-    const head = ['Content-Type', entry.contentType, 'Vary', varyOfReads, 'Cache-Status', this.#cacheStatus(source)];
+    const head = ['Content-Type', entry.contentType, 'Vary', varyOfAll, 'Cache-Status', this.#cacheStatus(source)];
     if (served.version !== undefined) head.push('Ledgergate-Served-Version', String(served.version));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
     if (entry.cursor !== undefined) head.push(this.#cursor, entry.cursor);
@@ -78,7 +75,7 @@ export class Replier {
       return;
     }
     const known = error instanceof GatewayError ? error : new GatewayError('internal', 'internal error');
-    const head = ['Content-Type', 'application/json', 'Cache-Control', 'no-store'];
+    const head = ['Content-Type', 'application/json', 'Vary', varyOfAll, 'Cache-Control', 'no-store'];
     if (known.status === 503) head.push('Retry-After', '1');
     // Node writes the header, and what comes behind finds it (broken-request.ts).
     if (known.closesConnection) exchange.response.shouldKeepAlive = false;
