@@ -2,9 +2,9 @@
 import { pino, type Logger } from 'pino';
 import type { Limits } from './access/ticket.ts';
 import type { Config } from './config/config.ts';
-import { portOf, reachable, startServing } from './gateway/serving.ts';
 import { Reloads } from './gateway/reloads.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
+import { portOf, reachable, schemeOf, startServing } from './gateway/serving.ts';
 import type { ConnectionTimes } from './proxy/listener.ts';
 import { createOperationsServer, type UpstreamStatus } from './proxy/health.ts';
 
@@ -62,7 +62,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
 
   const operationsPort = portOf(operations);
   return {
-    url: `http://${reachable(config.listen.host)}:${serving.port}${config.listen.basePath}`,
+    url: `${schemeOf(config)}://${reachable(config.listen.host)}:${serving.port}${config.listen.basePath}`,
     operationsUrl: `http://${reachable(config.operations.host)}:${operationsPort}`,
     port: serving.port,
     operationsPort,

@@ -6,8 +6,8 @@ import { pino } from 'pino';
 import type { Config } from './config/config.ts';
 import type { GatewayOptions, RunningGateway } from './gateway.ts';
 import { Reloads } from './gateway/reloads.ts';
-import { drainMs, portOf, reachable } from './gateway/serving.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
+import { drainMs, portOf, reachable, schemeOf } from './gateway/serving.ts';
 import { createOperationsServer } from './proxy/health.ts';
 import { adminOf } from './workers/admin.ts';
 import { Agreement } from './workers/agreement.ts';
@@ -122,7 +122,7 @@ export async function startWorkers(
     const { upstreams } = await readiness();
     const operationsPort = portOf(operations);
     return {
-      url: `http://${reachable(config.listen.host)}:${port}${config.listen.basePath}`,
+      url: `${schemeOf(config)}://${reachable(config.listen.host)}:${port}${config.listen.basePath}`,
       operationsUrl: `http://${reachable(config.operations.host)}:${operationsPort}`,
       port,
       operationsPort,

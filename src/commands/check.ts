@@ -6,6 +6,7 @@ import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from './given-config.ts';
 import { inspectFleet, type Inspection } from './inspect-fleet.ts';
 import { inspectRedis, type RedisInspection } from './inspect-redis.ts';
+import { inspectTls, noTls } from './inspect-tls.ts';
 import { probe } from './probe.ts';
 import { probeRedis } from './probe-redis.ts';
 
@@ -17,6 +18,7 @@ export async function check(call: Call): Promise<ExitCode> {
   const { loaded, problems } = tryLoad(call);
   const isOffline = call.given.has('offline');
   const inspection = loaded === undefined || isOffline ? undefined : await inspect(loaded);
+  const tls = loaded === undefined ? noTls : inspectTls(loaded);
   const found = [...(inspection?.fleet.findings ?? []), ...(inspection?.redis.findings ?? [])];
   const findings = found.map(({ path, message }): Problem => ({
     path,
@@ -25,12 +27,12 @@ export async function check(call: Call): Promise<ExitCode> {
   }));
   const report = {
     file: loaded?.file ?? givenFile('check', call),
-    problems: [...problems, ...findings],
-    warnings: [...(loaded?.warnings ?? []), ...(inspection?.redis.warnings ?? [])],
+    problems: [...problems, ...tls.problems, ...findings],
+    warnings: [...(loaded?.warnings ?? []), ...tls.warnings, ...(inspection?.redis.warnings ?? [])],
     upstreams: inspection?.fleet.upstreams,
   };
   call.terminal.out(call.given.get('format')?.values[0] === 'json' ? jsonReport(report) : formatReport(report));
-  if (problems.length > 0) return 2;
+  if (problems.length + tls.problems.length > 0) return 2;
   return report.problems.length > 0 ? 1 : 0;
 }
 

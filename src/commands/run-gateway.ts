@@ -3,11 +3,13 @@ import { once } from 'node:events';
 import { destination, pino } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
+import { ConfigError } from '../config/problem.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
 import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
 import { Reloading, type ConfigSource } from './reload.ts';
 import { checkKeysFile } from './check-keys.ts';
+import { inspectTls } from './inspect-tls.ts';
 import { formatTable } from './text-table.ts';
 
 export interface RunOptions {
@@ -26,7 +28,9 @@ export async function runGateway(
   { terminal, announce, source, drainDelayMs = 0 }: RunOptions,
 ): Promise<ExitCode> {
   const stop = terminal.stopSignal();
-  for (const warning of loaded.warnings) terminal.error(`warning: ${warning}`);
+  const tls = inspectTls(loaded);
+  if (tls.problems.length > 0) throw new ConfigError(tls.problems);
+  for (const warning of [...loaded.warnings, ...tls.warnings]) terminal.error(`warning: ${warning}`);
   checkKeysFile(loaded.config);
   const log = pino({ level: loaded.config.log.level }, destination(2));
   let reloading: Reloading | undefined;

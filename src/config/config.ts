@@ -8,6 +8,8 @@ export interface Config {
     readonly basePath: string;
     /** Of clients, all processes together. */
     readonly maxConnections: number;
+    /** Absent: plain HTTP. */
+    readonly tls?: TlsFiles | undefined;
   };
   readonly operations: {
     readonly host: string;
@@ -32,6 +34,12 @@ export interface Config {
   readonly access?: AccessConfig | undefined;
   readonly encode: { readonly enabled: boolean; readonly shadow: number; readonly signingDomain: string };
   readonly log: { readonly level: LogLevel };
+}
+
+/** Absolute names of PEM files. */
+export interface TlsFiles {
+  readonly cert: string;
+  readonly key: string;
 }
 
 export interface UpstreamConfig {

@@ -1,5 +1,6 @@
 /** Joins file, environment, flags and defaults into the one Config everything else is built from. */
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
+import process from 'node:process';
 import type { Config } from './config.ts';
 import { findContradictions } from './consistency.ts';
 import { explainIssues } from './explain.ts';
@@ -50,7 +51,7 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
   problems.push(...findContradictions(root, positions));
   if (!checked.success || problems.length > 0) throw new ConfigError(problems);
 
-  const config = toConfig(checked.data, file === undefined ? '.' : dirname(file));
+  const config = toConfig(checked.data, file === undefined ? process.cwd() : dirname(resolve(file)));
   return {
     config,
     warnings: [...attemptWarnings(config.upstream), ...sameAddressWarnings(config.upstreams)],

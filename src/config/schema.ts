@@ -41,6 +41,15 @@ const listen = z
       .describe(
         'Most open connections of clients. Beyond it those idle longest are closed; where none is, new ones get 503.',
       ),
+    tls: z
+      .strictObject({
+        cert: pemFile().describe('File with the certificate and those between it and the root, PEM, in that order.'),
+        key: pemFile().describe('File with its private key, PEM, without a passphrase.'),
+      })
+      .optional()
+      .describe(
+        'HTTPS with HTTP/2 and HTTP/1.1 on the same port. Files are relative to the config file, and read again when they change. Absent: plain HTTP/1.1.',
+      ),
   })
   .prefault({})
   .describe('Where clients connect.');
@@ -232,6 +241,10 @@ export const configSchema = z.strictObject({
   access: access.optional(),
   log,
 });
+
+function pemFile() {
+  return z.string({ error: 'expected the name of a file' }).min(1, { error: 'must not be empty' });
+}
 
 function hedge() {
   return z.strictObject({

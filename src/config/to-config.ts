@@ -1,14 +1,14 @@
 /** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs, paths absolute. */
 import { resolve } from 'node:path';
-import type { AccessConfig, Config, PlanConfig, RedisConfig, RedisTarget } from './config.ts';
+import type { AccessConfig, Config, PlanConfig, RedisConfig, RedisTarget, TlsFiles } from './config.ts';
 import type { FileConfig } from './schema.ts';
 import { durationMs, sizeBytes } from './units.ts';
 import { upstreamUrl } from './upstream-url.ts';
 
-/** `folder`: what paths of the file are relative to. */
+/** Names of files are relative to `folder`, the config file's. */
 export function toConfig(file: FileConfig, folder: string): Config {
   return deepFreeze<Config>({
-    listen: file.listen,
+    listen: { ...file.listen, ...tlsOf(file.listen.tls, folder) },
     operations: file.operations,
     dialect: file.dialect,
     workers: file.workers,
@@ -39,6 +39,11 @@ export function toConfig(file: FileConfig, folder: string): Config {
     encode: file.encode,
     log: file.log,
   });
+}
+
+function tlsOf(file: FileConfig['listen']['tls'], folder: string): { readonly tls?: TlsFiles } {
+  if (file === undefined) return {};
+  return { tls: { cert: resolve(folder, file.cert), key: resolve(folder, file.key) } };
 }
 
 function accessOf(file: FileConfig['access'], folder: string): { readonly access?: AccessConfig } {

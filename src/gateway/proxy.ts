@@ -30,6 +30,7 @@ import type { UsageSource } from '../proxy/usage-report.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
 import type { AccessParts } from './access.ts';
+import type { TlsListener } from '../proxy/tls-server.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { Settings } from './settings.ts';
@@ -53,6 +54,8 @@ export interface ProxyContext {
   isDraining(): boolean;
   readonly times: ConnectionTimes;
   readonly overload: Overload;
+  /** Absent: plain HTTP. */
+  readonly tls: TlsListener | undefined;
 }
 
 export interface Proxy {
@@ -115,6 +118,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     bodies: new Bodies({ processes: context.processes }),
     cors,
     observer,
+    tls: context.tls,
   });
   return { server, admin: buildAdmin(), audits };
 

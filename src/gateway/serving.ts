@@ -19,6 +19,7 @@ import { Submissions } from '../proxy/submissions.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildAccess, type AccessContext } from './access.ts';
 import { buildCache, type Cache } from './cache.ts';
+import { buildEncryption } from './encryption.ts';
 import { buildFleet, outageOf, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
 import { createSettings } from './settings.ts';
@@ -110,6 +111,8 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const { isOverloaded = () => lag.isOverloaded } = options;
   const overload = { isOverloaded, onShed: () => metrics.shed('event loop') };
   const times = { inactivityMs: inactivityMs(config), ...options.times };
+  const encryption =
+    config.listen.tls === undefined ? undefined : buildEncryption(config.listen.tls, { log, times, registry });
   const context = {
     settings,
     parts,
@@ -124,10 +127,12 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     siblings,
     overload,
     times,
+    tls: encryption?.listener,
   };
   const { server: proxy, admin, audits } = buildProxy(config, { ...context, isDraining: () => isDraining });
   const connections: Connections = new Connections(proxy.server, {
     max: config.listen.maxConnections,
+    sessions: encryption?.listener.sessions,
     onRefused: () => metrics.connectionRefused(),
     onDisplaced: () => metrics.connectionDisplaced(),
   });
@@ -135,6 +140,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
 
   const free = async (): Promise<void> => {
     lag.close();
+    encryption?.close();
     prober.close();
     latest.close();
     parts.sender.close();
@@ -253,6 +259,11 @@ function shareOf(config: Config, processes: number): Config {
 /** The port that a server listens on, whatever it was told. */
 export function portOf(app: FastifyInstance): number {
   return (app.server.address() as AddressInfo).port;
+}
+
+/** How clients have to ask. */
+export function schemeOf({ listen }: Config): 'http' | 'https' {
+  return listen.tls === undefined ? 'http' : 'https';
 }
 
 /** An address a person on this machine can open. */

@@ -6,6 +6,8 @@ const newest = Symbol('newest response');
 const unanswered = Symbol('responses that are not written yet');
 const excess = Symbol('requests that are not answered any more');
 const isOneTooMany = Symbol('refused');
+const below = Symbol('connection that carries this one');
+const streams = Symbol('streams under way');
 
 interface Connection {
   /** The answer to its newest request. */
@@ -14,6 +16,18 @@ interface Connection {
   [unanswered]?: ServerResponse[] | undefined;
   [excess]?: number;
   [isOneTooMany]?: boolean;
+  [below]?: Connection;
+  /** Of HTTP/2, where requests have no order. */
+  [streams]?: number;
+}
+
+/** What is remembered of `socket` is of `carrier` from now on: the connection that was accepted, below TLS. */
+export function runsOver(socket: Duplex, carrier: Duplex): void {
+  (socket as Connection)[below] = carrier as Connection;
+}
+
+function connectionOf(socket: Duplex): Connection {
+  return (socket as Connection)[below] ?? (socket as Connection);
 }
 
 /**
@@ -32,7 +46,9 @@ export type Turn = 'serve' | 'last' | 'ignore';
  * connection ends: it has to ask again for what was not answered (RFC 9112 9.3.2). Who sends four times as many gets no word.
  */
 export function takeTurn(socket: Duplex, response: ServerResponse): Turn {
-  const connection = socket as Connection;
+  const connection = connectionOf(socket);
+  // HTTP/2 bounds by itself how many may be under way.
+  if (connection[streams] !== undefined) return 'serve';
   if (connection[excess] !== undefined) {
     connection[excess] += 1;
     if (connection[excess] > mostExcess) socket.destroy();
@@ -52,19 +68,37 @@ export function takeTurn(socket: Duplex, response: ServerResponse): Turn {
 }
 
 export function newestResponse(socket: Duplex): ServerResponse | undefined {
-  return (socket as Connection)[newest];
+  return connectionOf(socket)[newest];
 }
 
 /** Whether every request that came on it is answered. */
 export function isAnswered(socket: Duplex): boolean {
-  return newestResponse(socket)?.writableFinished ?? true;
+  const connection = connectionOf(socket);
+  return (connection[streams] ?? 0) === 0 && (connection[newest]?.writableFinished ?? true);
+}
+
+/** Whether no request has come on it yet. */
+export function isUnasked(socket: Duplex): boolean {
+  const connection = connectionOf(socket);
+  return connection[newest] === undefined && connection[streams] === undefined;
+}
+
+/** A request of HTTP/2 has come. */
+export function streamBegins(socket: Duplex): void {
+  const connection = connectionOf(socket);
+  connection[streams] = (connection[streams] ?? 0) + 1;
+}
+
+export function streamEnds(socket: Duplex): void {
+  const connection = connectionOf(socket);
+  connection[streams] = (connection[streams] ?? 1) - 1;
 }
 
 /** The connection is one too many: its first request is refused. */
 export function markRefused(socket: Duplex): void {
-  (socket as Connection)[isOneTooMany] = true;
+  connectionOf(socket)[isOneTooMany] = true;
 }
 
 export function isRefused(socket: Duplex): boolean {
-  return (socket as Connection)[isOneTooMany] === true;
+  return connectionOf(socket)[isOneTooMany] === true;
 }

@@ -8,7 +8,8 @@
  */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { isAnswered, markRefused } from './connection-state.ts';
+import { isAnswered, isUnasked, markRefused } from './connection-state.ts';
+import type { H2Sessions } from './h2-sessions.ts';
 
 export interface ConnectionsOptions {
   /** Default: no bound. */
@@ -16,6 +17,8 @@ export interface ConnectionsOptions {
   readonly onRefused?: () => void;
   /** An idle one made room. */
   readonly onDisplaced?: () => void;
+  /** Those of the connections that speak HTTP/2, under TLS. */
+  readonly sessions?: H2Sessions | undefined;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
 }
@@ -42,6 +45,8 @@ export class Connections {
   readonly #open = new Map<Socket, Watched>();
   /** Beyond the bound, waiting to be told. */
   readonly #refused = new Set<Socket>();
+  /** What had come on a connection without a request. */
+  readonly #silent = new WeakMap<Socket, number>();
   readonly #timer: NodeJS.Timeout;
   /** Nobody was idle, and the search is not repeated for each newcomer. */
   #noneIdleUntilMs = -Infinity;
@@ -63,12 +68,33 @@ export class Connections {
     return this.#open.size;
   }
 
+  /** No more requests are wanted: over HTTP/1.1 every answer says so, over HTTP/2 each connection is told. */
+  leave(): void {
+    this.#options.sessions?.leave();
+  }
+
   /** Closes what waits for a next request, and what has never sent one: Node counts only the former as idle. */
   closeIdle(): void {
     this.#server.closeIdleConnections();
+    this.#options.sessions?.close();
     for (const socket of [...this.#open.keys(), ...this.#refused]) {
-      if (socket.bytesRead === 0) socket.destroy();
+      if (socket.bytesRead === 0 || this.#isSilent(socket)) socket.destroy();
     }
+  }
+
+  /** Closes all, whatever is under way. */
+  closeAll(): void {
+    this.#server.closeAllConnections();
+    for (const socket of [...this.#open.keys(), ...this.#refused]) socket.destroy();
+  }
+
+  /** Has sent no more than its part of the handshake since it was looked at last. */
+  #isSilent(socket: Socket): boolean {
+    if (this.#options.sessions === undefined || !isUnasked(socket)) return false;
+    const { bytesRead } = socket;
+    const before = this.#silent.get(socket);
+    this.#silent.set(socket, bytesRead);
+    return before === bytesRead;
   }
 
   /** Notes who is quiet. Costs nothing far from the bound, and a millisecond or two a second near 10,000. */

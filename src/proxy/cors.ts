@@ -1,6 +1,12 @@
-/** Cross-origin access, as nodes grant it, and the ledger headers exposed, which nodes forget (protocol 2.5). */
+/** Cross-origin access, as nodes grant it, and the headers exposed, which nodes forget (protocol 2.5). */
 import type { IncomingMessage } from 'node:http';
 import type { Dialect } from '../ledger/ledger-headers.ts';
+
+/** What every answer varies by, beside what its route adds: one to no page must not be replayed to a page. */
+export const varyOfAll = 'Accept, Accept-Encoding, Origin';
+
+/** A day; browsers take less where they have a lower bound. */
+const preflightSeconds = 86_400;
 
 export class Cors {
   readonly #exposed: string;
@@ -8,30 +14,42 @@ export class Cors {
   constructor(dialect: Dialect) {
     const ledger = [dialect.chainId, dialect.version, dialect.oldestVersion, dialect.timestampUsec, dialect.epoch];
     const more = [dialect.blockHeight, dialect.oldestBlockHeight, dialect.gasUsed, dialect.cursor];
-    const own = ['Cache-Status', 'Ledgergate-Served-Version', 'ETag', 'Retry-After'];
-    this.#exposed = [...ledger, ...more, ...own].join(', ');
+    const own = ['Cache-Status', 'Ledgergate-Served-Version', 'ETag'];
+    const limits = ['Retry-After', 'RateLimit', 'RateLimit-Policy', 'WWW-Authenticate'];
+    this.#exposed = [...ledger, ...more, ...own, ...limits].join(', ');
   }
 
-  /** Headers for an answer to `request`, flat; empty for a request that no page made. */
-  headers({ headers: { origin } }: IncomingMessage): readonly string[] {
-    if (origin === undefined) return [];
+  /** Headers for an answer to `request`, flat; empty for a request that no page made, or one of a page that may not ask. */
+  headers({ headers: { origin } }: IncomingMessage, isAllowed: IsAllowed = anyOrigin): readonly string[] {
+    if (origin === undefined || !isAllowed(origin)) return [];
     return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': this.#exposed }).flat();
   }
 
-  /** Headers of the answer to a preflight, or `undefined` when `request` is none. */
-  preflight({ headers }: IncomingMessage): string[] | undefined {
+  /**
+   * Headers of the answer to a preflight, or `undefined` when `request` is none. Its sender has no key, which browsers
+   * leave out of it: who may do what is said to the request itself. A public page is not let into a private network:
+   * `Access-Control-Request-Private-Network` gets no answer.
+   */
+  preflight({ headers }: IncomingMessage, isAllowed: IsAllowed = anyOrigin): string[] | undefined {
     const { origin } = headers;
     if (origin === undefined || headers['access-control-request-method'] === undefined) return undefined;
+    const vary = ['Vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers'];
+    if (!isAllowed(origin)) return vary;
     const asked = headers['access-control-request-headers'];
-    return Object.entries({
+    const told = Object.entries({
       ...granted(origin),
       'Access-Control-Allow-Methods': 'GET, HEAD, POST',
       ...(asked === undefined ? {} : { 'Access-Control-Allow-Headers': asked }),
-      'Access-Control-Max-Age': '86400',
-      Vary: 'Origin, Access-Control-Request-Headers',
+      'Access-Control-Max-Age': String(preflightSeconds),
     }).flat();
+    return [...told, ...vary];
   }
 }
+
+/** Whether a page of this origin may use the gateway. */
+export type IsAllowed = (origin: string) => boolean;
+
+const anyOrigin: IsAllowed = () => true;
 
 /** Public SDKs send `credentials: include`, which a wildcard origin would not satisfy; nothing here trusts cookies. */
 function granted(origin: string): Readonly<Record<string, string>> {

@@ -17,6 +17,7 @@ export interface DrainOptions {
 
 /** Resolves when no connection is left. */
 export async function drain(proxy: FastifyInstance, connections: Connections, options: DrainOptions): Promise<void> {
+  connections.leave();
   if (options.delayMs > 0) await sleep(options.delayMs);
   const closed = proxy.close();
   connections.closeIdle();
@@ -24,7 +25,7 @@ export async function drain(proxy: FastifyInstance, connections: Connections, op
   const sweep = setInterval(() => connections.closeIdle(), sweepMs);
   const timer = setTimeout(() => {
     options.onCutOff();
-    proxy.server.closeAllConnections();
+    connections.closeAll();
   }, options.maxMs);
   await closed;
   clearTimeout(timer);

@@ -11,9 +11,9 @@ import { isRefused, takeTurn } from './connection-state.ts';
 import { statesDemand } from './consistency.ts';
 import { Exchange } from './exchange.ts';
 import type { Gatekeeper } from './gatekeeper.ts';
-import { faultOfHead, mostHeaders, notAllowed } from './request-faults.ts';
+import { faultOfHead, maxHeaderBytes, mostHeaders, notAllowed } from './request-faults.ts';
 import type { ServerParts } from './server-parts.ts';
-import { longestTarget, originForm } from './target.ts';
+import { originForm } from './target.ts';
 
 /** How long a client may take, in milliseconds. */
 export interface ConnectionTimes {
@@ -30,15 +30,18 @@ export interface ConnectionTimes {
 /** Longer than the deadline that a config usually sets, and than what clients of streamed answers are given. */
 export const usualInactivityMs = 90_000;
 
-function httpOptions({ headMs = 15_000, requestMs = 60_000, checkMs = 2_500 }: ConnectionTimes) {
+/** Longer than balancers keep idle connections (60 s), so that they never send into one that is closing. */
+export const keepAliveMs = 75_000;
+export const usualHeadMs = 15_000;
+export const usualRequestMs = 60_000;
+
+function httpOptions({ headMs = usualHeadMs, requestMs = usualRequestMs, checkMs = 2_500 }: ConnectionTimes) {
   return {
-    // Above the longest target and the usual headers; the default of 16 kB would refuse targets that are served.
-    maxHeaderSize: longestTarget + 32 * 1024,
+    maxHeaderSize: maxHeaderBytes,
     headersTimeout: headMs,
     requestTimeout: requestMs,
     connectionsCheckingInterval: checkMs,
-    // Longer than balancers keep idle connections (60 s), so that they never send into one that is closing.
-    keepAliveTimeout: 75_000,
+    keepAliveTimeout: keepAliveMs,
     // Checked below: Node's own refusal has no body.
     requireHostHeader: false,
     // Of two Host headers, or two content types, Node would take the first without a word; joined they are neither.
@@ -93,7 +96,15 @@ export function createHttpServer(
     );
   });
   // Nothing is tunnelled; Node would close the connection without a word.
-  return server.on('connect', (_request, socket) => writeRefusal(socket, notAllowed(), headersNow(parts)));
+  server.on('connect', (_request, socket) => writeRefusal(socket, notAllowed(), headersNow(parts)));
+  return (
+    parts.tls?.wrap(server, {
+      request: (request, response) => take(request, response, serve),
+      unserved: (request, response, error) => take(request, response, () => refuse(request, response, error)),
+      refuse,
+      maxHeaderBytes,
+    }) ?? server
+  );
 }
 
 function tooManyConnections(): GatewayError {

@@ -4,7 +4,7 @@ import type { Dialect } from '../ledger/ledger-headers.ts';
 import type { CachedResponse, ContentCoding } from '../cache/entry.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import { smallestCompressed } from './compress.ts';
-import type { Cors } from './cors.ts';
+import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { chooseCoding, matchesTag } from './negotiate.ts';
 import type { Reader, Served, Source } from './read.ts';
@@ -21,8 +21,6 @@ export interface ReplierParts {
 
 /** Larger bodies are cheaper written beside the head than copied behind it. */
 const largestJoined = 4 * 1024;
-
-const varyOfReads = 'Accept, Accept-Encoding, Origin';
 
 export class Replier {
   readonly #parts: ReplierParts;
@@ -85,7 +83,7 @@ export class Replier {
       return;
     }
     const known = error instanceof GatewayError ? error : new GatewayError('internal', 'internal error');
-    const head = ['Content-Type', 'application/json', 'Cache-Control', 'no-store'];
+    const head = ['Content-Type', 'application/json', 'Vary', this.vary, 'Cache-Control', 'no-store'];
     head.push(...known.headers);
     if (known.status === 503 && !known.headers.includes('Retry-After')) head.push('Retry-After', '1');
     if (exchange.visit !== undefined) exchange.visit.outcome = 'error';
@@ -136,7 +134,7 @@ export class Replier {
   /** Every part of a request that decides which bytes a cache in front may replay to it. */
   get vary(): string {
     const name = this.#parts.keyHeader?.();
-    return name === undefined ? varyOfReads : `${varyOfReads}, ${name}`;
+    return name === undefined ? varyOfAll : `${varyOfAll}, ${name}`;
   }
 
   /** Adds live ledger headers, those of the limits, cross-origin headers, and the wish to close while draining. */

@@ -1,5 +1,6 @@
 /** Reads the bodies of requests, each and all together within a bound. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../ledger/errors.ts';
 
 export interface BodyLimits {
@@ -72,6 +73,11 @@ export class Bodies {
       }
     };
     const onEnd = (): void => {
+      // A request of HTTP/2 that its client takes back ends as well, with what had come: that is no body.
+      if (wasTakenBack(request)) {
+        stop();
+        return;
+      }
       const body = pieces.whole();
       stop();
       work = done(body) ?? undefined;
@@ -89,6 +95,11 @@ export class Bodies {
     }
     return Number(length ?? 0) > this.#maxBytes ? tooLarge() : undefined;
   }
+}
+
+/** Over HTTP/1.1 such a request has no end. */
+function wasTakenBack(request: IncomingMessage): boolean {
+  return request.httpVersionMajor === 2 && (request as unknown as Http2ServerRequest).aborted;
 }
 
 /** Pieces below this are copied together. */

@@ -24,6 +24,9 @@ export function asGatewayError(error: unknown): unknown {
 /** More headers than any client and the proxies in front of it send; Node would leave out what comes after its bound. */
 export const mostHeaders = 200;
 
+/** Of a request's head: above the longest target and the usual headers; Node's default of 16 kB would refuse targets that are served. */
+export const maxHeaderBytes = longestTarget + 32 * 1024;
+
 /** What is refused before any route is looked for. Expects repeated headers to be joined by commas. */
 export function faultOfHead(request: IncomingMessage): GatewayError | undefined {
   const { url = '', method = '', headers, httpVersion, rawHeaders } = request;
@@ -33,10 +36,18 @@ export function faultOfHead(request: IncomingMessage): GatewayError | undefined 
   if (rawHeaders.length > 2 * mostHeaders) {
     return new GatewayError('headersTooLarge', `the request has more than ${mostHeaders} headers`);
   }
-  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+  if (httpVersion === '2.0') {
+    if (bytesOf(rawHeaders) > maxHeaderBytes)
+      return new GatewayError('headersTooLarge', 'the request head is too large');
+  } else if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return new GatewayError('ambiguous', `HTTP/${httpVersion} is not spoken here in this form`);
   }
   return faultOfHost(headers.host, httpVersion) ?? faultOfBody(request) ?? faultOfMethod(method);
+}
+
+/** Of HTTP/1 the parser counts; HTTP/2 counts 32 more for each header (RFC 9113 6.5.2), which are none on the wire. */
+function bytesOf(headers: readonly string[]): number {
+  return headers.reduce((sum, text) => sum + text.length, 0);
 }
 
 /** The host decides nothing here, but who is in front may have believed another one (RFC 9112 3.2). */

@@ -12,6 +12,7 @@ import type { Reader } from './read.ts';
 import type { Replier } from './reply.ts';
 import type { Bodies } from './request-body.ts';
 import type { Submissions } from './submissions.ts';
+import type { TlsListener } from './tls-server.ts';
 
 export interface Gate {
   /** Whether a request that has just arrived may be answered now. */
@@ -47,4 +48,6 @@ export interface ServerParts {
   readonly bodies: Bodies;
   readonly cors: Cors;
   readonly observer: ExchangeObserver;
+  /** Absent: plain HTTP. */
+  readonly tls?: TlsListener | undefined;
 }

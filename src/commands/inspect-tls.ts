@@ -1,0 +1,22 @@
+/** Whether the certificate that the config names can be served with. */
+import type { LoadedConfig } from '../config/load.ts';
+import type { Problem } from '../config/problem.ts';
+import { readTlsPair } from '../config/tls-pair.ts';
+
+export interface TlsInspection {
+  readonly problems: readonly Problem[];
+  readonly warnings: readonly string[];
+}
+
+export const noTls: TlsInspection = { problems: [], warnings: [] };
+
+/** Reads the files. */
+export function inspectTls({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): TlsInspection {
+  if (config.listen.tls === undefined) return noTls;
+  const { problems, warnings } = readTlsPair(config.listen.tls, Date.now());
+  const placed = problems.map(({ at, message }): Problem => {
+    const path = ['listen', 'tls', at];
+    return { path, message, where: whereIs(path) };
+  });
+  return { problems: placed, warnings };
+}

@@ -1,0 +1,113 @@
+/** The certificate that clients are shown: read at the start, and again whenever its files change. */
+import { watch, type FSWatcher } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Logger } from 'pino';
+import type { TlsFiles } from '../config/config.ts';
+import { readTlsPair, type TlsPair } from '../config/tls-pair.ts';
+
+export interface CertificatesOptions {
+  readonly log: Logger;
+  /** A new pair that is fit to be served with. */
+  readonly onPair: (pair: TlsPair) => void;
+  readonly onReload: (result: 'ok' | 'failed') => void;
+  /** How often the files are looked at where nothing told of a change. Default 10,000. */
+  readonly pollMs?: number | undefined;
+}
+
+/** Two files are replaced one after the other: news of the first is not acted on at once. */
+const settleMs = 200;
+
+export class Certificates {
+  readonly #files: TlsFiles;
+  readonly #options: CertificatesOptions;
+  readonly #watchers: readonly FSWatcher[];
+  readonly #poll: NodeJS.Timeout;
+  #settling: NodeJS.Timeout | undefined;
+  #pair: TlsPair;
+  #expiresMs: number;
+  /** What was last said of files that were not taken: the same is not said twice. */
+  #refused: string | undefined;
+
+  /** Throws an Error that says what is wrong with the files. */
+  constructor(files: TlsFiles, options: CertificatesOptions) {
+    const { pair, expiresMs, problems } = readTlsPair(files, Date.now());
+    if (pair === undefined)
+      throw new Error(problems.map(({ at, message }) => `listen.tls.${at}: ${message}`).join('; '));
+    this.#files = files;
+    this.#options = options;
+    this.#pair = pair;
+    this.#expiresMs = expiresMs ?? NaN;
+    // The folder and not the file: files are replaced, and Kubernetes replaces a link beside them.
+    const folders = new Set([dirname(files.cert), dirname(files.key)]);
+    this.#watchers = [...folders].flatMap((folder) => this.#watch(folder));
+    this.#poll = setInterval(() => this.look(), options.pollMs ?? 10_000);
+    this.#poll.unref();
+  }
+
+  get pair(): TlsPair {
+    return this.#pair;
+  }
+
+  /** Unix time in milliseconds. */
+  get expiresMs(): number {
+    return this.#expiresMs;
+  }
+
+  /** Reads the files, and takes them where they are new and fit. */
+  look(): void {
+    const nowMs = Date.now();
+    const { pair, expiresMs = NaN, problems, warnings } = readTlsPair(this.#files, nowMs);
+    if (pair?.cert === this.#pair.cert && pair.key === this.#pair.key) {
+      this.#refused = undefined;
+      return;
+    }
+    const faults = problems.map(({ at, message }) => `listen.tls.${at}: ${message}`);
+    // One that has ended is no reason to give up one that has not.
+    const isWorse = expiresMs <= nowMs && this.#expiresMs > nowMs;
+    if (pair === undefined || isWorse) this.#refuse([...faults, ...warnings].join('; '));
+    else this.#take(pair, expiresMs, warnings);
+  }
+
+  close(): void {
+    clearInterval(this.#poll);
+    clearTimeout(this.#settling);
+    for (const watcher of this.#watchers) watcher.close();
+  }
+
+  #take(pair: TlsPair, expiresMs: number, warnings: readonly string[]): void {
+    const { log, onPair, onReload } = this.#options;
+    this.#pair = pair;
+    this.#expiresMs = expiresMs;
+    this.#refused = undefined;
+    onPair(pair);
+    onReload('ok');
+    log.info({ expires: new Date(expiresMs).toISOString() }, 'new connections are shown the new certificate');
+    for (const warning of warnings) log.warn(warning);
+  }
+
+  #refuse(why: string): void {
+    if (why === this.#refused) return;
+    this.#refused = why;
+    this.#options.onReload('failed');
+    this.#options.log.error(
+      { why },
+      'the certificate files changed and cannot be used: the certificate stays as it was',
+    );
+  }
+
+  /** Where nothing can be watched, looking now and then has to do. */
+  #watch(folder: string): readonly FSWatcher[] {
+    try {
+      const watcher = watch(folder, { persistent: false }, () => {
+        this.#settling ??= setTimeout(() => {
+          this.#settling = undefined;
+          this.look();
+        }, settleMs);
+      });
+      watcher.on('error', () => watcher.close());
+      return [watcher];
+    } catch {
+      return [];
+    }
+  }
+}

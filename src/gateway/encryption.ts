@@ -1,0 +1,43 @@
+/** Builds what clients' connections are encrypted with. */
+import type { Logger } from 'pino';
+import type { Registry } from 'prom-client';
+import type { TlsFiles } from '../config/config.ts';
+import { createTlsMetrics, type TlsMetrics } from '../metrics/tls-metrics.ts';
+import {
+  keepAliveMs,
+  usualHeadMs,
+  usualInactivityMs,
+  usualRequestMs,
+  type ConnectionTimes,
+} from '../proxy/listener.ts';
+import { TlsListener } from '../proxy/tls-server.ts';
+import { Certificates } from './certificates.ts';
+
+export interface EncryptionContext {
+  readonly log: Logger;
+  readonly times: ConnectionTimes;
+  readonly registry: Registry;
+}
+
+export interface Encryption {
+  readonly listener: TlsListener;
+  /** Stops looking at the files. */
+  close(): void;
+}
+
+/** Throws when the files cannot be used. */
+export function buildEncryption(files: TlsFiles, { log, times, registry }: EncryptionContext): Encryption {
+  const certificates = new Certificates(files, {
+    log,
+    onPair: (pair) => listener.setPair(pair),
+    onReload: (result) => metrics.reloaded(result),
+  });
+  const metrics: TlsMetrics = createTlsMetrics(registry, () => certificates.expiresMs);
+  const { headMs = usualHeadMs, requestMs = usualRequestMs, inactivityMs = usualInactivityMs } = times;
+  const listener: TlsListener = new TlsListener({
+    pair: certificates.pair,
+    times: { headMs, requestMs, inactivityMs, idleMs: keepAliveMs },
+    onHandshakeFailed: () => metrics.handshakeFailed(),
+  });
+  return { listener, close: () => certificates.close() };
+}

@@ -1,0 +1,167 @@
+/**
+ * TLS in front of the HTTP server: it listens as ever, but what it accepts goes through a handshake first, and from
+ * there to its own parser or to HTTP/2, as was agreed on (ALPN).
+ */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer as createH2Server, type Http2Server } from 'node:http2';
+import type { Socket } from 'node:net';
+import { createServer as createTlsServer, type Server as TlsServer, type TLSSocket } from 'node:tls';
+import { GatewayError } from '../ledger/errors.ts';
+import { runsOver } from './connection-state.ts';
+import { H2Request, H2Response } from './h2-messages.ts';
+import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
+import { mostHeaders } from './request-faults.ts';
+
+/** PEM texts. */
+export interface CertifiedKey {
+  readonly cert: string;
+  readonly key: string;
+}
+
+export interface TlsListenerOptions {
+  readonly pair: CertifiedKey;
+  readonly times: SessionTimes & { readonly requestMs: number };
+  onHandshakeFailed(): void;
+}
+
+/** What is done with requests of HTTP/2, in the form of HTTP/1.1's. */
+export interface H2Handlers {
+  request(request: IncomingMessage, response: ServerResponse): void;
+  refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
+  /** CONNECT, and expectations that are none of ours. */
+  unserved(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
+  /** Of all headers of a request, in bytes. */
+  readonly maxHeaderBytes: number;
+}
+
+/** Streams that a client may have under way on a connection: a page's worth. */
+const mostStreams = 100;
+/** Of answers that a client has not taken, bodies included, on a connection. */
+const mostSessionMegabytes = 64;
+
+export class TlsListener {
+  readonly sessions: H2Sessions;
+  readonly #options: TlsListenerOptions;
+  readonly #tls: TlsServer;
+
+  /** Throws when the pair is not one. */
+  constructor(options: TlsListenerOptions) {
+    this.#options = options;
+    this.sessions = new H2Sessions(options.times);
+    this.#tls = createTlsServer({
+      ...options.pair,
+      ALPNProtocols: ['h2', 'http/1.1'],
+      minVersion: 'TLSv1.2',
+      handshakeTimeout: options.times.headMs,
+    });
+    this.#tls.on('tlsClientError', (_error, socket) => {
+      options.onHandshakeFailed();
+      // Node tells of a handshake that takes too long, and leaves it open.
+      socket.destroy();
+    });
+  }
+
+  /** New connections are shown this one from now on; those that are open go on. */
+  setPair(pair: CertifiedKey): void {
+    // What is not said again falls back to its default.
+    this.#tls.setSecureContext({ ...pair, minVersion: 'TLSv1.2' });
+  }
+
+  /** Puts TLS before `server`, and HTTP/2 beside it. */
+  wrap(server: Server, handlers: H2Handlers): Server {
+    const h2 = this.#createH2(handlers);
+    const plain = server.listeners('connection') as ((this: Server, socket: Socket) => void)[];
+    server.removeAllListeners('connection');
+    const raw = new Map<string, Socket>();
+    server.on('connection', (socket: Socket) => {
+      const name = nameOf(socket);
+      raw.set(name, socket);
+      socket.once('close', () => raw.delete(name));
+      this.#tls.emit('connection', socket);
+    });
+    this.#tls.on('secureConnection', (socket) => {
+      const below = raw.get(nameOf(socket));
+      if (below === undefined) {
+        // It has gone already.
+        socket.destroy();
+        return;
+      }
+      runsOver(socket, below);
+      if (socket.alpnProtocol === 'h2') this.#startSession(h2, socket);
+      else for (const listener of plain) listener.call(server, socket);
+    });
+    return server;
+  }
+
+  #startSession(h2: Http2Server, socket: TLSSocket): void {
+    // The server of HTTP/1.1 accepts connections that may stay half open; here nobody would close the other half.
+    socket.allowHalfOpen = false;
+    // It is made, and told of, before this returns.
+    h2.once('session', (session) => this.sessions.add(session, socket));
+    h2.emit('connection', socket);
+  }
+
+  #createH2(handlers: H2Handlers): Http2Server {
+    const h2 = createH2Server({
+      Http2ServerRequest: H2Request as never,
+      Http2ServerResponse: H2Response as never,
+      settings: {
+        maxConcurrentStreams: mostStreams,
+        enablePush: false,
+        enableConnectProtocol: false,
+        // Above what is served, so that what is not much too large is told so.
+        maxHeaderListSize: 2 * handlers.maxHeaderBytes,
+      },
+      maxHeaderListPairs: 2 * mostHeaders,
+      maxSessionMemory: mostSessionMegabytes,
+      maxSessionInvalidFrames: 100,
+      // Who takes requests back as fast as it makes them (CVE-2023-44487) loses the connection.
+      streamResetBurst: 200,
+      streamResetRate: 50,
+    });
+    const take =
+      (serve: (request: IncomingMessage, response: ServerResponse) => void) =>
+      (request: H2Request, response: H2Response): void => {
+        this.sessions.begin(request.stream);
+        this.#bound(request, response, handlers);
+        serve(request as unknown as IncomingMessage, response as unknown as ServerResponse);
+      };
+    const unserved = (error: () => GatewayError) =>
+      take((request, response) => handlers.unserved(request, response, error()));
+    h2.on(
+      'request',
+      take((request, response) => handlers.request(request, response)),
+    );
+    h2.on('connect', unserved(() => new GatewayError('methodNotAllowed', 'method not allowed')) as never);
+    h2.on(
+      'checkExpectation',
+      unserved(() => new GatewayError('expectationFailed', 'only 100-continue can be expected')),
+    );
+    return h2;
+  }
+
+  /** A request has as long to come as over HTTP/1.1, and what nobody waits for any more is not read to its end. */
+  #bound(request: H2Request, response: H2Response, handlers: H2Handlers): void {
+    const { stream } = request;
+    if (stream.endAfterHeaders) return;
+    const timer = setTimeout(() => {
+      if (request.readableEnded || stream.destroyed) return;
+      if (response.headersSent) stream.close();
+      else {
+        const late = new GatewayError('requestTimeout', 'the request did not arrive in time');
+        handlers.refuse(request as unknown as IncomingMessage, response as unknown as ServerResponse, late);
+      }
+    }, this.#options.times.requestMs);
+    request.once('end', () => clearTimeout(timer));
+    stream.once('close', () => clearTimeout(timer));
+    // NO_ERROR: the answer is whole, and the rest of the request is not wanted (RFC 9113 8.1).
+    stream.once('finish', () => {
+      if (!request.readableEnded && !stream.destroyed) stream.close();
+    });
+  }
+}
+
+/** No two open connections have the same. */
+function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {
+  return `${remoteAddress} ${remotePort} ${localAddress}`;
+}

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { inspectTlsPair, readTlsPair } from '../../src/config/tls-pair.ts';
+import { call } from '../commands/command-line.ts';
+import { authority } from '../support/tls.ts';
+import { configFile, oneUpstream, problemsOf } from './config-file.ts';
+
+const dayMs = 86_400_000;
+
+function at(cert: string, key: string): readonly string[] {
+  return inspectTlsPair({ cert, key }, Date.now()).problems.map((problem) => `${problem.at}: ${problem.message}`);
+}
+
+test('a certificate and its key are a pair, and when the certificate ends is known', (t) => {
+  const files = authority(t).certify('a');
+  const { pair, expiresMs = 0, problems, warnings } = readTlsPair(files, Date.now());
+  assert.deepEqual([problems, warnings], [[], []]);
+  assert.equal(pair?.cert, readFileSync(files.cert, 'utf8'));
+  assert.ok(Math.abs(expiresMs - Date.now() - 30 * dayMs) < dayMs / 24);
+});
+
+test('what is wrong is said of the file that is wrong, and nothing of what stands in it', (t) => {
+  const ca = authority(t);
+  const one = ca.certify('one');
+  const text = { cert: readFileSync(one.cert, 'utf8'), key: readFileSync(one.key, 'utf8') };
+  const other = readFileSync(ca.certify('two').key, 'utf8');
+
+  assert.deepEqual(at('secret text', text.key), ['cert: holds no certificate in PEM form']);
+  assert.deepEqual(at(text.key, text.key), ['cert: holds no certificate in PEM form']);
+  assert.deepEqual(at(text.cert, 'secret text'), ['key: holds no private key in PEM form without a passphrase']);
+  assert.deepEqual(at(text.cert, other), ["key: is not the key of listen.tls.cert's first certificate"]);
+  assert.equal(at('', '').length, 2);
+});
+
+test('a certificate that has ended, ends within seven days, or has not begun is a warning', (t) => {
+  const files = authority(t).certify('a');
+  const warningAt = (days: number): string | undefined =>
+    readTlsPair(files, Date.now() + days * dayMs).warnings.map((text) => text.replace(/ at \S+?Z/, ''))[0];
+  assert.equal(warningAt(22), undefined);
+  assert.equal(warningAt(24), 'listen.tls.cert expires, in less than 6 day(s)');
+  assert.equal(warningAt(31), 'listen.tls.cert expired');
+  assert.match(warningAt(-2) ?? '', /is not valid before/);
+});
+
+test('check finds the files beside the config, and says where the wrong one is named', async (t) => {
+  const ca = authority(t);
+  ca.certify('a');
+  const check = async (tls: string) => {
+    const file = join(ca.folder, 'ledgergate.yaml');
+    writeFileSync(file, `listen:\n  tls: ${tls}\n${oneUpstream}`);
+    return call(['check', file, '--offline']);
+  };
+  assert.deepEqual(await check('{ cert: a.crt, key: a.key }').then(({ code }) => code), 0);
+  const missing = await check('{ cert: b.crt, key: a.key }');
+  assert.equal(missing.code, 2);
+  assert.match(missing.out, /ledgergate\.yaml:2:\d+: listen\.tls\.cert: cannot read .*b\.crt: there is no such file/);
+  ca.certify('soon', 3);
+  const soon = await check('{ cert: soon.crt, key: soon.key }');
+  assert.equal(soon.code, 0);
+  assert.match(soon.out, /warning: listen\.tls\.cert expires at/);
+});
+
+test('both files or none', (t) => {
+  assert.match(problemsOf(t, `listen: { tls: { cert: a.crt } }\n${oneUpstream}`).join(), /listen\.tls\.key/);
+  assert.match(problemsOf(t, `listen: { tls: { key: a.key } }\n${oneUpstream}`).join(), /listen\.tls\.cert/);
+});
+
+test('a gateway does not start with files that cannot be used', async (t) => {
+  const file = configFile(t, `listen: { port: 0, tls: { cert: none.crt, key: none.key } }\n${oneUpstream}`);
+  const { code, err } = await call(['serve', '--config', file, '--operations-port', '0']);
+  assert.equal(code, 2);
+  assert.match(err, /listen\.tls\.cert: cannot read/);
+});

@@ -1,0 +1,33 @@
+/** A real browser, where there is one. */
+import { spawnSync } from 'node:child_process';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import process from 'node:process';
+import type { TestContext } from 'node:test';
+import { chromium, type Page } from 'playwright-core';
+
+const executablePath = spawnSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).stdout.trim();
+
+/** For the `skip` of a test: a reason where no browser is installed. Where CI is set, it is an error not to have one. */
+export function withoutChromium(): string | false {
+  if (executablePath !== '' || process.env['CI'] !== undefined) return false;
+  return 'NOT TESTED IN A BROWSER: chromium is not installed (apt-get install chromium)';
+}
+
+/** A page of an origin of its own, empty. The browser believes any certificate; it is closed after the test. */
+export async function openPage(t: TestContext): Promise<Page> {
+  const site = createServer((_request, response) => {
+    response.setHeader('content-type', 'text/html').end('<!doctype html><title>wallet</title>');
+  });
+  await new Promise<void>((resolve) => site.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    site.closeAllConnections();
+    site.close();
+  });
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+  t.after(() => browser.close());
+  const context = await browser.newContext({ ignoreHTTPSErrors: true });
+  const page = await context.newPage();
+  await page.goto(`http://localhost:${(site.address() as AddressInfo).port}/`);
+  return page;
+}
