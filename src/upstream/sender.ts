@@ -73,17 +73,18 @@ export class Sender {
   constructor(parts: SenderParts) {
     const { fleet, limits, metrics, log } = parts;
     const attempts = new Attempts(parts);
+    const admission = new Admission();
     const outliers = new Outliers({ fleet, metrics, log });
     this.#means = {
       fleet,
       limits,
       metrics,
       attempts,
-      admission: new Admission(),
+      admission,
       retries: new TrafficShare(retries),
       hedges: new HedgeTimes(limits.hedge, fleet),
       outliers,
-      background: new Background({ fleet, timeoutMs: limits.timeoutMs, attempts, outliers }),
+      background: new Background({ fleet, timeoutMs: limits.timeoutMs, attempts, admission, outliers }),
     };
   }
 
