@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { HttpMetrics, RouteName } from '../metrics/http-metrics.ts';
+import { clientOf } from './client-name.ts';
 
 /** Who waits for work that is done for a request. */
 export interface Caller {
@@ -62,8 +63,7 @@ export class Exchange implements Caller {
 
   /** The address; of IPv6 the part that one customer is given (a /64). */
   get client(): string {
-    const address = this.request.socket.remoteAddress ?? '';
-    return address.includes('.') ? address : address.split(':').slice(0, 4).join(':');
+    return clientOf(this.request.socket.remoteAddress);
   }
 
   /** The head of the answer is out: its body may take as long as the client takes. */
