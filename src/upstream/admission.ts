@@ -88,6 +88,6 @@ export class Admission {
 
 /** A node of another tier than the best keeps half of its places for what only it can answer. */
 function hasPlace(upstream: Upstream, best: Known | undefined, isStreamed: boolean): boolean {
-  if (isStreamed && upstream.streams.isFull) return false;
+  if (isStreamed && (upstream.streams.isFull || !upstream.mayBeHeld)) return false;
   return upstream.tier === best?.upstream.tier ? !upstream.places.isFull : upstream.places.isHalfFree;
 }

@@ -19,6 +19,10 @@ export class Slots {
     this.#count = count;
   }
 
+  get taken(): number {
+    return this.#taken;
+  }
+
   get isFull(): boolean {
     return this.#taken >= this.#count;
   }

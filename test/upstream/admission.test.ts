@@ -88,3 +88,35 @@ test('of many who wait for the connections of streams one gets the place that en
   while (upstream.inFlight > 0 || sender.waiting > 0) await settled();
   assert.equal(upstream.streams.isFull, false);
 });
+
+test('streams and long polls together leave a connection to reads', async (t) => {
+  const large = Buffer.alloc(4 * 1024 * 1024);
+  const { promise: over, resolve } = Promise.withResolvers<void>();
+  const { sender, upstream } = await senderOf(
+    t,
+    ({ url }, response) => {
+      if (url === '/v1/poll') void over.then(() => response.end('poll'));
+      else response.end(url === '/v1/large' ? large : 'small');
+    },
+    { connections: 4, limits: { stallMs: 20_000 } },
+  );
+  const atOnce = request('/small').wire;
+  const poll = async () => String((await sender.whole({ ...request('/poll'), atOnce }, patient.signal)).body);
+  const leaving = new AbortController();
+  const stream = () => sender.stream(request('/large'), leaving.signal);
+  const polls = [poll(), poll()];
+  await stream();
+  const later = [0, 1, 2].map(() => stream());
+  for (const each of later) each.catch(() => undefined);
+  while (sender.waiting < 3) await settled();
+
+  assert.equal(String((await sender.whole(request('/small'), patient.signal)).body), 'small');
+  assert.equal(await poll(), 'small');
+  resolve();
+  assert.deepEqual(await Promise.all(polls), ['poll', 'poll']);
+  // The connections that polls held are given to those who waited.
+  while (sender.waiting > 1) await settled();
+  leaving.abort();
+  while (upstream.inFlight > 0 || sender.waiting > 0) await settled();
+  assert.deepEqual([upstream.streams.taken, upstream.polls.taken, upstream.places.inFlight], [0, 0, 0]);
+});
