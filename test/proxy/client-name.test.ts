@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientOf } from '../../src/proxy/client-name.ts';
 
+const names = (addresses: readonly string[]): number => new Set(addresses.map((each) => clientOf(each))).size;
+
 test('an IPv4 address is a client of its own, of IPv6 addresses a /64 is one, however they are spelt', () => {
-  const names = (addresses: readonly string[]): number => new Set(addresses.map((each) => clientOf(each))).size;
   assert.equal(names(['192.0.2.1', '192.0.2.2', '::ffff:192.0.2.3']), 3);
   assert.equal(clientOf('::ffff:192.0.2.1'), clientOf('192.0.2.1'));
   assert.equal(names(['2001:db8:1:2::1', '2001:db8:1:2:ffff::', '2001:db8:1:2:3:4:5:6']), 1);
