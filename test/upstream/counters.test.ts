@@ -68,8 +68,9 @@ for (const seed of [1, 2, 3, 4]) {
       }
       const answer = await (kind === 0 ? sender.whole(asked, leaving.signal) : sender.stream(asked, leaving.signal));
       if (!('stream' in answer)) return;
-      if (chance(2) === 0) answer.stream.resume();
-      else if (chance(2) === 0) answer.stream.destroy();
+      const reader = chance(4);
+      if (reader < 2) answer.stream.resume();
+      else if (reader === 2) answer.stream.destroy();
     };
     const all: Promise<void>[] = [];
     for (let index = 0; index < 250; index += 1) {
