@@ -42,20 +42,28 @@ export class Admission {
     if (free !== undefined) return free;
     const upstreams = new Set(nodes.map(({ upstream }) => upstream));
     const { client, signal, isStreamed } = waiting;
-    const accepts = (upstream: Upstream): boolean =>
-      upstreams.has(upstream) && !(isStreamed && upstream.streams.isFull);
+    // What accepts a place is given it: it is taken at once, so that the next who waits finds it gone.
+    const accepts = (upstream: Upstream): boolean => {
+      if (!upstreams.has(upstream) || !hasPlace(upstream, nodes[0], isStreamed)) return false;
+      if (isStreamed && !upstream.streams.keepFree()) return false;
+      upstream.places.enter();
+      return true;
+    };
     const withinMs = Math.min(waiting.withinMs, longestWaitMs);
     const waited = await this.#queue.wait(client, accepts, { signal, withinMs, nowMs: performance.now() });
-    // Whoever offered the place has taken it for the request.
     return 'place' in waited ? this.#placeAt(waited.place) : waited.refused;
   }
 
   /** A place at one of `nodes` that is free now. */
   enterFree(nodes: readonly Known[], isStreamed: boolean): Place | undefined {
-    const node = nodes.find((known) => hasPlace(known, nodes[0], isStreamed));
-    if (node === undefined) return undefined;
-    node.upstream.places.enter();
-    return this.#placeAt(node.upstream);
+    const node = nodes.find(({ upstream }) => hasPlace(upstream, nodes[0], isStreamed));
+    return node === undefined ? undefined : this.enterAnyway(node.upstream);
+  }
+
+  /** A place at `upstream`, even where none is free: for what no client waits for, of which there is little. */
+  enterAnyway(upstream: Upstream): Place {
+    upstream.places.enter();
+    return this.#placeAt(upstream);
   }
 
   #placeAt(upstream: Upstream): Place {
@@ -74,12 +82,12 @@ export class Admission {
 
   /** To be called when something at a node has become free. */
   offer(upstream: Upstream): void {
-    while (this.#queue.waiting > 0 && !upstream.places.isFull && this.#queue.offer(upstream)) upstream.places.enter();
+    while (this.#queue.waiting > 0 && !upstream.places.isFull && this.#queue.offer(upstream));
   }
 }
 
 /** A node of another tier than the best keeps half of its places for what only it can answer. */
-function hasPlace({ upstream }: Known, best: Known | undefined, isStreamed: boolean): boolean {
-  if (isStreamed && upstream.streams.isFull) return false;
+function hasPlace(upstream: Upstream, best: Known | undefined, isStreamed: boolean): boolean {
+  if (isStreamed && (upstream.streams.isFull || !upstream.mayBeHeld)) return false;
   return upstream.tier === best?.upstream.tier ? !upstream.places.isFull : upstream.places.isHalfFree;
 }

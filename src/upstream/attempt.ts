@@ -93,6 +93,8 @@ export class Attempts {
       const waited = isQueued && bound.isOver && progress.sentAtMs === undefined;
       const kind = waited ? 'queue' : kindOf(error, bound);
       if (!bound.isAbandoned) this.#fail(upstream, performance.now() - startedMs, kind, error);
+      // How long a view takes is up to the client who chose it.
+      if (!bound.isAbandoned && kind === 'timeout' && readClass !== 'view') upstream.places.pushBack(performance.now());
       const mayHaveArrived = progress.sentAtMs !== undefined;
       return { verdict: 'failed', answer: undefined, mayHaveArrived, sign: signOf(kind, mayHaveArrived) };
     }
@@ -189,9 +191,7 @@ export class Attempts {
       return;
     }
     this.#note(upstream, elapsedMs, kind, error);
-    if (kind !== 'timeout') return;
-    upstream.places.pushBack(performance.now());
-    this.#doubt(upstream, elapsedMs);
+    if (kind === 'timeout') this.#doubt(upstream, elapsedMs);
   }
 
   /** A probe tells whether it is the node's doing. */

@@ -1,4 +1,5 @@
 /** Questions that no client waits for: trials of nodes that are passed over, and second opinions. */
+import type { Admission } from './admission.ts';
 import type { Attempts, Fetch } from './attempt.ts';
 import { Bound } from './bound.ts';
 import { fetchWhole, type NodeAnswer, type StreamedAnswer } from './exchange.ts';
@@ -13,6 +14,7 @@ import { knownNodes } from './useful.ts';
 export interface BackgroundParts {
   readonly fleet: Fleet;
   readonly attempts: Attempts;
+  readonly admission: Admission;
   readonly outliers: Outliers;
   /** The bound of one attempt. */
   readonly limits: { readonly timeoutMs: number };
@@ -80,9 +82,8 @@ export class Background {
     signal: AbortSignal,
     readClass?: ReadClass,
   ) {
-    upstream.places.enter();
+    const { leave: onWorked } = this.#parts.admission.enterAnyway(upstream);
     const bound = new Bound(signal, this.#parts.limits.timeoutMs);
-    const onWorked = (): void => upstream.places.leave();
     return this.#parts.attempts.make(request, fetch, upstream, { bound, readClass, onWorked });
   }
 }

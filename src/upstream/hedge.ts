@@ -41,7 +41,11 @@ export async function withHedge<A>(
   if (afterMs === undefined || (await endsWithin(first, afterMs))) return alone();
   const hedge = begin();
   if (hedge === undefined) return alone();
-  const fastest = await Promise.race([endOf(first), endOf(hedge)]);
+  const fastest = await Promise.race([endOf(first), endOf(hedge)]).catch((error: unknown) => {
+    // The other would bring an answer that nobody reads.
+    for (const run of [first, hedge]) run.cancel();
+    throw error;
+  });
   const other = fastest.run === first ? hedge : first;
   if (fastest.outcome.verdict !== 'final') return { ended: [fastest, await endOf(other)], hedge, cancelled: undefined };
   other.cancel();

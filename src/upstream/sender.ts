@@ -73,17 +73,18 @@ export class Sender {
   constructor(parts: SenderParts) {
     const { fleet, limits, metrics, log } = parts;
     const attempts = new Attempts(parts);
+    const admission = new Admission();
     const outliers = new Outliers({ fleet, metrics, log });
     this.#means = {
       fleet,
       limits,
       metrics,
       attempts,
-      admission: new Admission(),
+      admission,
       retries: new TrafficShare(retries),
       hedges: new HedgeTimes(limits.hedge, fleet),
       outliers,
-      background: new Background({ fleet, limits, attempts, outliers }),
+      background: new Background({ fleet, limits, attempts, admission, outliers }),
     };
   }
 
@@ -106,7 +107,7 @@ export class Sender {
     const fetch: Fetch<NodeAnswer> = (upstream, context) =>
       atOnce === undefined
         ? fetchWhole(upstream, wire, context, isLook === true ? upstream.lookPool : upstream.pool)
-        : fetchPoll(upstream, wire, atOnce, context);
+        : this.#poll(upstream, wire, atOnce, context);
     return new Search(this.#means, { request, fetch, isStreamed: false, signal }).run();
   }
 
@@ -126,6 +127,21 @@ export class Sender {
     };
     return new Search(this.#means, { request, fetch, isStreamed: true, signal }).run();
   }
+
+  /** Nodes do the same with more long polls than they take (protocol 1, row 19). */
+  async #poll(
+    upstream: Upstream,
+    poll: WireRequest,
+    atOnce: WireRequest,
+    context: ExchangeContext,
+  ): Promise<NodeAnswer> {
+    const giveBack = upstream.mayBeHeld ? upstream.polls.takeFree() : undefined;
+    if (giveBack === undefined) return fetchWhole(upstream, atOnce, context);
+    return fetchWhole(upstream, poll, context).finally(() => {
+      giveBack();
+      this.#means.admission.offer(upstream);
+    });
+  }
 }
 
 /** Smaller answers than this are not handed on as they come. */
@@ -134,16 +150,4 @@ const streamedBytes = 64 * 1024;
 function isSmall({ headers }: StreamedAnswer): boolean {
   const { 'content-length': length } = headers;
   return typeof length === 'string' && Number(length) < streamedBytes;
-}
-
-/** Nodes do the same with more long polls than they take (protocol 1, row 19). */
-async function fetchPoll(
-  upstream: Upstream,
-  poll: WireRequest,
-  atOnce: WireRequest,
-  context: ExchangeContext,
-): Promise<NodeAnswer> {
-  const giveBack = upstream.polls.takeFree();
-  if (giveBack === undefined) return fetchWhole(upstream, atOnce, context);
-  return fetchWhole(upstream, poll, context).finally(giveBack);
 }

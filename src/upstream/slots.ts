@@ -13,9 +13,14 @@ export class Slots {
   /** In order of arrival; each takes over the place it is called with. */
   readonly #waiting = new Set<() => void>();
   #taken = 0;
+  #kept = 0;
 
   constructor(count: number) {
     this.#count = count;
+  }
+
+  get taken(): number {
+    return this.#taken;
   }
 
   get isFull(): boolean {
@@ -33,8 +38,20 @@ export class Slots {
     return this.#held();
   }
 
-  /** A place where one is free now. */
+  /** Keeps a place for who takes one next. Returns whether one was free. */
+  keepFree(): boolean {
+    if (this.isFull) return false;
+    this.#taken += 1;
+    this.#kept += 1;
+    return true;
+  }
+
+  /** A place where one is free now, or was kept. */
   takeFree(): (() => void) | undefined {
+    if (this.#kept > 0) {
+      this.#kept -= 1;
+      return this.#held();
+    }
     if (this.isFull) return undefined;
     this.#taken += 1;
     return this.#held();

@@ -46,6 +46,8 @@ const dearestMs = 2_000;
 const streamShare = 0.75;
 /** Share of the connections that long polls may hold. */
 const pollShare = 0.5;
+/** Share of the connections that neither may hold: plain reads go on. */
+const readShare = 1 / 8;
 /**
  * An idle connection is closed before the node would: servers without a word on it keep one for 5 s or longer, and of
  * what a node announces (`Keep-Alive: timeout=`) this margin is taken off.
@@ -134,6 +136,12 @@ export class Upstream {
   /** Whether one more request has to wait for a connection, because our own requests hold or await them all. */
   get isBusy(): boolean {
     return this.inFlight >= this.#connections;
+  }
+
+  /** Whether a stream or a long poll may hold one more connection: together they leave some to plain reads. */
+  get mayBeHeld(): boolean {
+    const kept = Math.max(1, Math.floor(this.#connections * readShare));
+    return this.streams.taken + this.polls.taken < Math.max(1, this.#connections - kept);
   }
 
   /** Decaying peak of the answer times (peak EWMA), in milliseconds. */
