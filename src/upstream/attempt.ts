@@ -27,6 +27,8 @@ export interface AttemptParts {
   readonly log: UpstreamLog;
   /** Called when a request failed in a way that may be its own fault, or that of something before the node. */
   readonly onDoubt: (upstream: Upstream) => void;
+  /** Whether what was lost with its connection may be sent once more. Default: always. */
+  readonly mayRepeat?: () => boolean;
   /** Processes that share the bound of all answers that are being gathered. Default 1. */
   readonly processes?: number;
 }
@@ -52,9 +54,11 @@ export class Attempts {
   readonly #metrics: UpstreamMetrics;
   readonly #log: UpstreamLog;
   readonly #onDoubt: (upstream: Upstream) => void;
+  readonly #mayRepeat: (() => boolean) | undefined;
 
-  constructor({ fleet, metrics, log, onDoubt, processes = 1 }: AttemptParts) {
+  constructor({ fleet, metrics, log, onDoubt, mayRepeat, processes = 1 }: AttemptParts) {
     this.#fleet = fleet;
+    this.#mayRepeat = mayRepeat;
     const { largest, all } = bodies;
     this.#budget = new ByteBudget({ largest, all: Math.max(largest, Math.floor(all / processes)) });
     this.#metrics = metrics;
@@ -83,7 +87,9 @@ export class Attempts {
     let answer: A;
     upstream.inFlight += places;
     try {
-      answer = await (request.isIdempotent ? overLiveConnection(exchange, progress, bound.signal) : exchange());
+      answer = await (request.isIdempotent
+        ? overLiveConnection(exchange, progress, bound.signal, this.#mayRepeat)
+        : exchange());
     } catch (error) {
       end();
       onWorked?.();

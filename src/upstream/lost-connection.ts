@@ -10,16 +10,20 @@ const newsMs = 1_000;
 
 const lostCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
-/** Runs `exchange`; when its connection was lost before a byte of the answer, once more. A second loss is a failure. */
+/**
+ * Runs `exchange`; when its connection was lost before a byte of the answer, once more. A second loss is a failure.
+ * `mayRepeat` is asked first: nodes that close every connection must not be asked everything twice.
+ */
 export async function overLiveConnection<T>(
   exchange: () => Promise<T>,
   progress: Progress,
   signal: AbortSignal,
+  mayRepeat: () => boolean = () => true,
 ): Promise<T> {
   try {
     return await exchange();
   } catch (error) {
-    if (signal.aborted || progress.isAnswered || !wasLost(error, progress)) throw error;
+    if (signal.aborted || progress.isAnswered || !wasLost(error, progress) || !mayRepeat()) throw error;
     // A node that closes one idle connection often closes all: let the news of the others come in first.
     await setImmediate();
     progress.sentAtMs = undefined;

@@ -61,7 +61,7 @@ export interface UpstreamLog {
 }
 
 /** Retries in parts of all requests; a quiet gateway may retry so often; a burst is what fails at once when a busy node dies. */
-const retries = { share: 0.2, perSecond: 10, most: 500 };
+const earnings = { share: 0.2, perSecond: 10, most: 500 };
 export interface SenderParts extends Omit<AttemptParts, 'metrics'> {
   readonly limits: SendLimits;
   readonly metrics: UpstreamMetrics & SenderMetrics;
@@ -72,7 +72,8 @@ export class Sender {
 
   constructor(parts: SenderParts) {
     const { fleet, limits, metrics, log } = parts;
-    const attempts = new Attempts(parts);
+    const retries = new TrafficShare(earnings);
+    const attempts = new Attempts({ ...parts, mayRepeat: () => retries.spend(performance.now()) });
     const admission = new Admission();
     const outliers = new Outliers({ fleet, metrics, log });
     this.#means = {
@@ -81,7 +82,7 @@ export class Sender {
       metrics,
       attempts,
       admission,
-      retries: new TrafficShare(retries),
+      retries,
       hedges: new HedgeTimes(limits.hedge, fleet),
       outliers,
       background: new Background({ fleet, limits, attempts, admission, outliers }),
