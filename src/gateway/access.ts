@@ -67,6 +67,7 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
     async close() {
       watched?.close();
       polled?.close();
+      context.limits?.close();
       await built.close();
     },
   };

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../ledger/errors.ts';
+import { isHttp2 } from './request-faults.ts';
 
 export interface BodyLimits {
   /** Of one body. Default: what nodes accept, 8 MiB (protocol 2.4). */
@@ -99,7 +100,7 @@ export class Bodies {
 
 /** Over HTTP/1.1 such a request has no end. */
 function wasTakenBack(request: IncomingMessage): boolean {
-  return request.httpVersionMajor === 2 && (request as unknown as Http2ServerRequest).aborted;
+  return isHttp2(request) && (request as unknown as Http2ServerRequest).aborted;
 }
 
 /** Pieces below this are copied together. */

@@ -1,5 +1,6 @@
 /** What is wrong with a request before its route looks at it, in the interface's words. */
 import type { IncomingMessage } from 'node:http';
+import { Http2ServerRequest } from 'node:http2';
 import { GatewayError, type Fault } from '../ledger/errors.ts';
 import { isAuthority, longestTarget } from './target.ts';
 
@@ -36,13 +37,19 @@ export function faultOfHead(request: IncomingMessage): GatewayError | undefined 
   if (rawHeaders.length > 2 * mostHeaders) {
     return new GatewayError('headersTooLarge', `the request has more than ${mostHeaders} headers`);
   }
-  if (httpVersion === '2.0') {
+  // Not by its version: a client may write any into a line of HTTP/1.
+  if (isHttp2(request)) {
     if (bytesOf(rawHeaders) > maxHeaderBytes)
       return new GatewayError('headersTooLarge', 'the request head is too large');
   } else if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return new GatewayError('ambiguous', `HTTP/${httpVersion} is not spoken here in this form`);
   }
   return faultOfHost(headers.host, httpVersion) ?? faultOfBody(request) ?? faultOfMethod(method);
+}
+
+/** Whether a request came over HTTP/2. */
+export function isHttp2(request: IncomingMessage): boolean {
+  return request instanceof Http2ServerRequest;
 }
 
 /** Of HTTP/1 the parser counts; HTTP/2 counts 32 more for each header (RFC 9113 6.5.2), which are none on the wire. */

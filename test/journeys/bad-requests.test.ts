@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { fakeNode } from '../support/fake-node.ts';
+import { ledgerHeaders } from '../support/ledger-info.ts';
 import { testGateway } from '../support/gateway.ts';
 import { exchangeRaw } from '../support/raw-http.ts';
 
@@ -161,7 +162,10 @@ test('a tunnel is refused in the words of any other method', async (t) => {
 test('bytes that are no HTTP are never written about into an answer under way', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
-  node.fault = { kind: 'slow body', chunkBytes: 40, everyMs: 20 };
+  // Too large to be read whole first.
+  const body = JSON.stringify(' '.repeat(200_000));
+  node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n }) });
+  node.faults.add({ kind: 'slow body', chunkBytes: 20_000, everyMs: 20 });
   const path = '/v1/accounts/0x1?ledger_version=600';
   const socket = connect(gateway.port, '127.0.0.1');
   socket.on('error', () => undefined);

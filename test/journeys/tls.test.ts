@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import type { ClientHttp2Session } from 'node:http2';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
+import { ledgerHeaders } from '../support/ledger-info.ts';
 import { testGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
 import { submission } from '../support/submission.ts';
 import {
@@ -134,7 +135,11 @@ test('a tag that a client has over one protocol is good over the other', async (
 
 test('a streamed answer that breaks is an error over HTTP/2, never a short body', async (t) => {
   const { node, session } = await bothWays(t);
-  node.faults.add({ kind: 'truncated body' }, { when: ({ url }) => url.includes('by_height/6') });
+  // Too large to be read whole first.
+  const body = JSON.stringify(' '.repeat(200_000));
+  const when = ({ url }: { readonly url: string }): boolean => url.includes('by_height/6');
+  node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n }) }, { when });
+  node.faults.add({ kind: 'truncated body' }, { when });
   await assert.rejects(askH2(session, { path: '/v1/blocks/by_height/6' }));
   assert.equal((await askH2(session, { path: '/v1/blocks/by_height/7' })).status, 200);
 });
