@@ -133,13 +133,14 @@ test('a tag that a client has over one protocol is good over the other', async (
   assert.deepEqual([again.status, again.body.length, new Map(again.headers).get('etag')], [304, 0, tag]);
 });
 
+const sixth = { when: ({ url }: { readonly url: string }): boolean => url.includes('by_height/6') };
+
 test('a streamed answer that breaks is an error over HTTP/2, never a short body', async (t) => {
   const { node, session } = await bothWays(t);
   // Too large to be read whole first.
   const body = JSON.stringify(' '.repeat(200_000));
-  const when = ({ url }: { readonly url: string }): boolean => url.includes('by_height/6');
-  node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n }) }, { when });
-  node.faults.add({ kind: 'truncated body' }, { when });
+  node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n }) }, sixth);
+  node.faults.add({ kind: 'truncated body' }, sixth);
   await assert.rejects(askH2(session, { path: '/v1/blocks/by_height/6' }));
   assert.equal((await askH2(session, { path: '/v1/blocks/by_height/7' })).status, 200);
 });
