@@ -71,7 +71,7 @@ export function ledgerHeaderFault(headers: HeaderValues, dialect: Dialect): 'mis
 function readLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | 'missing' | 'absurd' {
   const number = (name: string): bigint | undefined => {
     const value = headers[name];
-    return typeof value === 'string' ? findU64(value) : undefined;
+    return typeof value === 'string' && asWritten.test(value) ? findU64(value) : undefined;
   };
   const chainId = number(dialect.chainId);
   const version = number(dialect.version);
@@ -96,6 +96,9 @@ function readLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | '
   };
   return isAbsurd(info) ? 'absurd' : info;
 }
+
+/** Nodes write a number in one way; what is written otherwise has gone through something that changed it. */
+const asWritten = /^(?:0|[1-9]\d*)$/;
 
 /**
  * Whether no ledger can be like this. Only what the protocol makes certain: a window does not end before it begins, a

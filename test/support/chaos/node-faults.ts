@@ -68,7 +68,7 @@ export const nodeFaults: readonly NodeFault[] = [
   },
   { ...mangled('tells a head far ahead', { 'ledger-version': (value) => `${value}00` }), isExclusive: true },
   mangled('tells a head beyond all numbers', { 'ledger-version': () => '9'.repeat(40) }),
-  mangled('tells an oldest version above its head', { 'ledger-oldest-version': (value) => `${value}999999` }),
+  mangled('tells an oldest version above its head', { 'ledger-oldest-version': (value) => `9${value}999999` }),
   mangled('tells numbers that are none', { epoch: () => '-1', 'block-height': () => 'NaN' }),
   mangled('tells every header twice', { 'ledger-version': (value) => `${value}\r\nX-Node-Ledger-Version: 7` }),
   {
