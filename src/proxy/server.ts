@@ -7,7 +7,6 @@ import type { RouteName } from '../metrics/http-metrics.ts';
 import { answerRead, giveRead, guard, requireTime, takeBody } from './answer-read.ts';
 import { answerBrokenRequest } from './broken-request.ts';
 import { newestResponse } from './connection-state.ts';
-import { varyOfAll } from './cors.ts';
 import { Exchange } from './exchange.ts';
 import { createHttpServer, headersNow } from './listener.ts';
 import { answerForm } from './negotiate.ts';
@@ -84,7 +83,8 @@ function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: Fas
       return parts.passThrough.serve(exchange, undefined);
     }
     const body = await parts.latestReads.ledgerInfo(request.raw, exchange.signal);
-    const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', varyOfAll, 'Cache-Control', 'no-store'];
+    const { vary } = parts.replier;
+    const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', vary, 'Cache-Control', 'no-store'];
     parts.replier.write(exchange, 200, head, body);
     return undefined;
   });

@@ -300,3 +300,22 @@ test('a worker that is started after a reload gets the config that is in force',
   );
   assert.equal((await get(`${gateway.url}${reads}5`)).headers['x-node-chain-id'], '1');
 });
+
+test('new limits are in force at once, and what was asked before still counts', async (t) => {
+  const node = await fakeNode(t, { head });
+  const access = (requests: number) => ({ anonymous: 'free', plans: { free: { requests, window: '60s' } } });
+  const config = (requests: number) => ({ upstreams: [upstream('a', node)], access: access(requests) });
+  const gateway = await gatewayProcess(t, { full: [], config: config(3) });
+  const statuses = async (count: number): Promise<readonly number[]> => {
+    const answers: number[] = [];
+    while (answers.length < count) answers.push((await get(gateway.url)).status);
+    return answers;
+  };
+  assert.deepEqual(await statuses(4), [200, 200, 200, 429]);
+
+  const { ready, ms } = await reloaded(gateway, () => gateway.reconfigure(config(5)));
+
+  assert.deepEqual([ready.reload?.result, ready.reload?.needsRestart], ['applied', []]);
+  assert.deepEqual(await statuses(3), [200, 200, 429]);
+  t.diagnostic(`in force after ${Math.round(ms)} ms`);
+});
