@@ -303,8 +303,10 @@ test('a worker that is started after a reload gets the config that is in force',
 
 test('new limits are in force at once, and what was asked before still counts', async (t) => {
   const node = await fakeNode(t, { head });
-  const access = (requests: number) => ({ anonymous: 'free', plans: { free: { requests, window: '60s' } } });
-  const config = (requests: number) => ({ upstreams: [upstream('a', node)], access: access(requests) });
+  const config = (requests: number) => ({
+    upstreams: [upstream('a', node)],
+    access: { anonymous: 'free', plans: { free: { requests, window: '60s' } } },
+  });
   const gateway = await gatewayProcess(t, { full: [], config: config(3) });
   const statuses = async (count: number): Promise<readonly number[]> => {
     const answers: number[] = [];

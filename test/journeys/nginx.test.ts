@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import { gunzipSync } from 'node:zlib';
+import type { AccessConfig } from '../../src/config/config.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway, type Reply, type TestGateway } from '../support/gateway.ts';
+import { accessConfig, keysFile, testKey } from '../support/keys.ts';
 import { startNginx, withoutNginx } from '../support/nginx.ts';
 
 const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
@@ -106,6 +108,28 @@ test('what is private is not kept, nor what is asked for with a key', { skip }, 
   assert.equal(cacheOf(await ask(`${probe}?ledger_version=902`)), 'MISS');
 });
 
+test(
+  'a keyed answer is private, whatever header the key comes in, and is given to nobody else',
+  { skip },
+  async (t) => {
+    const key = testKey('wallet');
+    const { path: file } = keysFile(t, [key]);
+    const access = accessConfig({ header: 'x-api-key', keys: { file, redis: false } });
+    const { ask } = await behindNginx(t, access);
+    const keyed = { 'x-api-key': key.text };
+
+    const told = [await ask(`${probe}?ledger_version=903`, keyed), await ask(`${probe}?ledger_version=903`, keyed)];
+    const stranger = await ask(`${probe}?ledger_version=903`);
+
+    assert.deepEqual(
+      [...told, stranger].map(({ status }) => status),
+      [200, 200, 401],
+    );
+    assert.deepEqual(told.map(cacheOf), ['MISS', 'MISS']);
+    assert.match(told[0]?.headers['cache-control'] ?? '', /^private/);
+  },
+);
+
 interface Front {
   readonly node: FakeNode;
   readonly gateway: TestGateway;
@@ -115,9 +139,9 @@ interface Front {
 }
 
 /** The configuration is the one of the document, on another port and without TLS. */
-async function behindNginx(t: TestContext): Promise<Front> {
+async function behindNginx(t: TestContext, access?: AccessConfig): Promise<Front> {
   const node = await fakeNode(t);
-  const gateway = await testGateway(t, { full: [node] });
+  const gateway = await testGateway(t, { full: [node], ...(access === undefined ? {} : { access }) });
   const text = readFileSync(new URL('../../docs/tls-and-browsers.md', import.meta.url), 'utf8');
   const recommended = /```nginx\n([^]*?)```/.exec(text)?.[1] ?? assert.fail('the document recommends nothing');
   const url = await startNginx(
