@@ -1,12 +1,10 @@
 /**
- * Tells when a file has other contents. The folder is watched, because editors and Kubernetes (whose mounted files are
- * links into a folder that is swapped as a whole) put another file in its place; what no watch tells, a look every
- * second does. Only contents count, and only when they have stopped changing: a file that is half written may be a
- * valid config of another meaning.
+ * Tells when a file has other contents. Only contents count, and only when they have stopped changing: a file that is
+ * half written may be a valid config of another meaning.
  */
 import { hash } from 'node:crypto';
-import { readFileSync, watch, type FSWatcher } from 'node:fs';
-import { dirname } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { FolderWatch } from './folder-watch.ts';
 
 export interface FileWatchOptions {
   /** Of the contents that are known already. */
@@ -26,9 +24,7 @@ const looksUntilMissing = 3;
 export class FileWatch {
   readonly #file: string;
   readonly #options: FileWatchOptions;
-  readonly #timer: NodeJS.Timeout;
-  #watcher: FSWatcher | undefined;
-  #soon: NodeJS.Timeout | undefined;
+  readonly #folder: FolderWatch;
   #known: string | undefined;
   /** Other contents, which may still be changing. */
   #seen: string | undefined;
@@ -38,9 +34,8 @@ export class FileWatch {
     this.#file = file;
     this.#options = options;
     this.#known = options.digest;
-    this.#timer = setInterval(() => this.#look(), options.everyMs ?? 1_000);
-    this.#timer.unref();
-    this.#watch();
+    const { everyMs = 1_000 } = options;
+    this.#folder = new FolderWatch([file], { settleMs, everyMs, onLook: () => this.#look() });
   }
 
   /** What is there now is known: somebody else is reading it. */
@@ -49,28 +44,7 @@ export class FileWatch {
   }
 
   close(): void {
-    clearInterval(this.#timer);
-    clearTimeout(this.#soon);
-    this.#watcher?.close();
-  }
-
-  /** Some file systems have no news of changes, and a folder may go: then the looks have to do. */
-  #watch(): void {
-    try {
-      this.#watcher = watch(dirname(this.#file), { persistent: false }, () => this.#lookSoon());
-      this.#watcher.on('error', () => this.#watcher?.close());
-    } catch {
-      this.#watcher = undefined;
-    }
-  }
-
-  #lookSoon(): void {
-    if (this.#soon !== undefined) return;
-    this.#soon = setTimeout(() => {
-      this.#soon = undefined;
-      this.#look();
-    }, settleMs);
-    this.#soon.unref();
+    this.#folder.close();
   }
 
   #look(): void {
@@ -89,7 +63,7 @@ export class FileWatch {
       this.#options.onChange();
     } else {
       this.#seen = found;
-      this.#lookSoon();
+      this.#folder.lookSoon();
     }
   }
 }

@@ -1,8 +1,7 @@
 /** The certificate that clients are shown: read at the start, and again whenever its files change. */
-import { watch, type FSWatcher } from 'node:fs';
-import { dirname } from 'node:path';
 import type { Logger } from 'pino';
 import type { TlsFiles } from '../config/config.ts';
+import { FolderWatch } from '../config/folder-watch.ts';
 import { readTlsPair, type TlsPair } from '../config/tls-pair.ts';
 
 export interface CertificatesOptions {
@@ -20,9 +19,7 @@ const settleMs = 200;
 export class Certificates {
   readonly #files: TlsFiles;
   readonly #options: CertificatesOptions;
-  readonly #watchers: readonly FSWatcher[];
-  readonly #poll: NodeJS.Timeout;
-  #settling: NodeJS.Timeout | undefined;
+  readonly #folders: FolderWatch;
   #pair: TlsPair;
   #expiresMs: number;
   /** What was last said of files that were not taken: the same is not said twice. */
@@ -37,11 +34,8 @@ export class Certificates {
     this.#options = options;
     this.#pair = pair;
     this.#expiresMs = expiresMs ?? NaN;
-    // The folder and not the file: files are replaced, and Kubernetes replaces a link beside them.
-    const folders = new Set([dirname(files.cert), dirname(files.key)]);
-    this.#watchers = [...folders].flatMap((folder) => this.#watch(folder));
-    this.#poll = setInterval(() => this.look(), options.pollMs ?? 10_000);
-    this.#poll.unref();
+    const { pollMs: everyMs = 10_000 } = options;
+    this.#folders = new FolderWatch([files.cert, files.key], { settleMs, everyMs, onLook: () => this.look() });
   }
 
   get pair(): TlsPair {
@@ -69,9 +63,7 @@ export class Certificates {
   }
 
   close(): void {
-    clearInterval(this.#poll);
-    clearTimeout(this.#settling);
-    for (const watcher of this.#watchers) watcher.close();
+    this.#folders.close();
   }
 
   #take(pair: TlsPair, expiresMs: number, warnings: readonly string[]): void {
@@ -93,21 +85,5 @@ export class Certificates {
       { why },
       'the certificate files changed and cannot be used: the certificate stays as it was',
     );
-  }
-
-  /** Where nothing can be watched, looking now and then has to do. */
-  #watch(folder: string): readonly FSWatcher[] {
-    try {
-      const watcher = watch(folder, { persistent: false }, () => {
-        this.#settling ??= setTimeout(() => {
-          this.#settling = undefined;
-          this.look();
-        }, settleMs);
-      });
-      watcher.on('error', () => watcher.close());
-      return [watcher];
-    } catch {
-      return [];
-    }
   }
 }

@@ -1,15 +1,10 @@
-/**
- * A file that is read again when it changes. Its folder is watched, because editors and tools put another file in its
- * place; and it is looked at every second as well, because a link may lead to it (Kubernetes swaps one for a whole folder),
- * and because some file systems tell nothing.
- */
+/** A file of text that is read again when it changes, and tells why where it cannot be read. */
 import { readFile, stat } from 'node:fs/promises';
-import { watch, type FSWatcher } from 'node:fs';
-import { dirname } from 'node:path';
+import { FolderWatch } from '../config/folder-watch.ts';
 
 /** Whoever writes in several steps has done so by then. */
 const settleMs = 50;
-const pollMs = 1_000;
+const everyMs = 1_000;
 
 export interface WatchedFileEvents {
   /** The file holds something else than when it was last read; once per text. */
@@ -21,9 +16,7 @@ export interface WatchedFileEvents {
 export class WatchedFile {
   readonly #file: string;
   readonly #events: WatchedFileEvents;
-  readonly #watcher: FSWatcher | undefined;
-  readonly #poll: NodeJS.Timeout;
-  #soon: NodeJS.Timeout | undefined;
+  readonly #folder: FolderWatch;
   #text: string;
   #stamp = '';
   #failure: string | undefined;
@@ -35,30 +28,17 @@ export class WatchedFile {
     this.#file = file;
     this.#text = text;
     this.#events = events;
-    this.#watcher = watchFolder(dirname(file), () => this.#look(settleMs));
-    this.#poll = setInterval(() => this.#look(0), pollMs);
-    this.#poll.unref();
+    this.#folder = new FolderWatch([file], { settleMs, everyMs, onLook: () => void this.#read() });
   }
 
   close(): void {
     this.#isClosed = true;
-    this.#watcher?.close();
-    clearInterval(this.#poll);
-    clearTimeout(this.#soon);
-  }
-
-  /** A bound on how often it is read, not only a wait: changes that come meanwhile are in the same reading. */
-  #look(afterMs: number): void {
-    if (this.#soon !== undefined || this.#isClosed) return;
-    this.#soon = setTimeout(() => {
-      this.#soon = undefined;
-      void this.#read();
-    }, afterMs);
-    this.#soon.unref();
+    this.#folder.close();
   }
 
   async #read(): Promise<void> {
-    if (this.#isReading) return this.#look(settleMs);
+    if (this.#isClosed) return;
+    if (this.#isReading) return this.#folder.lookSoon();
     this.#isReading = true;
     try {
       const { ino, size, ctimeNs, mtimeNs } = await stat(this.#file, { bigint: true });
@@ -84,15 +64,5 @@ export class WatchedFile {
     if (reason === this.#failure || this.#isClosed) return;
     this.#failure = reason;
     this.#events.onFailure(reason);
-  }
-}
-
-/** No watcher is no reason to fail: there is the look every second. */
-function watchFolder(folder: string, onChange: () => void): FSWatcher | undefined {
-  try {
-    const watcher = watch(folder, { persistent: false }, onChange);
-    return watcher.on('error', () => watcher.close());
-  } catch {
-    return undefined;
   }
 }
