@@ -197,8 +197,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
 
 /** One line per request at `debug`, so that the usual level costs nothing on a hit; paths and queries stay out of it. */
 function accessLog(log: Logger): (exchange: Exchange, seconds: number) => void {
-  return ({ route, response, request }, seconds) => {
+  return ({ route, request: { method }, status, outcome, upstream, version, upstreamMs, bytes }, seconds) => {
     if (!log.isLevelEnabled('debug')) return;
-    log.debug({ route, method: request.method, status: response.statusCode, seconds }, 'answered');
+    log.debug({ route, method, status, outcome, upstream, version, seconds, upstreamMs, bytes }, 'answered');
   };
 }

@@ -14,10 +14,26 @@ export type RouteName =
   | 'pass_through'
   | 'none';
 
+/**
+ * Where an answer came from. `collapsed`: from the upstream read of another client. `miss`: a node was asked for it.
+ * `passed`: sent on to a node, which is never kept. `local`: made here. `refused`: an error that is the client's;
+ * `failed`: one that is not.
+ */
+export const outcomes = ['memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
+export type Outcome = (typeof outcomes)[number];
+
+/** A request that has been answered, or whose client has gone. */
+export interface Finished {
+  readonly route: RouteName;
+  /** What the client was told, or would have been. */
+  readonly status: number;
+  readonly outcome: Outcome;
+}
+
 export interface HttpMetrics {
   started(): void;
   /** Counts an answer; `seconds` from the request's arrival to its last byte handed to the socket. */
-  finished(route: RouteName, status: number, seconds: number): void;
+  finished(request: Finished, seconds: number): void;
 }
 
 export function createHttpMetrics(registry: Registry): HttpMetrics {
@@ -30,8 +46,8 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
   });
   const duration = new Histogram({
     name: 'ledgergate_http_request_duration_seconds',
-    help: 'Time from a request to the end of its answer.',
-    labelNames: ['route'] as const,
+    help: 'Time from a request to the end of its answer, by route and where the answer came from.',
+    labelNames: ['route', 'outcome'] as const,
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
     registers,
   });
@@ -42,17 +58,18 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
   });
   // Looking a child up by its labels costs more than counting, so each pair is looked up once.
   const counters = new Map<string, Counter.Internal>();
-  const histograms = new Map<string, Histogram.Internal<'route'>>();
+  const histograms = new Map<string, Histogram.Internal<'route' | 'outcome'>>();
   return {
     started: () => inFlight.inc(),
-    finished(route, status, seconds) {
+    finished({ route, status, outcome }, seconds) {
       inFlight.dec();
       const key = `${route} ${status}`;
       let counter = counters.get(key);
       if (counter === undefined) counters.set(key, (counter = requests.labels({ route, status: String(status) })));
       counter.inc();
-      let histogram = histograms.get(route);
-      if (histogram === undefined) histograms.set(route, (histogram = duration.labels({ route })));
+      const timed = `${route} ${outcome}`;
+      let histogram = histograms.get(timed);
+      if (histogram === undefined) histograms.set(timed, (histogram = duration.labels({ route, outcome })));
       histogram.observe(seconds);
     },
   };

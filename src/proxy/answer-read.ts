@@ -60,9 +60,9 @@ export function takeBody(
   visit?.settleAtClose(response);
   parts.bodies.read(request, response, (body) => {
     const exchange = new Exchange(request, response, name, parts.observer);
-    if (visit !== undefined && Buffer.isBuffer(body)) visit.bodyBytes = body.length;
-    if (Buffer.isBuffer(body)) return guard(parts, exchange, () => serve(exchange, body));
-    return parts.replier.error(exchange, body);
+    if (!Buffer.isBuffer(body)) return parts.replier.error(exchange, body);
+    exchange.bodyBytes = body.length;
+    return guard(parts, exchange, () => serve(exchange, body));
   });
 }
 

@@ -3,8 +3,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { countedNetwork } from '../access/client-address.ts';
 import { GatewayError } from '../ledger/errors.ts';
-import type { HttpMetrics, RouteName } from '../metrics/http-metrics.ts';
-import { visitOf, type Visit } from './visit.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { HttpMetrics, Outcome, RouteName } from '../metrics/http-metrics.ts';
+import { visitOf, type Result, type Visit } from './visit.ts';
 
 /** Who waits for work that is done for a request. */
 export interface Caller {
@@ -23,12 +24,31 @@ export interface ExchangeObserver {
   onEnd(exchange: Exchange, seconds: number): void;
 }
 
-export class Exchange implements Caller {
+/** A node that was asked for one request. */
+interface Asked {
+  readonly upstream: string;
+  readonly tookMs: number;
+  readonly gasUsed: unknown;
+}
+
+export class Exchange implements Caller, Result {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly route: RouteName;
   /** For whom it is, and what it comes to; undefined where everybody may ask, and of what was not let in. */
   readonly visit: Visit | undefined;
+  /** Where the answer came from; what it came to, for metrics and log lines. */
+  outcome: Outcome = 'local';
+  /** The node that answered this request, or the one whose answer it shares. */
+  upstream: string | undefined;
+  /** The ledger version that the answer's body belongs to. */
+  version: LedgerVersion | undefined;
+  upstreamMs = 0;
+  gasUsed: bigint | undefined;
+  bytes = 0;
+  bodyBytes = 0;
+  /** Of a body that no node had to send for this request. */
+  savedBytes = 0;
   readonly #observer: ExchangeObserver;
   readonly #startedMs = performance.now();
   #abort: AbortController | undefined;
@@ -40,6 +60,7 @@ export class Exchange implements Caller {
     this.response = response;
     this.route = route;
     this.visit = visitOf(response);
+    this.visit?.follow(this);
     this.#observer = observer;
     observer.metrics.started();
   }
@@ -75,15 +96,27 @@ export class Exchange implements Caller {
     clearTimeout(this.#deadline);
   }
 
+  /** A node was asked for this request alone. `gasUsed`: what its header says, text. */
+  noteAsked(outcome: 'miss' | 'passed', { upstream, tookMs, gasUsed }: Asked): void {
+    this.outcome = outcome;
+    this.upstream = upstream;
+    this.upstreamMs = tookMs;
+    if (typeof gasUsed === 'string' && /^\d{1,20}$/.test(gasUsed)) this.gasUsed = BigInt(gasUsed);
+  }
+
   /** Reports the end, once: the answer is handed to the socket, or there will be none. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     clearTimeout(this.#deadline);
     const seconds = (performance.now() - this.#startedMs) / 1000;
-    this.#observer.metrics.finished(this.route, this.response.statusCode, seconds);
+    this.#observer.metrics.finished(this, seconds);
     this.visit?.settle(this.response);
     this.#observer.onEnd(this, seconds);
+  }
+
+  get status(): number {
+    return this.response.statusCode;
   }
 
   get isHead(): boolean {

@@ -17,7 +17,6 @@ import { forOneClient, requestHeaders, withoutConditions, withoutFreshness, type
 import { isIdempotent, isOfLedger, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
 import type { Replier } from './reply.ts';
 import type { Submissions } from './submissions.ts';
-import type { Visit } from './visit.ts';
 
 export interface PassThroughParts {
   readonly basePath: string;
@@ -105,7 +104,8 @@ export class PassThrough {
     const { replier, responseHeaders } = this.#parts;
     const { response, visit } = exchange;
     const answer = visit?.isPrivate === true ? forOneClient(given) : given;
-    if (visit !== undefined) note(visit, answer, this.#parts.fleet.dialect);
+    note(exchange, answer, this.#parts.fleet.dialect);
+    exchange.version = pinned;
     const head = responseHeaders.keep(answer.headers);
     head.push('Vary', replier.vary);
     if (answer.headers['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
@@ -129,12 +129,13 @@ export class PassThrough {
 }
 
 /** Notes what an answer that is passed through comes to. */
-function note(visit: Visit, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
-  visit.noteMiss(answer.tookMs, answer.headers[gasUsed]);
-  if ('body' in answer) visit.bytes = answer.body.length;
+function note(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
+  const { upstream, tookMs, headers } = answer;
+  exchange.noteAsked('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
+  if ('body' in answer) exchange.bytes = answer.body.length;
   else
     answer.stream.on('data', (chunk: Buffer) => {
-      visit.bytes += chunk.length;
+      exchange.bytes += chunk.length;
     });
 }
 

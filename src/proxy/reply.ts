@@ -8,7 +8,6 @@ import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { chooseCoding, matchesTag } from './negotiate.ts';
 import type { Reader, Served, Source } from './read.ts';
-import type { Visit } from './visit.ts';
 
 export interface ReplierParts {
   readonly fleet: Fleet;
@@ -49,7 +48,7 @@ export class Replier {
   #readAs(exchange: Exchange, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry, isFinal, source } = served;
     const { visit } = exchange;
-    if (visit !== undefined) note(visit, served);
+    note(exchange, served);
     const head = ['Content-Type', entry.contentType, 'Vary', this.vary, 'Cache-Status', this.#cacheStatus(source)];
     if (served.version !== undefined) head.push('Ledgergate-Served-Version', String(served.version));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
@@ -77,7 +76,7 @@ export class Replier {
   error(exchange: Exchange, error: unknown): void {
     if (exchange.response.headersSent) {
       // A streamed answer broke after its head: a cut connection is the only way left to say so.
-      if (exchange.visit !== undefined) exchange.visit.outcome = 'error';
+      exchange.outcome = 'failed';
       exchange.response.destroy();
       exchange.end();
       return;
@@ -86,7 +85,7 @@ export class Replier {
     const head = ['Content-Type', 'application/json', 'Vary', this.vary, 'Cache-Control', 'no-store'];
     head.push(...known.headers);
     if (known.status === 503 && !known.headers.includes('Retry-After')) head.push('Retry-After', '1');
-    if (exchange.visit !== undefined) exchange.visit.outcome = 'error';
+    exchange.outcome = known.status < 500 ? 'refused' : 'failed';
     // Node writes the header, and what comes behind finds it (broken-request.ts).
     if (known.closesConnection) exchange.response.shouldKeepAlive = false;
     try {
@@ -107,7 +106,7 @@ export class Replier {
     const { response } = exchange;
     const length = body === undefined ? 0 : Buffer.byteLength(body);
     if (body !== undefined) head.push('Content-Length', String(length));
-    if (exchange.visit !== undefined) exchange.visit.bytes = exchange.isHead ? 0 : length;
+    if (!exchange.isHead) exchange.bytes = length;
     this.addCommon(exchange, head);
     response.writeHead(status, head);
     // As many bytes as characters: ASCII, which is written faster when it need not be looked at for more.
@@ -147,10 +146,14 @@ export class Replier {
 }
 
 /** Notes what a read came to. */
-function note(visit: Visit, { source, entry }: Served): void {
-  if (source.kind !== 'memory' && source.isCollapsed) visit.outcome = 'collapsed';
-  else if (source.kind === 'upstream') visit.noteMiss(source.tookMs, entry.gasUsed);
-  else visit.outcome = 'hit';
+function note(exchange: Exchange, { source, entry, version }: Served): void {
+  exchange.version = version;
+  if (source.kind === 'upstream') exchange.upstream = source.name;
+  if (source.kind !== 'memory' && source.isCollapsed) exchange.outcome = 'collapsed';
+  else if (source.kind !== 'upstream') exchange.outcome = source.kind;
+  else return exchange.noteAsked('miss', { upstream: source.name, tookMs: source.tookMs, gasUsed: entry.gasUsed });
+  exchange.savedBytes = entry.body.length;
+  return undefined;
 }
 
 function cacheStatus(source: Source): string {

@@ -2,23 +2,34 @@
 import type { ServerResponse } from 'node:http';
 import type { Operation, Principal } from '../access/principal.ts';
 import type { Settled, Ticket } from '../access/ticket.ts';
+import type { Outcome } from '../metrics/http-metrics.ts';
 
 export type Admitted = Extract<Ticket, { kind: 'admitted' }>;
 
 /** On the response itself, because a member costs a hit a tenth of what a map would. */
 const visit = Symbol('visit');
 
+/** What a request has come to, as far as is known. */
+export interface Result {
+  readonly outcome: Outcome;
+  /** What a node took over it, 0 where none was asked for this request alone. */
+  readonly upstreamMs: number;
+  readonly gasUsed: bigint | undefined;
+  /** Of the answer's body. */
+  readonly bytes: number;
+  /** Of the request's body. */
+  readonly bodyBytes: number;
+}
+
+/** Until something else is known it is answered here. */
+const nothingYet: Result = { outcome: 'local', upstreamMs: 0, gasUsed: undefined, bytes: 0, bodyBytes: 0 };
+
 export class Visit {
   readonly principal: Principal;
   readonly operation: Operation;
   readonly #ticket: Admitted;
   #isSettled = false;
-  /** Until something else is known it was answered here. */
-  outcome: Settled['outcome'] = 'local';
-  upstreamMs = 0;
-  gasUsed: bigint | undefined;
-  bytes = 0;
-  bodyBytes = 0;
+  #result = nothingYet;
 
   constructor(principal: Principal, operation: Operation, ticket: Admitted) {
     this.principal = principal;
@@ -36,20 +47,19 @@ export class Visit {
     return this.principal.name !== undefined;
   }
 
-  /** A node was asked for it alone. `gasUsed`: what its header says, text. */
-  noteMiss(upstreamMs: number, gasUsed: unknown): void {
-    this.outcome = 'miss';
-    this.upstreamMs = upstreamMs;
-    if (typeof gasUsed === 'string' && /^\d{1,20}$/.test(gasUsed)) this.gasUsed = BigInt(gasUsed);
+  /** What it comes to is known there from now on. */
+  follow(result: Result): void {
+    this.#result = result;
   }
 
   /** Tells what it came to, once: its place and its cost are free for others. */
   settle({ headersSent, statusCode }: ServerResponse): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
-    const { operation, upstreamMs, gasUsed, bytes, bodyBytes } = this;
+    const { operation } = this;
+    const { upstreamMs, gasUsed, bytes, bodyBytes } = this.#result;
     // Who hangs up before the head of an answer has got none.
-    const [status, outcome] = headersSent ? [statusCode, this.outcome] : [hungUp, 'error' as const];
+    const [status, outcome] = headersSent ? [statusCode, charged[this.#result.outcome]] : [hungUp, 'error' as const];
     this.#ticket.settle({ operation, outcome, status, upstreamMs, gasUsed, bytes, bodyBytes });
   }
 
@@ -58,6 +68,18 @@ export class Visit {
     response.once('close', () => this.settle(response));
   }
 }
+
+/** What an answer is charged as. */
+const charged: Readonly<Record<Outcome, Settled['outcome']>> = {
+  memory: 'hit',
+  redis: 'hit',
+  collapsed: 'collapsed',
+  miss: 'miss',
+  passed: 'miss',
+  local: 'local',
+  refused: 'error',
+  failed: 'error',
+};
 
 /** No status says so; this one is what access logs of proxies have for it. */
 const hungUp = 499;
