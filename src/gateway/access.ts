@@ -1,10 +1,8 @@
 /** Builds who may ask and how much: keys from file and Redis, and their limits. */
 import type { Logger } from 'pino';
-import type { Registry } from 'prom-client';
 import { KeyPoll } from '../access/key-poll.ts';
 import type { Plan } from '../access/principal.ts';
 import { Principals, type AccessRules, type KeySource } from '../access/principals.ts';
-import type { Desk } from '../access/limits-remote.ts';
 import type { Limits } from '../access/ticket.ts';
 import type { Usage } from '../access/usage.ts';
 import { connectRedis } from '../cache/redis-client.ts';
@@ -13,17 +11,12 @@ import { findKey, parseKeysFile } from '../config/keys-file.ts';
 import { ConfigError } from '../config/problem.ts';
 import { readText } from '../config/read-text.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
-import { createLimits } from './limits.ts';
+import { createLimits, type LimitsParts } from './limits.ts';
 import { WatchedFile } from './watched-file.ts';
 
-export interface AccessContext {
-  readonly redis: RedisConfig | undefined;
-  readonly registry: Registry;
-  readonly log: Logger;
-  /** Default: as the config says. */
+export interface AccessContext extends LimitsParts {
+  /** Who counts requests. Default: as the config says. */
   readonly limits: Limits | undefined;
-  readonly processes: number;
-  readonly desk: Desk | undefined;
 }
 
 export interface AccessParts {

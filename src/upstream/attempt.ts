@@ -98,9 +98,12 @@ export class Attempts {
       }
       const waited = isQueued && bound.isOver && progress.sentAtMs === undefined;
       const kind = waited ? 'queue' : kindOf(error, bound);
-      if (!bound.isAbandoned) this.#fail(upstream, performance.now() - startedMs, kind, error);
-      // How long a view takes is up to the client who chose it.
-      if (!bound.isAbandoned && kind === 'timeout' && readClass !== 'view') upstream.places.pushBack(performance.now());
+      if (!bound.isAbandoned) {
+        const nowMs = performance.now();
+        this.#fail(upstream, nowMs - startedMs, kind, error);
+        // How long a view takes is up to the client who chose it.
+        if (kind === 'timeout' && readClass !== 'view') upstream.places.pushBack(nowMs);
+      }
       const mayHaveArrived = progress.sentAtMs !== undefined;
       return { verdict: 'failed', answer: undefined, mayHaveArrived, sign: signOf(kind, mayHaveArrived) };
     }

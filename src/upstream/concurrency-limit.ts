@@ -38,7 +38,6 @@ export class ConcurrencyLimit {
   #isOwnDoing = false;
   readonly #times: Partial<Record<ReadClass, number[]>> = {};
   readonly #usualMs: Partial<Record<ReadClass, number>> = {};
-
   readonly #ownLag: () => number;
 
   /** `most`: what is configured. `ownLag`: how late this process runs, in ms. */

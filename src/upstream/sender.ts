@@ -60,8 +60,12 @@ export interface UpstreamLog {
   warn(fields: object, message: string): void;
 }
 
-/** Retries in parts of all requests; a quiet gateway may retry so often; a burst is what fails at once when a busy node dies. */
+/**
+ * Retries: a part of all requests, and a few a second, so that a quiet gateway retries too. As many may come at once as
+ * fail when a busy node dies.
+ */
 const earnings = { share: 0.2, perSecond: 10, most: 500 };
+
 export interface SenderParts extends Omit<AttemptParts, 'metrics'> {
   readonly limits: SendLimits;
   readonly metrics: UpstreamMetrics & SenderMetrics;
