@@ -108,3 +108,33 @@ test('a place that another replica gives back is found', { skip: noRedis }, asyn
   assert.ok(isAdmitted(await second));
   assert.ok(performance.now() - startMs < 2_000);
 });
+
+test('who is refused in the moment in which a line ends is not left in it', async () => {
+  const turns = new Turns();
+  const over: Taken = {
+    kind: 'counted',
+    count: { isAdmitted: false, over: 'requests', freeInMs: 20, standings: [] },
+    settle: () => undefined,
+  };
+  const room: Taken = { kind: 'counted', count: { isAdmitted: true, standings: [] }, settle: () => undefined };
+  const asked = Promise.withResolvers<void>();
+  const [ofFirst, ofSecond] = [Promise.withResolvers<Taken>(), Promise.withResolvers<Taken>()];
+  const first = turns.begin('a', over, {
+    waitMs: 1_000,
+    signal: never,
+    attempt: () => {
+      asked.resolve();
+      return ofFirst.promise;
+    },
+  });
+  const second = ofSecond.promise.then((last) =>
+    turns.begin('a', last, { waitMs: 100, signal: never, attempt: () => room }),
+  );
+  await asked.promise;
+  // Answers of Redis that come together are taken in one go.
+  ofFirst.resolve(room);
+  ofSecond.resolve(over);
+  assert.equal(await first, room);
+  assert.equal(await second, room);
+  assert.equal(turns.waiting, 0);
+});
