@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { KeyPoll } from '../access/key-poll.ts';
+import type { KeyRecord } from '../access/key-set.ts';
 import type { Plan } from '../access/principal.ts';
 import { Principals, type AccessRules, type KeySource } from '../access/principals.ts';
 import type { Desk } from '../access/limits-remote.ts';
@@ -33,7 +34,9 @@ export interface AccessParts {
   readonly metrics: AccessMetrics;
   /** Resolves when keys in Redis have been read, or could not be. */
   readonly started: Promise<void>;
-  /** Takes plans, costs, addresses and the header; where keys are needs a restart. */
+  /** Throws ConfigError where keys of the file, which would be refused from then on, are of plans that are gone. */
+  check(config: AccessConfig): void;
+  /** Takes plans, costs, addresses and the header; where keys are needs a restart. Throws as `check` does. */
   update(config: AccessConfig): void;
   close(): Promise<void>;
 }
@@ -58,10 +61,17 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
     usage: built.usage,
     metrics,
     started: Promise.all([polled?.started, built.started]).then(() => undefined),
+    check(next) {
+      watched?.check(new Set(Object.keys(next.plans)));
+    },
     update(next) {
       const changed = rulesOf(next);
-      plans = new Set(changed.plans.keys());
+      const known = new Set(changed.plans.keys());
+      watched?.check(known);
+      plans = known;
       principals.setRules(changed);
+      watched?.again();
+      polled?.again();
       built.update(next);
     },
     async close() {
@@ -82,27 +92,50 @@ interface KeysContext {
 }
 
 /** A file that is wrong, or gone, changes nothing: who could ask before still can. */
-function watchKeys(file: string, { principals, plans, metrics, log }: KeysContext): WatchedFile {
-  const text = readText(file);
-  principals.setKeys('file', parseKeysFile(text, file, plans()));
+function watchKeys(file: string, { principals, plans, metrics, log }: KeysContext) {
+  let inForce = readText(file);
+  principals.setKeys('file', parseKeysFile(inForce, file, plans()));
   const keep = (problems: readonly string[]): void => {
     metrics.reloaded('file', 'failed');
     log.error({ file, problems }, 'the file of keys cannot be used: the keys that were read before stay in force');
   };
-  return new WatchedFile(file, text, {
-    onText: (changed) => {
-      try {
-        principals.setKeys('file', parseKeysFile(changed, file, plans()));
-      } catch (error) {
-        if (!(error instanceof ConfigError)) throw error;
-        keep(error.message.split('\n'));
-        return;
-      }
-      metrics.reloaded('file', 'ok');
-      log.info({ file, keys: principals.size }, 'the file of keys was read again');
+  const take = (text: string): void => {
+    try {
+      principals.setKeys('file', parseKeysFile(text, file, plans()));
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      keep(error.message.split('\n'));
+      return;
+    }
+    inForce = text;
+    metrics.reloaded('file', 'ok');
+    log.info({ file, keys: principals.size }, 'the file of keys was read again');
+  };
+  const watched = new WatchedFile(file, inForce, { onText: take, onFailure: (reason) => keep([reason]) });
+  return {
+    /** Of what the file says now, or else of what is in force. Throws ConfigError. */
+    check(known: ReadonlySet<string>): void {
+      if (findFit(file, known) === undefined) parseKeysFile(inForce, file, known);
     },
-    onFailure: (reason) => keep([reason]),
-  });
+    /** The plans are others: what named one that was not there yet is no longer wrong. */
+    again(): void {
+      const text = findFit(file, plans());
+      if (text !== undefined && text !== inForce) take(text);
+    },
+    close: () => watched.close(),
+  };
+}
+
+/** What the file says, where it can be used with these plans. */
+function findFit(file: string, plans: ReadonlySet<string>): string | undefined {
+  try {
+    const text = readText(file);
+    parseKeysFile(text, file, plans);
+    return text;
+  } catch (error) {
+    if (error instanceof ConfigError) return undefined;
+    throw error;
+  }
 }
 
 /** More are not read: somebody has put something else there. */
@@ -116,6 +149,7 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
   client.once('ready', () => connected.resolve());
   const name = `${keyPrefix}:access:keys`;
   let isKnown = false;
+  let found: readonly (KeyRecord | undefined)[] = [];
   // Commands fail at once without a connection, and a silent one is replaced: neither waits for long.
   const read = async (): Promise<Readonly<Record<string, string>>> => {
     const count = await client.hlen(name);
@@ -124,22 +158,22 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
     if (count === 0 && isKnown) throw new Error(`there is no ${name} any more`);
     return client.hgetall(name);
   };
+  /** Those of a plan that is not there yet are kept: a later config may have it. */
+  const take = (): void => {
+    const records = found.flatMap((record) => record ?? []);
+    principals.setKeys('redis', records);
+    const wrong = found.length - records.filter(({ plan }) => plans().has(plan)).length;
+    metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
+    if (wrong > 0) log.error({ name, wrong }, 'keys in Redis are not well-formed, or of no plan: they are left out');
+    log.info({ keys: principals.size }, 'keys were read from Redis');
+  };
   const poll = new KeyPoll(
     { read },
     {
       onKeys: ({ [emptyMark]: _, ...fields }) => {
-        const found = Object.entries(fields).map(([sha256, text]) => findKey(sha256, text));
+        found = Object.entries(fields).map(([sha256, text]) => findKey(sha256, text));
         isKnown = found.length > 0;
-        const records = found.filter((record) => record !== undefined && plans().has(record.plan));
-        const wrong = found.length - records.length;
-        principals.setKeys(
-          'redis',
-          records.flatMap((record) => record ?? []),
-        );
-        metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
-        if (wrong > 0)
-          log.error({ name, wrong }, 'keys in Redis are not well-formed, or of no plan: they are left out');
-        log.info({ keys: principals.size }, 'keys were read from Redis');
+        take();
       },
       onTrouble: (isOn, reason) => {
         if (isOn) {
@@ -151,6 +185,10 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
   );
   return {
     started: connected.promise.then(() => poll.start()),
+    /** The plans are others. */
+    again: () => {
+      if (found.length > 0) take();
+    },
     close: () => {
       poll.close();
       client.disconnect();

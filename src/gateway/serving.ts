@@ -178,6 +178,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   let applied = Promise.resolve();
   const applyNow = async (next: Config): Promise<void> => {
     const share = shareOf(next, processes);
+    if (next.access !== undefined) access?.check(next.access);
     settings.apply(share);
     // A log of its own level was given by whoever started this.
     if (next.log.level !== level) log.level = next.log.level;
