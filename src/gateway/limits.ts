@@ -109,7 +109,10 @@ const choices: Readonly<Record<WhenRedisIsDown, string>> = {
 
 function connect(config: RedisConfig, log: Logger, choice: () => WhenRedisIsDown): RedisLink {
   return new RedisLink((onError) => connectRedis(config.target, onError), {
-    timeoutMs: config.timeoutMs,
+    // It may change.
+    get timeoutMs() {
+      return config.timeoutMs;
+    },
     trialKey: `${config.keyPrefix}:trial`,
     // Each request that it did not count is counted.
     onFailure: () => undefined,

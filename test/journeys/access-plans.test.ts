@@ -5,6 +5,7 @@ import type { PlanConfig } from '../../src/config/config.ts';
 import { eventually } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway, type LogLine, type TestGateway } from '../support/gateway.ts';
+import { delayProxy } from '../support/delay-proxy.ts';
 import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../support/keys.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 
@@ -81,4 +82,28 @@ test('a key in Redis is taken when the config has its plan', { skip: noRedis }, 
 
   assert.equal(await replan(gateway, { free: planConfig(), gold: planConfig() }), 'applied');
   assert.equal(await statusOf(gateway, key), 200);
+});
+
+test('how long Redis is waited for may change, for limits as well', { skip: noRedis }, async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const redis = await redisServer(t);
+  const proxy = await delayProxy(t, Number(new URL(redis.url).port));
+  const target = { kind: 'single', url: `redis://127.0.0.1:${proxy.port}` } as const;
+  const shared = { target, keyPrefix: 'lg', timeoutMs: 2_000, ttlMs: 10_000 };
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: { cache: { memory: { maxBytes: 1e7 }, redis: shared } },
+    access: accessConfig({ anonymous: 'free', plans: { free: planConfig({ requests: 1_000 }) } }),
+  });
+  const fallback = () => gateway.metric('ledgergate_limits_fallback_total{choice="local"}');
+  await gateway.get(path);
+  assert.equal(await fallback(), 0);
+
+  proxy.delayMs = 200;
+  await gateway.get(path);
+  assert.equal(await fallback(), 0);
+  const config = gateway.reloads.config;
+  await gateway.reloads.take({ ...config, cache: { ...config.cache, redis: { ...shared, timeoutMs: 20 } } });
+  await gateway.get(path);
+  assert.equal(await fallback(), 1);
 });
