@@ -43,7 +43,11 @@ export class RedisCounter {
     const outcome = await this.#store.write(account.windows, (client) =>
       runScript(client, admission, [account.windows, account.leases], args),
     );
-    if ('failure' in outcome) return undefined;
+    if ('failure' in outcome) {
+      // What was not even sent has taken nothing.
+      if (lease !== undefined && outcome.failure !== 'closed') this.#settlements.doubt(account, lease);
+      return undefined;
+    }
     const count = parseCount(outcome.value, charge);
     if (count === undefined) return undefined;
     if (!count.isAdmitted) return { kind: 'counted', count, settle: () => undefined };
