@@ -52,6 +52,7 @@ export class Exchange implements Caller {
     if (this.#abort === undefined) {
       const abort = new AbortController();
       this.#abort = abort;
+      this.visit?.noteWait();
       const onClose = (): void => {
         if (!this.#hasEnded) abort.abort(new Error('the client hung up'));
         this.end();
