@@ -1,8 +1,9 @@
 // Who may ask, by a key or without one, and what becomes of those who may not.
 import assert from 'node:assert/strict';
-import { symlinkSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, renameSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { hashKey } from '../../src/access/api-key.ts';
 import { eventually } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
@@ -142,6 +143,30 @@ test('a file that is wrong or gone changes nothing, and is told once, with its p
     (status) => status === 401,
   );
   assert.doesNotMatch(JSON.stringify(lines), new RegExp(key.text));
+});
+
+test('a file that is written in many steps is taken when it is whole', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const keys = Array.from({ length: 30 }, (_, index) => testKey(`key-${index}`));
+  const file = keysFile(t, []);
+  const access = accessConfig({ keys: { file: file.path, redis: false } });
+  const gateway = await testGateway(t, { full: [node], access });
+  const lines = keys.map(({ entry }) => `  - ${JSON.stringify(entry)}\n`);
+  const descriptor = openSync(file.path, 'w');
+  t.after(() => closeSync(descriptor));
+  writeSync(descriptor, 'keys:\n');
+  for (const line of lines) {
+    writeSync(descriptor, line);
+    await sleep(20);
+  }
+  const last = keys.at(-1)?.text ?? '';
+  await eventually(
+    async () => (await gateway.get(path, bearer(last))).status,
+    (status) => status === 200,
+  );
+  // One, but for a machine that let the writer wait in between; of a file that is read as it grows a dozen.
+  const taken = await gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}');
+  assert.ok(taken <= 3, `taken ${taken} times`);
 });
 
 test('a file behind links that are swapped, as Kubernetes mounts them, is read again', async (t) => {
