@@ -5,7 +5,6 @@ import { KeyPoll } from '../access/key-poll.ts';
 import type { KeyRecord } from '../access/key-set.ts';
 import type { Plan } from '../access/principal.ts';
 import { Principals, type AccessRules, type KeySource } from '../access/principals.ts';
-import type { Desk } from '../access/limits-remote.ts';
 import type { Limits } from '../access/ticket.ts';
 import type { Usage } from '../access/usage.ts';
 import { connectRedis } from '../cache/redis-client.ts';
@@ -15,6 +14,7 @@ import { ConfigError } from '../config/problem.ts';
 import { readText } from '../config/read-text.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
 import { createLimits } from './limits.ts';
+import type { Siblings } from './siblings.ts';
 import { WatchedFile } from './watched-file.ts';
 
 export interface AccessContext {
@@ -24,7 +24,8 @@ export interface AccessContext {
   /** Default: as the config says. */
   readonly limits: Limits | undefined;
   readonly processes: number;
-  readonly desk: Desk | undefined;
+  /** Other processes of this gateway. */
+  readonly siblings: Pick<Siblings, 'desk' | 'lastKeys' | 'tellKeys'> | undefined;
 }
 
 export interface AccessParts {
@@ -41,10 +42,10 @@ export interface AccessParts {
   close(): Promise<void>;
 }
 
-/** Reads the file of keys at once. Throws ConfigError when that cannot be done. */
+/** Reads the file of keys at once. Throws ConfigError when that cannot be done, and no other process has read it before. */
 export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
-  const { redis, registry, log } = context;
-  const built = createLimits(config, context);
+  const { redis, registry, log, siblings } = context;
+  const built = createLimits(config, { ...context, desk: siblings?.desk });
   const rules = rulesOf(config);
   let plans: ReadonlySet<string> = new Set(rules.plans.keys());
   const { file } = config.keys;
@@ -52,7 +53,7 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
   const metrics = createAccessMetrics(registry, () => principals.size);
-  const keys = { principals, plans: () => plans, metrics, log };
+  const keys = { principals, plans: () => plans, metrics, log, siblings };
   const watched = file === undefined ? undefined : watchKeys(file, keys);
   const polled = store === undefined ? undefined : pollKeys(store, keys);
   return {
@@ -89,25 +90,31 @@ interface KeysContext {
   readonly plans: () => ReadonlySet<string>;
   readonly metrics: AccessMetrics;
   readonly log: Logger;
+  readonly siblings: AccessContext['siblings'];
 }
 
 /** A file that is wrong, or gone, changes nothing: who could ask before still can. */
-function watchKeys(file: string, { principals, plans, metrics, log }: KeysContext) {
-  let inForce = readText(file);
-  principals.setKeys('file', parseKeysFile(inForce, file, plans()));
+function watchKeys(file: string, { principals, plans, metrics, log, siblings }: KeysContext) {
+  // In the place of a worker that has ended: it would be missed for as long as the file is wrong.
+  let inForce = findFit(file, plans()) ?? siblings?.lastKeys ?? readText(file);
+  const putInForce = (text: string): void => {
+    principals.setKeys('file', parseKeysFile(text, file, plans()));
+    inForce = text;
+    siblings?.tellKeys(text);
+  };
+  putInForce(inForce);
   const keep = (problems: readonly string[]): void => {
     metrics.reloaded('file', 'failed');
     log.error({ file, problems }, 'the file of keys cannot be used: the keys that were read before stay in force');
   };
   const take = (text: string): void => {
     try {
-      principals.setKeys('file', parseKeysFile(text, file, plans()));
+      putInForce(text);
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
       keep(error.message.split('\n'));
       return;
     }
-    inForce = text;
     metrics.reloaded('file', 'ok');
     log.info({ file, keys: principals.size }, 'the file of keys was read again');
   };

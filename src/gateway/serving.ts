@@ -98,7 +98,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     log,
     limits: options.limits,
     processes,
-    desk: siblings?.desk,
+    siblings,
   });
   siblings?.attach(fleet);
   let isDraining = false;

@@ -13,6 +13,7 @@ import { accessConfig, keysFile, planConfig, testKey } from '../support/keys.ts'
 import { exchangeRaw } from '../support/raw-http.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 import { submission } from '../support/submission.ts';
+import { metric, until } from '../support/workers.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
 const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
@@ -359,6 +360,23 @@ test('until the keys in Redis could be read, nobody is told that theirs is wrong
   assertRefused(reply, 503, 'internal_error');
   assert.equal(reply.headers['retry-after'], '1');
   assertRefused(await gateway.get(path), 401, 'web_framework_error');
+});
+
+test('a worker that is lost while the file is wrong is replaced, by one with the keys of before', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('one');
+  const file = keysFile(t, [key]);
+  const access = { keys: { file: file.path }, plans: { free: {} } };
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, access } });
+  file.writeText('keys: [oops');
+  const lost = gateway.workers();
+  assert.equal(lost.length, 2);
+  for (const worker of lost) process.kill(worker, 'SIGKILL');
+  await until(() => Promise.resolve(gateway.workers().every((worker) => !lost.includes(worker))));
+  await until(async () => (await metric(gateway, 'ledgergate_workers')) === 2);
+
+  const { status } = await fetchReply(gateway.url + path, { method: 'GET', headers: bearer(key.text) });
+  assert.equal(status, 200);
 });
 
 test('every worker knows the keys, and forgets them', async (t) => {
