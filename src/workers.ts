@@ -40,6 +40,7 @@ export async function startWorkers(
   const relay = new Relay(() => crew, config.upstream.probeIntervalMs);
   /** What workers are told that start now. */
   let inForce = config;
+  let keys: string | undefined;
   const agreement = new Agreement();
   const desk = new LimitDesk();
   const agreementFor = ({ id }: Member): Omit<Services, keyof ReturnType<Relay['servicesFor']>> => ({
@@ -50,6 +51,9 @@ export async function startWorkers(
     },
     takeTurn: () => agreement.takeTurn(id),
     endTurn: () => agreement.endTurn(id),
+    keys: (text) => {
+      keys = text;
+    },
     ...desk.servicesFor(id),
   });
   const crew: Crew = new Crew(config.listen.port, {
@@ -59,6 +63,7 @@ export async function startWorkers(
       processes: count,
       distrusted: relay.distrusted,
       known: relay.known(),
+      keys,
     }),
     servicesFor: (member) => ({ ...relay.servicesFor(member), ...agreementFor(member) }),
     onServing: () => relay.assignDuty(),

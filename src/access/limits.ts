@@ -11,6 +11,8 @@ import type { Usage } from './usage.ts';
 export interface PlanLimitsParts {
   readonly counter: Counter;
   readonly turns: Turns;
+  /** Lines of those without a key, apart: however many addresses wait, there is room for keys. */
+  readonly turnsOfAddresses: Turns;
   /** Those of the moment: the config may change. */
   readonly costs: () => Costs;
   readonly usage: Usage;
@@ -29,7 +31,8 @@ export class PlanLimits implements Limits {
 
   admit(principal: Principal, operation: Operation, signal: AbortSignal): Ticket | Promise<Ticket> {
     const { plan } = principal;
-    const { counter, turns, costs } = this.#parts;
+    const { counter, costs } = this.#parts;
+    const turns = this.#turnsOf(principal);
     const cost = leastCostOf(operation, costs());
     const request = { principal, operation, cost };
     const bounds = boundsOf(plan);
@@ -48,7 +51,12 @@ export class PlanLimits implements Limits {
 
   close(): void {
     this.#parts.turns.close();
+    this.#parts.turnsOfAddresses.close();
     this.#parts.counter.close();
+  }
+
+  #turnsOf({ name }: Principal): Turns {
+    return name === undefined ? this.#parts.turnsOfAddresses : this.#parts.turns;
   }
 
   #ticket(request: Request & { readonly charge: Charge }, taken: Taken, signal: AbortSignal): Ticket {
@@ -62,7 +70,7 @@ export class PlanLimits implements Limits {
     }
     if (!count.isAdmitted) return this.#refused(request, count);
     const headers = limitHeaders(charge.bounds, count.standings);
-    const { turns } = this.#parts;
+    const turns = this.#turnsOf(principal);
     const isAwaited = principal.plan.waitMs > 0;
     return this.#admitted(request, headers, (extraCost) => {
       settle(extraCost);

@@ -2,6 +2,7 @@
  * What requests came to, on its way to Redis: gathered by account, bounded in number, told in the background. Leases of
  * requests that take long are renewed.
  */
+import { DoubtfulLeases } from './doubtful-leases.ts';
 import { renewal, settlement } from './limits-script.ts';
 import { runScript, type Store } from './store.ts';
 
@@ -22,8 +23,13 @@ export interface SettlementOptions {
   readonly onLost: () => void;
 }
 
-interface Waiting {
+interface Settlement {
   readonly account: Account;
+  readonly extraCost: number;
+  readonly leases: readonly string[];
+}
+
+interface Waiting extends Settlement {
   extraCost: number;
   readonly leases: string[];
 }
@@ -45,6 +51,7 @@ export class Settlements {
   readonly #waiting = new Map<string, Waiting>();
   /** By lease. As many as there are requests under way. */
   readonly #underWay = new Map<string, UnderWay>();
+  readonly #doubtful: DoubtfulLeases;
   readonly #renewals: NodeJS.Timeout;
   readonly #running = new Set<Promise<void>>();
   #isPlanned = false;
@@ -52,12 +59,20 @@ export class Settlements {
   constructor(store: Store, options: SettlementOptions) {
     this.#store = store;
     this.#options = options;
+    const release = (account: Account, leases: readonly string[]): Promise<boolean> =>
+      this.#settle({ account, extraCost: 0, leases });
+    this.#doubtful = new DoubtfulLeases({ leaseMs: options.leaseMs, release });
     this.#renewals = setInterval(() => this.#renew(), options.leaseMs / 6);
     this.#renewals.unref();
   }
 
   begin(account: Account, lease: string): void {
     this.#underWay.set(lease, { account, renewAtMs: performance.now() + this.#options.leaseMs / 3 });
+  }
+
+  /** Nobody knows whether Redis has let a request in under this lease. It is not under way there. */
+  doubt(account: Account, lease: string): void {
+    this.#doubtful.add(account, [lease]);
   }
 
   end(account: Account, { extraCost, lease }: Ended): void {
@@ -76,6 +91,7 @@ export class Settlements {
 
   async close(): Promise<void> {
     clearInterval(this.#renewals);
+    this.#doubtful.close();
     this.#tell();
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
@@ -102,15 +118,23 @@ export class Settlements {
     }
   }
 
-  async #write({ account, extraCost, leases }: Waiting): Promise<void> {
+  async #write(waiting: Waiting): Promise<void> {
+    if (await this.#settle(waiting)) return;
+    this.#doubtful.add(waiting.account, waiting.leases);
+    this.#options.onLost();
+  }
+
+  /** Whether Redis said that it was done. */
+  async #settle({ account, extraCost, leases }: Settlement): Promise<boolean> {
     const cost = String(Math.round(extraCost * 1_000) / 1_000);
     for (let first = 0; first === 0 || first < leases.length; first += maxLeases) {
       const args = [String(account.partMs), first === 0 ? cost : '0', ...leases.slice(first, first + maxLeases)];
       const outcome = await this.#store.write(account.windows, (client) =>
         runScript(client, settlement, [account.windows, account.leases], args),
       );
-      if ('failure' in outcome) return this.#options.onLost();
+      if ('failure' in outcome) return false;
     }
+    return true;
   }
 
   #renew(): void {

@@ -73,7 +73,7 @@ export class Turns {
     const turn = this.#wait(line, request);
     if (line.waiters.length > 0) {
       this.#lines.set(subject, line);
-      void this.#serve(line).finally(() => this.#lines.delete(subject));
+      void this.#serve(subject, line);
     }
     return turn;
   }
@@ -126,28 +126,33 @@ export class Turns {
     for (const waiter of waiters.slice()) this.#leave(line, waiter, line.last);
   }
 
-  async #serve(line: Line): Promise<void> {
+  /** Until nobody is in the line any more. It is gone in the same step: who joined it a moment later would wait for ever. */
+  async #serve(subject: string, line: Line): Promise<void> {
     for (let first = line.waiters[0]; first !== undefined; first = line.waiters[0]) {
       await this.#pause(line, first);
-      if (first.hasLeft) continue;
-      const taken = await first.attempt();
-      const isAdmitted = taken.kind === 'counted' && taken.count.isAdmitted;
-      // Who hung up meanwhile has no use for its place.
-      if (first.hasLeft && isAdmitted) taken.settle(0);
-      if (isAdmitted || taken.kind === 'unavailable') {
-        this.#leave(line, first, taken);
-        // There may be room for more than one.
-        line.tryAtMs = 0;
-        continue;
-      }
-      line.last = taken;
-      line.tryAtMs = tryAtMsOf(taken);
-      const nowMs = performance.now();
-      this.#refuse(
-        line,
-        line.waiters.filter(({ untilMs }) => isHopeless(taken, untilMs - nowMs)),
-      );
+      if (!first.hasLeft) await this.#try(line, first);
     }
+    this.#lines.delete(subject);
+  }
+
+  async #try(line: Line, first: Waiter): Promise<void> {
+    const taken = await first.attempt();
+    const isAdmitted = taken.kind === 'counted' && taken.count.isAdmitted;
+    // Who hung up meanwhile has no use for its place.
+    if (first.hasLeft && isAdmitted) taken.settle(0);
+    if (isAdmitted || taken.kind === 'unavailable') {
+      this.#leave(line, first, taken);
+      // There may be room for more than one.
+      line.tryAtMs = 0;
+      return;
+    }
+    line.last = taken;
+    line.tryAtMs = tryAtMsOf(taken);
+    const nowMs = performance.now();
+    this.#refuse(
+      line,
+      line.waiters.filter(({ untilMs }) => isHopeless(taken, untilMs - nowMs)),
+    );
   }
 
   /** Until there may be room, or the first in the line has waited long enough. */

@@ -1,14 +1,26 @@
 /** Puts a whole new file in the place of another: who reads it reads the old one or the new one, never a part. */
-import { closeSync, fsyncSync, openSync, realpathSync, renameSync, unlinkSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  statSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs';
 import { dirname, join, basename } from 'node:path';
 import { RuntimeFailure } from './command.ts';
 
-/** Read by its owner alone. */
+/** Of a file that was not there: read by its owner alone. */
 const mode = 0o600;
 
 /**
  * Replaces `file` by what `change` makes of it, one caller at a time. `change` is called when nobody else can: a file that
- * is read there is the one that is replaced. Throws what `change` throws, and RuntimeFailure when it cannot be written.
+ * is read there is the one that is replaced. Who could read it still can. Throws what `change` throws, and RuntimeFailure when it cannot be written.
  */
 export function replaceFile(file: string, change: (target: string) => string): void {
   const target = resolved(file);
@@ -16,6 +28,7 @@ export function replaceFile(file: string, change: (target: string) => string): v
   const descriptor = open(beside, file);
   try {
     const text = change(target);
+    keepRights(descriptor, target);
     writeSync(descriptor, text);
     fsyncSync(descriptor);
     renameSync(beside, target);
@@ -26,6 +39,25 @@ export function replaceFile(file: string, change: (target: string) => string): v
     closeSync(descriptor);
   }
   syncFolder(dirname(target));
+}
+
+/** A gateway that may not read the new file would go on with the keys of the old one, revoked ones among them. */
+function keepRights(descriptor: number, target: string): void {
+  const before = statSync(target, { throwIfNoEntry: false });
+  if (before === undefined) return;
+  const { uid, gid } = fstatSync(descriptor);
+  try {
+    if (uid !== before.uid || gid !== before.gid) fchownSync(descriptor, before.uid, before.gid);
+  } catch (error) {
+    const owner = `${before.uid}:${before.gid}`;
+    throw new RuntimeFailure(
+      `cannot change ${target}: it would not stay its owner's (${owner}); run this as that user`,
+      {
+        cause: error,
+      },
+    );
+  }
+  fchmodSync(descriptor, before.mode & 0o777);
 }
 
 /** A link stays one; what it leads to is replaced. */

@@ -1,6 +1,7 @@
 /** Builds who may ask and how much: keys from file and Redis, and their limits. */
 import type { Logger } from 'pino';
 import { KeyPoll } from '../access/key-poll.ts';
+import type { KeyRecord } from '../access/key-set.ts';
 import type { Plan } from '../access/principal.ts';
 import { Principals, type AccessRules, type KeySource } from '../access/principals.ts';
 import type { Limits } from '../access/ticket.ts';
@@ -12,11 +13,14 @@ import { ConfigError } from '../config/problem.ts';
 import { readText } from '../config/read-text.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
+import type { Siblings } from './siblings.ts';
 import { WatchedFile } from './watched-file.ts';
 
-export interface AccessContext extends LimitsParts {
+export interface AccessContext extends Omit<LimitsParts, 'desk'> {
   /** Who counts requests. Default: as the config says. */
   readonly limits: Limits | undefined;
+  /** Other processes of this gateway. */
+  readonly siblings: Pick<Siblings, 'desk' | 'lastKeys' | 'tellKeys'> | undefined;
 }
 
 export interface AccessParts {
@@ -26,15 +30,17 @@ export interface AccessParts {
   readonly metrics: AccessMetrics;
   /** Resolves when keys in Redis have been read, or could not be. */
   readonly started: Promise<void>;
-  /** Takes plans, costs, addresses and the header; where keys are needs a restart. */
+  /** Throws ConfigError where keys of the file, which would be refused from then on, are of plans that are gone. */
+  check(config: AccessConfig): void;
+  /** Takes plans, costs, addresses and the header; where keys are needs a restart. Throws as `check` does. */
   update(config: AccessConfig): void;
   close(): Promise<void>;
 }
 
-/** Reads the file of keys at once. Throws ConfigError when that cannot be done. */
+/** Reads the file of keys at once. Throws ConfigError when that cannot be done, and no other process has read it before. */
 export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
-  const { redis, registry, log } = context;
-  const built = createLimits(config, context);
+  const { redis, registry, log, siblings } = context;
+  const built = createLimits(config, { ...context, desk: siblings?.desk });
   const rules = rulesOf(config);
   let plans: ReadonlySet<string> = new Set(rules.plans.keys());
   const { file } = config.keys;
@@ -42,7 +48,7 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
   const metrics = createAccessMetrics(registry, () => principals.size);
-  const keys = { principals, plans: () => plans, metrics, log };
+  const keys = { principals, plans: () => plans, metrics, log, siblings };
   const watched = file === undefined ? undefined : watchKeys(file, keys);
   const polled = store === undefined ? undefined : pollKeys(store, keys);
   return {
@@ -51,10 +57,17 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
     usage: built.usage,
     metrics,
     started: Promise.all([polled?.started, built.started]).then(() => undefined),
+    check(next) {
+      watched?.check(new Set(Object.keys(next.plans)));
+    },
     update(next) {
       const changed = rulesOf(next);
-      plans = new Set(changed.plans.keys());
+      const known = new Set(changed.plans.keys());
+      watched?.check(known);
+      plans = known;
       principals.setRules(changed);
+      watched?.again();
+      polled?.again();
       built.update(next);
     },
     async close() {
@@ -72,30 +85,59 @@ interface KeysContext {
   readonly plans: () => ReadonlySet<string>;
   readonly metrics: AccessMetrics;
   readonly log: Logger;
+  readonly siblings: AccessContext['siblings'];
 }
 
 /** A file that is wrong, or gone, changes nothing: who could ask before still can. */
-function watchKeys(file: string, { principals, plans, metrics, log }: KeysContext): WatchedFile {
-  const text = readText(file);
-  principals.setKeys('file', parseKeysFile(text, file, plans()));
+function watchKeys(file: string, { principals, plans, metrics, log, siblings }: KeysContext) {
+  // In the place of a worker that has ended: it would be missed for as long as the file is wrong.
+  let inForce = findFit(file, plans()) ?? siblings?.lastKeys ?? readText(file);
+  const putInForce = (text: string): void => {
+    principals.setKeys('file', parseKeysFile(text, file, plans()));
+    inForce = text;
+    siblings?.tellKeys(text);
+  };
+  putInForce(inForce);
   const keep = (problems: readonly string[]): void => {
     metrics.reloaded('file', 'failed');
     log.error({ file, problems }, 'the file of keys cannot be used: the keys that were read before stay in force');
   };
-  return new WatchedFile(file, text, {
-    onText: (changed) => {
-      try {
-        principals.setKeys('file', parseKeysFile(changed, file, plans()));
-      } catch (error) {
-        if (!(error instanceof ConfigError)) throw error;
-        keep(error.message.split('\n'));
-        return;
-      }
-      metrics.reloaded('file', 'ok');
-      log.info({ file, keys: principals.size }, 'the file of keys was read again');
+  const take = (text: string): void => {
+    try {
+      putInForce(text);
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      keep(error.message.split('\n'));
+      return;
+    }
+    metrics.reloaded('file', 'ok');
+    log.info({ file, keys: principals.size }, 'the file of keys was read again');
+  };
+  const watched = new WatchedFile(file, inForce, { onText: take, onFailure: (reason) => keep([reason]) });
+  return {
+    /** Of what the file says now, or else of what is in force. Throws ConfigError. */
+    check(known: ReadonlySet<string>): void {
+      if (findFit(file, known) === undefined) parseKeysFile(inForce, file, known);
     },
-    onFailure: (reason) => keep([reason]),
-  });
+    /** The plans are others: what named one that was not there yet is no longer wrong. */
+    again(): void {
+      const text = findFit(file, plans());
+      if (text !== undefined && text !== inForce) take(text);
+    },
+    close: () => watched.close(),
+  };
+}
+
+/** What the file says, where it can be used with these plans. */
+function findFit(file: string, plans: ReadonlySet<string>): string | undefined {
+  try {
+    const text = readText(file);
+    parseKeysFile(text, file, plans);
+    return text;
+  } catch (error) {
+    if (error instanceof ConfigError) return undefined;
+    throw error;
+  }
 }
 
 /** More are not read: somebody has put something else there. */
@@ -109,6 +151,7 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
   client.once('ready', () => connected.resolve());
   const name = `${keyPrefix}:access:keys`;
   let isKnown = false;
+  let found: readonly (KeyRecord | undefined)[] = [];
   // Commands fail at once without a connection, and a silent one is replaced: neither waits for long.
   const read = async (): Promise<Readonly<Record<string, string>>> => {
     const count = await client.hlen(name);
@@ -117,22 +160,22 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
     if (count === 0 && isKnown) throw new Error(`there is no ${name} any more`);
     return client.hgetall(name);
   };
+  /** Those of a plan that is not there yet are kept: a later config may have it. */
+  const take = (): void => {
+    const records = found.flatMap((record) => record ?? []);
+    principals.setKeys('redis', records);
+    const wrong = found.length - records.filter(({ plan }) => plans().has(plan)).length;
+    metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
+    if (wrong > 0) log.error({ name, wrong }, 'keys in Redis are not well-formed, or of no plan: they are left out');
+    log.info({ keys: principals.size }, 'keys were read from Redis');
+  };
   const poll = new KeyPoll(
     { read },
     {
       onKeys: ({ [emptyMark]: _, ...fields }) => {
-        const found = Object.entries(fields).map(([sha256, text]) => findKey(sha256, text));
+        found = Object.entries(fields).map(([sha256, text]) => findKey(sha256, text));
         isKnown = found.length > 0;
-        const records = found.filter((record) => record !== undefined && plans().has(record.plan));
-        const wrong = found.length - records.length;
-        principals.setKeys(
-          'redis',
-          records.flatMap((record) => record ?? []),
-        );
-        metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
-        if (wrong > 0)
-          log.error({ name, wrong }, 'keys in Redis are not well-formed, or of no plan: they are left out');
-        log.info({ keys: principals.size }, 'keys were read from Redis');
+        take();
       },
       onTrouble: (isOn, reason) => {
         if (isOn) {
@@ -144,6 +187,10 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
   );
   return {
     started: connected.promise.then(() => poll.start()),
+    /** The plans are others. */
+    again: () => {
+      if (found.length > 0) take();
+    },
     close: () => {
       poll.close();
       client.disconnect();

@@ -45,10 +45,10 @@ export interface BuiltLimits {
 export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLimits {
   const { redis, registry, log, processes, desk } = parts;
   let current = config;
-  const turns = new Turns();
+  const [turns, turnsOfAddresses] = [new Turns(), new Turns()];
   const metrics = createLimitMetrics(registry, {
     byKey: config.usage.metricsByKey,
-    waiting: () => turns.waiting,
+    waiting: () => turns.waiting + turnsOfAddresses.waiting,
   });
   const link = redis === undefined ? undefined : connect(redis, log, () => current.whenRedisIsDown);
   const counted =
@@ -66,6 +66,7 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
   const limits = new PlanLimits({
     counter: counterOf(),
     turns,
+    turnsOfAddresses,
     costs: () => current.costs,
     usage,
     metrics,
@@ -109,7 +110,10 @@ const choices: Readonly<Record<WhenRedisIsDown, string>> = {
 
 function connect(config: RedisConfig, log: Logger, choice: () => WhenRedisIsDown): RedisLink {
   return new RedisLink((onError) => connectRedis(config.target, onError), {
-    timeoutMs: config.timeoutMs,
+    // It may change.
+    get timeoutMs() {
+      return config.timeoutMs;
+    },
     trialKey: `${config.keyPrefix}:trial`,
     // Each request that it did not count is counted.
     onFailure: () => undefined,

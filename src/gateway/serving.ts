@@ -22,7 +22,7 @@ import { buildCache, type Cache } from './cache.ts';
 import { buildEncryption } from './encryption.ts';
 import { buildFleet, outageOf, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
-import { createSettings } from './settings.ts';
+import { createSettings, type Settings } from './settings.ts';
 import type { Heard, Siblings } from './siblings.ts';
 
 export interface ServingOptions {
@@ -93,7 +93,13 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const fleetOptions = { settings, processes, siblings, ownLag: () => lag.lagMs };
   const parts = buildFleet(config, log, listener, fleetOptions);
   const { fleet, nodes, prober, latest, registry } = parts;
-  const access = accessOf(config, { registry, log, limits: options.limits, processes, desk: siblings?.desk });
+  const access = accessOf(config, settings, {
+    registry,
+    log,
+    limits: options.limits,
+    processes,
+    siblings,
+  });
   siblings?.attach(fleet);
   let isDraining = false;
   const proof = new ShadowProof({
@@ -178,6 +184,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   let applied = Promise.resolve();
   const applyNow = async (next: Config): Promise<void> => {
     const share = shareOf(next, processes);
+    if (next.access !== undefined) access?.check(next.access);
     settings.apply(share);
     // A log of its own level was given by whoever started this.
     if (next.log.level !== level) log.level = next.log.level;
@@ -238,8 +245,16 @@ function inactivityMs({ upstream }: Config): number {
   return Math.max(usualInactivityMs, upstream.deadlineMs + 15_000);
 }
 
-function accessOf({ access, cache }: Config, context: Omit<AccessContext, 'redis'>) {
-  return access === undefined ? undefined : buildAccess(access, { ...context, redis: cache.redis });
+function accessOf({ access, cache: { redis } }: Config, settings: Settings, context: Omit<AccessContext, 'redis'>) {
+  if (access === undefined) return undefined;
+  if (redis === undefined) return buildAccess(access, { ...context, redis });
+  const live = {
+    ...redis,
+    get timeoutMs() {
+      return settings.redis.timeoutMs;
+    },
+  };
+  return buildAccess(access, { ...context, redis: live });
 }
 
 /** What one of `processes` may take of what the config grants the gateway. */

@@ -13,6 +13,10 @@ export interface Siblings {
   readonly gate: Gate;
   /** Counts what clients may do for all of them, where Redis does not. */
   readonly desk: Desk;
+  /** The text of the file of keys that others have put in force; `undefined` where none was told. */
+  readonly lastKeys: string | undefined;
+  /** This text of it is in force here: for those who start while the file is wrong or gone. */
+  tellKeys(text: string): void;
   /** Gives what agreeing takes of this process's fleet; to be called once, before anything is asked. */
   attach(fleet: Fleet): void;
   /** Tells at once what the others know of the nodes; to be called once, before any is asked. */

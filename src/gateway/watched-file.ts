@@ -1,8 +1,11 @@
-/** A file of text that is read again when it changes, and tells why where it cannot be read. */
+/**
+ * A file of text that is read again when it has changed, and tells why where it cannot be read. What is there counts when
+ * it has stopped changing: a file that is half written may be in order, with another meaning.
+ */
 import { readFile, stat } from 'node:fs/promises';
 import { FolderWatch } from '../config/folder-watch.ts';
 
-/** Whoever writes in several steps has done so by then. */
+/** What stays the same for so long is whole. */
 const settleMs = 50;
 const everyMs = 1_000;
 
@@ -19,6 +22,8 @@ export class WatchedFile {
   readonly #folder: FolderWatch;
   #text: string;
   #stamp = '';
+  /** Another text, which may still be changing. */
+  #seen: string | undefined;
   #failure: string | undefined;
   #isReading = false;
   #isClosed = false;
@@ -43,19 +48,28 @@ export class WatchedFile {
     try {
       const { ino, size, ctimeNs, mtimeNs } = await stat(this.#file, { bigint: true });
       const stamp = `${ino} ${size} ${ctimeNs} ${mtimeNs}`;
-      if (stamp !== this.#stamp) this.#take(await readFile(this.#file, 'utf8'), stamp);
+      if (stamp === this.#stamp) this.#take();
+      else this.#look(await readFile(this.#file, 'utf8'), stamp);
     } catch (error) {
       this.#stamp = '';
+      this.#seen = undefined;
       this.#fail((error as NodeJS.ErrnoException).code ?? String(error));
     } finally {
       this.#isReading = false;
     }
   }
 
-  #take(text: string, stamp: string): void {
+  #look(text: string, stamp: string): void {
     this.#stamp = stamp;
     this.#failure = undefined;
-    if (text === this.#text || this.#isClosed) return;
+    this.#seen = text === this.#text ? undefined : text;
+    if (this.#seen !== undefined && !this.#isClosed) this.#folder.lookSoon();
+  }
+
+  #take(): void {
+    const text = this.#seen;
+    if (text === undefined || this.#isClosed) return;
+    this.#seen = undefined;
     this.#text = text;
     this.#events.onText(text);
   }

@@ -73,6 +73,7 @@ export class Exchange implements Caller, Result {
     if (this.#abort === undefined) {
       const abort = new AbortController();
       this.#abort = abort;
+      this.visit?.noteWait();
       const onClose = (): void => {
         if (!this.#hasEnded) abort.abort(new Error('the client hung up'));
         this.end();

@@ -30,6 +30,7 @@ export class Visit {
   readonly #ticket: Admitted;
   #isSettled = false;
   #result = nothingYet;
+  #waitsSinceMs: number | undefined;
 
   constructor(principal: Principal, operation: Operation, ticket: Admitted) {
     this.principal = principal;
@@ -52,15 +53,29 @@ export class Visit {
     this.#result = result;
   }
 
+  /** From now on somebody works on it. */
+  noteWait(): void {
+    this.#waitsSinceMs ??= performance.now();
+  }
+
   /** Tells what it came to, once: its place and its cost are free for others. */
   settle({ headersSent, statusCode }: ServerResponse): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     const { operation } = this;
     const { upstreamMs, gasUsed, bytes, bodyBytes } = this.#result;
-    // Who hangs up before the head of an answer has got none.
-    const [status, outcome] = headersSent ? [statusCode, charged[this.#result.outcome]] : [hungUp, 'error' as const];
-    this.#ticket.settle({ operation, outcome, status, upstreamMs, gasUsed, bytes, bodyBytes });
+    const outcome = charged[this.#result.outcome];
+    const told = headersSent ? { outcome, status: statusCode, upstreamMs } : this.#givenUp();
+    this.#ticket.settle({ operation, ...told, gasUsed, bytes, bodyBytes });
+  }
+
+  /**
+   * Who hangs up before the head of an answer has got none. What was done meanwhile counts as the time of a node: nodes
+   * go on with a view that nobody waits for any more, and it must not be cheaper to ask for one in that way.
+   */
+  #givenUp() {
+    const upstreamMs = this.#waitsSinceMs === undefined ? 0 : performance.now() - this.#waitsSinceMs;
+    return { outcome: 'error', status: hungUp, upstreamMs } as const;
   }
 
   /** Settles it at the latest when the connection is done with its answer: for waits in which nobody works on it. */

@@ -62,6 +62,8 @@ export interface PrimaryHandlers {
   dropped(key: CacheKey): void;
   /** Counts a request of a client against its limits, for all workers. */
   take(request: { readonly id: number; readonly charge: Charge }): Count;
+  /** The text of the file of keys that is in force, for workers that start while the file is wrong or gone. */
+  keys(text: string): void;
   /** The request with this id has ended. */
   settle(ended: { readonly id: number; readonly extraCost: number }): void;
 }
@@ -73,6 +75,8 @@ export interface Setup {
   readonly distrusted: readonly string[];
   /** Of the nodes, by what the others were told not long ago. */
   readonly known: readonly Found[];
+  /** Of the file of keys: what other workers have put in force last. */
+  readonly keys: string | undefined;
 }
 
 /** News that a worker wants to show, of the ledger that it knows. `isUrgent`: a client waits for it. */

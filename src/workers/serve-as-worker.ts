@@ -53,13 +53,15 @@ export async function serveAsWorker(): Promise<void> {
   process.on('message', (message) => primary.take(message));
   process.title = 'ledgergate spare';
   primary.tell('loaded', undefined);
-  const { config: packed, drainDelayMs, processes, distrusted, known } = await told.promise;
+  const { config: packed, drainDelayMs, processes, distrusted, known, keys } = await told.promise;
   process.title = 'ledgergate worker';
   const config = unpackConfig(packed);
   const log = pino({ level: config.log.level }, destination(2)).child({ worker: cluster.worker?.id });
   const siblings: Siblings = {
     shown: agreed,
     gate: agreed,
+    lastKeys: keys,
+    tellKeys: (text) => primary.tell('keys', text),
     attach: (fleet) => agreed.attach(fleet),
     tellKnown: (hear) => {
       for (const { upstream, finding } of known) hear(upstream, finding);

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { RedisCounter } from '../../src/access/limits-redis.ts';
 import type { Charge } from '../../src/access/counter.ts';
+import type { Ticket } from '../../src/access/ticket.ts';
 import { connectRedis } from '../../src/cache/redis-client.ts';
 import { RedisLink } from '../../src/cache/redis-link.ts';
 import { eventually } from '../support/eventually.ts';
@@ -140,6 +141,52 @@ test('a replica that dies holds its places no longer than its leases', { skip: n
   const diedMs = performance.now();
   await eventually(() => isIn(other), Boolean);
   assert.ok(performance.now() - diedMs < 2_000);
+});
+
+test('who asks on and on over a limit is refused without a look at Redis', { skip: noRedis }, async (t) => {
+  const redis = await redisServer(t);
+  const one = await replica(t, { target: { kind: 'single', url: redis.url } });
+  const greedy = principalOf(planOf({ requests: 10, cost: 1_000 }), 'greedy', 'greedy');
+  const looks = async () =>
+    Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.run((client) => client.info('commandstats')))?.[1]);
+  let admitted = 0;
+  let last: Ticket | undefined;
+  for (let asked = 0; asked < 500; asked += 1) {
+    last = await one.ask(greedy);
+    if (isAdmitted(last)) admitted += 1;
+  }
+  assert.equal(admitted, 10);
+  assert.ok(last?.kind === 'refused' && last.retryAfterMs > 5_000 && last.retryAfterMs <= 10_500);
+  assert.match(last.headers.join(' '), /"requests";r=0;t=\d+/);
+  // 10 let in, one refused, and one more a second.
+  assert.ok((await looks()) < 30, `${await looks()} looks`);
+});
+
+test('a limit that was raised is in force at once for who was just refused', { skip: noRedis }, async (t) => {
+  const { url } = await redisServer(t);
+  const one = await replica(t, { target: { kind: 'single', url } });
+  for (const [requests, expected] of [
+    [1, [true, false]],
+    [3, [true, true, false]],
+  ] as const) {
+    const plan = planOf({ requests });
+    for (const isLetIn of expected) assert.equal(isAdmitted(await one.ask(principalOf(plan))), isLetIn);
+  }
+});
+
+test('a burst that is over is let in when it is free, and not before Redis would', { skip: noRedis }, async (t) => {
+  const { url } = await redisServer(t);
+  const one = await replica(t, { target: { kind: 'single', url } });
+  const some = principalOf(planOf({ burst: 1 }));
+  const startMs = performance.now();
+  assert.ok(isAdmitted(await one.ask(some)));
+  let ticket = await one.ask(some);
+  while (!isAdmitted(ticket)) {
+    await sleep(2);
+    ticket = await one.ask(some);
+  }
+  const afterMs = performance.now() - startMs;
+  assert.ok(afterMs >= 1_000 && afterMs < 1_500, `${afterMs} ms`);
 });
 
 test('a cluster counts as one server does', { skip: noRedis }, async (t) => {

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { Turns } from '../../src/access/turns.ts';
 import type { Taken } from '../../src/access/counter.ts';
 import { eventually } from '../support/eventually.ts';
-import { hit, isAdmitted, planOf, principalOf, replica } from '../support/limits.ts';
+import { anonymousOf, hit, isAdmitted, planOf, principalOf, replica } from '../support/limits.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 
 const never = new AbortController().signal;
@@ -107,4 +107,52 @@ test('a place that another replica gives back is found', { skip: noRedis }, asyn
   const startMs = performance.now();
   assert.ok(isAdmitted(await second));
   assert.ok(performance.now() - startMs < 2_000);
+});
+
+test('who is refused in the moment in which a line ends is not left in it', async () => {
+  const turns = new Turns();
+  const over: Taken = {
+    kind: 'counted',
+    count: { isAdmitted: false, over: 'requests', freeInMs: 20, standings: [] },
+    settle: () => undefined,
+  };
+  const room: Taken = { kind: 'counted', count: { isAdmitted: true, standings: [] }, settle: () => undefined };
+  const asked = Promise.withResolvers<void>();
+  const [ofFirst, ofSecond] = [Promise.withResolvers<Taken>(), Promise.withResolvers<Taken>()];
+  const first = turns.begin('a', over, {
+    waitMs: 1_000,
+    signal: never,
+    attempt: () => {
+      asked.resolve();
+      return ofFirst.promise;
+    },
+  });
+  const second = ofSecond.promise.then((last) =>
+    turns.begin('a', last, { waitMs: 100, signal: never, attempt: () => room }),
+  );
+  await asked.promise;
+  // Answers of Redis that come together are taken in one go.
+  ofFirst.resolve(room);
+  ofSecond.resolve(over);
+  assert.equal(await first, room);
+  assert.equal(await second, room);
+  assert.equal(turns.waiting, 0);
+});
+
+test('addresses that wait leave room for keys to wait in', async (t) => {
+  const one = await memoryReplica(t);
+  const plan = planOf({ concurrency: 1, waitMs: 5_000 });
+  const ofKey = await one.ask(principalOf(plan));
+  for (let address = 0; address < 17; address += 1) {
+    const somebody = anonymousOf(plan, `192.0.2.${address}`);
+    for (let asked = 0; asked < 257; asked += 1) void one.ask(somebody);
+  }
+  await eventually(
+    () => one.metric('ledgergate_limits_waiting'),
+    (waiting) => waiting === 4_096,
+  );
+  const waits = one.ask(principalOf(plan));
+  assert.ok(isAdmitted(ofKey));
+  ofKey.settle(hit);
+  assert.ok(isAdmitted(await waits));
 });

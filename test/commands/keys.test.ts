@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import {
+  chmodSync,
+  chownSync,
   existsSync,
   mkdtempSync,
   readFileSync,
@@ -134,6 +136,20 @@ test('two at once do not lose a key: the second is told, and what a link leads t
   const { code, err } = await run('keys create --name b --plan free', file);
   assert.equal(code, 1);
   assert.match(err, /somebody else is changing it/);
+});
+
+test('who could read the file still can: it keeps its mode, and its owner', async (t) => {
+  const file = place(t, 'keys: []\n');
+  chmodSync(file, 0o640);
+  assert.equal((await run('keys create --name a --plan free', file)).code, 0);
+  assert.equal(statSync(file).mode & 0o777, 0o640);
+
+  // Only root may give files to others.
+  if (process.getuid?.() !== 0) return;
+  chownSync(file, 65_534, 65_534);
+  assert.equal((await run('keys revoke --name a', file)).code, 0);
+  const { uid, gid, mode } = statSync(file);
+  assert.deepEqual([uid, gid, mode & 0o777], [65_534, 65_534, 0o640]);
 });
 
 test('a file of keys that is wrong is a problem of the config: check and serve say so', async (t) => {

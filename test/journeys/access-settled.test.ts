@@ -4,6 +4,7 @@ import { connect } from 'node:net';
 import { once } from 'node:events';
 import { gzipSync } from 'node:zlib';
 import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Operation, Principal } from '../../src/access/principal.ts';
 import type { Limits, Settled, Ticket } from '../../src/access/ticket.ts';
 import { eventually } from '../support/eventually.ts';
@@ -132,6 +133,29 @@ test('who hangs up is settled too: in the middle of a body, and while a node is 
   await hangUp(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`, admitted(2));
   await hangUp('GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n\r\n', admitted(3));
   assert.equal(limits.settled.length, 3);
+});
+
+test('who hangs up pays for the time that a node took over it', async (t) => {
+  const limits = new Counting();
+  const { node, gateway } = await world(t, limits);
+  node.fault = { kind: 'latency', ms: 5_000 };
+  const heads = ['GET /v1/accounts/0x1', `GET /v1${path}`, 'POST /v1/view?ledger_version=5'];
+  for (const [index, head] of heads.entries()) {
+    const socket = connect(gateway.port, '127.0.0.1');
+    await once(socket, 'connect');
+    const length = head.startsWith('POST') ? view.length : 0;
+    socket.write(`${head} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`);
+    socket.write(view.slice(0, length));
+    await sleep(300);
+    socket.destroy();
+    await eventually(
+      () => Promise.resolve(limits.settled.length),
+      (count) => count === index + 1,
+    );
+    const { status, upstreamMs } = limits.settled.at(-1) ?? {};
+    assert.equal(status, 499);
+    assert.ok(upstreamMs !== undefined && upstreamMs > 100 && upstreamMs < 5_000, `${head}: ${upstreamMs} ms`);
+  }
 });
 
 test('whoever waits for a turn is let in late, refused late, or forgotten when they hang up', async (t) => {

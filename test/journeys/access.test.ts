@@ -1,8 +1,9 @@
 // Who may ask, by a key or without one, and what becomes of those who may not.
 import assert from 'node:assert/strict';
-import { symlinkSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, renameSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { hashKey } from '../../src/access/api-key.ts';
 import { eventually } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
@@ -12,6 +13,7 @@ import { accessConfig, keysFile, planConfig, testKey } from '../support/keys.ts'
 import { exchangeRaw } from '../support/raw-http.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 import { submission } from '../support/submission.ts';
+import { metric, until } from '../support/workers.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
 const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
@@ -142,6 +144,30 @@ test('a file that is wrong or gone changes nothing, and is told once, with its p
     (status) => status === 401,
   );
   assert.doesNotMatch(JSON.stringify(lines), new RegExp(key.text));
+});
+
+test('a file that is written in many steps is taken when it is whole', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const keys = Array.from({ length: 30 }, (_, index) => testKey(`key-${index}`));
+  const file = keysFile(t, []);
+  const access = accessConfig({ keys: { file: file.path, redis: false } });
+  const gateway = await testGateway(t, { full: [node], access });
+  const lines = keys.map(({ entry }) => `  - ${JSON.stringify(entry)}\n`);
+  const descriptor = openSync(file.path, 'w');
+  t.after(() => closeSync(descriptor));
+  writeSync(descriptor, 'keys:\n');
+  for (const line of lines) {
+    writeSync(descriptor, line);
+    await sleep(20);
+  }
+  const last = keys.at(-1)?.text ?? '';
+  await eventually(
+    async () => (await gateway.get(path, bearer(last))).status,
+    (status) => status === 200,
+  );
+  // One, but for a machine that let the writer wait in between; of a file that is read as it grows a dozen.
+  const taken = await gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}');
+  assert.ok(taken <= 3, `taken ${taken} times`);
 });
 
 test('a file behind links that are swapped, as Kubernetes mounts them, is read again', async (t) => {
@@ -334,6 +360,23 @@ test('until the keys in Redis could be read, nobody is told that theirs is wrong
   assertRefused(reply, 503, 'internal_error');
   assert.equal(reply.headers['retry-after'], '1');
   assertRefused(await gateway.get(path), 401, 'web_framework_error');
+});
+
+test('a worker that is lost while the file is wrong is replaced, by one with the keys of before', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('one');
+  const file = keysFile(t, [key]);
+  const access = { keys: { file: file.path }, plans: { free: {} } };
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, access } });
+  file.writeText('keys: [oops');
+  const lost = gateway.workers();
+  assert.equal(lost.length, 2);
+  for (const worker of lost) process.kill(worker, 'SIGKILL');
+  await until(() => Promise.resolve(gateway.workers().every((worker) => !lost.includes(worker))));
+  await until(async () => (await metric(gateway, 'ledgergate_workers')) === 2);
+
+  const { status } = await fetchReply(gateway.url + path, { method: 'GET', headers: bearer(key.text) });
+  assert.equal(status, 200);
 });
 
 test('every worker knows the keys, and forgets them', async (t) => {
