@@ -78,6 +78,28 @@ export class OpenApi {
     return this.#schemaProblems(this.#ajv, pointer, body);
   }
 
+  /** Whether any answer may have this header with this value. */
+  headerProblems(name: string, value: string): readonly string[] {
+    const pointers = this.#headerPointers(name);
+    if (pointers.size === 0) return [`there is no header ${name}`];
+    const problems = [...pointers].map((pointer) =>
+      this.#schemaProblems(this.#headerAjv, `${pointer}/schema`, { value }),
+    );
+    return problems.some((found) => found.length === 0) ? [] : problems.flat();
+  }
+
+  /** Where headers of that name are described. */
+  #headerPointers(name: string): ReadonlySet<string> {
+    const found = this.operations.flatMap(({ statuses, place }) =>
+      statuses.flatMap((status) => {
+        const response = this.#at(`${place.pointer}/responses/${status}`);
+        const described = Object.keys(response.value['headers'] ?? {}).includes(name);
+        return described ? [this.#at(`${response.pointer}/headers/${escaped(name)}`).pointer] : [];
+      }),
+    );
+    return new Set(found);
+  }
+
   #operationsOf(path: string): readonly Operation[] {
     const item = this.#at(`/paths/${escaped(path)}`);
     const found = methods.filter((method) => item.value[method] !== undefined);
