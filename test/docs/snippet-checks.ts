@@ -88,12 +88,11 @@ async function checkShell(_t: TestContext, { document, text, directives }: Snipp
   if (missing !== undefined) return `${missing} is not installed`;
   const folder = world.folderOf(document);
   const script = world.localized(text);
-  const commands = directives.has('serves') ? script.trim().split('\n') : [script];
-  const run = directives.has('serves') ? runService : runScript;
-  for (const command of commands) {
-    const { code, said } = await run(world, folder, command);
-    assert.equal(code, 0, `${command}\n${said}`);
-  }
+  const isServing = directives.has('serves');
+  const commands = isServing ? script.trim().split('\n') : [script];
+  const run = isServing ? runService : runScript;
+  const ran = await Promise.all(commands.map((command) => run(world, folder, command)));
+  for (const [at, { code, said }] of ran.entries()) assert.equal(code, 0, `${commands[at]}\n${said}`);
   return undefined;
 }
 
