@@ -83,8 +83,8 @@ function checkHeaders(_t: TestContext, { text }: Snippet): Outcome {
 }
 
 async function checkShell(_t: TestContext, { document, text, directives }: Snippet, world: World): Promise<Outcome> {
-  const needed = ['curl', ...(directives.get('needs') ?? '').split(' ')];
-  const missing = needed.find((program) => program !== '' && text.includes(program) && isMissing(program));
+  const needed = [...(text.includes('curl') ? ['curl'] : []), ...(directives.get('needs') ?? '').split(' ')];
+  const missing = needed.find((program) => program !== '' && isMissing(program));
   if (missing !== undefined) return `${missing} is not installed`;
   const folder = world.folderOf(document);
   const script = world.localized(text);
