@@ -1,0 +1,264 @@
+// Real answers are as docs/openapi.yaml tells: status, content type, headers, and the shape of the body.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { errorBody } from '../../src/ledger/errors.ts';
+import { recordedTransactions } from '../../src/sample/recorded.ts';
+import { fakeNode } from '../support/fake-node.ts';
+import { fetchReply, testGateway, type Reply, type TestGateway } from '../support/gateway.ts';
+import { OpenApi, type Operation } from '../support/openapi.ts';
+import { answersIn, exchangeRaw } from '../support/raw-http.ts';
+import {
+  all,
+  answerWith,
+  ask,
+  askRaw,
+  keyedGateway,
+  ledger,
+  page,
+  readsOnly,
+  replyOf,
+  submitsOnly,
+  usedUp,
+  withKey,
+} from './openapi-asking.ts';
+import { cases, requestOf, type Case } from './openapi-cases.ts';
+
+const document = new OpenApi();
+const served = document.operations.filter(({ tag }) => tag !== 'operations');
+/** Those that are asked for a key, and bounded. */
+const asked = served.filter(({ id }) => id !== 'preflight');
+const handled = asked.filter(({ tag, method }) => tag === 'ledger' && method !== 'HEAD');
+
+function assertAsDescribed(operation: Operation, reply: Reply, status?: number, isLedgerKnown = true): void {
+  if (status !== undefined) assert.equal(reply.status, status, `${operation.id}: ${reply.text}`);
+  assert.deepEqual(document.problemsOf(operation, reply, { isLedgerKnown }), []);
+}
+
+test('every operation is answered as described, to anybody and to pages with keys', async (t) => {
+  const node = await fakeNode(t, ledger);
+  const pages = { 'X-NODE-CURSOR': '0a', 'X-NODE-GAS-USED': '7' };
+  answerWith(node, 200, '[]', ({ url }) => url.includes('/resources'), pages);
+  const open = await testGateway(t, { full: [node] });
+  const keyed = await keyedGateway(t, node);
+
+  for (const [id, requests] of Object.entries(cases)) {
+    const operation = document.operation(id);
+    for (const request of requests) {
+      const { status, body, headers } = request;
+      if (status < 300 && typeof body === 'string' && headers?.['content-type'] === 'application/json') {
+        assert.deepEqual(document.requestProblems(operation, JSON.parse(body)), [], id);
+      }
+      assertAsDescribed(operation, await ask(open, operation, request), status);
+      const more = id === 'preflight' ? {} : withKey(all);
+      assertAsDescribed(operation, await ask(keyed, operation, request, more), status);
+    }
+  }
+});
+
+test('transactions of every type that was recorded are as described, and so is one that is pending', async (t) => {
+  const node = await fakeNode(t, { ...ledger, archival: true });
+  const gateway = await testGateway(t, { full: [node] });
+  const submit = document.operation('submitTransaction');
+  const { text } = await ask(gateway, submit, requestOf(submit));
+  const { hash: submitted } = JSON.parse(text) as { hash: string };
+
+  for (const hash of [submitted, ...recordedTransactions.map(({ hash }) => hash)]) {
+    const operation = document.operation('getTransactionByHash');
+    const target = `/v1/transactions/by_hash/${hash}`;
+    assertAsDescribed(operation, await ask(gateway, operation, { status: 200, target }), 200);
+  }
+});
+
+test('a batch is answered as described', async (t) => {
+  const node = await fakeNode(t, ledger);
+  const gateway = await keyedGateway(t, node);
+  const operation = document.operation('submitBatch');
+  const failure = { error: JSON.parse(errorBody('vm_error', 'refused')) as unknown, transaction_index: 0 };
+  const answers = [
+    { status: 202, body: { transaction_failures: [] } },
+    { status: 206, body: { transaction_failures: [failure] } },
+    { status: 400, body: JSON.parse(errorBody('invalid_input', 'no')) as unknown },
+    { status: 415, body: JSON.parse(errorBody('web_framework_error', 'no')) as unknown },
+  ];
+
+  for (const { status, body } of answers) {
+    node.faults.clear();
+    answerWith(node, status, JSON.stringify(body), ({ method }) => method === 'POST');
+    assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), withKey(all)), status);
+  }
+});
+
+test('what is passed through is answered as described, whatever the node says', async (t) => {
+  const node = await fakeNode(t, ledger);
+  const gateway = await testGateway(t, { full: [node] });
+
+  for (const operation of asked) {
+    assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation)));
+  }
+});
+
+test('refusals for keys and limits are as described, for every operation', async (t) => {
+  const node = await fakeNode(t, ledger);
+  const gateway = await keyedGateway(t, node);
+  await ask(gateway, document.operation('getLedgerInfo'), { status: 200 }, withKey(usedUp));
+
+  for (const operation of asked) {
+    const isRead = operation.tag === 'ledger' && (operation.method === 'GET' || operation.method === 'HEAD');
+    const request = requestOf(operation);
+    assertAsDescribed(operation, await ask(gateway, operation, request, page), 401);
+    const other = withKey(isRead ? submitsOnly : readsOnly);
+    assertAsDescribed(operation, await ask(gateway, operation, request, other), 403);
+    const refused = await ask(gateway, operation, request, withKey(usedUp));
+    assertAsDescribed(operation, refused, 429);
+    assert.ok(refused.headers['retry-after']);
+  }
+});
+
+test('what is wrong with a request itself is answered as described, for every operation', async (t) => {
+  const node = await fakeNode(t, ledger);
+  const gateway = await keyedGateway(t, node);
+  const key = `Authorization: Bearer ${all.text}`;
+  const many = Array.from({ length: 197 }, (_, at) => `X-More-${at}: 1`);
+
+  for (const operation of asked) {
+    const long = { ...requestOf(operation), target: `${operation.target}?${'x'.repeat(17_000)}` };
+    assertAsDescribed(operation, await ask(gateway, operation, long, withKey(all)), 414);
+    assertAsDescribed(operation, await askRaw(gateway, operation, key, 'Expect: a miracle'), 417);
+    assertAsDescribed(operation, await askRaw(gateway, operation, key, ...many), 431);
+    if (!operation.statuses.includes('411')) continue;
+    const type = 'Content-Type: application/json';
+    assertAsDescribed(operation, await askRaw(gateway, operation, key, type), 411);
+    assertAsDescribed(operation, await askRaw(gateway, operation, key, type, 'Content-Length: 9000000'), 413);
+  }
+  const preflight = document.operation('preflight');
+  assertAsDescribed(preflight, await ask(gateway, preflight, { status: 405 }, page), 405);
+});
+
+test('a request that does not arrive in time is answered as described', async (t) => {
+  const node = await fakeNode(t, ledger);
+  const gateway = await testGateway(t, { full: [node], times: { headMs: 100, checkMs: 50 } });
+
+  const said = await exchangeRaw(Number(new URL(gateway.url).port), 'GET /v1 HTTP/1.1\r\nHost: a\r\n');
+
+  assertAsDescribed(document.operation('getLedgerInfo'), replyOf(answersIn(said)[0] ?? { head: '', body: '' }), 408);
+});
+
+for (const status of [403, 418, 429, 500, 503]) {
+  test(`a node's answer ${status} is passed on as described`, async (t) => {
+    const node = await fakeNode(t, ledger);
+    const gateway = await keyedGateway(t, node);
+    answerWith(node, status, errorBody('internal_error', 'the node says so'), ({ route }) => route !== 'ledgerInfo');
+
+    for (const operation of [...handled, document.operation('getAccount')]) {
+      if (operation.id === 'getLedgerInfo') continue;
+      assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), withKey(all)));
+    }
+    // Read at a node's head, it tells the version even so.
+    const read = document.operation('getResource');
+    const headers = { ...withKey(all), 'ledgergate-max-staleness': '0' };
+    assertAsDescribed(read, await ask(gateway, read, requestOf(read), headers));
+  });
+}
+
+test('503 is as described, while no node is known and when none is left', async (t) => {
+  const node = await fakeNode(t, ledger);
+  const config = { upstream: { timeoutMs: 400, deadlineMs: 400 }, latest: { maxStalenessMs: 0, waitForVersionMs: 0 } };
+  const left = await keyedGateway(t, node, { config });
+  await node.refuse();
+  const alone = await keyedGateway(t, node, { config });
+
+  for (const operation of asked) {
+    for (const [gateway, isKnown] of [
+      [left, true],
+      [alone, false],
+    ] as const) {
+      const reply = await ask(gateway, operation, requestOf(operation), withKey(all));
+      assertAsDescribed(operation, reply, 503, isKnown);
+      assert.equal(reply.headers['retry-after'], '1');
+    }
+  }
+});
+
+test('with dialect aptos the same headers have the other prefix', async (t) => {
+  const node = await fakeNode(t, { ...ledger, dialect: 'aptos' });
+  const gateway = await testGateway(t, { full: [node] }, 'aptos');
+
+  for (const operation of handled) {
+    const reply = await ask(gateway, operation, requestOf(operation));
+    const headers = Object.entries(reply.headers).map(([name, value]) => [name.replace(/^x-aptos-/, 'x-node-'), value]);
+    assert.equal(
+      Object.keys(reply.headers).some((name) => name.startsWith('x-node-')),
+      false,
+    );
+    assertAsDescribed(operation, { ...reply, headers: Object.fromEntries(headers) as Reply['headers'] });
+  }
+});
+
+test('the operations port answers as described', async (t) => {
+  const node = await fakeNode(t, ledger);
+  const token = 'token-of-the-operations-port';
+  const open = await keyedGateway(t, node);
+  const guarded = await testGateway(t, { full: [node], config: { operations: { token } } });
+  const alone = await testGateway(t, {
+    full: [{ url: 'http://127.0.0.1:1/v1' }],
+    config: { upstream: { timeoutMs: 400 } },
+  });
+  const foreign = { origin: 'https://app.example' };
+  const json = { 'content-type': 'application/json' };
+  const target = '/v1/accounts/0x1/resource/0x1::account::Account';
+  await ask(open, document.operation('getResource'), { status: 200 }, withKey(all));
+  const explained = `/admin/explain?${new URLSearchParams({ target }).toString()}`;
+  const sent: readonly (readonly [TestGateway, string, Case])[] = [
+    [open, 'getLiveness', { status: 200 }],
+    [open, 'getReadiness', { status: 200 }],
+    [alone, 'getReadiness', { status: 503 }],
+    [open, 'getMetrics', { status: 200 }],
+    [open, 'purge', { status: 200, headers: json, body: JSON.stringify({ read: { target } }) }],
+    [open, 'purge', { status: 200, headers: json, body: '{"account":"0x1"}' }],
+    [open, 'purge', { status: 200, headers: json, body: '{"everything":true}' }],
+    [open, 'purge', { status: 400, headers: json, body: '{}' }],
+    [open, 'purge', { status: 400, headers: json, body: '{' }],
+    [open, 'purge', { status: 403, headers: { ...json, ...foreign }, body: '{}' }],
+    [open, 'purge', { status: 413, headers: json, body: Buffer.alloc(17 * 1024 * 1024, ' ') }],
+    [open, 'purge', { status: 415, headers: { 'content-type': 'text/plain' }, body: '{}' }],
+    [alone, 'purge', { status: 503, headers: json, body: '{"account":"0x1"}' }],
+    [guarded, 'purge', { status: 401, headers: json, body: '{}' }],
+    [open, 'explain', { status: 200, target: `${explained}%3Fledger_version=500` }],
+    [open, 'explain', { status: 200, target: explained }],
+    [open, 'explain', { status: 200, target: explained.replace('Account', '') }],
+    [open, 'explain', { status: 200, target: '/admin/explain?target=/v1/nowhere/%252e' }],
+    [alone, 'explain', { status: 200, target: `${explained}%3Fledger_version=500` }],
+    [open, 'explain', { status: 400, target: '/admin/explain' }],
+    [open, 'explain', { status: 403, target: explained, headers: foreign }],
+    [guarded, 'explain', { status: 401, target: explained }],
+    [open, 'getUsage', { status: 200 }],
+    [open, 'getUsage', { status: 200, target: '/admin/usage?format=csv' }],
+    [open, 'getUsage', { status: 400, target: '/admin/usage?since=yesterday' }],
+    [open, 'getUsage', { status: 403, headers: foreign }],
+    [guarded, 'getUsage', { status: 401 }],
+    [guarded, 'getUsage', { status: 404, headers: { authorization: `Bearer ${token}` } }],
+  ];
+
+  for (const [gateway, id, request] of sent) {
+    const operation = document.operation(id);
+    const { status, target = operation.path, headers = {}, body = null } = request;
+    const { method } = operation;
+    const reply = await fetchReply(gateway.operationsUrl + target, { method, headers, body });
+    assertAsDescribed(operation, reply, status);
+  }
+});
+
+test('nothing is described that was not seen here', () => {
+  const statuses = [...handled, document.operation('preflight')].concat(
+    document.operations.filter(({ tag }) => tag === 'operations'),
+  );
+  const unseen = statuses.flatMap(({ id, statuses }) =>
+    statuses.filter((status) => status !== 'default').map((status) => `${id} ${status}`),
+  );
+
+  assert.deepEqual(
+    unseen.filter((name) => !document.seenStatuses.has(name)),
+    [],
+  );
+  assert.deepEqual([...document.describedHeaders].filter((name) => !document.seenHeaders.has(name)).sort(), []);
+});

@@ -1,0 +1,64 @@
+// Every fenced block of the documents is run, or checked by its language; snippets.ts tells how they say which.
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { checks } from './snippet-checks.ts';
+import { documents, snippetsIn, snippetsOf, type Snippet } from './snippets.ts';
+import { snippetWorld, type World } from './snippet-world.ts';
+
+const nameOf = ({ document, line, language }: Snippet): string => `${document}:${line} ${language}`;
+const known = new Set(['serves', 'file', 'keys', 'rules', 'parses', 'answers', 'needs', 'not run, because']);
+
+test('fences are found with what is said ahead of them', () => {
+  const found = snippetsIn(
+    'a.md',
+    'x\n\n<!-- test: serves; needs curl -->\n\n  ```sh\n  a\n   b\n  ```\n~~~\nc\n~~~\n<!-- test: not run, because it is long -->\n```js\n```\n',
+  );
+
+  assert.deepEqual(
+    found.map(({ line, language, text, directives }) => [line, language, text, [...directives]]),
+    [
+      [
+        5,
+        'sh',
+        'a\n b\n',
+        [
+          ['serves', ''],
+          ['needs', 'curl'],
+        ],
+      ],
+      [9, '', 'c\n', []],
+      [13, 'js', '\n', [['not run, because', 'it is long']]],
+    ],
+  );
+  assert.throws(() => snippetsIn('a.md', '```sh\nx\n'), /a\.md:1: the fence has no end/);
+});
+
+test('every snippet of the documents is right', { concurrency: true }, async (t) => {
+  const world = await snippetWorld(t);
+
+  await Promise.all(
+    documents().map((document) =>
+      // In order, because commands use files that stand before them.
+      t.test(document, async (t) => {
+        for (const snippet of snippetsOf(document)) await t.test(nameOf(snippet), (t) => run(t, snippet, world));
+      }),
+    ),
+  );
+});
+
+async function run(t: TestContext, snippet: Snippet, world: World): Promise<void> {
+  const { language, directives } = snippet;
+  for (const word of directives.keys()) assert.ok(known.has(word), `nothing is known of the directive ${word}`);
+  const reason = directives.get('not run, because');
+  if (reason !== undefined) {
+    assert.match(reason, /\w+ \w+/, 'a reason is needed');
+    return;
+  }
+  const check = Object.hasOwn(checks, language) ? checks[language] : undefined;
+  assert.ok(
+    check,
+    `nothing is known of the language "${language}": teach it to snippet-checks.ts, or say why it is not run`,
+  );
+  const missing = await check(t, snippet, world);
+  if (missing !== undefined) t.skip(missing);
+}
