@@ -27,7 +27,7 @@ const applyMs = 5_000;
 /** One that starts takes it when it serves. */
 const startMs = 30_000;
 /** Beyond its own bounds a worker has this long to end its drain. */
-const slackMs = 5_000;
+export const slackMs = 5_000;
 
 /** Starts listening, in `count` processes. Nodes that are down do not stop it; a port that is taken does. */
 export async function startWorkers(

@@ -4,7 +4,7 @@ import { givenFile, loadGivenConfig } from './given-config.ts';
 import { runGateway } from './run-gateway.ts';
 
 /** Balancers that watch endpoints or readiness every second or two have heard by then; slower ones need a `preStop`. */
-const drainDelayMs = 2_000;
+export const drainDelayMs = 2_000;
 
 /** `serve`: the gateway in front of the nodes the config names. */
 export async function serve(call: Call): Promise<ExitCode> {

@@ -13,13 +13,13 @@ export interface Alias {
 }
 
 /** Bound of the texts and the reads they stand for, in bytes; targets are at most 16 kB. */
-const maxBytes = 16 * 1024 * 1024;
+export const aliasBytes = 16 * 1024 * 1024;
 /** What a read takes beside its texts, the map's slots included. Measured: 540 to 640. */
 const overheadBytes = 650;
 
 export class Aliases {
   readonly #known = new LRUCache<string, Alias>({
-    maxSize: maxBytes,
+    maxSize: aliasBytes,
     // Three texts of their own, each ASCII: a byte per character.
     sizeCalculation: ({ read }, key) => overheadBytes + key.length + read.subject.length + read.wire.path.length,
   });

@@ -22,7 +22,7 @@ export interface ModuleSourceOptions {
 }
 
 /** Compiled modules may take this much memory, where a module takes about three times its answer (6 to 60 kB). */
-const maxBytes = 96 * 1024 * 1024;
+export const moduleBytes = 96 * 1024 * 1024;
 /** The fleet's own deadline is shorter; this only keeps a read from being endless. */
 const maxWaitMs = 30_000;
 
@@ -38,7 +38,7 @@ export class ModuleSource {
   readonly #maxAgeMs: number;
   readonly #now: () => number;
   readonly #held = new LRUCache<string, Held>({
-    maxSize: maxBytes,
+    maxSize: moduleBytes,
     sizeCalculation: ({ body }) => 1_000 + 3 * body.length,
   });
   /** Reads are shared by all who wait, and nobody's leaving ends one. */

@@ -16,6 +16,8 @@ export interface BodyLimits {
 /** Takes a body, or what is wrong with it; the promise, if any, is of work that still needs the body. Never rejects. */
 export type WithBody = (body: Buffer | GatewayError) => void | Promise<void>;
 
+/** Default of `maxHeldBytes`. */
+export const allHeldBytes = 256 * 1024 * 1024;
 /** Smaller bodies are not counted: they take no more than what every connection takes for its buffers. */
 const uncountedBytes = 16 * 1024;
 
@@ -24,7 +26,7 @@ export class Bodies {
   readonly #maxHeldBytes: number;
   #heldBytes = 0;
 
-  constructor({ maxBytes = 8 * 1024 * 1024, maxHeldBytes = 256 * 1024 * 1024, processes = 1 }: BodyLimits = {}) {
+  constructor({ maxBytes = 8 * 1024 * 1024, maxHeldBytes = allHeldBytes, processes = 1 }: BodyLimits = {}) {
     this.#maxBytes = maxBytes;
     this.#maxHeldBytes = processes === 1 ? maxHeldBytes : Math.max(maxBytes, Math.floor(maxHeldBytes / processes));
   }

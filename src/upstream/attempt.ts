@@ -46,7 +46,7 @@ export interface AttemptBounds {
  * One answer may be as large as the largest transaction: 10 MB of changes, which JSON makes several times as large
  * (lists of everything an account holds are larger, but streamed). All together may be four of these.
  */
-const bodies = { largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 };
+export const bodies = { largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 };
 
 export class Attempts {
   readonly #fleet: Fleet;

@@ -9,7 +9,7 @@ import type { Failure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
 /** A process that has not loaded everything by then, or does not serve so long after it was told to, is stuck. */
 const startMs = 30_000;
 /** A process that was told to end has this long to be gone. */
-const goodbyeMs = 2_000;
+export const goodbyeMs = 2_000;
 
 /** One worker process and what is known of it. */
 export interface Member {

@@ -1,0 +1,40 @@
+# syntax=docker/dockerfile:1
+
+# Both images are pinned by the digest of their list of platforms (amd64, arm64): another content cannot come under it.
+# The first has the Node of package-lock.json. New digests: docker buildx imagetools inspect NAME:TAG
+FROM node:24.21.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6 AS build
+WORKDIR /build
+COPY package.json package-lock.json .npmrc ./
+# No package of the lock file has a script that is needed to build: none is run.
+RUN npm ci --ignore-scripts --no-audit --no-fund
+COPY tsconfig.json tsconfig.build.json ./
+COPY src src
+RUN npm run build
+RUN npm prune --omit=dev --ignore-scripts --no-audit --no-fund
+
+# No shell, no package manager; the user is 65532.
+FROM gcr.io/distroless/nodejs24-debian12:nonroot@sha256:14d42e2511532589a7c7e01a753667a74fcc96266e137e8125006b87b0c32d0a
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG CREATED=1970-01-01T00:00:00Z
+LABEL org.opencontainers.image.title="Ledgergate" \
+  org.opencontainers.image.description="Caching read-through gateway in front of a fleet of ledger nodes" \
+  org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.version="${VERSION}" \
+  org.opencontainers.image.revision="${REVISION}" \
+  org.opencontainers.image.created="${CREATED}" \
+  org.opencontainers.image.base.name="gcr.io/distroless/nodejs24-debian12:nonroot"
+ENV NODE_ENV=production
+WORKDIR /app
+# Owned by root: the gateway cannot change itself.
+COPY package.json LICENSE ./
+COPY bin bin
+COPY --from=build /build/node_modules node_modules
+COPY --from=build /build/dist dist
+USER 65532:65532
+EXPOSE 8080 9090
+STOPSIGNAL SIGTERM
+# Of the operations port of the default, or of LEDGERGATE_OPERATIONS_PORT; LEDGERGATE_CONFIG tells it as well.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+  CMD ["/nodejs/bin/node", "/app/bin/ledgergate.js", "health"]
+ENTRYPOINT ["/nodejs/bin/node", "/app/bin/ledgergate.js"]

@@ -1,0 +1,134 @@
+{{/*
+The gateway's config: `values.config` word for word, and what stands for the secrets. What the chart needs to know of it
+is read here, and what cannot work in a cluster is refused.
+*/}}
+
+{{- define "ledgergate.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $secrets := .Values.secrets -}}
+{{- if $secrets.operationsToken.existingSecret -}}
+{{- $_ := set $config "operations" (merge (dict "token" "${LEDGERGATE_ADMIN_TOKEN}") ($config.operations | default dict)) -}}
+{{- end -}}
+{{- if $secrets.redis.existingSecret -}}
+{{- $cache := $config.cache | default dict -}}
+{{- $redis := merge (dict "url" "${LEDGERGATE_REDIS_URL}") ($cache.redis | default dict) -}}
+{{- $_ := set $config "cache" (merge (dict "redis" $redis) $cache) -}}
+{{- end -}}
+{{- if $secrets.accessKeys.existingSecret -}}
+{{- $access := $config.access | default dict -}}
+{{- $keys := merge (dict "file" (printf "/etc/ledgergate/keys/%s" $secrets.accessKeys.key)) ($access.keys | default dict) -}}
+{{- $_ := set $config "access" (merge (dict "keys" $keys) $access) -}}
+{{- end -}}
+{{- if $secrets.tls.existingSecret -}}
+{{- $files := dict "cert" "/etc/ledgergate/tls/tls.crt" "key" "/etc/ledgergate/tls/tls.key" -}}
+{{- $_ := set $config "listen" (merge (dict "tls" $files) ($config.listen | default dict)) -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/*
+What of the config takes a restart: all but the keys that the gateway takes over while it runs (live-keys.yaml is made
+from its sources). A section stays where its keys go: that there is one at all may take a restart.
+*/}}
+{{- define "ledgergate.restartConfig" -}}
+{{- $config := include "ledgergate.config" . | fromYaml -}}
+{{- range .Files.Get "live-keys.yaml" | fromYamlArray -}}
+{{- include "ledgergate.without" (dict "in" $config "path" (splitList "." .)) -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{/* Takes the key at `path` out of `in`. Writes nothing. */}}
+{{- define "ledgergate.without" -}}
+{{- $name := first .path -}}
+{{- if eq (len .path) 1 -}}
+{{- $_ := unset .in $name -}}
+{{- else if kindIs "map" (get .in $name) -}}
+{{- include "ledgergate.without" (dict "in" (get .in $name) "path" (rest .path)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ledgergate.clientPort" -}}
+{{- include "ledgergate.port" (dict "key" "config.listen.port" "value" (dig "listen" "port" 8080 .Values.config)) -}}
+{{- end -}}
+
+{{- define "ledgergate.operationsPort" -}}
+{{- include "ledgergate.port" (dict "key" "config.operations.port" "value" (dig "operations" "port" 9090 .Values.config)) -}}
+{{- end -}}
+
+{{- define "ledgergate.port" -}}
+{{- if kindIs "string" .value -}}
+{{- fail (printf "%s is %s: the chart has to know the number, for Services and probes" .key .value) -}}
+{{- end -}}
+{{- if eq (int .value) 0 -}}
+{{- fail (printf "%s is 0, any port: Services and probes need one that is known" .key) -}}
+{{- end -}}
+{{- int .value -}}
+{{- end -}}
+
+{{- define "ledgergate.basePath" -}}
+{{- $path := dig "listen" "basePath" "/v1" .Values.config -}}
+{{- if contains "${" $path -}}
+{{- fail (printf "config.listen.basePath is %s: the chart has to know the path, for routes" $path) -}}
+{{- end -}}
+{{- $path -}}
+{{- end -}}
+
+{{- define "ledgergate.hasTls" -}}
+{{- if or .Values.secrets.tls.existingSecret (dig "listen" "tls" nil .Values.config) }}true{{ end -}}
+{{- end -}}
+
+{{/* Everything that is refused, and why. Writes nothing. */}}
+{{- define "ledgergate.checkConfig" -}}
+{{- $config := .Values.config -}}
+{{- $loopback := "^(localhost|127(\\.[0-9]{1,3}){3}|::1)$" -}}
+{{- if regexMatch $loopback (dig "operations" "host" "127.0.0.1" $config) -}}
+{{- fail "config.operations.host is loopback: probes and Prometheus come from outside the pod. Use 0.0.0.0 or ::, and networkPolicy to keep others out" -}}
+{{- end -}}
+{{- if regexMatch $loopback (dig "listen" "host" "0.0.0.0" $config) -}}
+{{- fail "config.listen.host is loopback: clients come from outside the pod. Use 0.0.0.0 or ::" -}}
+{{- end -}}
+{{- if eq (include "ledgergate.clientPort" .) (include "ledgergate.operationsPort" .) -}}
+{{- fail (printf "config.listen.port and config.operations.port are both %s" (include "ledgergate.clientPort" .)) -}}
+{{- end -}}
+{{- include "ledgergate.checkSecrets" . -}}
+{{- end -}}
+
+{{/* A ConfigMap is no place for a secret, and a thing is said once. */}}
+{{- define "ledgergate.checkSecrets" -}}
+{{- $config := .Values.config -}}
+{{- $secrets := .Values.secrets -}}
+{{- $token := dig "operations" "token" "" $config -}}
+{{- if and $token (not (contains "${" $token)) -}}
+{{- fail "config.operations.token is a secret, and config becomes a ConfigMap: use secrets.operationsToken.existingSecret" -}}
+{{- end -}}
+{{- $redis := dig "cache" "redis" (dict) $config | default dict -}}
+{{- $servers := concat (list ($redis.url | default "")) ($redis.cluster | default list) (dig "sentinel" "nodes" list $redis) -}}
+{{- range $servers -}}
+{{- if and (regexMatch "^rediss?://[^/]*@" .) (not (contains "${" .)) -}}
+{{- fail "an address in config.cache.redis has a password, and config becomes a ConfigMap: use secrets.redis.existingSecret, or ${NAME} with secrets.env" -}}
+{{- end -}}
+{{- end -}}
+{{- range $upstream := $config.upstreams -}}
+{{- range $name, $value := $upstream.headers | default dict -}}
+{{- if not (contains "${" $value) -}}
+{{- fail (printf "config.upstreams: the header %s of %s is a credential, and config becomes a ConfigMap: use ${NAME} with secrets.env" $name $upstream.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $secrets.operationsToken.existingSecret $token -}}
+{{- fail "the token of /admin is given twice: by config.operations.token and by secrets.operationsToken.existingSecret" -}}
+{{- end -}}
+{{- if and $secrets.redis.existingSecret (or $redis.url $redis.cluster $redis.sentinel) -}}
+{{- fail "Redis is given twice: by config.cache.redis and by secrets.redis.existingSecret" -}}
+{{- end -}}
+{{- if and $secrets.accessKeys.existingSecret (dig "access" "keys" "file" "" $config) -}}
+{{- fail "the file of keys is given twice: by config.access.keys.file and by secrets.accessKeys.existingSecret" -}}
+{{- end -}}
+{{- if and $secrets.accessKeys.existingSecret (not $config.access) -}}
+{{- fail "secrets.accessKeys.existingSecret has keys, and config.access says nothing of their plans" -}}
+{{- end -}}
+{{- if and $secrets.tls.existingSecret (dig "listen" "tls" nil $config) -}}
+{{- fail "the certificate is given twice: by config.listen.tls and by secrets.tls.existingSecret" -}}
+{{- end -}}
+{{- end -}}

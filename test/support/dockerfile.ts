@@ -1,0 +1,154 @@
+/** What `docker build` would do with the project's Dockerfile, in a folder instead of an image: no engine is needed. */
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, delimiter, join, resolve } from 'node:path';
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+
+export const root = fileURLToPath(new URL('../..', import.meta.url));
+export const dockerfile = readFileSync(join(root, 'Dockerfile'), 'utf8');
+
+/** Some 20 s on two idle cores; what is given to tests that install. */
+export const installMs = 240_000;
+
+export interface Instruction {
+  readonly name: string;
+  readonly rest: string;
+}
+
+export interface Stage {
+  readonly image: string;
+  readonly name: string;
+  readonly instructions: readonly Instruction[];
+}
+
+export function parseStages(text: string): readonly Stage[] {
+  const lines = text
+    .split('\n')
+    .filter((line) => !/^\s*(#|$)/.test(line))
+    .join('\n')
+    .replaceAll(/\\\n\s*/g, ' ')
+    .split('\n');
+  const stages: { image: string; name: string; instructions: Instruction[] }[] = [];
+  for (const line of lines) {
+    const [, name = '', rest = ''] = /^(\w+)\s+(.*)$/.exec(line) ?? [];
+    if (name === 'FROM') {
+      const [, image = '', as = ''] = /^(\S+)(?:\s+AS\s+(\S+))?$/.exec(rest) ?? [];
+      stages.push({ image, name: as, instructions: [] });
+    } else stages.at(-1)?.instructions.push({ name, rest });
+  }
+  return stages;
+}
+
+/** The arguments of the last such instruction, as a list of words or in JSON. */
+export function wordsOf({ instructions }: Stage, name: string): readonly string[] {
+  const rest = instructions.findLast((instruction) => instruction.name === name)?.rest ?? '';
+  const list = rest.indexOf('[');
+  return list < 0 ? rest.split(/\s+/) : (JSON.parse(rest.slice(list)) as string[]);
+}
+
+/** Paths of the build context that `.dockerignore` leaves: it excludes everything and names what is let in. */
+export function contextPaths(): readonly string[] {
+  const lines = readFileSync(join(root, '.dockerignore'), 'utf8').split('\n');
+  const rules = lines.filter((line) => line !== '' && !line.startsWith('#'));
+  if (rules[0] !== '*' || rules.slice(1).some((rule) => !/^!\.?[\w.-]+$/.test(rule))) {
+    throw new Error('.dockerignore has other rules than these tests understand');
+  }
+  return rules.slice(1).map((rule) => rule.slice(1));
+}
+
+export interface Copy {
+  readonly from: string | undefined;
+  readonly sources: readonly string[];
+  readonly target: string;
+}
+
+export function parseCopy(rest: string): Copy {
+  const words = rest.split(/\s+/);
+  const [flag] = words;
+  const from = flag?.startsWith('--from=') === true ? flag.slice('--from='.length) : undefined;
+  const paths = from === undefined ? words : words.slice(1);
+  return { from, sources: paths.slice(0, -1), target: paths.at(-1) ?? '' };
+}
+
+/** A stage's file system: what its instructions have put below a folder. */
+export interface Built {
+  readonly folder: string;
+  readonly workdir: string;
+}
+
+/** Copies and runs what the stages say, in order. The base images' own files are not there; Node is the one that runs. */
+export function buildStages(stages: readonly Stage[], into: string): ReadonlyMap<string, Built> {
+  const built = new Map<string, Built>();
+  for (const [index, stage] of stages.entries()) {
+    const folder = join(into, `stage-${index}`);
+    let workdir = folder;
+    for (const { name, rest } of stage.instructions) {
+      if (name === 'WORKDIR') {
+        workdir = join(folder, rest);
+        mkdirSync(workdir, { recursive: true });
+      } else if (name === 'COPY') copy(parseCopy(rest), workdir, built);
+      else if (name === 'RUN') run(rest, workdir, into);
+    }
+    built.set(stage.name, { folder, workdir });
+  }
+  return built;
+}
+
+function copy({ from, sources, target }: Copy, workdir: string, built: ReadonlyMap<string, Built>): void {
+  for (const source of sources) {
+    const [first = ''] = source.split('/');
+    if (from === undefined && !contextPaths().includes(first)) throw new Error(`${source} is not in the context`);
+    const path = from === undefined ? join(root, source) : join(built.get(from)?.folder ?? '', source);
+    const isInto = target.endsWith('/');
+    // A folder's contents are copied, a file goes below a target that ends in a slash.
+    cpSync(path, isInto ? join(workdir, target, basename(source)) : resolve(workdir, target), { recursive: true });
+  }
+}
+
+function run(command: string, cwd: string, into: string): void {
+  runPolitely('sh', ['-ec', command], { cwd, into });
+}
+
+/** Installing takes every core it gets, and tests beside this one wait for times: they come first. */
+export function runPolitely(
+  program: string,
+  args: readonly string[],
+  { cwd, into }: { readonly cwd: string; readonly into: string },
+): void {
+  const env = cleanEnvironment(into);
+  execFileSync('nice', ['-n', '19', program, ...args], { cwd, env, stdio: 'pipe', timeout: installMs });
+}
+
+/** The machine's own settings (proxies, certificates), nothing of the checkout or of the npm that runs the tests. */
+function cleanEnvironment(into: string): Record<string, string> {
+  const bin = join(into, 'bin');
+  mkdirSync(bin, { recursive: true });
+  // As it would be in the image: `node` is this one.
+  if (!existsSync(join(bin, 'node'))) symlinkSync(process.execPath, join(bin, 'node'));
+  const folders = (process.env['PATH'] ?? '').split(delimiter).filter((folder) => !folder.includes('node_modules'));
+  const kept = Object.entries(process.env).filter(([name]) => !ofTheCheckout.test(name));
+  return {
+    ...(Object.fromEntries(kept) as Record<string, string>),
+    PATH: [bin, ...folders].join(delimiter),
+    npm_config_prefer_offline: 'true',
+    npm_config_update_notifier: 'false',
+  };
+}
+
+const ofTheCheckout =
+  /^(npm_(package|lifecycle|config_local_prefix|command|execpath)|INIT_CWD|NODE_(ENV|OPTIONS|TEST))/;
+
+/** A folder that goes when the process of the tests ends. */
+export function temporaryFolder(name: string): string {
+  const folder = mkdtempSync(join(tmpdir(), `ledgergate-${name}-`));
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** True where npm said that it could not reach its registry: that is no fault of what is tested. */
+export function isOffline(error: unknown): boolean {
+  const said = String((error as { stderr?: unknown }).stderr ?? error);
+  return process.env['CI'] === undefined && /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ENOTCACHED|ETIMEDOUT/.test(said);
+}

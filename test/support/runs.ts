@@ -1,0 +1,66 @@
+/** Does what was built and installed run, on a given Node, without anything of the checkout? */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import process from 'node:process';
+import type { TestContext } from 'node:test';
+import { findTool } from '../../scripts/tools.ts';
+import { start } from '../commands/command-line.ts';
+import { configFile } from '../config/config-file.ts';
+import { fakeNode } from './fake-node.ts';
+
+export interface NodeVersion {
+  readonly name: string;
+  /** `undefined`: it is not here. */
+  readonly node: string | undefined;
+}
+
+/** The Node of the tests, and the oldest and the newest line that the package is for (`npm run tools`). */
+export const nodeVersions: readonly NodeVersion[] = [
+  { name: `Node ${process.versions.node}`, node: process.execPath },
+  { name: 'Node 22', node: findTool('node-22') },
+  { name: 'Node 26', node: findTool('node-26') },
+];
+
+/** For the `skip` of a test. Where CI is set, it is an error not to have it. */
+export function withoutNode({ name, node }: NodeVersion): string | false {
+  if (node !== undefined || process.env['CI'] !== undefined) return false;
+  return `NOT TESTED ON ${name.toUpperCase()}: it is not here (npm run tools)`;
+}
+
+export interface Installed {
+  /** The program, with the arguments that stand before those of the user. */
+  readonly script: string;
+  readonly node: string;
+  /** The command that tells the health, without its Node. */
+  readonly health: readonly string[];
+  readonly cwd: string;
+}
+
+/** Its version, its config, and a gateway that serves, is healthy, and ends when it is told to. */
+export async function assertRuns(t: TestContext, { script, node, health, cwd }: Installed): Promise<void> {
+  const upstream = await fakeNode(t, { head: 900n });
+  const file = configFile(t, `upstreams: [{ name: a, url: "${upstream.url}" }]\n`);
+  const version = await start(t, ['--version'], { node, script }).ended;
+  const config = await start(t, ['config', file], { node, script }).ended;
+
+  assert.match(version.out, /^\d+\.\d+\.\d+\n$/, version.err);
+  assert.equal(config.code, 0, config.err);
+  assert.ok(config.out.includes(upstream.url));
+
+  const flags = ['--host', '127.0.0.1', '--port', '0', '--operations-port', '0', '--log-level', 'warn'];
+  const gateway = start(t, ['serve', '--config', file, ...flags], { node, script });
+  const [, url = ''] = await gateway.line(/^Clients: +(\S+) /);
+  const [, operations = ''] = await gateway.line(/^Operations: +(\S+) /);
+  const reply = await fetch(url);
+  const env = { PATH: process.env['PATH'] ?? '', LEDGERGATE_OPERATIONS_PORT: new URL(operations).port };
+  const healthy = spawnSync(node, health, { cwd, env, encoding: 'utf8', timeout: 20_000 });
+  gateway.process.kill('SIGTERM');
+
+  assert.equal(reply.headers.get('x-node-ledger-version'), '900');
+  assert.equal(healthy.status, 0, healthy.stderr);
+  assert.equal(healthy.stdout, 'ready\n');
+  const { code, err } = await gateway.ended;
+  assert.equal(code, 0, err);
+  const unwell = spawnSync(node, health, { cwd, env, encoding: 'utf8', timeout: 20_000 });
+  assert.equal(unwell.status, 1);
+}
