@@ -16,7 +16,7 @@ import { createLimits, type LimitsParts } from './limits.ts';
 import type { Siblings } from './siblings.ts';
 import { WatchedFile } from './watched-file.ts';
 
-export interface AccessContext extends Omit<LimitsParts, 'desk'> {
+export interface AccessContext extends Omit<LimitsParts, 'desk' | 'plans'> {
   /** Who counts requests. Default: as the config says. */
   readonly limits: Limits | undefined;
   /** Other processes of this gateway. */
@@ -40,14 +40,14 @@ export interface AccessParts {
 /** Reads the file of keys at once. Throws ConfigError when that cannot be done, and no other process has read it before. */
 export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
   const { redis, registry, log, siblings } = context;
-  const built = createLimits(config, { ...context, desk: siblings?.desk });
   const rules = rulesOf(config);
   let plans: ReadonlySet<string> = new Set(rules.plans.keys());
+  const built = createLimits(config, { ...context, desk: siblings?.desk, plans: () => plans });
   const { file } = config.keys;
   const store = config.keys.redis ? redis : undefined;
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
-  const metrics = createAccessMetrics(registry, () => principals.size);
+  const metrics = createAccessMetrics(registry, () => ({ keys: principals.size, plans }));
   const keys = { principals, plans: () => plans, metrics, log, siblings };
   const watched = file === undefined ? undefined : watchKeys(file, keys);
   const polled = store === undefined ? undefined : pollKeys(store, keys);

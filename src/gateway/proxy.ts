@@ -6,6 +6,7 @@ import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/audit-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
+import { createLatestMetrics } from '../metrics/latest-metrics.ts';
 import { Admin } from '../proxy/admin.ts';
 import { Audits, type Stored } from '../proxy/audits.ts';
 import { Aliases } from '../proxy/aliases.ts';
@@ -27,6 +28,7 @@ import { Bodies } from '../proxy/request-body.ts';
 import { createProxyServer } from '../proxy/server.ts';
 import type { Overload } from '../proxy/server-parts.ts';
 import type { UsageSource } from '../proxy/usage-report.ts';
+import { ServedState } from '../proxy/served-state.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
 import type { AccessParts } from './access.ts';
@@ -78,7 +80,15 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const secret = config.upstreams.flatMap(({ headers = {} }) => Object.keys(headers));
   const responseHeaders = new ResponseHeaders(fleet.dialect, secret);
   const consistency = new Consistency(settings.latest, () => fleet.generation);
-  const latestReads = new LatestReads({ fleet, reader, latest, floor, consistency });
+  const served = new ServedState(fleet, createLatestMetrics(registry));
+  const latestReads = new LatestReads({
+    fleet,
+    reader,
+    latest,
+    floor,
+    consistency,
+    served,
+  });
   const passThrough = new PassThrough({
     basePath,
     fleet,
@@ -89,6 +99,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     latest,
     floor,
     consistency,
+    served,
   });
   const observer = {
     metrics: createHttpMetrics(registry),
@@ -158,7 +169,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       },
     });
     const { usage } = context;
-    const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purges.inc({ scope });
+    const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purged(scope);
     return new Admin({
       parser,
       reader,

@@ -15,6 +15,7 @@ import type { Caller, Exchange } from './exchange.ts';
 import { ledgerInfoBody } from './ledger-info.ts';
 import { withVersion } from './path-read.ts';
 import type { Read, Reader, Served } from './read.ts';
+import type { ServedState } from './served-state.ts';
 
 export interface LatestReadParts {
   readonly fleet: Fleet;
@@ -22,6 +23,7 @@ export interface LatestReadParts {
   readonly latest: Latest;
   readonly floor: Floor;
   readonly consistency: Consistency;
+  readonly served: ServedState;
 }
 
 export class LatestReads {
@@ -35,10 +37,12 @@ export class LatestReads {
 
   /** What memory holds of the read at the shared version, when that satisfies the client. Costs no promise. */
   find(read: Read, request: IncomingMessage): Served | undefined {
-    const { latest, consistency, reader } = this.#parts;
+    const { latest, consistency, reader, served } = this.#parts;
     const snapshot = latest.find(consistency.demandOf(request));
     const hit = snapshot === undefined ? undefined : reader.find(this.#pinned(read, snapshot.info.version));
-    return hit === undefined ? undefined : { ...hit, isLatest: true };
+    if (snapshot === undefined || hit === undefined) return undefined;
+    served.note(snapshot, latest.askedAtMs);
+    return { ...hit, isLatest: true };
   }
 
   /** Reads at the shared version, or at a newer one when the client needs it. */
@@ -46,22 +50,26 @@ export class LatestReads {
     const { reader } = this.#parts;
     const demand = this.#parts.consistency.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#ask(read, demand, exchange);
-    const { info } = await this.snapshot(exchange.request, exchange.signal);
+    const snapshot = await this.#reach(exchange.request, exchange.signal);
+    const { info } = snapshot;
     const pinned = this.#pinned(read, info.version);
     const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
     // The client named no version, so none that is not there.
     if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(info.version);
+    this.#parts.served.note(snapshot, performance.now());
     return { ...served, isLatest: true };
-  }
-
-  /** A state that satisfies the client. Throws `GatewayError` 503 when the fleet has none in time. */
-  async snapshot(request: IncomingMessage, signal: AbortSignal): Promise<Snapshot> {
-    return this.#parts.latest.reach(this.#parts.consistency.demandOf(request), signal);
   }
 
   /** The body of `GET {base}`. */
   async ledgerInfo(request: IncomingMessage, signal: AbortSignal): Promise<Buffer> {
-    return ledgerInfoBody(await this.snapshot(request, signal), this.#parts.fleet);
+    const snapshot = await this.#reach(request, signal);
+    this.#parts.served.note(snapshot, performance.now());
+    return ledgerInfoBody(snapshot, this.#parts.fleet);
+  }
+
+  /** A state that satisfies the client. Throws `GatewayError` 503 when the fleet has none in time. */
+  #reach(request: IncomingMessage, signal: AbortSignal): Promise<Snapshot> {
+    return this.#parts.latest.reach(this.#parts.consistency.demandOf(request), signal);
   }
 
   /** No staleness at all: each read goes to a node that has got at least as far as anybody has been shown. */
@@ -70,7 +78,10 @@ export class LatestReads {
     const served = await floor.keep(min, (atLeast) =>
       reader.ask({ ...read, need: { kind: 'head', min: atLeast } }, caller),
     );
-    if (served.version !== undefined) await floor.recordServed(served.version);
+    if (served.version !== undefined) {
+      await floor.recordServed(served.version);
+      this.#parts.served.noteLag(served.version);
+    }
     return served;
   }
 

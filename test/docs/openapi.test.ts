@@ -81,7 +81,6 @@ test('the operations port has the routes that the document tells of, and no othe
     isDraining: () => false,
     readiness: nobody,
     metrics: nobody,
-    metricsContentType: 'text/plain',
     admin: { purge: nobody, explain: nobody, usage: nobody },
     rules: () => ({ host: '127.0.0.1', readyInOutage: true }),
     reload: () => undefined,
