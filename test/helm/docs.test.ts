@@ -18,10 +18,12 @@ for (const name of ['docs/kubernetes.md', 'helm/ledgergate/README.md']) {
   });
 }
 
+function graceOf(values: unknown): number {
+  return only(render({ values }), 'Deployment').spec.template.spec.terminationGracePeriodSeconds;
+}
+
 test('the sums in docs/kubernetes.md are those of the chart', { skip }, () => {
   const workers = { config: { workers: 2 }, resources: { limits: { memory: '8Gi' } } };
-  const graceOf = (values: unknown) =>
-    only(render({ values }), 'Deployment').spec.template.spec.terminationGracePeriodSeconds;
   const [, least] = /at least (\d+)Mi/.exec(refusal({ values: { resources: { limits: { memory: '1Gi' } } } })) ?? [];
   const [, heap] = /=(\d+)$/.exec(container(render()).env[0].value) ?? [];
 
