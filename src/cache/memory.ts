@@ -158,6 +158,11 @@ export class MemoryCache {
     return { entries: this.#reads, answers: this.#answers.size, bytes: this.#bytes };
   }
 
+  /** What it is to keep to. */
+  get maxBytes(): number {
+    return this.#wantedBytes;
+  }
+
   get #bytes(): number {
     return this.#pages.calculatedSize + this.#heldBytes;
   }

@@ -1,5 +1,4 @@
 /** Builds who may ask and how much: keys from file and Redis, and their limits. */
-import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { KeyPoll } from '../access/key-poll.ts';
 import type { Plan } from '../access/principal.ts';
@@ -13,13 +12,15 @@ import { findKey, parseKeysFile } from '../config/keys-file.ts';
 import { ConfigError } from '../config/problem.ts';
 import { readText } from '../config/read-text.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
+import type { Journal } from '../status/events.ts';
 import { createLimits } from './limits.ts';
+import type { StatusSource } from './status.ts';
 import { WatchedFile } from './watched-file.ts';
 
 export interface AccessContext {
   readonly redis: RedisConfig | undefined;
   readonly registry: Registry;
-  readonly log: Logger;
+  readonly status: StatusSource;
   /** Default: as the config says. */
   readonly limits: Limits | undefined;
   readonly processes: number;
@@ -40,16 +41,17 @@ export interface AccessParts {
 
 /** Reads the file of keys at once. Throws ConfigError when that cannot be done. */
 export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
-  const { redis, registry, log } = context;
-  const built = createLimits(config, context);
+  const { redis, registry, status } = context;
+  const { journal } = status;
+  const built = createLimits(config, { ...context, journal });
   const rules = rulesOf(config);
   let plans: ReadonlySet<string> = new Set(rules.plans.keys());
   const { file } = config.keys;
   const store = config.keys.redis ? redis : undefined;
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
-  const metrics = createAccessMetrics(registry, () => principals.size);
-  const keys = { principals, plans: () => plans, metrics, log };
+  const metrics = status.watchAccess(createAccessMetrics(registry, () => principals.size));
+  const keys = { principals, plans: () => plans, metrics, journal };
   const watched = file === undefined ? undefined : watchKeys(file, keys);
   const polled = store === undefined ? undefined : pollKeys(store, keys);
   return {
@@ -78,16 +80,17 @@ interface KeysContext {
   /** Names of plans, now. */
   readonly plans: () => ReadonlySet<string>;
   readonly metrics: AccessMetrics;
-  readonly log: Logger;
+  readonly journal: Journal;
 }
 
 /** A file that is wrong, or gone, changes nothing: who could ask before still can. */
-function watchKeys(file: string, { principals, plans, metrics, log }: KeysContext): WatchedFile {
+function watchKeys(file: string, { principals, plans, metrics, journal }: KeysContext): WatchedFile {
   const text = readText(file);
   principals.setKeys('file', parseKeysFile(text, file, plans()));
   const keep = (problems: readonly string[]): void => {
     metrics.reloaded('file', 'failed');
-    log.error({ file, problems }, 'the file of keys cannot be used: the keys that were read before stay in force');
+    const why = { file, problems };
+    journal.tell('keys refused', why, 'the file of keys cannot be used: the keys that were read before stay in force');
   };
   return new WatchedFile(file, text, {
     onText: (changed) => {
@@ -99,7 +102,7 @@ function watchKeys(file: string, { principals, plans, metrics, log }: KeysContex
         return;
       }
       metrics.reloaded('file', 'ok');
-      log.info({ file, keys: principals.size }, 'the file of keys was read again');
+      journal.tell('keys read', { file, keys: principals.size }, 'the file of keys was read again');
     },
     onFailure: (reason) => keep([reason]),
   });
@@ -110,7 +113,7 @@ const mostKeysInRedis = 100_000;
 /** A field that is no key: a hash that holds nothing else says that there are none. */
 const emptyMark = 'none';
 
-function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metrics, log }: KeysContext) {
+function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metrics, journal }: KeysContext) {
   const connected = Promise.withResolvers<void>();
   const client = connectRedis(target, () => connected.resolve());
   client.once('ready', () => connected.resolve());
@@ -137,15 +140,18 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
           records.flatMap((record) => record ?? []),
         );
         metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
-        if (wrong > 0)
-          log.error({ name, wrong }, 'keys in Redis are not well-formed, or of no plan: they are left out');
-        log.info({ keys: principals.size }, 'keys were read from Redis');
+        if (wrong > 0) {
+          const why = { name, wrong };
+          journal.tell('keys refused', why, 'keys in Redis are not well-formed, or of no plan: they are left out');
+        }
+        journal.tell('keys read', { keys: principals.size }, 'keys were read from Redis');
       },
       onTrouble: (isOn, reason) => {
         if (isOn) {
           metrics.reloaded('redis', 'failed');
-          log.warn({ reason }, 'keys in Redis cannot be read: those that were read before stay in force');
-        } else log.info('keys in Redis can be read again');
+          const why = { reason };
+          journal.tell('keys away', why, 'keys in Redis cannot be read: those that were read before stay in force');
+        } else journal.tell('keys read', {}, 'keys in Redis can be read again');
       },
     },
   );

@@ -34,7 +34,7 @@ export interface UpstreamMetrics {
   observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
   /** The upstream is gone: its series end. */
   forgetUpstream(upstream: string): void;
-  readonly prunedRepaired: Counter;
+  readonly prunedRepaired: Pick<Counter, 'inc'>;
   /** Versions that another replica had shown and no node here had got to in time. */
   readonly unreached: Counter;
 }

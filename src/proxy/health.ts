@@ -1,8 +1,10 @@
-/** The operations port: liveness, readiness, metrics, administration. For operators and their tools, not for clients. */
+/** The operations port: liveness, readiness, metrics, status, administration. For operators and their tools, not for clients. */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { AccessRules } from './admin-access.ts';
 import type { ReloadResult } from '../metrics/reload-metrics.ts';
+import type { StatusFacts } from '../status/facts.ts';
 import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
+import { addStatusRoutes } from './status-routes.ts';
 
 /** One node as readiness details show it; 64-bit numbers as text. */
 export interface UpstreamStatus {
@@ -83,6 +85,7 @@ export interface OperationsParts {
   rules(): OperationsRules;
   /** `undefined` since the start. */
   reload(): ReloadStatus | undefined;
+  status(): StatusFacts | Promise<StatusFacts>;
 }
 
 /**
@@ -126,6 +129,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     reply.type(parts.metricsContentType);
     return parts.metrics();
   });
+  addStatusRoutes(app, () => parts.status());
   addAdminRoutes(app, parts.admin, () => parts.rules());
   return app;
 }

@@ -4,6 +4,7 @@ import type { CacheKey } from '../cache/key.ts';
 import type { Config, UpstreamConfig } from '../config/config.ts';
 import type { AdminAnswer } from '../proxy/admin.ts';
 import type { Readiness } from '../proxy/health.ts';
+import type { Told } from '../status/facts.ts';
 import type { NodeReport } from '../upstream/fleet.ts';
 import type { Finding } from '../upstream/probe.ts';
 import type { AgreedNews, AgreedState, Head } from './agreed-state.ts';
@@ -15,6 +16,7 @@ export interface WorkerHandlers {
   /** A sign of life. */
   alive(): void;
   readiness(): Promise<Readiness>;
+  status(): Promise<Told>;
   /** What `Registry.getMetricsAsJSON` gives. */
   metrics(): Promise<MetricsJson>;
   /** In this worker, in Redis and at other replicas. */

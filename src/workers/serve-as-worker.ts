@@ -32,6 +32,7 @@ export async function serveAsWorker(): Promise<void> {
     distrusted: (functionId) => void hear((heard) => heard.distrusted(functionId)),
     dropped: (key) => void hear((heard) => heard.dropped(key)),
     readiness: async () => (await started.promise).readiness(),
+    status: async () => (await started.promise).status(),
     metrics: async () => (await started.promise).registry.getMetricsAsJSON(),
     purge: async ({ request, from }) => (await started.promise).admin.purge(request, from),
     purgeHere: async (request) => (await started.promise).admin.purgeHere(request),

@@ -46,7 +46,7 @@ export async function replica(t: TestContext, options: ReplicaOptions): Promise<
     {
       redis: target === undefined ? undefined : { target, keyPrefix: 'lg', timeoutMs, ttlMs: 60_000 },
       registry,
-      log: pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) }),
+      journal: new Journal(pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) })),
       processes,
       desk: undefined,
     },
