@@ -45,7 +45,11 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const log = options.log ?? pino({ level: config.log.level });
   const serving = await startServing(config, { ...options, log });
   const apply = (next: Config): Promise<void> => serving.apply(next);
-  const reloads = new Reloads(config, { journal: serving.journal, metrics: createReloadMetrics(serving.registry), apply });
+  const reloads = new Reloads(config, {
+    journal: serving.journal,
+    metrics: createReloadMetrics(serving.registry),
+    apply,
+  });
   const operations = createOperationsServer({
     isDraining: () => serving.isDraining,
     readiness: () => serving.readiness(),

@@ -119,16 +119,13 @@ export async function startWorkers(
   const status = async (): Promise<StatusFacts> => {
     const told = [...(await crew.askAll(({ channel }) => channel.call('status', undefined, answerMs))).values()];
     const merged = mergeTold(told);
-    return factsOf(
-      merged && { ...merged, startedAtMs, events: mergeEvents([merged.events, journal.events]) },
-      {
-        version: packageVersion(),
-        nowMs: Date.now(),
-        isDraining,
-        reload: reloads.status,
-        workers: { wanted: count, answering: told.length },
-      },
-    );
+    return factsOf(merged && { ...merged, startedAtMs, events: mergeEvents([merged.events, journal.events]) }, {
+      version: packageVersion(),
+      nowMs: Date.now(),
+      isDraining,
+      reload: reloads.status,
+      workers: { wanted: count, answering: told.length },
+    });
   };
   const readiness = async () => {
     const told = await crew.askAll(({ channel }) => channel.call('readiness', undefined, answerMs));

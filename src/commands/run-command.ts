@@ -8,7 +8,6 @@ import { variableOf } from './flags.ts';
 import { commandHelp, overview } from './help.ts';
 import { commands } from './table.ts';
 
-
 /** Runs one command line; every failure has been told to the terminal when this returns. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
   try {

@@ -191,7 +191,11 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         metrics,
         onMismatch: (mismatch) => {
           siblings?.tellDistrusted(mismatch.functionId);
-          journal.tell('encode mismatch', mismatch, 'a node encodes this function differently: it is left to nodes now');
+          journal.tell(
+            'encode mismatch',
+            mismatch,
+            'a node encodes this function differently: it is left to nodes now',
+          );
         },
       }),
       metrics,

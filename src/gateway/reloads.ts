@@ -42,7 +42,11 @@ export class Reloads {
   /** A config was read and is wrong, for these reasons. */
   refuse(problems: readonly string[]): void {
     const { journal } = this.#parts;
-    journal.tell('config refused', { problems }, 'the config is wrong: nothing of it is applied, what was in force stays so');
+    journal.tell(
+      'config refused',
+      { problems },
+      'the config is wrong: nothing of it is applied, what was in force stays so',
+    );
     this.#note('refused', this.#status?.needsRestart ?? []);
   }
 

@@ -126,7 +126,9 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   };
   const times = { inactivityMs: inactivityMs(config), ...options.times };
   const encryption =
-    config.listen.tls === undefined ? undefined : buildEncryption(config.listen.tls, { log, journal: status.journal, times, registry });
+    config.listen.tls === undefined
+      ? undefined
+      : buildEncryption(config.listen.tls, { log, journal: status.journal, times, registry });
   const context = {
     settings,
     parts,
@@ -196,7 +198,10 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
 
   const statusParts: StatusParts = {
     fleet,
-    cache: () => ({ ...cache.memory.fill, maxBytes: cache.memory.maxBytes }),
+    cache: () => {
+      const { fill, maxBytes } = cache.memory;
+      return { entries: fill.entries, bytes: fill.bytes, maxBytes };
+    },
     redis: () => cache.redisStatus(),
     load: () => ({
       connections: connections.open,

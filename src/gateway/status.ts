@@ -155,6 +155,7 @@ export class StatusSource {
   #look(fleet: Fleet): void {
     const nowMs = performance.now();
     this.traffic.head = fleet.head?.version;
+    for (const { name } of fleet.upstreams) this.#tallyOf(name);
     const windows = [this.traffic, this.refusals, this.encodings, this.repairs, ...this.#nodes.values()];
     for (const { windows: counted } of windows) counted.roll(nowMs);
     const edges = fleet.upstreams.map(({ name, window }) => ({ name, oldest: window.info?.oldestVersion }));

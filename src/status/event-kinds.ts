@@ -4,6 +4,8 @@
  * addresses.
  */
 
+import { grouped } from './grouped.ts';
+
 export type Level = 'info' | 'warn' | 'error';
 
 /** What is remembered of an event: short texts by name. */
@@ -80,13 +82,14 @@ export const eventKinds = {
     ['upstream'],
     ['from', 'to', 'steps', 'versions'],
     (f) =>
-      `the edge of ${f['upstream']} moved from ${f['from']} to ${f['to']}${f['steps'] === '1' ? '' : ` in ${f['steps']} steps`}`,
+      `the edge of ${f['upstream']} moved from ${grouped(f['from'])} to ${grouped(f['to'])}${f['steps'] === '1' ? '' : `, ${f['steps']} steps`}`,
   ),
   rollback: rule(
     'error',
     ['upstream'],
     ['before', 'after'],
-    (f) => `the ledger went back from ${f['before']} to ${f['after']}, as ${f['upstream']} tells: what was held is dropped`,
+    (f) =>
+      `the ledger went back from ${f['before']} to ${f['after']}, as ${f['upstream']} tells: what was held is dropped`,
   ),
   outage: rule('warn', [], ['head'], (f) => `no node answers any more; the last head was ${f['head'] ?? 'never told'}`),
   'outage over': rule('info', [], ['head'], () => 'a node answers again'),
@@ -117,12 +120,32 @@ export const eventKinds = {
   purge: rule('info', ['what'], ['memory'], (f) => `purged: ${f['what']}`),
   'config applied': rule('info', ['keys'], [], (f) => `another config is in force: ${f['keys']}`),
   'config unchanged': rule('info', [], [], () => 'the config was read again: nothing has changed that can change now'),
-  'config restart': rule('warn', ['needsRestart'], [], (f) => `keys of the config wait for a restart: ${f['needsRestart']}`),
+  'config restart': rule(
+    'warn',
+    ['needsRestart'],
+    [],
+    (f) => `keys of the config wait for a restart: ${f['needsRestart']}`,
+  ),
   'config refused': rule('error', [], [], () => 'a config was refused: what was in force stays so'),
-  certificate: rule('info', [], ['expires'], (f) => `new connections are shown a new certificate, until ${f['expires']}`),
+  certificate: rule(
+    'info',
+    [],
+    ['expires'],
+    (f) => `new connections are shown a new certificate, until ${f['expires']}`,
+  ),
   'certificate refused': rule('error', [], [], () => 'new certificate files cannot be used: the old certificate stays'),
-  'keys read': rule('info', [], ['keys'], (f) => `keys were read again${f['keys'] === undefined ? '' : `: ${f['keys']} are known`}`),
-  'keys refused': rule('error', [], [], () => 'keys cannot be used as they are: those of before stay, or some are left out'),
+  'keys read': rule(
+    'info',
+    [],
+    ['keys'],
+    (f) => `keys were read again${f['keys'] === undefined ? '' : `: ${f['keys']} are known`}`,
+  ),
+  'keys refused': rule(
+    'error',
+    [],
+    [],
+    () => 'keys cannot be used as they are: those of before stay, or some are left out',
+  ),
   'keys away': rule('warn', [], [], () => 'keys in Redis cannot be read: those of before stay in force'),
   'worker lost': rule('error', ['worker'], ['againMs'], (f) => `${worker(f)} ended and is started again`),
   'worker back': rule('info', ['worker'], [], (f) => `${worker(f)} serves`),

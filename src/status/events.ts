@@ -93,7 +93,7 @@ function textOf(value: unknown): string {
   const isList = Array.isArray(value);
   const text = isList
     ? value.slice(0, mostListed).join(', ') + (value.length > mostListed ? ', …' : '')
-    : String(value as string | number | bigint | boolean);
+    : String(value);
   return text.length > longestField ? `${text.slice(0, longestField)}…` : text;
 }
 
@@ -118,9 +118,11 @@ export function mergeEvents(told: readonly (readonly StatusEvent[])[]): readonly
       latest.set(name, group);
     }
   }
-  return merged
-    .slice(-mostEvents)
-    .map(({ event, tellers }) => (tellers.size === 1 ? event : { ...event, workers: tellers.size }));
+  return merged.slice(-mostEvents).map(({ event, tellers }) => toldBy(event, tellers.size));
+}
+
+function toldBy(event: StatusEvent, workers: number): StatusEvent {
+  return workers === 1 ? event : { ...event, workers };
 }
 
 /** Two events with one name are about the same. */

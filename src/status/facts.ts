@@ -130,10 +130,10 @@ export interface NodeFacts extends NodeKnown {
 
 /** Counts by window in seconds, and since the start. */
 export interface Counted {
-  readonly '10': number;
-  readonly '100': number;
-  readonly '1000': number;
-  readonly all: number;
+  readonly last10s: number;
+  readonly last100s: number;
+  readonly last1000s: number;
+  readonly total: number;
 }
 
 export interface TimedFacts {
@@ -208,11 +208,11 @@ export interface StatusFacts {
   readonly windows: readonly WindowFacts[];
   readonly cache: CacheFacts & { readonly evicted: Counted };
   readonly redis: { readonly state: 'off' | 'up' | 'degraded'; readonly reason?: string };
-  readonly refusals: readonly ({ readonly reason: string } & Counted)[];
-  readonly repairs: readonly ({ readonly what: string } & Counted)[];
+  readonly refusals: readonly { readonly reason: string; readonly count: Counted }[];
+  readonly repairs: readonly { readonly what: string; readonly count: Counted }[];
   readonly encode: {
     readonly isOn: boolean;
-    readonly counts: readonly ({ readonly what: string } & Counted)[];
+    readonly counts: readonly { readonly what: string; readonly count: Counted }[];
     readonly distrusted: readonly string[];
   };
   readonly disagreements: readonly DisagreementFacts[];

@@ -24,11 +24,22 @@ export function mergeTold(told: readonly Told[]): Told | undefined {
     head: newest.head,
     oldest: deepest.oldest,
     headSpeed: newest.headSpeed,
-    nodes: first.nodes.map(({ name }) => mergeNode(told.flatMap(({ nodes }) => nodes.filter((node) => node.name === name)))),
+    nodes: first.nodes.map(({ name }) =>
+      mergeNode(told.flatMap(({ nodes }) => nodes.filter((node) => node.name === name))),
+    ),
     traffic: mergeWindows(told.map(({ traffic }) => traffic)),
-    refusals: mergeTallies(told.map(({ refusals }) => refusals), first.refusals),
-    encodings: mergeTallies(told.map(({ encodings }) => encodings), first.encodings),
-    repairs: mergeTallies(told.map(({ repairs }) => repairs), first.repairs),
+    refusals: mergeTallies(
+      told.map(({ refusals }) => refusals),
+      first.refusals,
+    ),
+    encodings: mergeTallies(
+      told.map(({ encodings }) => encodings),
+      first.encodings,
+    ),
+    repairs: mergeTallies(
+      told.map(({ repairs }) => repairs),
+      first.repairs,
+    ),
     cache: {
       entries: sum(({ cache }) => cache.entries),
       bytes: sum(({ cache }) => cache.bytes),
@@ -65,7 +76,10 @@ function mergeNode(words: readonly NodeTold[]): NodeTold {
     edgeSpeed: Math.max(...words.map(({ edgeSpeed }) => edgeSpeed)),
     ejected: mergeEjected(words.flatMap(({ ejected }) => ejected)),
     latency: mergeCounts(words.map(({ latency }) => latency)),
-    tally: mergeTallies(words.map(({ tally }) => tally), best.tally),
+    tally: mergeTallies(
+      words.map(({ tally }) => tally),
+      best.tally,
+    ),
     usableBy: words.filter(({ state }) => state === 'usable').length,
   };
 }

@@ -12,7 +12,7 @@ export function storeSection({ cache, redis, load, certificateExpires, at }: Sta
   const tls = certificateExpires === undefined ? undefined : leftOf(certificateExpires, at);
   return list([
     ['Memory', html`${meter(share)} ${bytes(cache.bytes)} of ${bytes(cache.maxBytes)} (${percent(share)})`],
-    ['Reads held', `${short(cache.entries)}, ${short(cache.evicted['100'])} pushed out in 100 s`],
+    ['Reads held', `${short(cache.entries)}, ${short(cache.evicted.last100s)} pushed out in 100 s`],
     ['Redis', redisWords(redis)],
     ['Connections', `${short(load.connections)} of ${short(load.maxConnections)}`],
     ['Event loop', `${milliseconds(load.loopLagMs)} late${load.isOverloaded ? ', overloaded' : ''}`],
@@ -35,15 +35,18 @@ function leftOf(expires: string, at: string): string {
 
 export function encodeSection({ encode }: StatusFacts): Markup {
   const { isOn, counts, distrusted } = encode;
-  const of = (name: string): Counted | undefined => counts.find(({ what }) => what === name);
-  const row = (name: string, what: string): readonly Piece[] => [name, ...numbers(of(what))];
-  const proof = html`<p>${
-    distrusted.length === 0
-      ? html`<span class="good"><span aria-hidden="true">●</span> No node has given other bytes.</span>`
-      : html`<span class="bad"><span aria-hidden="true">■</span> Left to nodes, because one gave other bytes:</span> ${distrusted.slice(0, 20).join(', ')}${distrusted.length > 20 ? ` and ${distrusted.length - 20} more` : ''}`
-  }</p>`;
+  const of = (name: string): Counted | undefined => counts.find(({ what }) => what === name)?.count;
+  const row = (name: string, what: string): readonly Piece[] => countedRow(name, of(what));
+  const proof = html`<p>
+    ${
+      distrusted.length === 0
+        ? html`<span class="good"><span aria-hidden="true">●</span> No node has given other bytes.</span>`
+        : html`<span class="bad"><span aria-hidden="true">■</span> Left to nodes, because one gave other bytes:</span>
+            ${distrusted.slice(0, 20).join(', ')}${distrusted.length > 20 ? ` and ${distrusted.length - 20} more` : ''}`
+    }
+  </p>`;
   return html`${isOn ? undefined : html`<p class="none">Nodes encode: it is turned off here.</p>`}${table(
-    'Signing messages, and what comparing them with nodes showed',
+    'Made, and compared with what a node makes of them',
     ['', '100 s', '1000 s', 'in all'],
     [
       row('encoded here', 'local'),
@@ -79,20 +82,20 @@ const repairWords: Readonly<Record<string, string>> = {
 };
 
 export function limitSection({ refusals, repairs }: StatusFacts): Markup {
-  const refused = refusals.filter(({ all }) => all > 0);
+  const refused = refusals.filter(({ count }) => count.total > 0);
   return html`${table(
     'Turned away',
     ['Why', '100 s', '1000 s', 'in all'],
-    refused.map((counted) => [refusalWords[counted.reason] ?? counted.reason, ...numbers(counted)]),
+    refused.map(({ reason, count }) => countedRow(refusalWords[reason] ?? reason, count)),
   )}${table(
     'Repaired on the way',
     ['What', '100 s', '1000 s', 'in all'],
-    repairs.map((counted) => [repairWords[counted.what] ?? counted.what, ...numbers(counted)]),
+    repairs.map(({ what, count }) => countedRow(repairWords[what] ?? what, count)),
   )}`;
 }
 
-function numbers(counted: Counted | undefined): readonly string[] {
-  return [counted?.['100'] ?? 0, counted?.['1000'] ?? 0, counted?.all ?? 0].map(short);
+function countedRow(name: string, count: Counted | undefined): readonly string[] {
+  return [name, short(count?.last100s ?? 0), short(count?.last1000s ?? 0), short(count?.total ?? 0)];
 }
 
 const levels = {
@@ -103,15 +106,32 @@ const levels = {
 
 export function eventSection({ events, at }: StatusFacts): Markup {
   if (events.length === 0) return html`<p class="none">Nothing has changed since the start.</p>`;
-  return html`<div class="scroll" role="region" aria-labelledby="events-title" tabindex="0"><ol class="events">${events.slice(0, mostEvents).map((event) => eventLine(event, at))}</ol></div>`;
+  return html`<div class="scroll" role="region" aria-labelledby="events-title" tabindex="0">
+    <ol class="events">
+      ${events.slice(0, mostEvents).map((event) => eventLine(event, at))}
+    </ol>
+  </div>`;
 }
 
 function eventLine({ at, level, text, workers }: EventFacts, now: string): Markup {
   const { sign, tone, word } = levels[level];
   const ago = duration(Math.max(0, (Date.parse(now) - Date.parse(at)) / 1_000));
-  return html`<li><time datetime="${at}" title="${at}">${clock(at)}</time> <span class="${tone}" role="img" aria-label="${word}">${sign}</span> <span class="text">${text}${workers === undefined ? undefined : html` <small>(${workers} workers)</small>`}</span> <small class="ago">${ago} ago</small></li>`;
+  return html`<li>
+    <time datetime="${at}" title="${at}">${clock(at)}</time>
+    <span class="${tone}" role="img" aria-label="${word}">${sign}</span>
+    <span class="text">${text}${workers === undefined ? undefined : html` <small>(${workers} workers)</small>`}</span>
+    <small class="ago">${ago} ago</small>
+  </li>`;
 }
 
 function list(rows: readonly (readonly [string, Piece])[]): Markup {
-  return html`<dl>${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`<dl>
+    ${rows.map(
+      ([name, value]) =>
+        html`<div>
+          <dt>${name}</dt>
+          <dd>${value}</dd>
+        </div>`,
+    )}
+  </dl>`;
 }

@@ -1,7 +1,8 @@
 /** The nodes as a table, coloured by state; colour is never the only sign. */
 import type { NodeFacts, StatusFacts } from './facts.ts';
+import { grouped } from './grouped.ts';
 import { html, type Markup } from './html.ts';
-import { grouped, milliseconds, nodeState, perSecond, short } from './words.ts';
+import { milliseconds, nodeState, perSecond, short } from './words.ts';
 
 const columns = ['Node', 'Head', 'Oldest', 'Load', 'Answers', 'Failures'] as const;
 
@@ -9,9 +10,15 @@ const columns = ['Node', 'Head', 'Oldest', 'Load', 'Answers', 'Failures'] as con
 export function fleetSection({ nodes, workers }: StatusFacts): Markup {
   if (nodes.length === 0) return html`<p class="none">Nothing is known of any node yet.</p>`;
   return html`<table class="fleet" role="table" aria-labelledby="fleet-title">
-<thead role="rowgroup"><tr role="row">${columns.map((name, index) => html`<th scope="col" role="columnheader"${index === 0 ? undefined : html` class="number"`}>${name}</th>`)}</tr></thead>
-<tbody role="rowgroup">${nodes.map((node) => row(node, workers?.answering))}</tbody>
-</table>`;
+    <thead role="rowgroup">
+      <tr role="row">
+        ${columns.map((name, index) => html`<th scope="col" role="columnheader" ${index === 0 ? undefined : html` class="number"`}>${name}</th>`)}
+      </tr>
+    </thead>
+    <tbody role="rowgroup">
+      ${nodes.map((node) => row(node, workers?.answering))}
+    </tbody>
+  </table>`;
 }
 
 function row(node: NodeFacts, workers: number | undefined): Markup {
@@ -19,14 +26,18 @@ function row(node: NodeFacts, workers: number | undefined): Markup {
   const { word, sign, tone } = nodeState(node);
   const isSplit = workers !== undefined && node.usableBy !== undefined && node.usableBy < workers;
   return html`<tr role="row" class="${tone}">
-<th scope="row" role="rowheader"><span class="sign" aria-hidden="true">${sign}</span> <span class="name">${name}</span>
-<small><span class="tone">${word}</span>${isSplit ? ` to ${node.usableBy} of ${workers} workers` : ''}, ${tier}</small>${ejectedOf(node)}</th>
-${cell('Head', grouped(head), lag === undefined ? '–' : lag === '0' ? 'at the head' : `${short(Number(lag))} behind`)}
-${cell('Oldest', grouped(oldest), edgeOf(edgeSpeed, edgeMargin))}
-${cell('Load', `${inFlight} of ${limit}`, 'in flight')}
-${cell('Answers', perSecond(node.requestsPerSecond), `${milliseconds(node.p50Ms)} / ${milliseconds(node.p99Ms)}`)}
-${cell('Failures', String(failures['100']), `in 100 s, ${short(failures.all)} in all`)}
-</tr>`;
+    <th scope="row" role="rowheader">
+      <span class="sign" aria-hidden="true">${sign}</span> <span class="name">${name}</span>
+      <small
+        ><span class="tone">${word}</span>${isSplit ? ` to ${node.usableBy} of ${workers} workers` : ''}, ${tier}</small
+      >${ejectedOf(node)}
+    </th>
+    ${cell('Head', grouped(head), lag === undefined ? '–' : lag === '0' ? 'at the head' : `${short(Number(lag))} behind`)}
+    ${cell('Oldest', grouped(oldest), edgeOf(edgeSpeed, edgeMargin))}
+    ${cell('Load', `${inFlight} of ${limit}`, 'in flight')}
+    ${cell('Answers', perSecond(node.requestsPerSecond), `p50 ${milliseconds(node.p50Ms)}, p99 ${milliseconds(node.p99Ms)}`)}
+    ${cell('Failures', String(failures.last100s), `in 100 s, ${short(failures.total)} in all`)}
+  </tr>`;
 }
 
 function cell(label: string, value: string, more: string): Markup {
@@ -43,5 +54,7 @@ const classes: Readonly<Record<string, string>> = { head: 'recent reads', archiv
 
 function ejectedOf({ ejected }: NodeFacts): Markup | undefined {
   if (ejected.length === 0) return undefined;
-  return html`<small>for ${ejected.map(({ readClass, reason }) => `${classes[readClass] ?? readClass} (${reason})`).join(', ')}</small>`;
+  return html`<small
+    >for ${ejected.map(({ readClass, reason }) => `${classes[readClass] ?? readClass} (${reason})`).join(', ')}</small
+  >`;
 }

@@ -41,9 +41,11 @@ button[aria-pressed="true"] { background: var(--text); color: var(--card); }
 main { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 12px; }
 main > * { grid-column: span 6; min-width: 0; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; }
-@media (min-width: 900px) {
-  #windows-card, #outcomes-card, #routes-card, #store-card { grid-column: span 3; }
-  #encode-card, #limits-card { grid-column: span 3; }
+@media (min-width: 760px) {
+  #windows-card, #outcomes-card, #routes-card, #store-card, #encode-card, #limits-card { grid-column: span 3; }
+}
+@media (min-width: 1120px) {
+  #windows-card, #outcomes-card, #routes-card, #store-card, #encode-card, #limits-card { grid-column: span 2; }
 }
 .state { border: 1px solid; border-left-width: 6px; border-radius: 8px; padding: 10px 16px; }
 .state.good { background: var(--good-ground); border-color: var(--good); }
@@ -60,7 +62,10 @@ main > * { grid-column: span 6; min-width: 0; }
 table { border-collapse: collapse; width: 100%; }
 caption { text-align: left; color: var(--soft); font-size: 12px; padding-bottom: 4px; }
 table + table { margin-top: 12px; }
-th, td { text-align: left; font-weight: 400; padding: 4px 12px 4px 0; vertical-align: top; }
+tbody th { overflow-wrap: anywhere; }
+#windows td, #outcomes td, #routes td, #windows th, #outcomes th, #routes th { padding-right: 8px; }
+#windows :last-child, #outcomes :last-child, #routes :last-child { padding-right: 0; }
+th, td { text-align: left; font-weight: 400; padding: 4px 10px 4px 0; vertical-align: top; }
 th:last-child, td:last-child { padding-right: 0; }
 tbody tr { border-top: 1px solid var(--grid); }
 thead th { color: var(--soft); font-size: 12px; white-space: nowrap; }
@@ -81,6 +86,7 @@ span.idle, tspan.idle { color: var(--idle); fill: var(--idle); }
 .fleet th small { padding-left: 17px; }
 .fleet .sign { display: inline-block; width: 13px; }
 .meter { vertical-align: 0; margin-right: 4px; }
+.share { display: inline-block; min-width: 48px; }
 .track { fill: var(--track); }
 .fill { fill: var(--held); }
 .axis { display: block; overflow: visible; }
@@ -123,8 +129,8 @@ footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
   .fleet thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   .fleet tr { display: grid; grid-template-columns: 1fr 1fr; padding: 6px 0; }
   .fleet th[scope="row"] { grid-column: span 2; }
-  .fleet td { text-align: left; padding: 2px 8px 2px 17px; white-space: normal; }
-  .fleet td::before { content: attr(data-label); display: block; color: var(--soft); font-size: 11px; }
+  .fleet td { text-align: left; padding: 2px 8px 4px 17px; white-space: normal; line-height: 1.25; }
+  .fleet td::before { content: attr(data-label) " "; color: var(--soft); font-size: 12px; }
   .events li { grid-template-columns: 62px 14px minmax(0, 1fr); }
   .events .ago { grid-column: 3; }
   .meter { display: none; }

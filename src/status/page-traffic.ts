@@ -2,28 +2,28 @@
 import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
 import type { StatusFacts, WindowFacts } from './facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
-import { milliseconds, percent, perSecond } from './words.ts';
+import { inMs, percent, perSecond } from './words.ts';
 
 export function windowSection({ windows }: StatusFacts): Markup {
   const rows = windows.map((window) => [
     `${window.seconds >= 1_000 ? '1000' : window.seconds} s`,
     perSecond(window.requestsPerSecond),
     shareCell(window.hitShare),
-    milliseconds(window.p50Ms),
-    milliseconds(window.p99Ms),
+    inMs(window.p50Ms),
+    inMs(window.p99Ms),
   ]);
-  return table('Requests, hit share and times by window', ['Last', 'Requests', 'Hit share', 'p50', 'p99'], rows);
+  return table('By window', ['Last', 'Requests', 'Hit share', 'p50 ms', 'p99 ms'], rows);
 }
 
 const outcomeWords: Readonly<Record<Outcome, string>> = {
   memory: 'memory',
   redis: 'Redis',
-  collapsed: "another client's read",
+  collapsed: 'shared read',
   miss: 'a node',
-  passed: 'a node, passed on',
+  passed: 'passed on',
   local: 'made here',
-  refused: 'refused: 4xx',
-  failed: 'failed: 5xx',
+  refused: 'refused (4xx)',
+  failed: 'failed (5xx)',
 };
 
 export function outcomeSection(facts: StatusFacts): Markup {
@@ -33,23 +33,23 @@ export function outcomeSection(facts: StatusFacts): Markup {
     outcomeWords[outcome],
     perSecond(requestsPerSecond),
     shareCell(all === 0 ? undefined : requests / all),
-    milliseconds(p50Ms),
-    milliseconds(p99Ms),
+    inMs(p50Ms),
+    inMs(p99Ms),
   ]);
-  return table('Times by where answers came from, last 100 s', ['From', 'Requests', 'Share', 'p50', 'p99'], rows);
+  return table('Last 100 s', ['From', 'Requests', 'Share', 'p50 ms', 'p99 ms'], rows);
 }
 
 const routeWords: Readonly<Record<RouteName, string>> = {
   resource: 'resource',
   module: 'module',
   view: 'view',
-  transaction_by_hash: 'transaction by hash',
+  transaction_by_hash: 'by hash',
   wait_by_hash: 'wait by hash',
-  encode_submission: 'encode submission',
+  encode_submission: 'encode',
   submit: 'submit',
   ledger_info: 'ledger info',
-  pass_through: 'passed through',
-  none: 'no such request',
+  pass_through: 'passed on',
+  none: 'unknown',
 };
 
 export function routeSection(facts: StatusFacts): Markup {
@@ -57,10 +57,10 @@ export function routeSection(facts: StatusFacts): Markup {
     routeWords[route],
     perSecond(requestsPerSecond),
     shareCell(hitShare),
-    milliseconds(p50Ms),
-    milliseconds(p99Ms),
+    inMs(p50Ms),
+    inMs(p99Ms),
   ]);
-  return table('Classes of requests, last 100 s', ['Class', 'Requests', 'Hit share', 'p50', 'p99'], rows);
+  return table('Last 100 s', ['Class', 'Requests', 'Hit share', 'p50 ms', 'p99 ms'], rows);
 }
 
 /** What happens now, with enough requests for a quantile. */
@@ -70,18 +70,42 @@ function middle({ windows }: StatusFacts): WindowFacts | undefined {
 
 /** A table whose first column names its rows. */
 export function table(caption: string, columns: readonly string[], rows: readonly (readonly Piece[])[]): Markup {
-  return html`<table><caption>${caption}</caption>
-<thead><tr>${columns.map((name, index) => html`<th scope="col"${index === 0 ? undefined : html` class="number"`}>${name}</th>`)}</tr></thead>
-<tbody>${rows.length === 0 ? html`<tr><td colspan="${columns.length}" class="none">nothing yet</td></tr>` : rows.map(([name, ...cells]) => html`<tr><th scope="row">${name}</th>${cells.map((cell) => html`<td class="number">${cell}</td>`)}</tr>`)}</tbody>
-</table>`;
+  return html`<table>
+    <caption>
+      ${caption}
+    </caption>
+    <thead>
+      <tr>
+        ${columns.map((name, index) => html`<th scope="col" ${index === 0 ? undefined : html` class="number"`}>${name}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${
+        rows.length === 0
+          ? html`<tr>
+              <td colspan="${columns.length}" class="none">nothing yet</td>
+            </tr>`
+          : rows.map(
+              ([name, ...cells]) =>
+                html`<tr>
+                  <th scope="row">${name}</th>
+                  ${cells.map((cell) => html`<td class="number">${cell}</td>`)}
+                </tr>`,
+            )
+      }
+    </tbody>
+  </table>`;
 }
 
 function shareCell(share: number | undefined): Markup {
-  return html`${meter(share ?? 0)} ${percent(share)}`;
+  return html`${share === undefined ? undefined : meter(share)}<span class="share">${percent(share)}</span>`;
 }
 
 /** A bar beside a number that says the same. */
 export function meter(share: number): Markup {
   const width = Math.round(Math.min(1, share) * 1_000) / 10;
-  return html`<svg class="meter" aria-hidden="true" width="48" height="8"><rect class="track" width="100%" height="8" rx="2"/><rect class="fill" width="${width}%" height="8" rx="2"/></svg>`;
+  return html`<svg class="meter" aria-hidden="true" width="28" height="8">
+    <rect class="track" width="100%" height="8" rx="2" />
+    <rect class="fill" width="${width}%" height="8" rx="2" />
+  </svg>`;
 }

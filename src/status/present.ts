@@ -46,13 +46,13 @@ export function factsOf(told: Told | undefined, around: Surroundings): StatusFac
       evicted: told === undefined ? none : countedOf(told.repairs, 'evicted'),
     },
     redis: redisFacts(told),
-    refusals: (told?.refusals.names ?? []).map((reason) => ({ reason, ...countedOf(told?.refusals, reason) })),
+    refusals: (told?.refusals.names ?? []).map((reason) => ({ reason, count: countedOf(told?.refusals, reason) })),
     repairs: (told?.repairs.names ?? [])
       .filter((what) => what !== 'evicted')
-      .map((what) => ({ what, ...countedOf(told?.repairs, what) })),
+      .map((what) => ({ what, count: countedOf(told?.repairs, what) })),
     encode: {
       isOn: told?.isEncoding ?? false,
-      counts: (told?.encodings.names ?? []).map((what) => ({ what, ...countedOf(told?.encodings, what) })),
+      counts: (told?.encodings.names ?? []).map((what) => ({ what, count: countedOf(told?.encodings, what) })),
       distrusted: told?.distrusted ?? [],
     },
     disagreements: told?.disagreements ?? [],
@@ -65,13 +65,13 @@ export function factsOf(told: Told | undefined, around: Surroundings): StatusFac
   };
 }
 
-const none: Counted = { '10': 0, '100': 0, '1000': 0, all: 0 };
+const none: Counted = { last10s: 0, last100s: 0, last1000s: 0, total: 0 };
 
 function countedOf(tally: TallyTold | undefined, name: string): Counted {
   const cell = tally?.names.indexOf(name) ?? -1;
   if (tally === undefined || cell === -1) return none;
   const [short, middle, long] = tally.windows.map(({ cells }) => cells[cell] ?? 0);
-  return { '10': short ?? 0, '100': middle ?? 0, '1000': long ?? 0, all: tally.all[cell] ?? 0 };
+  return { last10s: short ?? 0, last100s: middle ?? 0, last1000s: long ?? 0, total: tally.all[cell] ?? 0 };
 }
 
 function redisFacts(told: Told | undefined): StatusFacts['redis'] {

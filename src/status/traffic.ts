@@ -25,7 +25,9 @@ export const distanceBins = 48;
 const distancesFrom = routes.length * outcomes.length * bucketCount;
 const cellCount = distancesFrom + 2 * distanceBins;
 
-const routeIndex = Object.fromEntries(routes.map((route, index) => [route, index])) as Readonly<Record<RouteName, number>>;
+const routeIndex = Object.fromEntries(routes.map((route, index) => [route, index])) as Readonly<
+  Record<RouteName, number>
+>;
 const outcomeIndex = Object.fromEntries(outcomes.map((outcome, index) => [outcome, index])) as Readonly<
   Record<Outcome, number>
 >;

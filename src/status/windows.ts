@@ -50,7 +50,8 @@ class Ring {
     this.#at = (this.#at + 1) % (parts + 1);
     const leaving = this.#parts[this.#at];
     if (leaving === undefined) return;
-    for (let cell = 0; cell < leaving.length; cell += 1) this.total[cell] = (this.total[cell] ?? 0) - (leaving[cell] ?? 0);
+    for (let cell = 0; cell < leaving.length; cell += 1)
+      this.total[cell] = (this.total[cell] ?? 0) - (leaving[cell] ?? 0);
     leaving.fill(0);
   }
 
@@ -106,7 +107,8 @@ export class Windows {
 
   #keep(): void {
     for (const ring of this.#rings) ring.add(this.second);
-    for (let cell = 0; cell < this.second.length; cell += 1) this.#all[cell] = (this.#all[cell] ?? 0) + (this.second[cell] ?? 0);
+    for (let cell = 0; cell < this.second.length; cell += 1)
+      this.#all[cell] = (this.#all[cell] ?? 0) + (this.second[cell] ?? 0);
     this.second.fill(0);
   }
 }

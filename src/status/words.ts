@@ -3,12 +3,6 @@ import type { NodeFacts } from './facts.ts';
 
 const none = '–';
 
-/** Digits in groups of three, so that versions can be compared by eye. */
-export function grouped(version: string | number | undefined): string {
-  if (version === undefined) return none;
-  return String(version).replace(/\B(?=(\d{3})+$)/g, '\u202f');
-}
-
 /** A large number in three digits: 12.3k. */
 export function short(value: number): string {
   const [size, unit] = [
@@ -26,6 +20,12 @@ export function milliseconds(ms: number | undefined): string {
   if (ms === undefined) return none;
   if (ms >= 1_000) return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`;
   return `${ms < 10 ? ms.toFixed(ms < 1 ? 2 : 1) : ms.toFixed(0)} ms`;
+}
+
+/** As `milliseconds`, where the column names the unit. */
+export function inMs(ms: number | undefined): string {
+  if (ms === undefined) return none;
+  return ms < 10 ? ms.toFixed(ms < 1 ? 2 : 1) : ms.toFixed(0);
 }
 
 export function perSecond(rate: number): string {

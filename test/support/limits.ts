@@ -7,6 +7,7 @@ import type { Settled, Ticket } from '../../src/access/ticket.ts';
 import type { Costs } from '../../src/access/cost.ts';
 import type { RedisTarget } from '../../src/config/config.ts';
 import { createLimits, type BuiltLimits, type LimitsConfig } from '../../src/gateway/limits.ts';
+import { Journal } from '../../src/status/events.ts';
 import type { LogLine } from './gateway.ts';
 
 export const usualCosts: Costs = {
