@@ -37,7 +37,7 @@ export function totalOf(counts: LatencyCounts): number {
   return counts.reduce((sum, [, count]) => sum + count, 0);
 }
 
-/** The time that `share` of all took at most, to about a fifth, in milliseconds; `undefined`: there are none. */
+/** The time that `share` of all took at most, right to a bucket, in milliseconds; `undefined`: there are none. */
 export function quantile(counts: LatencyCounts, share: number): number | undefined {
   let left = totalOf(counts) * share;
   for (const [endMs, count] of counts) {

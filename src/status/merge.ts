@@ -24,7 +24,7 @@ export function mergeTold(told: readonly Told[]): Told | undefined {
     head: newest.head,
     oldest: deepest.oldest,
     headSpeed: newest.headSpeed,
-    nodes: first.nodes.map(({ name }) =>
+    nodes: namesOf(told).map((name) =>
       mergeNode(told.flatMap(({ nodes }) => nodes.filter((node) => node.name === name))),
     ),
     traffic: mergeWindows(told.map(({ traffic }) => traffic)),
@@ -63,6 +63,11 @@ export function mergeTold(told: readonly Told[]): Told | undefined {
       first.events.filter(({ kind }) => kind === 'edge moved'),
     ]),
   };
+}
+
+/** In the order of the config; a node that some have not heard of yet comes last. */
+function namesOf(told: readonly Told[]): readonly string[] {
+  return [...new Set(told.flatMap(({ nodes }) => nodes.map(({ name }) => name)))];
 }
 
 /** The word of the process that thinks best of the node, the newest of equals. Not empty. */
