@@ -157,7 +157,6 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     onDisplaced: () => metrics.connectionDisplaced(),
   });
   lag.start();
-  status.start(fleet);
 
   const free = async (): Promise<void> => {
     lag.close();
@@ -189,6 +188,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
     // Headers from the first answer on.
     await fleet.show(fleet.head?.version ?? (0n as LedgerVersion));
+    status.start(fleet);
     await proxy.listen({ host: config.listen.host, port: config.listen.port });
   } catch (error) {
     await proxy.close();
