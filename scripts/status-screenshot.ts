@@ -19,7 +19,7 @@ const { values, positionals } = parseArgs({
   options: {
     dark: { type: 'boolean', default: false },
     width: { type: 'string', default: '1200' },
-    height: { type: 'string', default: '1012' },
+    height: { type: 'string', default: '996' },
     seconds: { type: 'string', default: '25' },
   },
   allowPositionals: true,

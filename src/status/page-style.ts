@@ -37,7 +37,7 @@ header { display: flex; flex-wrap: wrap; align-items: baseline; gap: 4px 16px; m
 button { font: inherit; font-size: 12px; color: var(--text); background: var(--card); border: 1px solid var(--soft); border-radius: 4px; padding: 2px 10px; cursor: pointer; }
 button[aria-pressed="true"] { background: var(--text); color: var(--card); }
 #connection { flex-basis: 100%; background: var(--bad-ground); color: var(--bad); border: 1px solid; border-radius: 6px; padding: 6px 12px; font-weight: 600; }
-.lost main { opacity: 0.55; }
+.lost main { filter: grayscale(1); }
 main { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 12px; }
 main > * { grid-column: span 6; min-width: 0; }
 .card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; }

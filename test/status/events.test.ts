@@ -67,8 +67,9 @@ test('what one worker tells twice happened twice', () => {
   assert.equal(mergeEvents([[at(1_000, 'a'), at(1_100, 'a')]]).length, 2);
 });
 
+const many = (name: string) => Array.from({ length: 200 }, (_, index) => at(index * 10_000, `${name}${index}`));
+
 test('merged journals are bounded, too', () => {
-  const many = (name: string) => Array.from({ length: 200 }, (_, index) => at(index * 10_000, `${name}${index}`));
   assert.equal(mergeEvents([many('a'), many('b'), many('c')]).length, 200);
 });
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
+import { stripVTControlCharacters } from 'node:util';
 import { html } from '../../src/status/html.ts';
 import { pagePolicy, statusPage } from '../../src/status/page.ts';
 import { statusLines } from '../../src/status/terminal.ts';
@@ -78,7 +79,7 @@ test('there is a page before anything is known', () => {
 test('lines of a terminal are cut to its width, colours not counted', () => {
   for (const columns of [20, 40, 80]) {
     for (const line of statusLines(factsFrom(), { columns, hasColours: true, events: 5 })) {
-      const visible = line.replaceAll(/\u001b\[\d+m/g, '');
+      const visible = stripVTControlCharacters(line);
       assert.ok(visible.length <= columns, `${columns}: ${visible}`);
     }
   }
