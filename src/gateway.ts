@@ -8,10 +8,12 @@ import { Reloads } from './gateway/reloads.ts';
 import { expose } from './metrics/exposition.ts';
 import { familiesOf } from './metrics/family.ts';
 import type { LogLines } from './metrics/log-metrics.ts';
+import { packageVersion } from './gateway/package-version.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { portOf, reachable, schemeOf, startServing } from './gateway/serving.ts';
 import type { ConnectionTimes } from './proxy/listener.ts';
 import { createOperationsServer, type UpstreamStatus } from './proxy/health.ts';
+import { factsOf } from './status/present.ts';
 
 /** A gateway that listens. */
 export interface RunningGateway {
@@ -52,7 +54,11 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const serving = await startServing(config, { ...options, log });
   addProcessMetrics(serving.registry, config, lines);
   const apply = (next: Config): Promise<void> => serving.apply(next);
-  const reloads = new Reloads(config, { log, metrics: createReloadMetrics(serving.registry), apply });
+  const reloads = new Reloads(config, {
+    journal: serving.journal,
+    metrics: createReloadMetrics(serving.registry),
+    apply,
+  });
   const operations = createOperationsServer({
     isDraining: () => serving.isDraining,
     readiness: () => serving.readiness(),
@@ -60,6 +66,13 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
     admin: serving.admin,
     rules: () => reloads.config.operations,
     reload: () => reloads.status,
+    status: () =>
+      factsOf(serving.status(), {
+        version: packageVersion(),
+        nowMs: Date.now(),
+        isDraining: serving.isDraining,
+        reload: reloads.status,
+      }),
   });
   try {
     await operations.listen({ host: config.operations.host, port: config.operations.port });

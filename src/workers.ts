@@ -6,11 +6,16 @@ import type { Config } from './config/config.ts';
 import type { GatewayOptions, RunningGateway } from './gateway.ts';
 import { createLog } from './gateway/log.ts';
 import { addProcessMetrics } from './gateway/process-metrics.ts';
+import { packageVersion } from './gateway/package-version.ts';
 import { Reloads } from './gateway/reloads.ts';
 import { expose } from './metrics/exposition.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { drainMs, portOf, reachable, schemeOf } from './gateway/serving.ts';
 import { createOperationsServer } from './proxy/health.ts';
+import { Journal, mergeEvents } from './status/events.ts';
+import type { StatusFacts } from './status/facts.ts';
+import { mergeTold } from './status/merge.ts';
+import { factsOf } from './status/present.ts';
 import { adminOf } from './workers/admin.ts';
 import { Agreement } from './workers/agreement.ts';
 import { Crew } from './workers/crew.ts';
@@ -40,12 +45,15 @@ export async function startWorkers(
   const { drainDelayMs = 0 } = options;
   const { log, lines } =
     options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
+  const journal = new Journal(log);
   const metrics = new WorkerMetrics(() => crew.serving.length);
   addProcessMetrics(metrics.registry, config, lines);
   const relay = new Relay(() => crew, config.upstream.probeIntervalMs);
   /** What workers are told that start now. */
   let inForce = config;
   let keys: string | undefined;
+  /** All workers that are wanted have been told to serve: those that come later are back. */
+  let isUp = false;
   const agreement = new Agreement();
   const desk = new LimitDesk();
   const agreementFor = ({ id }: Member): Omit<Services, keyof ReturnType<Relay['servicesFor']>> => ({
@@ -71,12 +79,16 @@ export async function startWorkers(
       keys,
     }),
     servicesFor: (member) => ({ ...relay.servicesFor(member), ...agreementFor(member) }),
-    onServing: () => relay.assignDuty(),
+    onServing: ({ id }) => {
+      relay.assignDuty();
+      if (isUp) journal.note('worker back', { worker: id });
+    },
     onLost: (id, how, againMs) => {
       metrics.restarts.inc();
-      log.error({ worker: id, how, againMs }, 'a worker ended and is started again');
+      journal.tell('worker lost', { worker: id, how, againMs }, 'a worker ended and is started again');
     },
-    onSpareLost: (how, againMs) => log.warn({ how, againMs }, 'the spare process ended and is started again'),
+    onSpareLost: (how, againMs) =>
+      journal.tell('spare lost', { how, againMs }, 'the spare process ended and is started again'),
     onJoining: ({ id, channel }) => agreement.join(id, channel),
     onGone: ({ id }) => {
       agreement.leave(id);
@@ -102,7 +114,7 @@ export async function startWorkers(
     return isServing ? reported : undefined;
   };
   const reloads = new Reloads(config, {
-    log,
+    journal,
     metrics: createReloadMetrics(metrics.registry),
     apply: async (next) => {
       inForce = next;
@@ -113,6 +125,18 @@ export async function startWorkers(
     },
   });
   let isDraining = false;
+  const startedAtMs = Date.now();
+  const status = async (): Promise<StatusFacts> => {
+    const told = [...(await crew.askAll(({ channel }) => channel.call('status', undefined, answerMs))).values()];
+    const merged = mergeTold(told);
+    return factsOf(merged && { ...merged, startedAtMs, events: mergeEvents([merged.events, journal.events]) }, {
+      version: packageVersion(),
+      nowMs: Date.now(),
+      isDraining,
+      reload: reloads.status,
+      workers: { wanted: count, answering: told.length },
+    });
+  };
   const readiness = async () => {
     const told = await crew.askAll(({ channel }) => channel.call('readiness', undefined, answerMs));
     return mergeReadiness([...told.values()], count);
@@ -127,9 +151,11 @@ export async function startWorkers(
     admin: adminOf(() => crew),
     rules: () => reloads.config.operations,
     reload: () => reloads.status,
+    status,
   });
   try {
     const port = await crew.start(count);
+    isUp = true;
     await operations.listen({ host: config.operations.host, port: config.operations.port });
     const { upstreams } = await readiness();
     const operationsPort = portOf(operations);

@@ -33,7 +33,7 @@ async function lint(t: TestContext, files: Readonly<Record<string, string>>): Pr
 
 const restricted = 'eslint(no-restricted-imports)';
 const leaf = "export const leaf = 'leaf';\n";
-const above = ['gateway', 'main', 'workers', 'commands', 'proxy', 'front'];
+const above = ['gateway', 'main', 'workers', 'commands', 'proxy', 'status', 'front'];
 
 /** What each folder must not import. */
 const forbidden: Readonly<Record<string, readonly string[]>> = {
@@ -45,6 +45,20 @@ const forbidden: Readonly<Record<string, readonly string[]>> = {
   metrics: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'ledger', 'sample'],
   config: [...above, 'access', 'cache', 'upstream', 'encode', 'metrics', 'sample'],
   sample: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'metrics'],
+  status: [
+    'gateway',
+    'main',
+    'workers',
+    'commands',
+    'proxy',
+    'front',
+    'access',
+    'cache',
+    'upstream',
+    'encode',
+    'config',
+    'sample',
+  ],
   proxy: ['gateway', 'main', 'workers', 'commands', 'front', 'config', 'sample'],
   gateway: ['main', 'workers', 'commands', 'front', 'sample'],
   workers: ['main', 'commands', 'front', 'sample'],
@@ -122,10 +136,10 @@ test('files that import one another in a circle are refused, in one folder and a
 test('imports that point down are taken', async (t) => {
   const files: Record<string, string> = { 'src/main.ts': importOf('./gateway.ts'), 'src/gateway.ts': leaf };
   for (const folder of Object.keys(forbidden)) files[`src/${folder}/leaf.ts`] = leaf;
-  for (const folder of ['cache', 'upstream', 'encode', 'access', 'proxy', 'config']) {
+  for (const folder of ['cache', 'upstream', 'encode', 'access', 'proxy', 'status', 'config']) {
     files[`src/${folder}/down.ts`] = importOf('../ledger/leaf.ts');
   }
-  for (const folder of ['cache', 'upstream', 'access', 'encode', 'metrics', 'ledger']) {
+  for (const folder of ['cache', 'upstream', 'access', 'encode', 'metrics', 'ledger', 'status']) {
     files[`src/proxy/to-${folder}.ts`] = importOf(`../${folder}/leaf.ts`);
   }
   assert.deepEqual(await lint(t, files), []);

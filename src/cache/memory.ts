@@ -163,6 +163,11 @@ export class MemoryCache {
     return { entries: this.#reads, answers: this.#answers.size, bytes: this.#bytes, maxBytes: this.#wantedBytes };
   }
 
+  /** What it is to keep to. */
+  get maxBytes(): number {
+    return this.#wantedBytes;
+  }
+
   get #bytes(): number {
     return this.#pages.calculatedSize + this.#heldBytes;
   }

@@ -33,10 +33,21 @@ export interface Terminal {
   readonly env: Environment;
   out(line: string): void;
   error(line: string): void;
+  /** Absent: what is printed is read by a program, or kept. */
+  readonly screen?: Screen | undefined;
   /** Aborted when the process is asked to end. From the first call on, signals do nothing else. */
   stopSignal(): AbortSignal;
   /** Calls `listener` at each SIGHUP, which does nothing else from then on. */
   onHangUp(listener: () => void): void;
+}
+
+/** What people look at, as large as it is at the moment. */
+export interface Screen {
+  readonly columns: number;
+  readonly rows: number;
+  readonly hasColours: boolean;
+  /** Writes as it is, without an end of line. */
+  write(text: string): void;
 }
 
 /** The call makes no sense; its message fits one line and says what would. */

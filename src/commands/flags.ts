@@ -28,7 +28,7 @@ export const flags = {
   'operations-port': {
     kind: 'port',
     value: 'N',
-    meaning: 'Port for /livez, /readyz and /metrics. 0 picks a free one.',
+    meaning: 'Port for /livez, /readyz, /metrics and /status. 0 picks a free one.',
   },
   'log-level': { kind: 'text', value: 'LEVEL', meaning: 'trace, debug, info, warn, error, fatal or silent.' },
   offline: { kind: 'switch', meaning: 'Check the config only; ask no upstream.' },
@@ -59,6 +59,8 @@ export const flags = {
   },
   'chain-id': { kind: 'text', value: 'N', meaning: 'Chain id of the ledger, 0 to 255: part of the bytes.' },
   'signing-domain': { kind: 'text', value: 'NAME', meaning: 'First word of the hashed label. Default APTOS.' },
+  watch: { kind: 'switch', meaning: 'Show it each second, until ended.' },
+  json: { kind: 'switch', meaning: 'Print all facts as JSON, one line each time.' },
   explain: { kind: 'switch', meaning: 'Also print the bytes taken apart, field by field.' },
 } as const satisfies Readonly<Record<string, Flag>>;
 

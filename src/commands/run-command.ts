@@ -1,12 +1,12 @@
 /** From the words after the program's name to an exit code. */
 import { nearMissHint } from '../config/near-miss.ts';
 import { ConfigError, formatProblem } from '../config/problem.ts';
+import { packageVersion } from '../gateway/package-version.ts';
 import { parseArguments } from './arguments.ts';
 import { type Command, type ExitCode, RuntimeFailure, type Terminal, UsageError } from './command.ts';
 import { variableOf } from './flags.ts';
 import { commandHelp, overview } from './help.ts';
 import { commands } from './table.ts';
-import { packageVersion } from '../gateway/package-version.ts';
 
 /** Runs one command line; every failure has been told to the terminal when this returns. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<ExitCode> {

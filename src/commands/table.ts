@@ -42,6 +42,14 @@ export const commands: readonly Command[] = [
     load: async () => (await import('./health.ts')).health,
   },
   {
+    name: 'status',
+    summary: 'Shows what a running gateway does: nodes, traffic, cache, recent events.',
+    usage: ['status [URL] [--watch] [--json]'],
+    flags: ['config', 'operations-port', 'watch', 'json'],
+    operand: 'URL',
+    load: async () => (await import('./status.ts')).status,
+  },
+  {
     name: 'keys',
     summary: 'Creates, lists and revokes keys of clients in a keys file.',
     usage: [

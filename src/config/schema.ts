@@ -59,7 +59,9 @@ const operations = z
     host: host('127.0.0.1').describe(
       'Address of the operations port. Keep it private: only /admin asks for a token, and is closed without one beyond loopback.',
     ),
-    port: whole(0, 65_535).default(9090).describe('Port for /livez, /readyz, /metrics and /admin. 0 picks a free one.'),
+    port: whole(0, 65_535)
+      .default(9090)
+      .describe('Port for /livez, /readyz, /metrics, /status and /admin. 0 picks a free one.'),
     token: z
       .string({ error: tokenFault })
       // A message that began with "expected" would have the value appended.

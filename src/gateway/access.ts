@@ -1,5 +1,4 @@
 /** Builds who may ask and how much: keys from file and Redis, and their limits. */
-import type { Logger } from 'pino';
 import { KeyPoll } from '../access/key-poll.ts';
 import type { KeyRecord } from '../access/key-set.ts';
 import type { Plan } from '../access/principal.ts';
@@ -12,11 +11,14 @@ import { findKey, parseKeysFile } from '../config/keys-file.ts';
 import { ConfigError } from '../config/problem.ts';
 import { readText } from '../config/read-text.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
+import type { Journal } from '../status/events.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
 import type { Siblings } from './siblings.ts';
+import type { StatusSource } from './status.ts';
 import { WatchedFile } from './watched-file.ts';
 
-export interface AccessContext extends Omit<LimitsParts, 'desk' | 'plans'> {
+export interface AccessContext extends Omit<LimitsParts, 'desk' | 'plans' | 'journal'> {
+  readonly status: StatusSource;
   /** Who counts requests. Default: as the config says. */
   readonly limits: Limits | undefined;
   /** Other processes of this gateway. */
@@ -39,16 +41,17 @@ export interface AccessParts {
 
 /** Reads the file of keys at once. Throws ConfigError when that cannot be done, and no other process has read it before. */
 export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
-  const { redis, registry, log, siblings } = context;
+  const { redis, registry, status, siblings } = context;
+  const { journal } = status;
   const rules = rulesOf(config);
   let plans: ReadonlySet<string> = new Set(rules.plans.keys());
-  const built = createLimits(config, { ...context, desk: siblings?.desk, plans: () => plans });
+  const built = createLimits(config, { ...context, desk: siblings?.desk, journal, plans: () => plans });
   const { file } = config.keys;
   const store = config.keys.redis ? redis : undefined;
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
-  const metrics = createAccessMetrics(registry, () => ({ keys: principals.size, plans }));
-  const keys = { principals, plans: () => plans, metrics, log, siblings };
+  const metrics = status.watchAccess(createAccessMetrics(registry, () => ({ keys: principals.size, plans })));
+  const keys = { principals, plans: () => plans, metrics, journal, siblings };
   const watched = file === undefined ? undefined : watchKeys(file, keys);
   const polled = store === undefined ? undefined : pollKeys(store, keys);
   return {
@@ -84,12 +87,12 @@ interface KeysContext {
   /** Names of plans, now. */
   readonly plans: () => ReadonlySet<string>;
   readonly metrics: AccessMetrics;
-  readonly log: Logger;
+  readonly journal: Journal;
   readonly siblings: AccessContext['siblings'];
 }
 
 /** A file that is wrong, or gone, changes nothing: who could ask before still can. */
-function watchKeys(file: string, { principals, plans, metrics, log, siblings }: KeysContext) {
+function watchKeys(file: string, { principals, plans, metrics, journal, siblings }: KeysContext) {
   // In the place of a worker that has ended: it would be missed for as long as the file is wrong.
   let inForce = findFit(file, plans()) ?? siblings?.lastKeys ?? readText(file);
   const putInForce = (text: string): void => {
@@ -100,7 +103,8 @@ function watchKeys(file: string, { principals, plans, metrics, log, siblings }: 
   putInForce(inForce);
   const keep = (problems: readonly string[]): void => {
     metrics.reloaded('file', 'failed');
-    log.error({ file, problems }, 'the file of keys cannot be used: the keys that were read before stay in force');
+    const why = { file, problems };
+    journal.tell('keys refused', why, 'the file of keys cannot be used: the keys that were read before stay in force');
   };
   const take = (text: string): void => {
     try {
@@ -111,7 +115,7 @@ function watchKeys(file: string, { principals, plans, metrics, log, siblings }: 
       return;
     }
     metrics.reloaded('file', 'ok');
-    log.info({ file, keys: principals.size }, 'the file of keys was read again');
+    journal.tell('keys read', { file, keys: principals.size }, 'the file of keys was read again');
   };
   const watched = new WatchedFile(file, inForce, { onText: take, onFailure: (reason) => keep([reason]) });
   return {
@@ -145,7 +149,7 @@ const mostKeysInRedis = 100_000;
 /** A field that is no key: a hash that holds nothing else says that there are none. */
 const emptyMark = 'none';
 
-function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metrics, log }: KeysContext) {
+function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metrics, journal }: KeysContext) {
   const connected = Promise.withResolvers<void>();
   const client = connectRedis(target, () => connected.resolve());
   client.once('ready', () => connected.resolve());
@@ -166,8 +170,11 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
     principals.setKeys('redis', records);
     const wrong = found.length - records.filter(({ plan }) => plans().has(plan)).length;
     metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
-    if (wrong > 0) log.error({ name, wrong }, 'keys in Redis are not well-formed, or of no plan: they are left out');
-    log.info({ keys: principals.size }, 'keys were read from Redis');
+    if (wrong > 0) {
+      const why = { name, wrong };
+      journal.tell('keys refused', why, 'keys in Redis are not well-formed, or of no plan: they are left out');
+    }
+    journal.tell('keys read', { keys: principals.size }, 'keys were read from Redis');
   };
   const poll = new KeyPoll(
     { read },
@@ -180,8 +187,9 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
       onTrouble: (isOn, reason) => {
         if (isOn) {
           metrics.reloaded('redis', 'failed');
-          log.warn({ reason }, 'keys in Redis cannot be read: those that were read before stay in force');
-        } else log.info('keys in Redis can be read again');
+          const why = { reason };
+          journal.tell('keys away', why, 'keys in Redis cannot be read: those that were read before stay in force');
+        } else journal.tell('keys read', {}, 'keys in Redis can be read again');
       },
     },
   );

@@ -1,5 +1,4 @@
 /** Builds the tiers of the cache, and the news between replicas that share one. */
-import type { Logger } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { MemoryCache } from '../cache/memory.ts';
@@ -13,15 +12,19 @@ import type { Upstream } from '../upstream/upstream.ts';
 import type { FleetParts } from './fleet.ts';
 import type { Settings } from './settings.ts';
 import { buildSharedCache } from './shared-cache.ts';
+import type { StatusSource } from './status.ts';
 
 export type Cache = ReturnType<typeof buildCache>;
 
-export function buildCache(config: Config, settings: Settings, parts: FleetParts, log: Logger) {
+export function buildCache(config: Config, settings: Settings, parts: FleetParts, status: StatusSource) {
   const { fleet, floor, sender, registry } = parts;
   const metrics = createCacheMetrics(registry, () => memory.fill);
   const memory: MemoryCache = new MemoryCache({
     maxBytes: config.cache.memory.maxBytes,
-    onEvict: (reads) => metrics.evictions.inc(reads),
+    onEvict: (reads) => {
+      status.repairs.count('evicted', reads);
+      metrics.evictions.inc(reads);
+    },
   });
   const { redis } = config.cache;
   const genesis = new Genesis(fleet, sender);
@@ -31,7 +34,7 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
       : buildSharedCache(redis, {
           memory,
           registry,
-          log,
+          journal: status.journal,
           chainId: () => fleet.chainId,
           ledger: () => genesis.name,
           settings: settings.redis,

@@ -3,9 +3,11 @@ import type { Logger } from 'pino';
 import type { TlsFiles } from '../config/config.ts';
 import { FolderWatch } from '../config/folder-watch.ts';
 import { readTlsPair, type TlsPair } from '../config/tls-pair.ts';
+import type { Journal } from '../status/events.ts';
 
 export interface CertificatesOptions {
   readonly log: Logger;
+  readonly journal: Journal;
   /** A new pair that is fit to be served with. */
   readonly onPair: (pair: TlsPair) => void;
   readonly onReload: (result: 'ok' | 'failed') => void;
@@ -67,13 +69,14 @@ export class Certificates {
   }
 
   #take(pair: TlsPair, expiresMs: number, warnings: readonly string[]): void {
-    const { log, onPair, onReload } = this.#options;
+    const { log, journal, onPair, onReload } = this.#options;
     this.#pair = pair;
     this.#expiresMs = expiresMs;
     this.#refused = undefined;
     onPair(pair);
     onReload('ok');
-    log.info({ expires: new Date(expiresMs).toISOString() }, 'new connections are shown the new certificate');
+    const expires = new Date(expiresMs).toISOString();
+    journal.tell('certificate', { expires }, 'new connections are shown the new certificate');
     for (const warning of warnings) log.warn(warning);
   }
 
@@ -81,7 +84,8 @@ export class Certificates {
     if (why === this.#refused) return;
     this.#refused = why;
     this.#options.onReload('failed');
-    this.#options.log.error(
+    this.#options.journal.tell(
+      'certificate refused',
       { why },
       'the certificate files changed and cannot be used: the certificate stays as it was',
     );

@@ -11,24 +11,29 @@ import {
   type ConnectionTimes,
 } from '../proxy/listener.ts';
 import { TlsListener } from '../proxy/tls-server.ts';
+import type { Journal } from '../status/events.ts';
 import { Certificates } from './certificates.ts';
 
 export interface EncryptionContext {
   readonly log: Logger;
+  readonly journal: Journal;
   readonly times: ConnectionTimes;
   readonly registry: Registry;
 }
 
 export interface Encryption {
   readonly listener: TlsListener;
+  /** Of the certificate that is shown now; Unix time in milliseconds. */
+  readonly expiresMs: () => number;
   /** Stops looking at the files. */
   close(): void;
 }
 
 /** Throws when the files cannot be used. */
-export function buildEncryption(files: TlsFiles, { log, times, registry }: EncryptionContext): Encryption {
+export function buildEncryption(files: TlsFiles, { log, journal, times, registry }: EncryptionContext): Encryption {
   const certificates = new Certificates(files, {
     log,
+    journal,
     onPair: (pair) => listener.setPair(pair),
     onReload: (result) => metrics.reloaded(result),
   });
@@ -39,5 +44,5 @@ export function buildEncryption(files: TlsFiles, { log, times, registry }: Encry
     times: { headMs, requestMs, inactivityMs, idleMs: keepAliveMs },
     onHandshakeFailed: () => metrics.handshakeFailed(),
   });
-  return { listener, close: () => certificates.close() };
+  return { listener, expiresMs: () => certificates.expiresMs, close: () => certificates.close() };
 }

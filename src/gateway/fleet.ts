@@ -18,6 +18,7 @@ import { Upstream } from '../upstream/upstream.ts';
 import { Nodes } from './nodes.ts';
 import type { Settings } from './settings.ts';
 import type { Siblings } from './siblings.ts';
+import type { StatusSource } from './status.ts';
 
 /** What others want to hear of the fleet. */
 export interface FleetListener {
@@ -36,10 +37,13 @@ export interface FleetOptions {
   /** Processes that share what is bounded for all of them. */
   readonly processes: number;
   readonly siblings: Siblings | undefined;
+  /** Takes what is remembered. */
+  readonly status: StatusSource;
 }
 
 export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
-  const { settings, processes, siblings, ownLag } = options;
+  const { settings, processes, siblings, ownLag, status } = options;
+  const { journal } = status;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
@@ -49,18 +53,34 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   const known = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
   const events: FleetEvents = {
     onForeign: (upstream, chainId, fleetChainId) =>
-      log.error({ upstream: upstream.name, chainId, fleetChainId }, 'upstream is of another chain and is not asked'),
+      journal.tell(
+        'node foreign',
+        { upstream: upstream.name, chainId, fleetChainId },
+        'upstream is of another chain and is not asked',
+      ),
     onSuspect: (upstream, head, retracted) =>
-      log.error({ upstream: upstream.name, head, retracted }, 'upstream tells a head that other nodes contradict'),
+      journal.tell(
+        'node suspect',
+        { upstream: upstream.name, head, retracted },
+        'upstream tells a head that other nodes contradict',
+      ),
     onGeneration: () => listener.onGeneration(),
     onRefused: (upstream, version) => listener.onRefused(upstream, version),
     onRollback: (upstream, before, after) =>
-      log.error({ upstream: upstream.name, before, after }, 'the ledger went back: what was cached of it is dropped'),
+      journal.tell(
+        'rollback',
+        { upstream: upstream.name, before, after },
+        'the ledger went back: what was cached of it is dropped',
+      ),
     onAwaited: () => prober.hurry(),
     onOutage: (isOn) => {
       const known = { head: fleet.head?.version };
-      if (isOn) log.warn(known, 'no node answers any more: pinned answers that are held are given, nothing else');
-      else log.info(known, 'a node answers again');
+      if (!isOn) return journal.tell('outage over', known, 'a node answers again');
+      return journal.tell(
+        'outage',
+        known,
+        'no node answers any more: pinned answers that are held are given, nothing else',
+      );
     },
   };
   const fleet: Fleet = new Fleet([...known.keys()], dialectOf(config.dialect), events, {
@@ -68,7 +88,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     limits: settings.fleet,
   });
   const shown = siblings?.shown ?? new ShownAlone(fleet);
-  const metrics = {
+  const metrics = status.watchSender({
     ...createUpstreamMetrics(
       registry,
       () => gaugesOf(fleet),
@@ -79,14 +99,14 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       }),
     ),
     ...createSenderMetrics(registry, () => ({ waiting: sender.waiting, nodes: placesOf(fleet) })),
-  };
+  });
   const probes = Object.assign(settings.probes, {
     isOnDuty: () => siblings?.isOnDuty() ?? true,
     onFound: (upstream: Upstream, finding: Finding) => siblings?.tellFound(upstream.name, finding),
   });
-  const prober: Prober = new Prober(fleet, probes, log);
+  const prober: Prober = new Prober(fleet, probes, journal);
   const onDoubt = (upstream: Upstream): void => void prober.look(upstream);
-  const sender: Sender = new Sender({ fleet, limits: settings.sender, metrics, log, onDoubt, processes });
+  const sender: Sender = new Sender({ fleet, limits: settings.sender, metrics, log: journal, onDoubt, processes });
   const floorEvents: FloorEvents = {
     onServed: (version) => listener.onServed(version),
     onUnreached: (version) => {
@@ -96,7 +116,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   };
   const floor = new Floor(fleet, floorEvents, shown);
   const latest = new Latest({ fleet, sender, floor, shown }, settings.latest);
-  const nodes = new Nodes({ fleet, prober, metrics, log, known, create });
+  const nodes = new Nodes({ fleet, prober, metrics, log, journal, known, create });
   return { fleet, nodes, prober, sender, floor, latest, registry };
 }
 

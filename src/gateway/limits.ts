@@ -1,6 +1,5 @@
 /** Builds what counts clients' requests: in Redis for all replicas, in the primary for all workers, or here. */
 import { randomUUID } from 'node:crypto';
-import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Counter } from '../access/counter.ts';
 import { PlanLimits } from '../access/limits.ts';
@@ -16,6 +15,7 @@ import { connectRedis } from '../cache/redis-client.ts';
 import { RedisLink, type TroubleChange } from '../cache/redis-link.ts';
 import type { AccessConfig, RedisConfig } from '../config/config.ts';
 import { createLimitMetrics, type LimitMetrics } from '../metrics/limit-metrics.ts';
+import type { Journal } from '../status/events.ts';
 
 export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usage'>;
 
@@ -23,7 +23,7 @@ export interface LimitsParts {
   /** `cache.redis`: the same server, over a connection of its own. */
   readonly redis: RedisConfig | undefined;
   readonly registry: Registry;
-  readonly log: Logger;
+  readonly journal: Journal;
   /** Processes of this gateway. */
   readonly processes: number;
   /** The primary, where there are several and no Redis. */
@@ -45,7 +45,7 @@ export interface BuiltLimits {
 }
 
 export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLimits {
-  const { redis, registry, log, processes, desk, plans } = parts;
+  const { redis, registry, journal, processes, desk, plans } = parts;
   let current = config;
   const [turns, turnsOfAddresses] = [new Turns(), new Turns()];
   const metrics = createLimitMetrics(registry, {
@@ -53,7 +53,7 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
     waiting: () => turns.waiting + turnsOfAddresses.waiting,
     plans,
   });
-  const link = redis === undefined ? undefined : connect(redis, log, () => current.whenRedisIsDown);
+  const link = redis === undefined ? undefined : connect(redis, journal, () => current.whenRedisIsDown);
   const counted =
     redis === undefined || link === undefined
       ? undefined
@@ -111,7 +111,7 @@ const choices: Readonly<Record<WhenRedisIsDown, string>> = {
   allow: 'requests are not counted',
 };
 
-function connect(config: RedisConfig, log: Logger, choice: () => WhenRedisIsDown): RedisLink {
+function connect(config: RedisConfig, journal: Journal, choice: () => WhenRedisIsDown): RedisLink {
   return new RedisLink((onError) => connectRedis(config.target, onError), {
     // It may change.
     get timeoutMs() {
@@ -122,8 +122,8 @@ function connect(config: RedisConfig, log: Logger, choice: () => WhenRedisIsDown
     onFailure: () => undefined,
     onTrouble: ({ server, trouble, isOn, reason }: TroubleChange) => {
       const details = { reason, trouble, whenRedisIsDown: choice(), ...(server === '' ? {} : { server }) };
-      if (isOn) log.warn(details, `limits are not counted in Redis: ${choices[choice()]}`);
-      else log.info(details, 'limits are counted in Redis again');
+      if (isOn) journal.tell('limits alone', details, `limits are not counted in Redis: ${choices[choice()]}`);
+      else journal.tell('limits shared', details, 'limits are counted in Redis again');
     },
   });
 }

@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import type { UpstreamConfig } from '../config/config.ts';
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
+import type { Journal } from '../status/events.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Finding, Prober } from '../upstream/probe.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -15,6 +16,7 @@ export interface NodesParts {
   readonly prober: Prober;
   readonly metrics: Pick<UpstreamMetrics, 'forgetUpstream'> & Pick<SenderMetrics, 'forgetEjections'>;
   readonly log: Logger;
+  readonly journal: Journal;
   /** Those of the fleet, by what the config said of them. */
   readonly known: ReadonlyMap<Upstream, UpstreamConfig>;
   readonly create: (config: UpstreamConfig) => Upstream;
@@ -44,7 +46,7 @@ export class Nodes {
    * while one of before can: a wrong address must not end what works. Not to be called again before.
    */
   async follow(wanted: readonly UpstreamConfig[]): Promise<void> {
-    const { fleet, prober, log } = this.#parts;
+    const { fleet, prober, journal } = this.#parts;
     const before = fleet.upstreams;
     const added = new Map<Upstream, UpstreamConfig>();
     const after = wanted.map((config) => {
@@ -74,7 +76,8 @@ export class Nodes {
     fleet.replace(after, performance.now());
     for (const upstream of gone) this.#release(upstream);
     if (added.size + gone.length === 0) return;
-    log.info({ added: namesOf([...added.keys()]), removed: namesOf(gone) }, 'the nodes of the fleet have changed');
+    const changed = { added: namesOf([...added.keys()]), removed: namesOf(gone) };
+    journal.tell('nodes changed', changed, 'the nodes of the fleet have changed');
   }
 
   /** What nodes that are not of the fleet yet say of their ledgers, if they do so at once. */

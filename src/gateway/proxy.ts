@@ -31,12 +31,14 @@ import type { UsageSource } from '../proxy/usage-report.ts';
 import { ServedState } from '../proxy/served-state.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
+import type { Traffic } from '../status/traffic.ts';
 import type { AccessParts } from './access.ts';
 import type { TlsListener } from '../proxy/tls-server.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { Settings } from './settings.ts';
 import type { Siblings } from './siblings.ts';
+import type { StatusSource } from './status.ts';
 
 export interface ProxyContext {
   readonly settings: Settings;
@@ -45,6 +47,7 @@ export interface ProxyContext {
   readonly parts: FleetParts;
   readonly cache: Cache;
   readonly log: Logger;
+  readonly status: StatusSource;
   readonly proof: ShadowProof;
   readonly now: () => number;
   readonly submissions: Submissions;
@@ -67,7 +70,8 @@ export interface Proxy {
 }
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
-  const { cache, log, proof, submissions, siblings, settings, access } = context;
+  const { cache, log, status, proof, submissions, siblings, settings, access } = context;
+  const { journal, traffic } = status;
   const { fleet, sender, floor, latest, registry } = context.parts;
   const { basePath } = config.listen;
   const audits = buildAudits();
@@ -106,7 +110,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     get deadlineMs() {
       return settings.sender.deadlineMs;
     },
-    onEnd: accessLog(log),
+    onEnd: onEnd(traffic, accessLog(log)),
   };
   const encoder = buildEncoder();
   const aliases = new Aliases();
@@ -148,7 +152,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         siblings?.tellDropped(key);
         if (!isComplete) log.warn('a read that nodes disagree on could not be dropped everywhere');
       },
-      onDisagreement: (report) => log.error(report, 'two upstreams answer a pinned read differently: it is dropped'),
+      onDisagreement: (report) =>
+        journal.tell('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
     });
   }
 
@@ -177,14 +182,14 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       explainer,
       purge,
       purgeHere,
-      log,
+      journal,
       onPurge,
       usage,
     });
   }
 
   function buildEncoder(): Encoder {
-    const metrics = createEncodeMetrics(registry, () => proof.distrusted.size);
+    const metrics = status.watchEncoder(createEncodeMetrics(registry, () => proof.distrusted.size));
     return new Encoder({
       fleet,
       replier,
@@ -197,13 +202,25 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         metrics,
         onMismatch: (mismatch) => {
           siblings?.tellDistrusted(mismatch.functionId);
-          log.error(mismatch, 'a node encodes this function differently: it is left to nodes now');
+          journal.tell(
+            'encode mismatch',
+            mismatch,
+            'a node encodes this function differently: it is left to nodes now',
+          );
         },
       }),
       metrics,
       signingDomain: config.encode.signingDomain,
     });
   }
+}
+
+/** What the end of each request is told to. */
+function onEnd(traffic: Traffic, log: (exchange: Exchange, seconds: number) => void) {
+  return (exchange: Exchange, seconds: number): void => {
+    traffic.count(exchange, seconds);
+    log(exchange, seconds);
+  };
 }
 
 /** One line per request at `debug`, so that the usual level costs nothing on a hit; paths and queries stay out of it. */

@@ -1,12 +1,12 @@
 /** The config that is in force, and what becomes of others that are read while the gateway runs. */
-import type { Logger } from 'pino';
 import { compareConfigs } from '../config/changes.ts';
 import type { Config } from '../config/config.ts';
 import type { ReloadMetrics, ReloadResult } from '../metrics/reload-metrics.ts';
 import type { ReloadStatus } from '../proxy/health.ts';
+import type { Journal } from '../status/events.ts';
 
 export interface ReloadsParts {
-  readonly log: Logger;
+  readonly journal: Journal;
   readonly metrics: ReloadMetrics;
   /** Puts the live keys of a config in force; the config in force before has all others. Called by one at a time. */
   readonly apply: (config: Config) => Promise<void>;
@@ -41,27 +41,36 @@ export class Reloads {
 
   /** A config was read and is wrong, for these reasons. */
   refuse(problems: readonly string[]): void {
-    this.#parts.log.error({ problems }, 'the config is wrong: nothing of it is applied, what was in force stays so');
+    const { journal } = this.#parts;
+    journal.tell(
+      'config refused',
+      { problems },
+      'the config is wrong: nothing of it is applied, what was in force stays so',
+    );
     this.#note('refused', this.#status?.needsRestart ?? []);
   }
 
   async #take(next: Config): Promise<void> {
-    const { log, apply } = this.#parts;
+    const { journal, apply } = this.#parts;
     const before = this.#config;
     const { live, restart, effective } = compareConfigs(before, next);
     try {
       if (live.length > 0) await apply(effective);
     } catch (error) {
-      log.error({ cause: String(error) }, 'the config could not be applied: what was in force stays so');
-      await apply(before).catch((again: unknown) => log.error({ cause: String(again) }, 'nor could the one before'));
+      const fields = { cause: String(error) };
+      journal.tell('config refused', fields, 'the config could not be applied: what was in force stays so');
+      await apply(before).catch((again: unknown) =>
+        journal.tell('config refused', { cause: String(again) }, 'nor could the one before'),
+      );
       this.#note('refused', this.#status?.needsRestart ?? []);
       return;
     }
     this.#config = effective;
     this.#note(live.length > 0 ? 'applied' : 'unchanged', restart);
-    if (live.length > 0) log.info({ keys: live }, 'the config was read again and is in force');
-    else log.info('the config was read again: nothing has changed that can change now');
-    if (restart.length > 0) log.warn({ needsRestart: restart }, 'keys of the config that take a restart have changed');
+    if (live.length > 0) journal.tell('config applied', { keys: live }, 'the config was read again and is in force');
+    else journal.tell('config unchanged', {}, 'the config was read again: nothing has changed that can change now');
+    if (restart.length === 0) return;
+    journal.tell('config restart', { needsRestart: restart }, 'keys of the config that take a restart have changed');
   }
 
   #note(result: ReloadResult, needsRestart: readonly string[]): void {

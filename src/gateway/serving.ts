@@ -16,6 +16,8 @@ import type { Readiness } from '../proxy/health.ts';
 import { usualInactivityMs, type ConnectionTimes } from '../proxy/listener.ts';
 import { LoopLag } from '../proxy/loop-lag.ts';
 import { Submissions } from '../proxy/submissions.ts';
+import type { Journal } from '../status/events.ts';
+import type { Told } from '../status/facts.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildAccess, type AccessContext } from './access.ts';
 import { buildCache, type Cache } from './cache.ts';
@@ -24,6 +26,7 @@ import { buildFleet, outageOf, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
 import { createSettings, type Settings } from './settings.ts';
 import type { Heard, Siblings } from './siblings.ts';
+import { StatusSource, type StatusParts } from './status.ts';
 
 export interface ServingOptions {
   readonly log: Logger;
@@ -53,6 +56,10 @@ export interface Serving {
   readonly heard: Heard;
   readonly admin: Admin;
   readiness(): Readiness;
+  /** What this process knows, for the status page. */
+  status(): Told;
+  /** Remembers and logs changes of state. */
+  readonly journal: Journal;
   /**
    * Takes over the live keys of another config (`config/changes.ts`) without ending anything; resolves when they are in
    * force. Not to be called again before.
@@ -88,14 +95,15 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     onServed: (version: LedgerVersion) => cache.tellServed(version),
     onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
   };
+  const status = new StatusSource(log);
   const lag = new LoopLag();
   const settings = createSettings(config, options.stallMs ?? usualStallMs);
-  const fleetOptions = { settings, processes, siblings, ownLag: () => lag.lagMs };
+  const fleetOptions = { settings, processes, siblings, status, ownLag: () => lag.lagMs };
   const parts = buildFleet(config, log, listener, fleetOptions);
   const { fleet, nodes, prober, latest, registry } = parts;
   const access = accessOf(config, settings, {
     registry,
-    log,
+    status,
     limits: options.limits,
     processes,
     siblings,
@@ -108,17 +116,25 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     },
     now,
   });
-  const cache: Cache = buildCache(config, settings, parts, log);
+  const cache: Cache = buildCache(config, settings, parts, status);
   const submissions = new Submissions((hash, upstream) => siblings?.tellTaken(hash, upstream));
   const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({
     connections: connections.open,
     lagSeconds: lag.lagMs / 1000,
   }));
   const { isOverloaded = () => lag.isOverloaded } = options;
-  const overload = { isOverloaded, onShed: () => metrics.shed('event loop') };
+  const overload = {
+    isOverloaded,
+    onShed: () => {
+      status.refusals.count('event loop');
+      metrics.shed('event loop');
+    },
+  };
   const times = { inactivityMs: inactivityMs(config), ...options.times };
   const encryption =
-    config.listen.tls === undefined ? undefined : buildEncryption(config.listen.tls, { log, times, registry });
+    config.listen.tls === undefined
+      ? undefined
+      : buildEncryption(config.listen.tls, { log, journal: status.journal, times, registry });
   const context = {
     settings,
     parts,
@@ -126,6 +142,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     usage: access?.usage,
     cache,
     log,
+    status,
     proof,
     now,
     submissions,
@@ -139,13 +156,17 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const connections: Connections = new Connections(proxy.server, {
     max: config.listen.maxConnections,
     sessions: encryption?.listener.sessions,
-    onRefused: () => metrics.connectionRefused(),
+    onRefused: () => {
+      status.refusals.count('connections');
+      metrics.connectionRefused();
+    },
     onDisplaced: () => metrics.connectionDisplaced(),
   });
   lag.start();
 
   const free = async (): Promise<void> => {
     lag.close();
+    status.close();
     encryption?.close();
     prober.close();
     latest.close();
@@ -173,6 +194,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
     // Headers from the first answer on.
     await fleet.show(fleet.head?.version ?? (0n as LedgerVersion));
+    status.start(fleet);
     await proxy.listen({ host: config.listen.host, port: config.listen.port });
   } catch (error) {
     await proxy.close();
@@ -180,6 +202,24 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     throw error;
   }
 
+  const statusParts: StatusParts = {
+    fleet,
+    cache: () => {
+      const { fill, maxBytes } = cache.memory;
+      return { entries: fill.entries, bytes: fill.bytes, maxBytes };
+    },
+    redis: () => cache.redisStatus(),
+    load: () => ({
+      connections: connections.open,
+      maxConnections: config.listen.maxConnections,
+      loopLagMs: Math.round(lag.lagMs),
+      isOverloaded: isOverloaded(),
+      waiting: parts.sender.waiting,
+    }),
+    encode: () => ({ isEncoding: settings.encode.enabled, distrusted: [...proof.distrusted] }),
+    disagreements: () => audits.disagreements.map(({ upstreams, count, last }) => ({ upstreams, count, last })),
+    certificateExpiresMs: () => encryption?.expiresMs(),
+  };
   let { level } = config.log;
   let applied = Promise.resolve();
   const applyNow = async (next: Config): Promise<void> => {
@@ -219,6 +259,8 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       disagreements: audits.disagreements,
       redis: cache.redisStatus(),
     }),
+    journal: status.journal,
+    status: () => status.told(statusParts),
     apply(whole) {
       const apply = () => applyNow(whole);
       applied = applied.then(apply, apply);

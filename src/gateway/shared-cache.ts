@@ -1,5 +1,4 @@
 /** Builds the shared tier: answers, leases and news in Redis. */
-import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { RedisConfig } from '../config/config.ts';
 import type { MemoryCache } from '../cache/memory.ts';
@@ -15,12 +14,13 @@ import { SharedState, type NewsListener } from '../cache/shared-state.ts';
 import { SharedTier } from '../cache/shared-tier.ts';
 import { WriteQueue } from '../cache/write-queue.ts';
 import { createRedisMetrics } from '../metrics/redis-metrics.ts';
+import type { Journal } from '../status/events.ts';
 import type { Settings } from './settings.ts';
 
 export interface SharedCacheParts {
   readonly memory: MemoryCache;
   readonly registry: Registry;
-  readonly log: Logger;
+  readonly journal: Journal;
   readonly chainId: () => number | undefined;
   /** The ledger's name, once it is known. */
   readonly ledger: () => string | undefined;
@@ -40,7 +40,7 @@ export interface SharedCache extends Shared {
 }
 
 export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): SharedCache {
-  const { memory, registry, log, settings } = parts;
+  const { memory, registry, journal, settings } = parts;
   const metrics = createRedisMetrics(registry, () => ({
     isUp: link.trouble('left alone') === undefined,
     isWritable: link.trouble('no writes') === undefined,
@@ -53,7 +53,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     },
     trialKey: `${config.keyPrefix}:trial`,
     onFailure: (kind) => metrics.failed(kind),
-    onTrouble: (change) => logTrouble(log, change),
+    onTrouble: (change) => tellTrouble(journal, change),
   });
   const writes: WriteQueue = new WriteQueue(link, (outcome) => metrics.wrote(outcome));
   const keys = keysOf(config.keyPrefix, parts.ledger);
@@ -99,13 +99,14 @@ function troubleOf(link: RedisLink): string | undefined {
   return unwritten === undefined ? undefined : `takes no writes: ${withoutAddress(unwritten)}`;
 }
 
-function logTrouble(log: Logger, { server, trouble, isOn, reason }: TroubleChange): void {
+function tellTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
   const details = { reason, ...(server === '' ? {} : { server }) };
   if (trouble === 'left alone') {
-    if (isOn) log.warn(details, 'Redis is left alone until it answers again: answers are not shared');
-    else log.info(details, 'Redis answers again');
-  } else if (isOn) log.warn(details, 'Redis refuses writes: what it has is used, nothing is added');
-  else log.info(details, 'Redis takes writes again');
+    if (isOn) journal.tell('redis away', details, 'Redis is left alone until it answers again: answers are not shared');
+    else journal.tell('redis back', details, 'Redis answers again');
+  } else if (isOn) {
+    journal.tell('redis read-only', details, 'Redis refuses writes: what it has is used, nothing is added');
+  } else journal.tell('redis writable', details, 'Redis takes writes again');
 }
 
 /** What tells this ledger from every other: chain id and first transaction. */

@@ -43,7 +43,7 @@ export interface UpstreamMetrics {
   observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
   /** The upstream is gone: its series end. */
   forgetUpstream(upstream: string): void;
-  readonly prunedRepaired: Count;
+  readonly prunedRepaired: Pick<Count, 'inc'>;
   /** Versions that another replica had shown and no node here had got to in time. */
   readonly unreached: Count;
 }

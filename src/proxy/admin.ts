@@ -4,6 +4,7 @@
  */
 import type { Purged } from '../cache/purger.ts';
 import { formatScope, type PurgeScope } from '../cache/purge-scope.ts';
+import type { Journal } from '../status/events.ts';
 import type { Explainer } from './explain.ts';
 import { reportUsage, type UsageSource } from './usage-report.ts';
 import { AdminFault, parseDescribed, parsePurgeRequest, scopeOf, type ScopeParts } from './purge-request.ts';
@@ -22,7 +23,8 @@ export interface AdminParts extends ScopeParts {
   readonly purge: (scope: PurgeScope) => Promise<Purged>;
   /** Forgets what this process holds. */
   readonly purgeHere: (scope: PurgeScope) => Promise<number>;
-  readonly log: { info(fields: object, message: string): void };
+  /** Takes note of purges. */
+  readonly journal: Journal;
   /** Counts purges by what they were of. */
   readonly onPurge: (scope: 'read' | 'account' | 'everything') => void;
 }
@@ -47,7 +49,8 @@ export class Admin {
       try {
         const purged = await this.#parts.purge(scope);
         this.#parts.onPurge(scope.kind === 'versions' ? 'read' : scope.kind);
-        this.#parts.log.info({ from, purge: formatScope(scope), ...purged }, 'purged');
+        const fields = { from, purge: formatScope(scope), ...purged };
+        this.#parts.journal.tell('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
         const { isComplete, ...counts } = purged;
         return { purged: wordsOf(scope), complete: isComplete, ...counts };
       } finally {

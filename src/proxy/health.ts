@@ -1,9 +1,11 @@
-/** The operations port: liveness, readiness, metrics, administration. For operators and their tools, not for clients. */
+/** The operations port: liveness, readiness, metrics, status, administration. For operators and their tools, not for clients. */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { AccessRules } from './admin-access.ts';
 import type { Exposition } from '../metrics/exposition.ts';
 import type { ReloadResult } from '../metrics/reload-metrics.ts';
+import type { StatusFacts } from '../status/facts.ts';
 import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
+import { addStatusRoutes } from './status-routes.ts';
 
 /** One node as readiness details show it; 64-bit numbers as text. */
 export interface UpstreamStatus {
@@ -84,6 +86,7 @@ export interface OperationsParts {
   rules(): OperationsRules;
   /** `undefined` since the start. */
   reload(): ReloadStatus | undefined;
+  status(): StatusFacts | Promise<StatusFacts>;
 }
 
 /**
@@ -128,6 +131,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     reply.header('Vary', 'Accept').type(contentType);
     return text;
   });
+  addStatusRoutes(app, () => parts.status());
   addAdminRoutes(app, parts.admin, () => parts.rules());
   return app;
 }

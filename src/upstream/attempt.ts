@@ -152,7 +152,8 @@ export class Attempts {
     upstream.latencies[readClass].record(elapsedMs, nowMs);
     upstream.places.observe(readClass, elapsedMs, nowMs);
     if (upstream.ejections[readClass].answered(nowMs)) {
-      this.#log.info({ upstream: upstream.name, readClass }, 'upstream answers again what others answered for it');
+      const fields = { upstream: upstream.name, readClass };
+      this.#log.tell('back', fields, 'upstream answers again what others answered for it');
     }
   }
 
@@ -188,7 +189,8 @@ export class Attempts {
     upstream.recordAnswer(elapsedMs, performance.now());
     if (upstream.health !== before) {
       this.#fleet.refresh();
-      this.#log.info({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
+      const fields = { upstream: upstream.name, health: upstream.health };
+      this.#log.tell('node usable', fields, `upstream is ${upstream.health}`);
     }
     this.#metrics.observeAnswer(upstream.name, status, elapsedMs / 1000);
   }
@@ -220,7 +222,8 @@ export class Attempts {
     upstream.recordFailure(elapsedMs, performance.now());
     if (upstream.health === before) return;
     this.#fleet.refresh();
-    this.#log.warn({ upstream: upstream.name, kind, cause: String(cause) }, `upstream is ${upstream.health}`);
+    const fields = { upstream: upstream.name, kind, cause: String(cause) };
+    this.#log.tell('node down', fields, `upstream is ${upstream.health}`);
   }
 }
 

@@ -40,7 +40,8 @@ export class Outliers {
       if (pauseMs === undefined || reason === undefined) continue;
       this.#out.add(upstream);
       this.#parts.metrics.ejected(upstream.name, readClass, reason);
-      this.#parts.log.warn(
+      this.#parts.log.tell(
+        'ejected',
         { upstream: upstream.name, readClass, reason, pauseMs },
         'upstream is passed over: others answer what it does not',
       );
@@ -66,7 +67,7 @@ export class Outliers {
   endTrial(readClass: ReadClass, upstream: Upstream, isAnswered: boolean): void {
     const ended = upstream.ejections[readClass].endTrial(isAnswered, performance.now());
     const fields = { upstream: upstream.name, readClass };
-    if (ended === true) this.#parts.log.info(fields, 'upstream is no longer passed over');
+    if (ended === true) this.#parts.log.tell('back', fields, 'upstream is no longer passed over');
     else if (ended !== false) this.#parts.log.debug({ ...fields, pauseMs: ended }, 'upstream stays passed over');
   }
 

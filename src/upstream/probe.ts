@@ -198,8 +198,9 @@ export class Prober {
   #noteHealth(upstream: Upstream, before: Health): void {
     if (upstream.health === before || upstream.isRemoved) return;
     this.#fleet.refresh();
-    const level = upstream.health === 'usable' ? 'info' : 'warn';
-    this.#log[level]({ upstream: upstream.name, health: upstream.health }, `upstream is ${upstream.health}`);
+    const change = upstream.health === 'usable' ? 'node usable' : 'node down';
+    const fields = { upstream: upstream.name, health: upstream.health };
+    this.#log.tell(change, fields, `upstream is ${upstream.health}`);
   }
 
   #ask(upstream: Upstream, signal: AbortSignal): Promise<NodeAnswer> {

@@ -54,10 +54,13 @@ export interface SendLimits {
   readonly hedge?: HedgeLimits | undefined;
 }
 
+/** Changes of a node's state. */
+export type NodeChange = 'node usable' | 'node down' | 'ejected' | 'back';
+
 export interface UpstreamLog {
   debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
+  /** A node's state has changed: told once per change, to be logged and remembered. */
+  tell(change: NodeChange, fields: object, message: string): void;
 }
 
 /**

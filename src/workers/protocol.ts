@@ -5,6 +5,7 @@ import type { Config, UpstreamConfig } from '../config/config.ts';
 import type { FamilyData } from '../metrics/family.ts';
 import type { AdminAnswer } from '../proxy/admin.ts';
 import type { Readiness } from '../proxy/health.ts';
+import type { Told } from '../status/facts.ts';
 import type { NodeReport } from '../upstream/fleet.ts';
 import type { Finding } from '../upstream/probe.ts';
 import type { AgreedNews, AgreedState, Head } from './agreed-state.ts';
@@ -16,6 +17,7 @@ export interface WorkerHandlers {
   /** A sign of life. */
   alive(): void;
   readiness(): Promise<Readiness>;
+  status(): Promise<Told>;
   metrics(): Promise<readonly FamilyData[]>;
   /** In this worker, in Redis and at other replicas. */
   purge(request: { readonly request: unknown; readonly from: string }): Promise<AdminAnswer>;

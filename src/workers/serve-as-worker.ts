@@ -35,6 +35,7 @@ export async function serveAsWorker(): Promise<void> {
     distrusted: (functionId) => void hear((heard) => heard.distrusted(functionId)),
     dropped: (key) => void hear((heard) => heard.dropped(key)),
     readiness: async () => (await started.promise).readiness(),
+    status: async () => (await started.promise).status(),
     metrics: async () => familiesOf((await started.promise).registry),
     purge: async ({ request, from }) => (await started.promise).admin.purge(request, from),
     purgeHere: async (request) => (await started.promise).admin.purgeHere(request),

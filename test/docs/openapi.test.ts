@@ -81,6 +81,7 @@ test('the operations port has the routes that the document tells of, and no othe
     isDraining: () => false,
     readiness: nobody,
     metrics: nobody,
+    status: nobody,
     admin: { purge: nobody, explain: nobody, usage: nobody },
     rules: () => ({ host: '127.0.0.1', readyInOutage: true }),
     reload: () => undefined,

@@ -6,6 +6,7 @@ import { Registry } from 'prom-client';
 import type { Config } from '../../src/config/config.ts';
 import { Reloads } from '../../src/gateway/reloads.ts';
 import { createReloadMetrics } from '../../src/metrics/reload-metrics.ts';
+import { Journal } from '../../src/status/events.ts';
 import { testConfig } from '../support/gateway.ts';
 
 const config = testConfig({});
@@ -15,7 +16,7 @@ function reloadsOf(apply: (config: Config) => Promise<void>) {
   const registry = new Registry();
   const lines: string[] = [];
   const log = pino({ level: 'trace' }, { write: (line) => lines.push((JSON.parse(line) as { msg: string }).msg) });
-  const reloads = new Reloads(config, { log, metrics: createReloadMetrics(registry), apply });
+  const reloads = new Reloads(config, { journal: new Journal(log), metrics: createReloadMetrics(registry), apply });
   const count = async (result: string): Promise<number | undefined> => {
     const metric = await registry.getSingleMetric('ledgergate_config_reloads_total')?.get();
     return metric?.values.find(({ labels }) => labels['result'] === result)?.value;

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import process from 'node:process';
 import type { TestContext } from 'node:test';
-import { chromium, type Page } from 'playwright-core';
+import { chromium, type Browser, type Page } from 'playwright-core';
 
 const executablePath = spawnSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).stdout.trim();
 
@@ -12,6 +12,13 @@ const executablePath = spawnSync('sh', ['-c', 'command -v chromium'], { encoding
 export function withoutChromium(): string | false {
   if (executablePath !== '' || process.env['CI'] !== undefined) return false;
   return 'NOT TESTED IN A BROWSER: chromium is not installed (apt-get install chromium)';
+}
+
+/** A browser that is closed after the test. */
+export async function openBrowser(t: TestContext): Promise<Browser> {
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
+  t.after(() => browser.close());
+  return browser;
 }
 
 /** A page of an origin of its own, empty. The browser believes any certificate; it is closed after the test. */
@@ -24,8 +31,7 @@ export async function openPage(t: TestContext): Promise<Page> {
     site.closeAllConnections();
     site.close();
   });
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
-  t.after(() => browser.close());
+  const browser = await openBrowser(t);
   const context = await browser.newContext({ ignoreHTTPSErrors: true });
   const page = await context.newPage();
   await page.goto(`http://localhost:${(site.address() as AddressInfo).port}/`);

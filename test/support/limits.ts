@@ -7,6 +7,7 @@ import type { Settled, Ticket } from '../../src/access/ticket.ts';
 import type { Costs } from '../../src/access/cost.ts';
 import type { RedisTarget } from '../../src/config/config.ts';
 import { createLimits, type BuiltLimits, type LimitsConfig } from '../../src/gateway/limits.ts';
+import { Journal } from '../../src/status/events.ts';
 import type { LogLine } from './gateway.ts';
 
 export const usualCosts: Costs = {
@@ -46,7 +47,7 @@ export async function replica(t: TestContext, options: ReplicaOptions): Promise<
     {
       redis: target === undefined ? undefined : { target, keyPrefix: 'lg', timeoutMs, ttlMs: 60_000 },
       registry,
-      log: pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) }),
+      journal: new Journal(pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) })),
       processes,
       desk: undefined,
       plans: () => [],

@@ -28,7 +28,7 @@ test('after a rollback the version given to clients before holds nobody up', asy
   const fleet = new Fleet([upstream], dialectOf('node'), quietEvents);
   const metrics = senderMetrics(new Registry());
   const limits = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 20, stallMs: 1_000 };
-  const log = { debug: () => undefined, info: () => undefined, warn: () => undefined };
+  const log = { debug: () => undefined, tell: () => undefined };
   const sender = new Sender({ fleet, limits, metrics, log, onDoubt: () => undefined });
   const shown = new ShownAlone(fleet);
   const floor = new Floor(fleet, { onServed: () => undefined, onUnreached: () => undefined }, shown);

@@ -1,0 +1,114 @@
+/** `status [URL]`: what the status page of a running gateway shows, in a terminal. */
+import { get } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { StatusFacts } from '../status/facts.ts';
+import { statusLines } from '../status/terminal.ts';
+import { type Call, type ExitCode, RuntimeFailure, type Screen, type Terminal } from './command.ts';
+import { operationsUrl } from './operations-url.ts';
+
+const everyMs = 1_000;
+const timeoutMs = 3_000;
+/** Facts are some tens of kilobytes. */
+const mostBytes = 8 * 1024 * 1024;
+/** Wider than any line, where nobody says how wide lines may be. */
+const unbounded = 1_000;
+
+/** 0: it was told, whatever it says; `health` is for scripts that ask whether it is ready. */
+export async function status(call: Call): Promise<ExitCode> {
+  const url = await operationsUrl('status', '/status.json', call);
+  const isJson = call.given.has('json');
+  if (call.given.has('watch')) return watch(url, isJson, call.terminal);
+  const facts = await fetchFacts(url);
+  print(facts, isJson, call.terminal);
+  return 0;
+}
+
+/**
+ * Shows it each second until it is told to end: in place on a screen, one after the other elsewhere. A gateway that does
+ * not answer is told of and asked again, but not at the start: a wrong address is said at once.
+ */
+async function watch(url: URL, isJson: boolean, terminal: Terminal): Promise<ExitCode> {
+  const stop = terminal.stopSignal();
+  const first = await fetchFacts(url);
+  const screen = isJson ? undefined : terminal.screen;
+  // The alternate screen, without a cursor: what was there before is there again afterwards.
+  screen?.write('\u001b[?1049h\u001b[?25l');
+  try {
+    for (let facts: StatusFacts | string = first; ; facts = await fetchFacts(url).catch(messageOf)) {
+      if (screen !== undefined) draw(facts, screen);
+      else if (typeof facts === 'string') terminal.error(facts);
+      else print(facts, isJson, terminal);
+      if (stop.aborted) return 0;
+      await sleep(everyMs, undefined, { signal: stop }).catch(() => undefined);
+      if (stop.aborted) return 0;
+    }
+  } finally {
+    screen?.write('\u001b[?25h\u001b[?1049l');
+  }
+}
+
+function print(facts: StatusFacts, isJson: boolean, terminal: Terminal): void {
+  if (isJson) terminal.out(JSON.stringify(facts));
+  else {
+    const { columns = unbounded, hasColours = false } = terminal.screen ?? {};
+    for (const line of statusLines(facts, { columns, hasColours, events: 20 })) terminal.out(line);
+  }
+}
+
+/** Over what is there, line by line, so that nothing flickers. A text instead of facts is why there are none. */
+function draw(facts: StatusFacts | string, screen: Screen): void {
+  const { columns, rows, hasColours } = screen;
+  if (typeof facts === 'string') {
+    // What was shown last stays, below.
+    screen.write(`\u001b[H\u001b[7m${facts.slice(0, columns)}\u001b[0m\u001b[K`);
+    return;
+  }
+  const lines = statusLines(facts, { columns, hasColours, events: rows }).slice(0, rows);
+  screen.write(`\u001b[H${lines.map((line) => `${line}\u001b[K`).join('\r\n')}\u001b[J`);
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** Throws RuntimeFailure when there is no answer, or one that is not of a gateway. */
+async function fetchFacts(url: URL): Promise<StatusFacts> {
+  const text = await fetchText(url);
+  const facts = parseFacts(text);
+  if (facts === undefined) throw new RuntimeFailure(`${url.href} is not the status of a gateway`);
+  return facts;
+}
+
+function parseFacts(text: string): StatusFacts | undefined {
+  try {
+    const facts = JSON.parse(text) as StatusFacts | null;
+    return facts?.name === 'ledgergate' && Array.isArray(facts.nodes) ? facts : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function fetchText(url: URL): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const fail = (why: string): void => reject(new RuntimeFailure(`${url.href} ${why}`));
+  const request = get(url, { signal: AbortSignal.timeout(timeoutMs), agent: false }, (response) => {
+    if (response.statusCode !== 200) {
+      fail(`answered ${response.statusCode}`);
+      response.destroy();
+      return;
+    }
+    const chunks: Buffer[] = [];
+    let size = 0;
+    response.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size > mostBytes) response.destroy(new Error('too much'));
+    });
+    response.on('end', () => resolve(Buffer.concat(chunks).toString()));
+    response.on('error', () => fail('broke off'));
+  });
+  request.on('error', (error: NodeJS.ErrnoException) =>
+    fail(error.name === 'AbortError' ? `gave no answer within ${timeoutMs} ms` : `cannot be reached (${error.code})`),
+  );
+  return promise;
+}

@@ -1,0 +1,163 @@
+/**
+ * Changes of state that are worth remembering: a closed set. For each, how loudly it is logged, what tells two of a kind
+ * apart, what else is remembered of it, and how it is said. Nothing else of what is logged gets here: causes may hold
+ * addresses.
+ */
+
+import { grouped } from './grouped.ts';
+
+export type Level = 'info' | 'warn' | 'error';
+
+/** What is remembered of an event: short texts by name. */
+export type EventFields = Readonly<Record<string, string>>;
+
+export interface EventKindRule {
+  readonly level: Level;
+  /** Fields that tell two events of the kind apart. */
+  readonly about: readonly string[];
+  /** Further fields that are remembered. */
+  readonly also: readonly string[];
+  /** One clause, without a full stop. Fields may be missing. */
+  readonly say: (fields: EventFields) => string;
+}
+
+const rule = (
+  level: Level,
+  about: readonly string[],
+  also: readonly string[],
+  say: EventKindRule['say'],
+): EventKindRule => ({ level, about, also, say });
+
+const classes: Readonly<Record<string, string>> = {
+  head: 'reads of recent state',
+  archive: 'reads of old state',
+  view: 'views',
+};
+
+function readsOf(readClass: string | undefined): string {
+  return classes[readClass ?? ''] ?? readClass ?? 'reads';
+}
+
+function seconds(ms: string | undefined): string {
+  return `${Math.round(Number(ms ?? 0) / 100) / 10} s`;
+}
+
+export const eventKinds = {
+  'node usable': rule('info', ['upstream'], [], (f) => `${f['upstream']} answers`),
+  'node down': rule('warn', ['upstream'], ['health'], (f) => `${f['upstream']} is ${f['health'] ?? 'down'}`),
+  'node foreign': rule(
+    'error',
+    ['upstream'],
+    ['chainId', 'fleetChainId'],
+    (f) => `${f['upstream']} is of chain ${f['chainId']}, the fleet of ${f['fleetChainId']}: it is not asked`,
+  ),
+  'node suspect': rule(
+    'error',
+    ['upstream'],
+    ['head'],
+    (f) => `${f['upstream']} tells a head, ${f['head']}, that other nodes contradict`,
+  ),
+  'nodes changed': rule('info', ['added', 'removed'], [], (f) =>
+    [
+      f['added'] === '' ? '' : `the fleet has new nodes: ${f['added']}`,
+      f['removed'] === '' ? '' : `nodes have left the fleet: ${f['removed']}`,
+    ]
+      .filter(Boolean)
+      .join('; '),
+  ),
+  ejected: rule(
+    'warn',
+    ['upstream', 'readClass'],
+    ['reason', 'pauseMs'],
+    (f) => `${f['upstream']} is passed over for ${readsOf(f['readClass'])}: ${f['reason']}, ${seconds(f['pauseMs'])}`,
+  ),
+  back: rule(
+    'info',
+    ['upstream', 'readClass'],
+    [],
+    (f) => `${f['upstream']} is asked again for ${readsOf(f['readClass'])}`,
+  ),
+  'edge moved': rule(
+    'info',
+    ['upstream'],
+    ['from', 'to', 'steps', 'versions'],
+    (f) =>
+      `the edge of ${f['upstream']} moved from ${grouped(f['from'])} to ${grouped(f['to'])}${f['steps'] === '1' ? '' : `, ${f['steps']} steps`}`,
+  ),
+  rollback: rule(
+    'error',
+    ['upstream'],
+    ['before', 'after'],
+    (f) =>
+      `the ledger went back from ${f['before']} to ${f['after']}, as ${f['upstream']} tells: what was held is dropped`,
+  ),
+  outage: rule('warn', [], ['head'], (f) => `no node answers any more; the last head was ${f['head'] ?? 'never told'}`),
+  'outage over': rule('info', [], ['head'], () => 'a node answers again'),
+  'redis away': rule('warn', ['server'], [], (f) => `Redis${of(f['server'])} is left alone until it answers again`),
+  'redis back': rule('info', ['server'], [], (f) => `Redis${of(f['server'])} answers again`),
+  'redis read-only': rule('warn', ['server'], [], (f) => `Redis${of(f['server'])} refuses writes`),
+  'redis writable': rule('info', ['server'], [], (f) => `Redis${of(f['server'])} takes writes again`),
+  'limits alone': rule(
+    'warn',
+    ['server'],
+    ['whenRedisIsDown'],
+    (f) => `limits are not counted in Redis${f['whenRedisIsDown'] === undefined ? '' : ` (${f['whenRedisIsDown']})`}`,
+  ),
+  'limits shared': rule('info', ['server'], [], () => 'limits are counted in Redis again'),
+  'encode mismatch': rule(
+    'error',
+    ['functionId'],
+    ['upstream'],
+    (f) => `${f['upstream']} encodes ${f['functionId']} differently: it is left to nodes`,
+  ),
+  disagreement: rule(
+    'error',
+    ['upstream', 'other'],
+    ['route', 'version', 'loser'],
+    (f) =>
+      `${f['upstream']} and ${f['other']} answer a pinned read differently${f['loser'] === undefined ? '' : `; a third node contradicts ${f['loser']}`}`,
+  ),
+  purge: rule('info', ['what'], ['memory'], (f) => `purged: ${f['what']}`),
+  'config applied': rule('info', ['keys'], [], (f) => `another config is in force: ${f['keys']}`),
+  'config unchanged': rule('info', [], [], () => 'the config was read again: nothing has changed that can change now'),
+  'config restart': rule(
+    'warn',
+    ['needsRestart'],
+    [],
+    (f) => `keys of the config wait for a restart: ${f['needsRestart']}`,
+  ),
+  'config refused': rule('error', [], [], () => 'a config was refused: what was in force stays so'),
+  certificate: rule(
+    'info',
+    [],
+    ['expires'],
+    (f) => `new connections are shown a new certificate, until ${f['expires']}`,
+  ),
+  'certificate refused': rule('error', [], [], () => 'new certificate files cannot be used: the old certificate stays'),
+  'keys read': rule(
+    'info',
+    [],
+    ['keys'],
+    (f) => `keys were read again${f['keys'] === undefined ? '' : `: ${f['keys']} are known`}`,
+  ),
+  'keys refused': rule(
+    'error',
+    [],
+    [],
+    () => 'keys cannot be used as they are: those of before stay, or some are left out',
+  ),
+  'keys away': rule('warn', [], [], () => 'keys in Redis cannot be read: those of before stay in force'),
+  'worker lost': rule('error', ['worker'], ['againMs'], (f) => `${worker(f)} ended and is started again`),
+  'worker back': rule('info', ['worker'], [], (f) => `${worker(f)} serves`),
+  'spare lost': rule('warn', [], [], () => 'the spare process ended and is started again'),
+} as const satisfies Readonly<Record<string, EventKindRule>>;
+
+export type EventKind = keyof typeof eventKinds;
+
+function of(server: string | undefined): string {
+  return server === undefined ? '' : ' node';
+}
+
+function worker({ worker: id }: EventFields): string {
+  return id === undefined ? 'a worker' : `worker ${id}`;
+}

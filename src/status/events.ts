@@ -1,0 +1,132 @@
+/** The journal: what changed lately, logged and remembered in one step. */
+import { eventKinds, type EventFields, type EventKind, type EventKindRule, type Level } from './event-kinds.ts';
+
+/** Plain data, so that it can come from another process. */
+export interface StatusEvent {
+  /** Unix time in milliseconds. */
+  readonly atMs: number;
+  readonly kind: EventKind;
+  readonly fields: EventFields;
+  /** Processes that told it; absent: one. */
+  readonly workers?: number;
+}
+
+export interface JournalLog {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}
+
+const mostEvents = 200;
+/** Longer texts are cut: an event is one line. */
+const longestField = 200;
+const mostListed = 10;
+/** What several workers tell within this time is one event. */
+const sameMs = 2_000;
+
+export class Journal {
+  readonly #log: JournalLog;
+  readonly #now: () => number;
+  readonly #events: StatusEvent[] = [];
+  /** Where the next one goes, once there are `mostEvents`. */
+  #next = 0;
+
+  /** `now`: Unix time in milliseconds. */
+  constructor(log: JournalLog, now: () => number = Date.now) {
+    this.#log = log;
+    this.#now = now;
+  }
+
+  /** Logs a change, at the level of its kind, and remembers what the kind remembers of `known`. */
+  tell(kind: EventKind, fields: object, message: string, known = fields): void {
+    this.#log[levelOf(kind)](fields, message);
+    this.note(kind, known);
+  }
+
+  /** Remembers a change that is no line of the log. */
+  note(kind: EventKind, fields: object): void {
+    this.#remember({ atMs: this.#now(), kind, fields: shownFields(kind, fields) });
+  }
+
+  /** Logs what is no change of state. */
+  debug(fields: object, message: string): void {
+    this.#log.debug(fields, message);
+  }
+
+  /** The last 200, oldest first. */
+  get events(): readonly StatusEvent[] {
+    return [...this.#events.slice(this.#next), ...this.#events.slice(0, this.#next)];
+  }
+
+  #remember(event: StatusEvent): void {
+    if (this.#events.length < mostEvents) this.#events.push(event);
+    else {
+      this.#events[this.#next] = event;
+      this.#next = (this.#next + 1) % mostEvents;
+    }
+  }
+}
+
+export function levelOf(kind: EventKind): Level {
+  return eventKinds[kind].level;
+}
+
+/** The event in words. */
+export function sayEvent({ kind, fields }: StatusEvent): string {
+  return eventKinds[kind].say(fields);
+}
+
+/** What the kind remembers of `fields`, as short texts. */
+export function shownFields(kind: EventKind, fields: object): EventFields {
+  const { about, also }: EventKindRule = eventKinds[kind];
+  const given = fields as Readonly<Record<string, unknown>>;
+  const shown: Record<string, string> = {};
+  for (const name of [...about, ...also]) {
+    const value = given[name];
+    if (value !== undefined && value !== null) shown[name] = textOf(value);
+  }
+  return shown;
+}
+
+function textOf(value: unknown): string {
+  const isList = Array.isArray(value);
+  const text = isList
+    ? value.slice(0, mostListed).join(', ') + (value.length > mostListed ? ', …' : '')
+    : String(value);
+  return text.length > longestField ? `${text.slice(0, longestField)}…` : text;
+}
+
+/**
+ * What several processes remember, as one journal, oldest first: an event that others tell as well within two seconds
+ * is one, at the time of the first.
+ */
+export function mergeEvents(told: readonly (readonly StatusEvent[])[]): readonly StatusEvent[] {
+  const all = told
+    .flatMap((events, teller) => events.map((event) => ({ event, teller })))
+    .sort((one, other) => one.event.atMs - other.event.atMs);
+  const merged: { event: StatusEvent; readonly tellers: Set<number> }[] = [];
+  const latest = new Map<string, (typeof merged)[number]>();
+  for (const { event, teller } of all) {
+    const name = nameOf(event);
+    const known = latest.get(name);
+    if (known !== undefined && event.atMs - known.event.atMs <= sameMs && !known.tellers.has(teller)) {
+      known.tellers.add(teller);
+    } else {
+      const group = { event, tellers: new Set([teller]) };
+      merged.push(group);
+      latest.set(name, group);
+    }
+  }
+  return merged.slice(-mostEvents).map(({ event, tellers }) => toldBy(event, tellers.size));
+}
+
+function toldBy(event: StatusEvent, workers: number): StatusEvent {
+  return workers === 1 ? event : { ...event, workers };
+}
+
+/** Two events with one name are about the same. */
+function nameOf({ kind, fields }: StatusEvent): string {
+  const { about }: EventKindRule = eventKinds[kind];
+  return JSON.stringify([kind, ...about.map((name) => fields[name])]);
+}

@@ -1,0 +1,143 @@
+/** How the page looks. Text and signs keep a contrast of 4.5:1 and more, bars of 3:1, in light and in dark. */
+export const style = `
+:root {
+  color-scheme: light dark;
+  --ground: #f4f6f8; --card: #ffffff; --line: #d5dce3; --grid: #e8edf1;
+  --text: #17212b; --soft: #55626f; --accent: #1f618d;
+  --good: #1a7440; --warn: #8a5a00; --bad: #b03022; --idle: #5d6b79;
+  --held: #2e86ab; --asked: #c4651a; --track: #e6ebf0;
+  --good-ground: #e6f4ec; --warn-ground: #fdf3dc; --bad-ground: #fbe9e7; --idle-ground: #edf1f4;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --ground: #10161c; --card: #18212a; --line: #303d4a; --grid: #24303b;
+    --text: #e4ebf1; --soft: #a0afbd; --accent: #7cc4ec;
+    --good: #56c98a; --warn: #e7b450; --bad: #f28b7d; --idle: #a0afbd;
+    --held: #4aa8cf; --asked: #e2894a; --track: #273440;
+    --good-ground: #15301f; --warn-ground: #34280f; --bad-ground: #3a1d19; --idle-ground: #212c37;
+  }
+}
+* { box-sizing: border-box; }
+html { background: var(--ground); color: var(--text); font: 14px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; font-variant-numeric: tabular-nums; -webkit-text-size-adjust: 100%; }
+body { margin: 0 auto; max-width: 1200px; padding: 16px; }
+h1, h2, p, ul, ol, dl, dd, figure { margin: 0; padding: 0; }
+h1 { font-size: 18px; letter-spacing: -0.01em; }
+h2 { font-size: 12px; font-weight: 600; color: var(--soft); letter-spacing: 0.04em; text-transform: uppercase; margin-bottom: 8px; }
+a { color: var(--accent); }
+small { font-size: 12px; color: var(--soft); }
+code { font: 12px ui-monospace, "SF Mono", Menlo, Consolas, monospace; }
+:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+main:focus { outline: none; }
+.skip { position: absolute; left: -999px; }
+.skip:focus { left: 16px; top: 8px; background: var(--card); padding: 4px 8px; z-index: 1; }
+header { display: flex; flex-wrap: wrap; align-items: baseline; gap: 4px 16px; margin-bottom: 12px; }
+#about { color: var(--soft); }
+#about span + span::before { content: "·"; margin-right: 4px; }
+.live { margin-left: auto; color: var(--soft); display: flex; align-items: baseline; gap: 8px; }
+button { font: inherit; font-size: 12px; color: var(--text); background: var(--card); border: 1px solid var(--soft); border-radius: 4px; padding: 2px 10px; cursor: pointer; }
+button[aria-pressed="true"] { background: var(--text); color: var(--card); }
+#connection { flex-basis: 100%; background: var(--bad-ground); color: var(--bad); border: 1px solid; border-radius: 6px; padding: 6px 12px; font-weight: 600; }
+.lost main { filter: grayscale(1); }
+main { display: grid; grid-template-columns: repeat(6, minmax(0, 1fr)); gap: 12px; }
+main > * { grid-column: span 6; min-width: 0; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; }
+@media (min-width: 760px) {
+  #windows-card, #outcomes-card, #routes-card, #store-card, #encode-card, #limits-card { grid-column: span 3; }
+}
+@media (min-width: 1120px) {
+  #windows-card, #outcomes-card, #routes-card, #store-card, #encode-card, #limits-card { grid-column: span 2; }
+}
+.state { border: 1px solid; border-left-width: 6px; border-radius: 8px; padding: 10px 16px; }
+.state.good { background: var(--good-ground); border-color: var(--good); }
+.state.warn { background: var(--warn-ground); border-color: var(--warn); }
+.state.bad { background: var(--bad-ground); border-color: var(--bad); }
+.state.idle { background: var(--idle-ground); border-color: var(--idle); }
+.word { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 8px; }
+.word strong { font-size: 18px; }
+.state ul { margin: 4px 0 0 28px; }
+.good > .word strong, .good > .word .sign { color: var(--good); }
+.warn > .word strong, .warn > .word .sign { color: var(--warn); }
+.bad > .word strong, .bad > .word .sign { color: var(--bad); }
+.idle > .word strong, .idle > .word .sign { color: var(--idle); }
+table { border-collapse: collapse; width: 100%; }
+caption { text-align: left; color: var(--soft); font-size: 12px; padding-bottom: 4px; }
+table + table { margin-top: 12px; }
+tbody th { overflow-wrap: anywhere; }
+#windows td, #outcomes td, #routes td, #windows th, #outcomes th, #routes th { padding-right: 8px; }
+#windows :last-child, #outcomes :last-child, #routes :last-child { padding-right: 0; }
+th, td { text-align: left; font-weight: 400; padding: 4px 10px 4px 0; vertical-align: top; }
+th:last-child, td:last-child { padding-right: 0; }
+tbody tr { border-top: 1px solid var(--grid); }
+thead th { color: var(--soft); font-size: 12px; white-space: nowrap; }
+.number { text-align: right; white-space: nowrap; }
+.none { color: var(--soft); }
+span.good, tspan.good { color: var(--good); fill: var(--good); }
+span.warn, tspan.warn { color: var(--warn); fill: var(--warn); }
+span.bad, tspan.bad { color: var(--bad); fill: var(--bad); }
+span.idle, tspan.idle { color: var(--idle); fill: var(--idle); }
+.fleet th[scope="row"] { white-space: nowrap; }
+.fleet small { display: block; }
+.fleet .name { font-weight: 600; }
+.fleet .good .sign, .fleet .good .tone { color: var(--good); }
+.fleet .warn .sign, .fleet .warn .tone { color: var(--warn); }
+.fleet .bad .sign, .fleet .bad .tone { color: var(--bad); }
+.fleet .idle .sign, .fleet .idle .tone { color: var(--idle); }
+.fleet .tone { font-weight: 600; }
+.fleet th small { padding-left: 17px; }
+.fleet .sign { display: inline-block; width: 13px; }
+.meter { vertical-align: 0; margin-right: 4px; }
+.share { display: inline-block; min-width: 48px; }
+.track { fill: var(--track); }
+.fill { fill: var(--held); }
+.axis { display: block; overflow: visible; }
+.axis text { fill: var(--text); font-size: 12px; }
+.axis .tick, .axis .more { fill: var(--soft); font-size: 11px; }
+.axis .end { text-anchor: end; }
+.axis .middle { text-anchor: middle; }
+.axis .grid { stroke: var(--grid); }
+.axis .grid.major, .axis .base { stroke: var(--line); }
+.axis .held { fill: var(--held); }
+.axis .asked { fill: var(--asked); }
+.axis .window.good { fill: var(--good); }
+.axis .window.warn { fill: var(--warn); }
+.axis .window.bad { fill: none; stroke: var(--bad); stroke-width: 2; stroke-dasharray: 4 3; }
+.axis .window.idle { fill: var(--idle); }
+.legend { color: var(--soft); font-size: 12px; margin-top: 6px; }
+.key { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin: 0 4px 0 12px; }
+.key:first-child { margin-left: 0; }
+.key.held { background: var(--held); }
+.key.asked { background: var(--asked); }
+.legend .more { margin-left: 12px; }
+dl div { display: flex; justify-content: space-between; gap: 12px; padding: 4px 0; border-top: 1px solid var(--grid); }
+dl div:first-child { border-top: 0; }
+dt { color: var(--soft); }
+dd { text-align: right; }
+#encode p { margin-top: 8px; }
+.scroll { max-height: 340px; overflow-y: auto; }
+.events { list-style: none; }
+.events li { display: grid; grid-template-columns: 62px 14px minmax(0, 1fr) auto; gap: 0 8px; padding: 3px 0; border-top: 1px solid var(--grid); }
+.events li:first-child { border-top: 0; }
+.events time { color: var(--soft); }
+.events .text { overflow-wrap: anywhere; }
+footer { color: var(--soft); font-size: 12px; margin-top: 12px; }
+@media (max-width: 700px) {
+  body { padding: 10px; }
+  .card { padding: 10px 12px; }
+  th, td { padding-right: 8px; }
+  .live { margin-left: 0; }
+  .fleet, .fleet tbody, .fleet th, .fleet td { display: block; }
+  .fleet thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  .fleet tr { display: grid; grid-template-columns: 1fr 1fr; padding: 6px 0; }
+  .fleet th[scope="row"] { grid-column: span 2; }
+  .fleet td { text-align: left; padding: 2px 8px 4px 17px; white-space: normal; line-height: 1.25; }
+  .fleet td::before { content: attr(data-label) " "; color: var(--soft); font-size: 12px; }
+  .events li { grid-template-columns: 62px 14px minmax(0, 1fr); }
+  .events .ago { grid-column: 3; }
+  .meter { display: none; }
+  .legend .more { display: block; margin: 2px 0 0; }
+}
+@media (forced-colors: active) {
+  .axis .window, .axis .held, .axis .asked, .fill { fill: CanvasText; }
+  .track { fill: GrayText; }
+}
+`;

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { mergeTold } from '../../src/status/merge.ts';
+import { factsOf } from '../../src/status/present.ts';
+import { Tally } from '../../src/status/tally.ts';
+import { Traffic } from '../../src/status/traffic.ts';
+import { factsFrom, nodeTold, told } from '../support/status-told.ts';
+
+test('all is well, and says so', () => {
+  const { state, problems, uptimeSeconds } = factsFrom();
+  assert.deepEqual({ state, problems, uptimeSeconds }, { state: 'ready', problems: [], uptimeSeconds: 60 });
+});
+
+test('what is wrong is told, worst first, and makes the whole degraded', () => {
+  const { state, problems } = factsFrom(
+    {
+      disagreements: [{ upstreams: ['a', 'b'], count: 2, last: '2026-01-01T00:00:00Z' }],
+      distrusted: ['0x1::m::f'],
+      nodes: [
+        nodeTold({ name: 'a', state: 'down' }),
+        nodeTold({ name: 'b', ejected: [{ readClass: 'view', reason: 'timeout' }] }),
+        nodeTold({ name: 'c', isSuspect: true }),
+        nodeTold({ name: 'd', state: 'foreign' }),
+      ],
+      redis: { trouble: 'no answer' },
+      certificateExpiresMs: 61_000 + 3_600_000,
+    },
+    { reload: { result: 'refused', needsRestart: [] }, workers: { wanted: 4, answering: 3 } },
+  );
+  assert.equal(state, 'degraded');
+  assert.deepEqual(problems, [
+    '3 of 4 workers answer',
+    'a and b answered 2 pinned reads differently',
+    'nodes encode a function differently',
+    'a is down',
+    'b is passed over for views (timeout)',
+    'c tells a head that the other nodes contradict',
+    'd is of another chain',
+    'Redis: no answer',
+    'the last config was refused',
+    'the certificate ends 1970-01-01T01:01:01.000Z',
+  ]);
+});
+
+test('an outage, a start and an end are told from one another', () => {
+  assert.equal(factsFrom({ isReady: false }).state, 'starting');
+  assert.equal(factsFrom({ isReady: false, outageSince: '2026-01-01T00:00:00Z' }).state, 'outage');
+  assert.equal(factsFrom({}, { isDraining: true }).state, 'draining');
+  const { state, nodes } = factsOf(undefined, { version: '1', nowMs: 0, isDraining: false, reload: undefined });
+  assert.deepEqual({ state, nodes }, { state: 'starting', nodes: [] });
+});
+
+test('the hit share is of reads that can be held', () => {
+  const traffic = new Traffic(0);
+  const outcomes = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
+  for (const outcome of outcomes) traffic.count({ route: 'resource', outcome, version: undefined }, 0.002);
+
+  const [window] = factsFrom({ traffic: traffic.windows.told(2_000) }).windows;
+
+  assert.equal(window?.hitShare, 0.6);
+  assert.equal(window.requests, 9);
+  assert.equal(window.requestsPerSecond, 4.5);
+  assert.deepEqual(
+    window.routes.map(({ route, hitShare }) => [route, hitShare]),
+    [['resource', 0.6]],
+  );
+});
+
+test('facts have a form in JSON that programs can read: no number that is none, versions as text', () => {
+  const text = JSON.stringify(factsFrom());
+  assert.doesNotMatch(text, /null|NaN/);
+  assert.match(text, /"head":"3412674839"/);
+});
+
+function tallied(answered: number): ReturnType<Tally<string>['told']> {
+  const tally = new Tally(['answered', 'failed'], 0);
+  tally.count('answered', answered);
+  return tally.told(0);
+}
+
+test('what several workers tell adds up', () => {
+  const one = told({
+    isReady: false,
+    outageSince: '2026-01-01T00:00:00.000Z',
+    head: '90',
+    oldest: '5',
+    nodes: [nodeTold({ state: 'down', head: '90', latency: [[4, 1]], tally: tallied(1) })],
+    load: { connections: 1, maxConnections: 100, loopLagMs: 50, isOverloaded: false, waiting: 3 },
+    redis: { trouble: undefined },
+    distrusted: ['f'],
+  });
+  const other = told({
+    head: '100',
+    oldest: '7',
+    nodes: [
+      nodeTold({
+        head: '100',
+        latency: [[4, 2]],
+        tally: tallied(4),
+        ejected: [{ readClass: 'view', reason: 'error' }],
+      }),
+    ],
+    load: { connections: 2, maxConnections: 100, loopLagMs: 10, isOverloaded: true, waiting: 4 },
+    redis: { trouble: 'left alone' },
+    distrusted: ['f', 'g'],
+  });
+
+  const merged = mergeTold([one, other]);
+
+  assert.deepEqual([merged?.isReady, merged?.outageSince, merged?.head, merged?.oldest], [true, undefined, '100', '5']);
+  const [node] = merged?.nodes ?? [];
+  assert.deepEqual(
+    [node?.state, node?.head, node?.usableBy, node?.inFlight, node?.limit, node?.latency, node?.tally.all],
+    ['usable', '100', 1, 4, 256, [[4, 3]], [5, 0]],
+  );
+  assert.deepEqual(node?.ejected, [{ readClass: 'view', reason: 'error' }]);
+  assert.deepEqual(merged?.load, {
+    connections: 3,
+    maxConnections: 200,
+    loopLagMs: 50,
+    isOverloaded: true,
+    waiting: 7,
+  });
+  assert.deepEqual([merged?.redis, merged?.distrusted], [{ trouble: 'left alone' }, ['f', 'g']]);
+  assert.equal(mergeTold([]), undefined);
+});
+
+test('a node that only one worker knows of does not disappear', () => {
+  const merged = mergeTold([told({ nodes: [] }), told({ nodes: [nodeTold({ name: 'new' })] })]);
+  assert.deepEqual(
+    merged?.nodes.map(({ name }) => name),
+    ['new'],
+  );
+});

@@ -1,0 +1,15 @@
+/** What the operations port of a gateway tells of its state. */
+import type { StatusFacts } from '../../src/status/facts.ts';
+import { fetchReply } from './gateway.ts';
+
+export async function statusOf({ operationsUrl }: { readonly operationsUrl: string }): Promise<StatusFacts> {
+  const { text } = await fetchReply(`${operationsUrl}/status.json`, { method: 'GET' });
+  return JSON.parse(text) as StatusFacts;
+}
+
+/** Kinds of the events, newest first, of one node or of whatever they are about. */
+export function kindsOf({ events }: StatusFacts, upstream?: string): readonly string[] {
+  return events.flatMap(({ kind, fields }) =>
+    upstream === undefined || fields['upstream'] === upstream ? [kind] : [],
+  );
+}
