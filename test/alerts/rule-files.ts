@@ -43,7 +43,9 @@ const isInstalled = spawnSync('promtool', ['--version']).status === 0;
 if (!isInstalled && process.env['CI'] !== undefined) throw new Error('promtool is required in CI');
 
 /** For `test(name, { skip: noPromtool }, ...)`. */
-export const noPromtool: string | false = isInstalled ? false : 'promtool is not installed (apt-get install prometheus)';
+export const noPromtool: string | false = isInstalled
+  ? false
+  : 'promtool is not installed (apt-get install prometheus)';
 
 /** Runs promtool; `output` is what it printed. */
 export function promtool(...args: readonly string[]): { readonly status: number | null; readonly output: string } {
