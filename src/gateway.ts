@@ -1,8 +1,13 @@
 /** Builds everything from a config and joins it; with the files of `gateway/` the only place that constructs things. */
-import { pino, type Logger } from 'pino';
+import type { Logger } from 'pino';
 import type { Limits } from './access/ticket.ts';
 import type { Config } from './config/config.ts';
+import { addProcessMetrics } from './gateway/process-metrics.ts';
+import { createLog } from './gateway/log.ts';
 import { Reloads } from './gateway/reloads.ts';
+import { expose } from './metrics/exposition.ts';
+import { familiesOf } from './metrics/family.ts';
+import type { LogLines } from './metrics/log-metrics.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { portOf, reachable, schemeOf, startServing } from './gateway/serving.ts';
 import type { ConnectionTimes } from './proxy/listener.ts';
@@ -24,6 +29,8 @@ export interface RunningGateway {
 
 export interface GatewayOptions {
   readonly log?: Logger;
+  /** Counts the lines of `log`, where that is given. */
+  readonly logLines?: LogLines | undefined;
   /** `close` goes on taking new connections for so long, readiness off. Default 0. */
   readonly drainDelayMs?: number;
   /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
@@ -40,15 +47,16 @@ export interface GatewayOptions {
 
 /** Starts listening, in this process. Nodes that are down do not stop it; a port that is taken does. */
 export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
-  const log = options.log ?? pino({ level: config.log.level });
+  const { log, lines } =
+    options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
   const serving = await startServing(config, { ...options, log });
+  addProcessMetrics(serving.registry, config, lines);
   const apply = (next: Config): Promise<void> => serving.apply(next);
   const reloads = new Reloads(config, { log, metrics: createReloadMetrics(serving.registry), apply });
   const operations = createOperationsServer({
     isDraining: () => serving.isDraining,
     readiness: () => serving.readiness(),
-    metrics: () => serving.registry.metrics(),
-    metricsContentType: serving.registry.contentType,
+    metrics: async (accept) => expose(await familiesOf(serving.registry), accept),
     admin: serving.admin,
     rules: () => reloads.config.operations,
     reload: () => reloads.status,

@@ -2,10 +2,12 @@
  * The gateway in several processes: workers serve clients on one port, this one accepts for them, watches over them,
  * and answers operators. What a worker is told comes from here: the config is read once.
  */
-import { pino } from 'pino';
 import type { Config } from './config/config.ts';
 import type { GatewayOptions, RunningGateway } from './gateway.ts';
+import { createLog } from './gateway/log.ts';
+import { addProcessMetrics } from './gateway/process-metrics.ts';
 import { Reloads } from './gateway/reloads.ts';
+import { expose } from './metrics/exposition.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { drainMs, portOf, reachable, schemeOf } from './gateway/serving.ts';
 import { createOperationsServer } from './proxy/health.ts';
@@ -35,8 +37,11 @@ export async function startWorkers(
   count: number,
   options: GatewayOptions = {},
 ): Promise<RunningGateway> {
-  const { log = pino({ level: config.log.level }), drainDelayMs = 0 } = options;
+  const { drainDelayMs = 0 } = options;
+  const { log, lines } =
+    options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
   const metrics = new WorkerMetrics(() => crew.serving.length);
+  addProcessMetrics(metrics.registry, config, lines);
   const relay = new Relay(() => crew, config.upstream.probeIntervalMs);
   /** What workers are told that start now. */
   let inForce = config;
@@ -110,8 +115,10 @@ export async function startWorkers(
   const operations = createOperationsServer({
     isDraining: () => isDraining,
     readiness,
-    metrics: async () => metrics.text(await crew.askAll(({ channel }) => channel.call('metrics', undefined, answerMs))),
-    metricsContentType: metrics.contentType,
+    metrics: async (accept) => {
+      const told = await crew.askAll(({ channel }) => channel.call('metrics', undefined, answerMs));
+      return expose(await metrics.families(told), accept);
+    },
     admin: adminOf(() => crew),
     rules: () => reloads.config.operations,
     reload: () => reloads.status,

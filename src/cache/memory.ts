@@ -154,8 +154,13 @@ export class MemoryCache {
   }
 
   /** `answers`: different ones, each held once. */
-  get fill(): { readonly entries: number; readonly answers: number; readonly bytes: number } {
-    return { entries: this.#reads, answers: this.#answers.size, bytes: this.#bytes };
+  get fill(): {
+    readonly entries: number;
+    readonly answers: number;
+    readonly bytes: number;
+    readonly maxBytes: number;
+  } {
+    return { entries: this.#reads, answers: this.#answers.size, bytes: this.#bytes, maxBytes: this.#wantedBytes };
   }
 
   get #bytes(): number {

@@ -23,10 +23,10 @@ export type Load<Origin> = (signal: AbortSignal) => Promise<Loaded<Origin>>;
 export interface Shared {
   readonly tier: SharedTier;
   readonly leases: Leases;
-  /** Counts look-ups in Redis by their outcome. */
-  readonly onLookup: (outcome: 'hit' | Miss) => void;
+  /** Counts look-ups in Redis by their outcome, and what they took. */
+  readonly onLookup: (outcome: 'hit' | Miss, seconds: number) => void;
   /** Counts reads by whose turn it was. */
-  readonly onTurn: (turn: Turn['kind'] | 'followed') => void;
+  readonly onTurn: (turn: 'lead' | 'alone' | 'followed') => void;
 }
 
 export interface ReadThroughParts {
@@ -113,10 +113,11 @@ export class ReadThrough<Origin> {
 
   async #loadShared(running: Running, signal: AbortSignal, load: Load<Origin>, shared: Shared) {
     // Redis may add this much to a read, once, however many steps it takes.
-    const untilMs = performance.now() + shared.tier.timeoutMs;
+    const startedMs = performance.now();
+    const untilMs = startedMs + shared.tier.timeoutMs;
     const { key } = running;
     const lookup = await shared.tier.find(key, untilMs);
-    shared.onLookup(outcomeOf(lookup));
+    shared.onLookup(outcomeOf(lookup), (performance.now() - startedMs) / 1000);
     if ('answer' in lookup) return this.#found(running, lookup);
     if (lookup.miss === 'unavailable') return this.#loadAlone(running, signal, load);
     const turn = await this.#turn(key, signal, shared, untilMs);

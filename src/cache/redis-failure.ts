@@ -2,6 +2,8 @@
 
 /** Why a command has no value. `refused`: the server takes no writes now. `wrong type`: the key holds another type. */
 export type Failure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';
+/** Of a command that was sent. */
+export type CommandFailure = Exclude<Failure, 'closed'>;
 
 /** No answer within the bound. */
 export class TimeoutError extends Error {}
@@ -16,7 +18,7 @@ const refusals = /^(?:READONLY|OOM|MISCONF|NOREPLICAS)\b/;
 /** Reply codes that mean: no commands of ours at all. */
 const unfit = /^(?:NOAUTH|WRONGPASS|LOADING|MASTERDOWN|CLUSTERDOWN|BUSY)\b/;
 
-export function failureOf(error: Error, isWrite: boolean): Failure {
+export function failureOf(error: Error, isWrite: boolean): CommandFailure {
   if (error instanceof TimeoutError) return 'timeout';
   if (error.name !== 'ReplyError') return 'connection';
   const { message } = error;

@@ -6,7 +6,7 @@ import calculateSlot from 'cluster-key-slot';
 import { Breaker } from './breaker.ts';
 import type { Redis } from 'ioredis';
 import type { RedisClient } from './redis-client.ts';
-import { failureOf, isOfServer, reasonOf, TimeoutError, type Failure } from './redis-failure.ts';
+import { failureOf, isOfServer, reasonOf, TimeoutError, type CommandFailure, type Failure } from './redis-failure.ts';
 
 export type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
 
@@ -18,7 +18,7 @@ export interface LinkOptions {
   readonly timeoutMs: number;
   /** A name that may be looked up to see whether Redis is well, where no other has been asked for yet. */
   readonly trialKey: string;
-  onFailure(failure: Failure): void;
+  onFailure(failure: CommandFailure): void;
   /** Once per change, of one server: a cluster has several, a single one has the address ''. */
   onTrouble(change: TroubleChange): void;
 }

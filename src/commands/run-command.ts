@@ -6,7 +6,7 @@ import { type Command, type ExitCode, RuntimeFailure, type Terminal, UsageError 
 import { variableOf } from './flags.ts';
 import { commandHelp, overview } from './help.ts';
 import { commands } from './table.ts';
-import { packageVersion } from './version.ts';
+import { packageVersion } from '../gateway/package-version.ts';
 
 /** Runs one command line; every failure has been told to the terminal when this returns. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<ExitCode> {

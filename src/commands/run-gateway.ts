@@ -1,10 +1,11 @@
 /** From a config to a gateway that listens, tells where, and stops when it is asked to. Shared by `serve` and `sample`. */
 import { once } from 'node:events';
-import { destination, pino } from 'pino';
+import { destination } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { ConfigError } from '../config/problem.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
+import { createLog } from '../gateway/log.ts';
 import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
 import { Reloading, type ConfigSource } from './reload.ts';
@@ -32,11 +33,11 @@ export async function runGateway(
   if (tls.problems.length > 0) throw new ConfigError(tls.problems);
   for (const warning of [...loaded.warnings, ...tls.warnings]) terminal.error(`warning: ${warning}`);
   checkKeysFile(loaded.config);
-  const log = pino({ level: loaded.config.log.level }, destination(2));
+  const { log, lines } = createLog(loaded.config.log.level, destination(2));
   let reloading: Reloading | undefined;
   // A signal that comes while it starts must not end it.
   if (source !== undefined) terminal.onHangUp(() => reloading?.hangUp());
-  const gateway = await start(loaded.config, { log, drainDelayMs }).catch((error: unknown) => {
+  const gateway = await start(loaded.config, { log, logLines: lines, drainDelayMs }).catch((error: unknown) => {
     throw listenFailure(error);
   });
   for (const line of [...describe(gateway, loaded), ...(announce?.(gateway) ?? [])]) terminal.out(line);

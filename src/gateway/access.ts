@@ -41,14 +41,14 @@ export interface AccessParts {
 /** Reads the file of keys at once. Throws ConfigError when that cannot be done. */
 export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
   const { redis, registry, log } = context;
-  const built = createLimits(config, context);
   const rules = rulesOf(config);
   let plans: ReadonlySet<string> = new Set(rules.plans.keys());
+  const built = createLimits(config, { ...context, plans: () => plans });
   const { file } = config.keys;
   const store = config.keys.redis ? redis : undefined;
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
-  const metrics = createAccessMetrics(registry, () => principals.size);
+  const metrics = createAccessMetrics(registry, () => ({ keys: principals.size, plans }));
   const keys = { principals, plans: () => plans, metrics, log };
   const watched = file === undefined ? undefined : watchKeys(file, keys);
   const polled = store === undefined ? undefined : pollKeys(store, keys);

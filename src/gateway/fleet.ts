@@ -131,12 +131,20 @@ export function outageOf(fleet: Fleet): OutageStatus | undefined {
 
 function gaugesOf(fleet: Fleet) {
   const head = fleet.head?.version;
-  return fleet.upstreams.map(({ name, health, inFlight, window: { info } }) => ({
-    name,
-    isUsable: health === 'usable',
-    inFlight,
-    head: info?.version,
-    oldest: info?.oldestVersion,
-    lag: info === undefined || head === undefined || health === 'foreign' ? undefined : head - info.version,
-  }));
+  const nowMs = performance.now();
+  return fleet.upstreams.map(({ name, health, inFlight, window }) => {
+    const { info, edgeSpeed } = window;
+    // As a request sees it that is sent now; how long it takes to get there differs by milliseconds.
+    const view = window.at(nowMs);
+    return {
+      name,
+      isUsable: health === 'usable',
+      inFlight,
+      head: info?.version,
+      oldest: info?.oldestVersion,
+      lag: info === undefined || head === undefined || health === 'foreign' ? undefined : head - info.version,
+      edgeSpeed: info === undefined ? undefined : edgeSpeed * 1000,
+      edgeMargin: info === undefined || view === undefined ? undefined : view.safeOldest - info.oldestVersion,
+    };
+  });
 }

@@ -28,6 +28,8 @@ export interface LimitsParts {
   readonly processes: number;
   /** The primary, where there are several and no Redis. */
   readonly desk: Desk | undefined;
+  /** Names of the plans, now. */
+  readonly plans: () => Iterable<string>;
 }
 
 export interface BuiltLimits {
@@ -43,12 +45,13 @@ export interface BuiltLimits {
 }
 
 export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLimits {
-  const { redis, registry, log, processes, desk } = parts;
+  const { redis, registry, log, processes, desk, plans } = parts;
   let current = config;
   const turns = new Turns();
   const metrics = createLimitMetrics(registry, {
     byKey: config.usage.metricsByKey,
     waiting: () => turns.waiting,
+    plans,
   });
   const link = redis === undefined ? undefined : connect(redis, log, () => current.whenRedisIsDown);
   const counted =

@@ -6,6 +6,7 @@ import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/audit-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
+import { createLatestMetrics } from '../metrics/latest-metrics.ts';
 import { Admin } from '../proxy/admin.ts';
 import { Audits, type Stored } from '../proxy/audits.ts';
 import { Aliases } from '../proxy/aliases.ts';
@@ -78,7 +79,14 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const secret = config.upstreams.flatMap(({ headers = {} }) => Object.keys(headers));
   const responseHeaders = new ResponseHeaders(fleet.dialect, secret);
   const consistency = new Consistency(settings.latest, () => fleet.generation);
-  const latestReads = new LatestReads({ fleet, reader, latest, floor, consistency });
+  const latestReads = new LatestReads({
+    fleet,
+    reader,
+    latest,
+    floor,
+    consistency,
+    metrics: createLatestMetrics(registry),
+  });
   const passThrough = new PassThrough({
     basePath,
     fleet,
@@ -158,7 +166,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       },
     });
     const { usage } = context;
-    const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purges.inc({ scope });
+    const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purged(scope);
     return new Admin({
       parser,
       reader,

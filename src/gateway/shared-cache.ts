@@ -52,10 +52,10 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
       return settings.timeoutMs;
     },
     trialKey: `${config.keyPrefix}:trial`,
-    onFailure: (kind) => metrics.failures.inc({ kind }),
+    onFailure: (kind) => metrics.failed(kind),
     onTrouble: (change) => logTrouble(log, change),
   });
-  const writes: WriteQueue = new WriteQueue(link, (outcome) => metrics.writes.inc({ outcome }));
+  const writes: WriteQueue = new WriteQueue(link, (outcome) => metrics.wrote(outcome));
   const keys = keysOf(config.keyPrefix, parts.ledger);
   const tier = new SharedTier(
     { link, writes, findAnswer: (digest) => memory.findAnswer(digest) },
@@ -79,8 +79,8 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     tier,
     news: state,
     leases,
-    onLookup: (outcome) => metrics.lookups.inc({ outcome }),
-    onTurn: (turn) => metrics.turns.inc({ turn }),
+    onLookup: (outcome, seconds) => metrics.lookedUp(outcome, seconds),
+    onTurn: (turn) => metrics.turned(turn),
     clear: async (scope) => {
       const names = keys();
       return names === undefined ? undefined : clearRedis(link, names, scope);

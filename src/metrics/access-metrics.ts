@@ -1,40 +1,54 @@
 /** Metrics of keys: how many are known, whether they could be read again, and whom they kept out. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { Counter } from './counter.ts';
+import { combinations } from './family.ts';
+import { Gauge } from './gauge.ts';
+import { open } from './words.ts';
 
-/** `unread`: a key came that may be one, before all keys had been read. `not counted`: nobody could count it. */
-export type RefusalReason =
-  'no key' | 'bad key' | 'misplaced key' | 'unread' | 'operation' | 'origin' | 'limit' | 'not counted';
+/** Before it is known whose request it is. `unread`: a key came that may be one, before all keys had been read. */
+const strangers = ['no key', 'bad key', 'misplaced key', 'unread'] as const;
+/** Of somebody who is known. `not counted`: nobody could count it. */
+const known = ['operation', 'origin', 'limit', 'not counted'] as const;
+export const refusalReasons = [...strangers, ...known] as const;
+export type RefusalReason = (typeof refusalReasons)[number];
+
+export const keySources = ['file', 'redis'] as const;
+export const reloadOutcomes = ['ok', 'failed'] as const;
 
 export interface AccessMetrics {
   /** `plan`: undefined where it is not known whose request it was. */
   refused(reason: RefusalReason, plan: string | undefined): void;
   /** Keys were read again because they had changed, or could not be. */
-  reloaded(source: 'file' | 'redis', result: 'ok' | 'failed'): void;
+  reloaded(source: (typeof keySources)[number], result: (typeof reloadOutcomes)[number]): void;
 }
 
-/** `readKeys` is called at each scrape. */
-export function createAccessMetrics(registry: Registry, readKeys: () => number): AccessMetrics {
-  const registers = [registry];
-  const refusals = new Counter({
+/** What is read at each scrape. */
+export interface AccessGauges {
+  readonly keys: number;
+  /** Names of the plans. */
+  readonly plans: Iterable<string>;
+}
+
+export function createAccessMetrics(registry: Registry, read: () => AccessGauges): AccessMetrics {
+  const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',
-    help: 'Requests that were refused for whom they were from, by reason and plan.',
-    labelNames: ['reason', 'plan'] as const,
-    registers,
+    help: 'Requests refused for whom they were from, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), operation, origin, limit, not counted (nobody could).',
+    labels: { reason: refusalReasons, plan: open.plan },
+    known: () => [
+      ...combinations({ reason: strangers, plan: open.plan }),
+      ...[...read().plans].flatMap((plan) => combinations({ reason: known, plan: open.plan }, { plan })),
+    ],
   });
-  const reloads = new Counter({
+  const reloads = new Counter(registry, {
     name: 'ledgergate_keys_reloads_total',
-    help: 'Readings of keys that had changed, or could not be read, by result.',
-    labelNames: ['source', 'result'] as const,
-    registers,
+    help: 'Times that changed keys were read (ok), or could not be, so that those from before stay in force (failed).',
+    labels: { source: keySources, result: reloadOutcomes },
   });
-  new Gauge({
+  new Gauge(registry, {
     name: 'ledgergate_keys',
-    help: 'Keys that are known.',
-    aggregator: 'max',
-    registers,
-    collect() {
-      this.set(readKeys());
-    },
+    help: 'Keys of clients that are known.',
+    join: 'max',
+    read: () => read().keys,
   });
   return {
     refused: (reason, plan = '') => refusals.inc({ reason, plan }),

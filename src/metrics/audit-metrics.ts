@@ -1,11 +1,21 @@
 /** Metrics of the audit: how many reads were asked of a second node, with which result, and who disagreed with whom. */
-import { Counter, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { Counter } from './counter.ts';
+import { open } from './words.ts';
 
 /**
  * `inconclusive`: the second node gave no final answer. `no second node`: none surely holds the version. `skipped`: too
  * many are under way, or nodes have no connection to spare.
  */
-export type AuditResult = 'equal' | 'other spelling' | 'disagreement' | 'inconclusive' | 'no second node' | 'skipped';
+export const auditResults = [
+  'equal',
+  'other spelling',
+  'disagreement',
+  'inconclusive',
+  'no second node',
+  'skipped',
+] as const;
+export type AuditResult = (typeof auditResults)[number];
 
 export interface AuditMetrics {
   audited(result: AuditResult): void;
@@ -14,18 +24,15 @@ export interface AuditMetrics {
 }
 
 export function createAuditMetrics(registry: Registry): AuditMetrics {
-  const registers = [registry];
-  const audits = new Counter({
+  const audits = new Counter(registry, {
     name: 'ledgergate_audits_total',
     help: 'Pinned reads that were drawn to be asked of a second upstream, by result.',
-    labelNames: ['result'] as const,
-    registers,
+    labels: { result: auditResults },
   });
-  const disagreements = new Counter({
+  const disagreements = new Counter(registry, {
     name: 'ledgergate_audit_disagreements_total',
-    help: 'Pinned reads that two upstreams answered differently, by pair, names in order.',
-    labelNames: ['upstream', 'other'] as const,
-    registers,
+    help: 'Pinned reads that two upstreams answered differently, by pair, names in order; a pair has no series before.',
+    labels: { upstream: open.upstream, other: open.upstream },
   });
   return {
     audited: (result) => audits.inc({ result }),

@@ -1,73 +1,94 @@
 /** Metrics of the cache: look-ups by tier and outcome, what is stored and why not, what is held. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { Counter, type Count } from './counter.ts';
+import { Gauge } from './gauge.ts';
+
+/** What the storing policy says of an answer: `stored`, or why not. */
+export const decisions = [
+  'stored',
+  'no version',
+  'no ledger headers',
+  'other chain',
+  'version not reached',
+  'version pruned',
+  'unframed body',
+  'encoded body',
+  'other form',
+  'too large',
+  'status',
+  'error not final',
+  'not committed',
+] as const;
+export type DecisionName = (typeof decisions)[number];
+
+/** What purges are of. */
+export const purgeScopes = ['read', 'account', 'everything'] as const;
+export type PurgeName = (typeof purgeScopes)[number];
 
 export interface CacheMetrics {
   hit(): void;
   miss(): void;
-  readonly coalesced: Counter;
-  /** `why` is `stored`, or the policy's reason for not storing. */
-  decided(why: string): void;
-  readonly evictions: Counter;
-  readonly purges: Counter<'scope'>;
+  readonly coalesced: Count;
+  decided(decision: DecisionName): void;
+  readonly evictions: Count;
+  purged(scope: PurgeName): void;
 }
 
+export interface CacheFill {
+  readonly entries: number;
+  readonly bytes: number;
+  readonly maxBytes: number;
+}
+
+const memory = { tier: ['memory'] } as const;
+
 /** `readFill` is called at each scrape. */
-export function createCacheMetrics(
-  registry: Registry,
-  readFill: () => { readonly entries: number; readonly bytes: number },
-): CacheMetrics {
-  const registers = [registry];
-  const lookups = new Counter({
+export function createCacheMetrics(registry: Registry, readFill: () => CacheFill): CacheMetrics {
+  const lookups = new Counter(registry, {
     name: 'ledgergate_cache_lookups_total',
-    help: 'Cache look-ups by tier and outcome.',
-    labelNames: ['tier', 'outcome'] as const,
-    registers,
+    help: 'Look-ups in memory by outcome; those in Redis are ledgergate_redis_lookups_total.',
+    labels: { ...memory, outcome: ['hit', 'miss'] },
   });
-  const hits = lookups.labels({ tier: 'memory', outcome: 'hit' });
-  const misses = lookups.labels({ tier: 'memory', outcome: 'miss' });
-  const decisions = new Counter({
+  const stored = new Counter(registry, {
     name: 'ledgergate_cache_store_decisions_total',
-    help: 'Answers of nodes by what the storing policy decided.',
-    labelNames: ['decision'] as const,
-    registers,
+    help: 'Answers of upstreams by what the storing policy said: stored, or why not.',
+    labels: { decision: decisions },
   });
-  new Gauge({
-    name: 'ledgergate_cache_entries',
-    help: 'Entries held in memory.',
-    labelNames: ['tier'] as const,
-    registers,
-    collect() {
-      this.set({ tier: 'memory' }, readFill().entries);
-    },
+  const purges = new Counter(registry, {
+    name: 'ledgergate_purges_total',
+    help: 'Purges that operators asked for here, by what they were of: read, account, everything.',
+    labels: { scope: purgeScopes },
   });
-  new Gauge({
-    name: 'ledgergate_cache_bytes',
-    help: 'Bytes held in memory, by the accounting that bounds them.',
-    labelNames: ['tier'] as const,
-    registers,
-    collect() {
-      this.set({ tier: 'memory' }, readFill().bytes);
-    },
-  });
+  createGauges(registry, readFill);
+  const [hits, misses] = [
+    lookups.of({ tier: 'memory', outcome: 'hit' }),
+    lookups.of({ tier: 'memory', outcome: 'miss' }),
+  ];
   return {
     hit: () => hits.inc(),
     miss: () => misses.inc(),
-    coalesced: new Counter({
+    coalesced: new Counter(registry, {
       name: 'ledgergate_coalesced_requests_total',
       help: 'Reads that shared the upstream read of another client.',
-      registers,
-    }),
-    decided: (why) => decisions.inc({ decision: why }),
-    evictions: new Counter({
+    }).of({}),
+    decided: (decision) => stored.inc({ decision }),
+    evictions: new Counter(registry, {
       name: 'ledgergate_cache_evictions_total',
-      help: 'Entries that left memory to make room.',
-      registers,
-    }),
-    purges: new Counter({
-      name: 'ledgergate_purges_total',
-      help: 'Purges that operators asked for here, by what they were of: read, account, everything.',
-      labelNames: ['scope'] as const,
-      registers,
-    }),
+      help: 'Reads that left memory to make room for others.',
+    }).of({}),
+    purged: (scope) => purges.inc({ scope }),
   };
+}
+
+function createGauges(registry: Registry, readFill: () => CacheFill): void {
+  const gauge = (name: string, help: string, value: (fill: CacheFill) => number): void => {
+    new Gauge(registry, { name, help, labels: memory, read: () => [[{ tier: 'memory' }, value(readFill())]] });
+  };
+  gauge('ledgergate_cache_entries', 'Reads whose answers are held in memory.', ({ entries }) => entries);
+  gauge('ledgergate_cache_bytes', 'Bytes held in memory, by the account that bounds them.', ({ bytes }) => bytes);
+  gauge(
+    'ledgergate_cache_max_bytes',
+    'Bytes that memory may hold (cache.memory.maxBytes).',
+    ({ maxBytes }) => maxBytes,
+  );
 }

@@ -1,40 +1,71 @@
 /** Metrics of encode_submission: answered here or by a node and why, and the standing proof. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { Counter } from './counter.ts';
+import { combinations } from './family.ts';
+import { Gauge } from './gauge.ts';
+
+/** Why a node encoded: what the encoder says of a request (`encode/outcome.ts`), and what is found out before it is asked. */
+export const forwardReasons = [
+  'script payload',
+  'encrypted payload',
+  'unknown payload',
+  'duplicate key',
+  'nested too deep',
+  'too many values',
+  'doubtful text',
+  'unreadable abi',
+  'struct argument',
+  'generic argument',
+  'signed integer',
+  'unsupported parameter',
+  'type argument',
+  'doubtful value',
+  'refused locally',
+  'encoder fault',
+  'bcs accept',
+  'encoded body',
+  'module unavailable',
+  'distrusted function',
+  'chain unknown',
+] as const;
+export type ForwardReasonName = (typeof forwardReasons)[number];
+
+export const checkResults = ['equal', 'mismatch', 'inconclusive', 'skipped'] as const;
 
 export interface EncodeMetrics {
   local(): void;
-  /** `reason` is of a closed set. */
-  forwarded(reason: string): void;
+  forwarded(reason: ForwardReasonName): void;
   /** A request that only the gateway could answer, because no node was reachable. */
   refused(): void;
-  checked(result: 'equal' | 'mismatch' | 'inconclusive' | 'skipped'): void;
+  checked(result: (typeof checkResults)[number]): void;
 }
+
+const labels = { outcome: ['local', 'forwarded', 'refused'], reason: ['', 'no node', ...forwardReasons] } as const;
 
 /** `readDistrusted` is called at each scrape. */
 export function createEncodeMetrics(registry: Registry, readDistrusted: () => number): EncodeMetrics {
-  const registers = [registry];
-  const requests = new Counter({
+  const requests = new Counter(registry, {
     name: 'ledgergate_encode_requests_total',
-    help: 'Requests for a signing message, by who answered and, where a node did, why.',
-    labelNames: ['outcome', 'reason'] as const,
-    registers,
+    help: 'Requests for a signing message: local (encoded here), forwarded (an upstream encoded, and why), refused (here, since no upstream could be asked).',
+    labels,
+    known: () => [
+      { outcome: 'local', reason: '' },
+      { outcome: 'refused', reason: 'no node' },
+      ...combinations({ outcome: ['forwarded'], reason: forwardReasons }),
+    ],
   });
-  const checks = new Counter({
+  const checks = new Counter(registry, {
     name: 'ledgergate_encode_checks_total',
-    help: 'Local encodings compared with a node in the background, by result.',
-    labelNames: ['result'] as const,
-    registers,
+    help: 'Local encodings compared with an upstream in the background, by result; mismatch must stay 0.',
+    labels: { result: checkResults },
   });
-  new Gauge({
+  new Gauge(registry, {
     name: 'ledgergate_encode_distrusted_functions',
-    help: 'Functions left to nodes because a node once encoded them differently.',
-    aggregator: 'max',
-    registers,
-    collect() {
-      this.set(readDistrusted());
-    },
+    help: 'Functions left to upstreams because one of them once encoded them differently.',
+    join: 'max',
+    read: readDistrusted,
   });
-  const local = requests.labels({ outcome: 'local', reason: '' });
+  const local = requests.of({ outcome: 'local', reason: '' });
   return {
     local: () => local.inc(),
     forwarded: (reason) => requests.inc({ outcome: 'forwarded', reason }),

@@ -1,18 +1,25 @@
-/** Metrics of what clients see: requests by route template and status, latency, requests in flight. */
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+/** Metrics of what clients see: requests by route template and status, latency, requests in flight, nodes left alone. */
+import type { Registry } from 'prom-client';
+import { Counter, type Count } from './counter.ts';
+import { combinations } from './family.ts';
+import { Gauge } from './gauge.ts';
+import { Histogram, type Distribution, type TraceReference } from './histogram.ts';
+import { open } from './words.ts';
 
 /** Route templates: a closed set, never a path. */
-export type RouteName =
-  | 'resource'
-  | 'module'
-  | 'view'
-  | 'transaction_by_hash'
-  | 'wait_by_hash'
-  | 'encode_submission'
-  | 'submit'
-  | 'ledger_info'
-  | 'pass_through'
-  | 'none';
+export const routes = [
+  'resource',
+  'module',
+  'view',
+  'transaction_by_hash',
+  'wait_by_hash',
+  'encode_submission',
+  'submit',
+  'ledger_info',
+  'pass_through',
+  'none',
+] as const;
+export type RouteName = (typeof routes)[number];
 
 /**
  * Where an answer came from. `collapsed`: from the upstream read of another client. `miss`: a node was asked for it.
@@ -22,55 +29,105 @@ export type RouteName =
 export const outcomes = ['memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
 export type Outcome = (typeof outcomes)[number];
 
+/** How a request to a node was saved. `local`: a signing message that was encoded here. */
+export const savings = ['memory', 'redis', 'collapsed', 'local'] as const;
+
 /** A request that has been answered, or whose client has gone. */
 export interface Finished {
   readonly route: RouteName;
   /** What the client was told, or would have been. */
   readonly status: number;
   readonly outcome: Outcome;
+  /** Of a body that no node had to send for it. */
+  readonly savedBytes: number;
+  /** Its span, where that is of a trace that is kept. */
+  readonly trace?: TraceReference | undefined;
 }
 
 export interface HttpMetrics {
   started(): void;
   /** Counts an answer; `seconds` from the request's arrival to its last byte handed to the socket. */
   finished(request: Finished, seconds: number): void;
+  /** Bytes came that are no request, or the end of one did not come in time. */
+  broken(): void;
 }
 
+/** What is counted of one route: looked up once. */
+interface RouteCounts {
+  readonly byStatus: Map<number, Count>;
+  readonly byOutcome: Partial<Record<Outcome, Distribution>>;
+}
+
+/** Statuses that a route has a series for before it has answered with them: alerts look at these. */
+const expected = ['200', '500', '503'];
+
 export function createHttpMetrics(registry: Registry): HttpMetrics {
-  const registers = [registry];
-  const requests = new Counter({
+  const byStatus = { route: routes, status: open.status };
+  const requests = new Counter(registry, {
     name: 'ledgergate_http_requests_total',
-    help: 'Requests of clients by route and status.',
-    labelNames: ['route', 'status'] as const,
-    registers,
+    help: 'Requests of clients that were answered, by route and by the status of the answer.',
+    labels: byStatus,
+    known: () => expected.flatMap((status) => combinations(byStatus, { status })),
   });
-  const duration = new Histogram({
+  const duration = new Histogram(registry, {
     name: 'ledgergate_http_request_duration_seconds',
     help: 'Time from a request to the end of its answer, by route and where the answer came from.',
-    labelNames: ['route', 'outcome'] as const,
+    labels: { route: routes, outcome: outcomes },
     buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
-    registers,
   });
-  const inFlight = new Gauge({
+  let inFlight = 0;
+  new Gauge(registry, {
     name: 'ledgergate_http_in_flight_requests',
     help: 'Requests of clients that are not answered yet.',
-    registers,
+    read: () => inFlight,
   });
-  // Looking a child up by its labels costs more than counting, so each pair is looked up once.
-  const counters = new Map<string, Counter.Internal>();
-  const histograms = new Map<string, Histogram.Internal<'route' | 'outcome'>>();
+  const broken = new Counter(registry, {
+    name: 'ledgergate_http_broken_requests_total',
+    help: 'What clients sent that was no request: not HTTP, too large a head, or not at its end in time.',
+  }).of({});
+  const saved = createSavedMetrics(registry);
+  const counts: Partial<Record<RouteName, RouteCounts>> = {};
+  const countsOf = (route: RouteName): RouteCounts => (counts[route] ??= { byStatus: new Map(), byOutcome: {} });
   return {
-    started: () => inFlight.inc(),
-    finished({ route, status, outcome }, seconds) {
-      inFlight.dec();
-      const key = `${route} ${status}`;
-      let counter = counters.get(key);
-      if (counter === undefined) counters.set(key, (counter = requests.labels({ route, status: String(status) })));
-      counter.inc();
-      const timed = `${route} ${outcome}`;
-      let histogram = histograms.get(timed);
-      if (histogram === undefined) histograms.set(timed, (histogram = duration.labels({ route, outcome })));
-      histogram.observe(seconds);
+    started() {
+      inFlight += 1;
     },
+    finished({ route, status, outcome, savedBytes, trace }, seconds) {
+      inFlight -= 1;
+      const { byStatus, byOutcome } = countsOf(route);
+      let count = byStatus.get(status);
+      if (count === undefined) byStatus.set(status, (count = requests.of({ route, status: String(status) })));
+      count.inc();
+      (byOutcome[outcome] ??= duration.of({ route, outcome })).observe(seconds, trace);
+      saved(route, outcome, savedBytes);
+    },
+    broken: () => broken.inc(),
+  };
+}
+
+/** Counts what a request saved, if it did. */
+function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Outcome, bytes: number) => void {
+  const requests = new Counter(registry, {
+    name: 'ledgergate_saved_upstream_requests_total',
+    help: 'Requests that no upstream had to answer, by what did: memory, redis, collapsed (with the read of another client), local (a signing message encoded here).',
+    labels: { how: savings },
+  });
+  const bytes = new Counter(registry, {
+    name: 'ledgergate_saved_upstream_bytes_total',
+    help: 'Bytes of bodies that no upstream had to send, by where they came from; of signing messages none are counted.',
+    labels: { how: savings },
+  });
+  const of = (how: (typeof savings)[number]) => ({ requests: requests.of({ how }), bytes: bytes.of({ how }) });
+  const saved: Partial<Record<Outcome, ReturnType<typeof of>>> = {
+    memory: of('memory'),
+    redis: of('redis'),
+    collapsed: of('collapsed'),
+  };
+  const encoded = of('local');
+  return (route, outcome, size) => {
+    const counts = outcome === 'local' && route === 'encode_submission' ? encoded : saved[outcome];
+    if (counts === undefined) return;
+    counts.requests.inc();
+    counts.bytes.inc(size);
   };
 }

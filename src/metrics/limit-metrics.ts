@@ -1,95 +1,151 @@
 /** Metrics of plans and limits. By plan; by key only where that is wished, since there may be many. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { Counter, type Count } from './counter.ts';
+import { combinations } from './family.ts';
+import { Gauge } from './gauge.ts';
+import { open } from './words.ts';
+
+/** What a request is charged as, or that it is refused. */
+export const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
+export type ChargedOutcome = (typeof chargedOutcomes)[number];
+/** What a request was over; `unavailable`: nobody could count it. */
+export const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
+export type LimitBound = (typeof limitBounds)[number];
+export const fallbackChoices = ['local', 'refuse', 'allow'] as const;
+export const lostReports = ['settlement', 'usage'] as const;
+
+/** For whom a request was. `key`: the key's name, if it has one. */
+export interface Whose {
+  readonly plan: string;
+  readonly key: string | undefined;
+}
 
 export interface LimitMetrics {
-  /** A request was served, or failed, and cost this much. `key`: the key's name, if it has one. */
-  answered(of: { readonly plan: string; readonly key: string | undefined }, outcome: string, cost: number): void;
-  /** A request was refused. `bound`: the one it is over, or `unavailable`: nobody could count it. */
-  refused(of: { readonly plan: string; readonly key: string | undefined }, bound: string): void;
+  /** A request was served, or failed, and cost this much. */
+  answered(of: Whose, outcome: ChargedOutcome, cost: number): void;
+  refused(of: Whose, bound: LimitBound): void;
   /** A request was decided on without Redis. */
-  fellBack(choice: 'local' | 'refuse' | 'allow'): void;
+  fellBack(choice: (typeof fallbackChoices)[number]): void;
   /** What a request came to will not be known in Redis. */
-  lost(of: 'settlement' | 'usage'): void;
+  lost(of: (typeof lostReports)[number]): void;
 }
 
 export interface LimitMetricsOptions {
   readonly byKey: boolean;
   /** Requests that wait for their turn now. */
   readonly waiting: () => number;
+  /** Names of the plans, asked for at each scrape. */
+  readonly plans: () => Iterable<string>;
 }
 
-export function createLimitMetrics(registry: Registry, { byKey, waiting }: LimitMetricsOptions): LimitMetrics {
-  const registers = [registry];
-  const requests = new Counter({
-    name: 'ledgergate_access_requests_total',
-    help: 'Requests by plan and outcome: hit, miss, collapsed (another request was read for), local, error, refused.',
-    labelNames: ['plan', 'outcome'] as const,
-    registers,
-  });
-  const cost = new Counter({
-    name: 'ledgergate_access_cost_total',
-    help: 'What requests cost, by plan.',
-    labelNames: ['plan'] as const,
-    registers,
-  });
-  const refusals = new Counter({
+/** What is counted of one plan, or one key: looked up once. */
+interface Account {
+  readonly requests: Readonly<Record<ChargedOutcome, Count>>;
+  readonly cost: Count;
+}
+
+/** Keys come and go for as long as the process runs; more of them share one series. */
+const mostKeys = 5_000;
+const others = '(other)';
+
+export function createLimitMetrics(registry: Registry, options: LimitMetricsOptions): LimitMetrics {
+  const { byKey, waiting, plans } = options;
+  const ofPlan = createPlanAccounts(registry, plans);
+  const ofKey = byKey ? createKeyAccounts(registry) : undefined;
+  const byBound = { plan: open.plan, bound: limitBounds };
+  const refusals = new Counter(registry, {
     name: 'ledgergate_limits_refusals_total',
-    help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, unavailable (nobody counts).',
-    labelNames: ['plan', 'bound'] as const,
-    registers,
+    help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, unavailable (nobody could count).',
+    labels: byBound,
+    known: () => [...plans()].flatMap((plan) => combinations(byBound, { plan })),
   });
-  const fallback = new Counter({
+  const fallback = new Counter(registry, {
     name: 'ledgergate_limits_fallback_total',
-    help: 'Requests that Redis did not count, by what was done: local, refuse, allow.',
-    labelNames: ['choice'] as const,
-    registers,
+    help: 'Requests that Redis did not count, by what was done: local (counted here), refuse, allow.',
+    labels: { choice: fallbackChoices },
   });
-  const lost = new Counter({
+  const lost = new Counter(registry, {
     name: 'ledgergate_limits_lost_total',
     help: 'Reports that did not get to Redis: settlement (what a request came to), usage (of an hour).',
-    labelNames: ['what'] as const,
-    registers,
+    labels: { what: lostReports },
   });
-  new Gauge({
+  new Gauge(registry, {
     name: 'ledgergate_limits_waiting',
     help: 'Requests over a limit that wait for their turn.',
-    registers,
-    collect() {
-      this.set(waiting());
-    },
+    read: waiting,
   });
-  const keys = byKey ? createKeyMetrics(registry) : undefined;
+  const accountsOf = ({ plan, key }: Whose): readonly Account[] =>
+    ofKey === undefined || key === undefined ? [ofPlan(plan)] : [ofPlan(plan), ofKey(key)];
   return {
-    answered: ({ plan, key }, outcome, amount) => {
-      requests.inc({ plan, outcome });
-      cost.inc({ plan }, amount);
-      if (key === undefined) return;
-      keys?.requests.inc({ key, outcome });
-      keys?.cost.inc({ key }, amount);
+    answered: (of, outcome, amount) => {
+      for (const { requests, cost } of accountsOf(of)) {
+        requests[outcome].inc();
+        cost.inc(amount);
+      }
     },
-    refused: ({ plan, key }, bound) => {
-      requests.inc({ plan, outcome: 'refused' });
-      refusals.inc({ plan, bound });
-      if (key !== undefined) keys?.requests.inc({ key, outcome: 'refused' });
+    refused: (of, bound) => {
+      for (const { requests } of accountsOf(of)) requests.refused.inc();
+      refusals.inc({ plan: of.plan, bound });
     },
     fellBack: (choice) => fallback.inc({ choice }),
     lost: (what) => lost.inc({ what }),
   };
 }
 
-function createKeyMetrics(registry: Registry) {
-  return {
-    requests: new Counter({
-      name: 'ledgergate_access_key_requests_total',
-      help: 'Requests by key and outcome (usage.metricsByKey).',
-      labelNames: ['key', 'outcome'] as const,
-      registers: [registry],
-    }),
-    cost: new Counter({
-      name: 'ledgergate_access_key_cost_total',
-      help: 'What requests cost, by key (usage.metricsByKey).',
-      labelNames: ['key'] as const,
-      registers: [registry],
-    }),
+/** By the name of a plan. */
+function createPlanAccounts(registry: Registry, plans: () => Iterable<string>): (plan: string) => Account {
+  const byOutcome = { plan: open.plan, outcome: chargedOutcomes };
+  const requests = new Counter(registry, {
+    name: 'ledgergate_access_requests_total',
+    help: 'Requests by plan and outcome: hit, miss, collapsed (another request was read for), local, error, refused.',
+    labels: byOutcome,
+    known: () => [...plans()].flatMap((plan) => combinations(byOutcome, { plan })),
+  });
+  const cost = new Counter(registry, {
+    name: 'ledgergate_access_cost_total',
+    help: 'What requests cost, in the units of access.costs, by plan.',
+    labels: { plan: open.plan },
+    known: () => [...plans()].map((plan) => ({ plan })),
+  });
+  return lookedUpOnce((plan) => ({
+    requests: byEach((outcome) => requests.of({ plan, outcome })),
+    cost: cost.of({ plan }),
+  }));
+}
+
+/** By the name of a key. */
+function createKeyAccounts(registry: Registry): (key: string) => Account {
+  const requests = new Counter(registry, {
+    name: 'ledgergate_access_key_requests_total',
+    help: 'Requests by key and outcome.',
+    labels: { key: open.key, outcome: chargedOutcomes },
+  });
+  const cost = new Counter(registry, {
+    name: 'ledgergate_access_key_cost_total',
+    help: 'What requests cost, in the units of access.costs, by key.',
+    labels: { key: open.key },
+  });
+  let keys = 0;
+  const rest = lookedUpOnce(accountOf);
+  return lookedUpOnce((key) => ((keys += 1) > mostKeys ? rest(others) : accountOf(key)));
+
+  function accountOf(key: string): Account {
+    return { requests: byEach((outcome) => requests.of({ key, outcome })), cost: cost.of({ key }) };
+  }
+}
+
+function byEach(count: (outcome: ChargedOutcome) => Count): Account['requests'] {
+  return Object.fromEntries(chargedOutcomes.map((outcome) => [outcome, count(outcome)])) as Record<
+    ChargedOutcome,
+    Count
+  >;
+}
+
+function lookedUpOnce(make: (name: string) => Account): (name: string) => Account {
+  const known = new Map<string, Account>();
+  return (name) => {
+    let account = known.get(name);
+    if (account === undefined) known.set(name, (account = make(name)));
+    return account;
   };
 }

@@ -1,8 +1,11 @@
 /** Metrics of what is too much: requests and connections that are refused to keep the others answered. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { Counter } from './counter.ts';
+import { Gauge } from './gauge.ts';
 
 /** What there was too much of. */
-export type ShedReason = 'event loop';
+export const shedReasons = ['event loop'] as const;
+export type ShedReason = (typeof shedReasons)[number];
 
 export interface OverloadGauges {
   readonly connections: number;
@@ -19,41 +22,30 @@ export interface OverloadMetrics {
 
 /** `readGauges` is called at each scrape. */
 export function createOverloadMetrics(registry: Registry, readGauges: () => OverloadGauges): OverloadMetrics {
-  const registers = [registry];
-  const shed = new Counter({
+  const shed = new Counter(registry, {
     name: 'ledgergate_shed_requests_total',
     help: 'Requests answered 503 at once so that others are answered, by what there was too much of.',
-    labelNames: ['reason'] as const,
-    registers,
+    labels: { reason: shedReasons },
   });
-  const refused = new Counter({
+  const refused = new Counter(registry, {
     name: 'ledgergate_http_connections_refused_total',
-    help: 'Connections of clients beyond the bound, answered 503 or closed.',
-    registers,
-  });
-  const displaced = new Counter({
+    help: 'Connections of clients beyond listen.maxConnections, answered 503 or closed.',
+  }).of({});
+  const displaced = new Counter(registry, {
     name: 'ledgergate_http_connections_displaced_total',
-    help: 'Idle connections of clients that were closed at the bound to make room for new ones.',
-    registers,
-  });
-  new Gauge({
+    help: 'Idle connections of clients that were closed at listen.maxConnections to make room for new ones.',
+  }).of({});
+  new Gauge(registry, {
     name: 'ledgergate_http_connections',
     help: 'Open connections of clients.',
-    registers,
-    collect() {
-      this.set(readGauges().connections);
-    },
+    read: () => readGauges().connections,
   });
-  new Gauge({
+  new Gauge(registry, {
     name: 'ledgergate_event_loop_lag_seconds',
     help: 'How late the event loop is; the latest of all workers.',
-    registers,
-    aggregator: 'max',
-    collect() {
-      this.set(readGauges().lagSeconds);
-    },
+    join: 'max',
+    read: () => readGauges().lagSeconds,
   });
-  shed.inc({ reason: 'event loop' }, 0);
   return {
     shed: (reason) => shed.inc({ reason }),
     connectionRefused: () => refused.inc(),

@@ -1,11 +1,19 @@
-/** Metrics of the shared tier in Redis. Label values are closed sets. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+/** Metrics of the shared tier in Redis. */
+import type { Registry } from 'prom-client';
+import { Counter } from './counter.ts';
+import { Gauge } from './gauge.ts';
+import { Histogram } from './histogram.ts';
+
+export const redisLookups = ['hit', 'absent', 'damaged', 'unavailable'] as const;
+export const redisTurns = ['lead', 'followed', 'alone'] as const;
+export const redisWrites = ['written', 'failed', 'dropped'] as const;
+export const redisFailures = ['timeout', 'connection', 'refused', 'wrong type', 'error'] as const;
 
 export interface RedisMetrics {
-  readonly lookups: Counter<'outcome'>;
-  readonly turns: Counter<'turn'>;
-  readonly writes: Counter<'outcome'>;
-  readonly failures: Counter<'kind'>;
+  lookedUp(outcome: (typeof redisLookups)[number], seconds: number): void;
+  turned(turn: (typeof redisTurns)[number]): void;
+  wrote(outcome: (typeof redisWrites)[number]): void;
+  failed(kind: (typeof redisFailures)[number]): void;
 }
 
 /** What is read at each scrape. */
@@ -17,59 +25,64 @@ export interface RedisGauges {
 }
 
 export function createRedisMetrics(registry: Registry, read: () => RedisGauges): RedisMetrics {
-  const registers = [registry];
-  type Join = 'sum' | 'min';
-  const gauge = (aggregator: Join, name: string, help: string, value: (gauges: RedisGauges) => number): void => {
-    new Gauge({
-      name,
-      help,
-      aggregator,
-      registers,
-      collect() {
-        this.set(value(read()));
-      },
-    });
-  };
-  gauge(
-    'min',
-    'ledgergate_redis_up',
-    'Whether Redis is used: 0 while it, or one node of a cluster, is left alone.',
-    (now) => (now.isUp ? 1 : 0),
-  );
-  gauge('sum', 'ledgergate_redis_pending_writes', 'Answers on their way to Redis.', (now) => now.pendingWrites);
-  gauge(
-    'sum',
-    'ledgergate_redis_pending_write_bytes',
-    'Bytes of answers on their way to Redis.',
-    (now) => now.pendingBytes,
-  );
-  gauge('min', 'ledgergate_redis_writable', 'Whether Redis takes writes: 0 while it refuses them.', (now) =>
-    now.isWritable ? 1 : 0,
-  );
+  createGauges(registry, read);
+  const lookups = new Counter(registry, {
+    name: 'ledgergate_redis_lookups_total',
+    help: 'Look-ups in Redis by outcome: hit, absent, damaged (replaced), unavailable.',
+    labels: { outcome: redisLookups },
+  });
+  const duration = new Histogram(registry, {
+    name: 'ledgergate_redis_lookup_duration_seconds',
+    help: 'What a look-up in Redis took, whatever it found; cache.redis.timeout bounds it.',
+    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1],
+  }).of({});
+  const turns = new Counter(registry, {
+    name: 'ledgergate_redis_reads_total',
+    help: 'Reads that Redis did not have: lead (for all replicas), followed (another replica read), alone.',
+    labels: { turn: redisTurns },
+  });
+  const writes = new Counter(registry, {
+    name: 'ledgergate_redis_writes_total',
+    help: 'Answers for Redis by outcome: written, failed, dropped (too many waited).',
+    labels: { outcome: redisWrites },
+  });
+  const failures = new Counter(registry, {
+    name: 'ledgergate_redis_failures_total',
+    help: 'Commands that failed, by kind: timeout, connection, refused (no writes now), wrong type, error.',
+    labels: { kind: redisFailures },
+  });
   return {
-    lookups: new Counter({
-      name: 'ledgergate_redis_lookups_total',
-      help: 'Look-ups in Redis by outcome: hit, absent, damaged (replaced), unavailable.',
-      labelNames: ['outcome'] as const,
-      registers,
-    }),
-    turns: new Counter({
-      name: 'ledgergate_redis_reads_total',
-      help: 'Reads that Redis did not have: lead (for all replicas), followed (another replica read), alone.',
-      labelNames: ['turn'] as const,
-      registers,
-    }),
-    writes: new Counter({
-      name: 'ledgergate_redis_writes_total',
-      help: 'Answers for Redis by outcome: written, failed, dropped (too many waited).',
-      labelNames: ['outcome'] as const,
-      registers,
-    }),
-    failures: new Counter({
-      name: 'ledgergate_redis_failures_total',
-      help: 'Commands that failed, by kind: timeout, connection, refused (no writes now), wrong type, error.',
-      labelNames: ['kind'] as const,
-      registers,
-    }),
+    lookedUp(outcome, seconds) {
+      lookups.inc({ outcome });
+      duration.observe(seconds);
+    },
+    turned: (turn) => turns.inc({ turn }),
+    wrote: (outcome) => writes.inc({ outcome }),
+    failed: (kind) => failures.inc({ kind }),
   };
+}
+
+function createGauges(registry: Registry, read: () => RedisGauges): void {
+  new Gauge(registry, {
+    name: 'ledgergate_redis_up',
+    help: 'Whether Redis is used: 0 while it, or one node of a cluster, is left alone; 0 when that is so for any worker.',
+    join: 'min',
+    read: () => Number(read().isUp),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_redis_writable',
+    help: 'Whether Redis takes writes: 0 while it refuses them.',
+    join: 'min',
+    read: () => Number(read().isWritable),
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_redis_pending_writes',
+    help: 'Answers on their way to Redis.',
+    read: () => read().pendingWrites,
+  });
+  new Gauge(registry, {
+    name: 'ledgergate_redis_pending_write_bytes',
+    help: 'Bytes of answers on their way to Redis.',
+    read: () => read().pendingBytes,
+  });
 }

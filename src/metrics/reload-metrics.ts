@@ -1,8 +1,11 @@
 /** Metrics of the config that is in force: how often it was read again, and when that last went well. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
+import { Counter } from './counter.ts';
+import { Gauge } from './gauge.ts';
 
 /** `unchanged`: nothing that can change while the gateway runs. `refused`: it is wrong, and nothing of it is in force. */
-export type ReloadResult = 'applied' | 'unchanged' | 'refused';
+export const reloadResults = ['applied', 'unchanged', 'refused'] as const;
+export type ReloadResult = (typeof reloadResults)[number];
 
 export interface ReloadMetrics {
   reloaded(result: ReloadResult): void;
@@ -10,24 +13,28 @@ export interface ReloadMetrics {
 
 /** The start counts as the first time that it went well. */
 export function createReloadMetrics(registry: Registry): ReloadMetrics {
-  const registers = [registry];
-  const reloads = new Counter({
+  let succeededAtSeconds = Date.now() / 1000;
+  let isSuccessful = true;
+  const reloads = new Counter(registry, {
     name: 'ledgergate_config_reloads_total',
-    help: 'Times the config was read again while the gateway ran, by result.',
-    labelNames: ['result'] as const,
-    registers,
+    help: 'Times the config was read again while the gateway ran: applied, unchanged (nothing that can change now), refused (it is wrong).',
+    labels: { result: reloadResults },
   });
-  const lastSuccess = new Gauge({
+  new Gauge(registry, {
     name: 'ledgergate_config_last_reload_success_timestamp_seconds',
-    help: 'When the config was last read and found to be in order.',
-    registers,
+    help: 'When the config was last read and found to be in order, Unix time.',
+    read: () => succeededAtSeconds,
   });
-  for (const result of ['applied', 'unchanged', 'refused']) reloads.inc({ result }, 0);
-  lastSuccess.setToCurrentTime();
+  new Gauge(registry, {
+    name: 'ledgergate_config_last_reload_successful',
+    help: '0 while the config file, as it was read last, is wrong and what was in force before still is; 1 otherwise.',
+    read: () => Number(isSuccessful),
+  });
   return {
     reloaded: (result) => {
       reloads.inc({ result });
-      if (result !== 'refused') lastSuccess.setToCurrentTime();
+      isSuccessful = result !== 'refused';
+      if (isSuccessful) succeededAtSeconds = Date.now() / 1000;
     },
   };
 }

@@ -1,18 +1,33 @@
-/** Metrics of what keeps requests answered: hedges, retries, nodes passed over, requests refused for want of a place. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+/** Metrics of what keeps requests answered: hedges, retries, nodes passed over, waits for a place, requests refused for want of one. */
+import type { Registry } from 'prom-client';
+import { Counter } from './counter.ts';
+import { combinations } from './family.ts';
+import { Gauge } from './gauge.ts';
+import { Histogram } from './histogram.ts';
+import { open } from './words.ts';
 
 /** `lost`: the first node answered all the same. `failed`: neither answered. `refused`: not earned by other reads. */
-export type HedgeOutcome = 'won' | 'lost' | 'failed' | 'refused';
+export const hedgeOutcomes = ['won', 'lost', 'failed', 'refused'] as const;
+export type HedgeOutcome = (typeof hedgeOutcomes)[number];
+export const retryOutcomes = ['sent', 'refused'] as const;
+/** Kinds of reads that an upstream may be passed over for. */
+export const readClassNames = ['head', 'archive', 'view'] as const;
+export type ReadClassName = (typeof readClassNames)[number];
+export const ejectionReasons = ['timeout', 'error', 'outpaced', 'error share'] as const;
+/** `full`: too many waited. `late`: no place became free in time. */
+export const queueRefusals = ['full', 'late'] as const;
 
 export interface SenderMetrics {
   hedge(outcome: HedgeOutcome): void;
   /** A retry of a failed attempt was sent, or not earned by other requests. */
-  retry(outcome: 'sent' | 'refused'): void;
-  ejected(upstream: string, readClass: string, reason: string): void;
+  retry(outcome: (typeof retryOutcomes)[number]): void;
+  ejected(upstream: string, readClass: ReadClassName, reason: (typeof ejectionReasons)[number]): void;
   /** The upstream is gone: its series end. */
   forgetEjections(upstream: string): void;
-  /** A request got no place at a node: too many waited, or none became free in time. */
-  refused(reason: 'full' | 'late'): void;
+  /** A request waited for a place at a node, in vain or not. */
+  waited(seconds: number): void;
+  /** A request got no place at a node. */
+  refused(reason: (typeof queueRefusals)[number]): void;
 }
 
 /** What is read at each scrape. */
@@ -22,89 +37,77 @@ export interface SenderGauges {
     readonly name: string;
     readonly limit: number;
     /** Classes of reads that it is passed over for. */
-    readonly ejected: readonly string[];
+    readonly ejected: readonly ReadClassName[];
   }[];
 }
 
 export function createSenderMetrics(registry: Registry, read: () => SenderGauges): SenderMetrics {
-  const registers = [registry];
-  const hedges = new Counter({
+  const hedges = new Counter(registry, {
     name: 'ledgergate_hedges_total',
     help: 'Second attempts beside a slow first, by outcome: won, lost, failed (both), refused (share used up).',
-    labelNames: ['outcome'] as const,
-    registers,
+    labels: { outcome: hedgeOutcomes },
   });
-  const retries = new Counter({
+  const retries = new Counter(registry, {
     name: 'ledgergate_retries_total',
     help: 'Attempts after a failed one, by outcome: sent, refused (share used up).',
-    labelNames: ['outcome'] as const,
-    registers,
+    labels: { outcome: retryOutcomes },
   });
-  const ejections = new Counter({
+  const byReason = { upstream: open.upstream, class: readClassNames, reason: ejectionReasons };
+  const ejections = new Counter(registry, {
     name: 'ledgergate_upstream_ejections_total',
-    help: 'Times an upstream began to be passed over for a class of reads, by reason.',
-    labelNames: ['upstream', 'class', 'reason'] as const,
-    registers,
-  });
-  const refusals = new Counter({
-    name: 'ledgergate_upstream_queue_refusals_total',
-    help: 'Requests that got no place at an upstream: full (too many waited), late (none became free in time).',
-    labelNames: ['reason'] as const,
-    registers,
+    help: 'Times an upstream began to be passed over for a class of reads, by reason: what others answered in its place it did not in time (timeout), not well (error, error share) or far later (outpaced).',
+    labels: byReason,
+    known: () => read().nodes.flatMap(({ name }) => combinations(byReason, { upstream: name })),
   });
   createGauges(registry, read);
-  /** What has been counted of each upstream: classes and reasons are few. */
-  const counted = new Map<string, Map<string, { readonly upstream: string; class: string; reason: string }>>();
   return {
+    ...createQueueMetrics(registry, read),
     hedge: (outcome) => hedges.inc({ outcome }),
     retry: (outcome) => retries.inc({ outcome }),
-    ejected: (upstream, readClass, reason) => {
-      const labels = { upstream, class: readClass, reason };
-      const series = counted.get(upstream) ?? new Map<string, typeof labels>();
-      counted.set(upstream, series.set(`${readClass} ${reason}`, labels));
-      ejections.inc(labels);
-    },
-    forgetEjections(upstream) {
-      for (const labels of counted.get(upstream)?.values() ?? []) ejections.remove(labels);
-      counted.delete(upstream);
-    },
+    ejected: (upstream, readClass, reason) => ejections.inc({ upstream, class: readClass, reason }),
+    forgetEjections: (gone) => ejections.remove(({ upstream }) => upstream === gone),
+  };
+}
+
+function createQueueMetrics(registry: Registry, read: () => SenderGauges): Pick<SenderMetrics, 'waited' | 'refused'> {
+  new Gauge(registry, {
+    name: 'ledgergate_upstream_queue_requests',
+    help: 'Requests that wait for a place at an upstream.',
+    read: () => read().waiting,
+  });
+  const waits = new Histogram(registry, {
+    name: 'ledgergate_upstream_queue_wait_seconds',
+    help: 'How long requests waited for a place at an upstream, got or not; those that found one at once are not counted.',
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2],
+  }).of({});
+  const refusals = new Counter(registry, {
+    name: 'ledgergate_upstream_queue_refusals_total',
+    help: 'Requests that got no place at an upstream: full (too many waited), late (none became free in time).',
+    labels: { reason: queueRefusals },
+  });
+  return {
+    waited: (seconds) => waits.observe(seconds),
     refused: (reason) => refusals.inc({ reason }),
   };
 }
 
 function createGauges(registry: Registry, read: () => SenderGauges): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'ledgergate_upstream_queue_requests',
-    help: 'Requests that wait for a place at an upstream.',
-    registers,
-    collect() {
-      this.set(read().waiting);
-    },
-  });
-  new Gauge({
+  new Gauge(registry, {
     name: 'ledgergate_upstream_concurrency_limit',
     help: 'Requests that the upstream is given at once.',
-    labelNames: ['upstream'] as const,
-    registers,
-    collect() {
-      this.reset();
-      for (const { name, limit } of read().nodes) this.set({ upstream: name }, limit);
-    },
+    labels: { upstream: open.upstream },
+    read: () => read().nodes.map(({ name, limit }) => [{ upstream: name }, limit] as const),
   });
-  new Gauge({
+  new Gauge(registry, {
     name: 'ledgergate_upstream_ejected',
-    help: '1 while the upstream is passed over for a class of reads.',
-    labelNames: ['upstream', 'class'] as const,
-    aggregator: 'max',
-    registers,
-    collect() {
-      this.reset();
-      for (const { name, ejected } of read().nodes) {
-        for (const readClass of ['head', 'archive', 'view']) {
-          this.set({ upstream: name, class: readClass }, ejected.includes(readClass) ? 1 : 0);
-        }
-      }
-    },
+    help: '1 while the upstream is passed over for a class of reads, by any worker.',
+    labels: { upstream: open.upstream, class: readClassNames },
+    join: 'max',
+    read: () =>
+      read().nodes.flatMap(({ name, ejected }) =>
+        readClassNames.map(
+          (readClass) => [{ upstream: name, class: readClass }, Number(ejected.includes(readClass))] as const,
+        ),
+      ),
   });
 }

@@ -1,15 +1,20 @@
-/** Metrics of the fleet: attempts, failures, windows. Labels: upstream names from the config, status classes. */
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+/** Metrics of the fleet: attempts, failures, windows. */
+import type { Registry } from 'prom-client';
+import { Counter, type Count } from './counter.ts';
+import { combinations } from './family.ts';
+import { Gauge, type Reading } from './gauge.ts';
+import { Histogram } from './histogram.ts';
+import { open } from './words.ts';
 
 /**
  * `connection`: refused, reset, cut off. `status`: a status that shows a broken node. `chain`: of another chain.
  * `bad answer`: a success that cannot be what was asked for (`upstream/answer-fault.ts` tells what it may be).
  * Two say nothing of the node: `queue`, no connection became free in time, and `size`, more than is read at once.
  */
-const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;
+export const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;
 export type FailureKind = (typeof failureKinds)[number];
 
-const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'];
+export const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
 /** One node as a scrape sees it. */
 export interface UpstreamGauges {
@@ -19,6 +24,10 @@ export interface UpstreamGauges {
   readonly head: bigint | undefined;
   readonly oldest: bigint | undefined;
   readonly lag: bigint | undefined;
+  /** Versions a second that its oldest version moves by. */
+  readonly edgeSpeed: number | undefined;
+  /** A read is sent there from so many versions above its oldest on. */
+  readonly edgeMargin: bigint | undefined;
 }
 
 /** The fleet as a scrape sees it. */
@@ -34,9 +43,9 @@ export interface UpstreamMetrics {
   observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
   /** The upstream is gone: its series end. */
   forgetUpstream(upstream: string): void;
-  readonly prunedRepaired: Counter;
+  readonly prunedRepaired: Count;
   /** Versions that another replica had shown and no node here had got to in time. */
-  readonly unreached: Counter;
+  readonly unreached: Count;
 }
 
 /** `readGauges` and `readFleet` are called at each scrape, so that nothing is counted while requests are served. */
@@ -45,80 +54,73 @@ export function createUpstreamMetrics(
   readGauges: () => readonly UpstreamGauges[],
   readFleet: () => FleetGauges,
 ): UpstreamMetrics {
-  const registers = [registry];
-  const requests = new Counter({
-    name: 'ledgergate_upstream_requests_total',
-    help: 'Requests answered by an upstream, by class of status.',
-    labelNames: ['upstream', 'status'] as const,
-    registers,
-  });
-  const failures = new Counter({
-    name: 'ledgergate_upstream_failures_total',
-    help: 'Attempts without a usable answer, by what went wrong.',
-    labelNames: ['upstream', 'kind'] as const,
-    registers,
-  });
-  const duration = new Histogram({
-    name: 'ledgergate_upstream_request_duration_seconds',
-    help: 'Time of one attempt at an upstream, until the whole answer or the head of a streamed one.',
-    labelNames: ['upstream'] as const,
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
-    registers,
-  });
-  const prunedRepaired = new Counter({
-    name: 'ledgergate_pruned_answers_repaired_total',
-    help: 'Requests that one upstream called pruned and another answered.',
-    registers,
-  });
   createGauges(registry, readGauges);
   createFleetGauges(registry, readFleet);
   return {
-    observeAnswer(upstream, status, seconds) {
-      requests.inc({ upstream, status: `${Math.floor(status / 100)}xx` });
-      duration.observe({ upstream }, seconds);
-    },
-    observeFailure(upstream, kind, seconds) {
-      failures.inc({ upstream, kind });
-      duration.observe({ upstream }, seconds);
-    },
-    forgetUpstream(upstream) {
-      for (const status of statusClasses) requests.remove({ upstream, status });
-      for (const kind of failureKinds) failures.remove({ upstream, kind });
-      duration.remove({ upstream });
-    },
-    prunedRepaired,
-    unreached: new Counter({
+    ...createAttemptMetrics(registry, readGauges),
+    prunedRepaired: new Counter(registry, {
+      name: 'ledgergate_pruned_answers_repaired_total',
+      help: 'Requests that one upstream called pruned and another answered.',
+    }).of({}),
+    unreached: new Counter(registry, {
       name: 'ledgergate_unreached_versions_total',
       help: 'Versions that another replica had shown and that no upstream here got to in time.',
-      registers,
-    }),
+    }).of({}),
   };
+}
+
+function createAttemptMetrics(registry: Registry, readGauges: () => readonly UpstreamGauges[]) {
+  const byStatus = { upstream: open.upstream, status: statusClasses };
+  const requests = new Counter(registry, {
+    name: 'ledgergate_upstream_requests_total',
+    help: 'Requests answered by an upstream, by class of status.',
+    labels: byStatus,
+    known: () => readGauges().flatMap(({ name }) => combinations(byStatus, { upstream: name })),
+  });
+  const byKind = { upstream: open.upstream, kind: failureKinds };
+  const failures = new Counter(registry, {
+    name: 'ledgergate_upstream_failures_total',
+    help: 'Attempts without a usable answer: connection, timeout, status, chain and bad answer are held against the upstream, queue (no connection was free in time) and size (more than is read at once) are not.',
+    labels: byKind,
+    known: () => readGauges().flatMap(({ name }) => combinations(byKind, { upstream: name })),
+  });
+  const duration = new Histogram(registry, {
+    name: 'ledgergate_upstream_request_duration_seconds',
+    help: 'Time of one attempt at an upstream, until the whole answer or the head of a streamed one.',
+    labels: { upstream: open.upstream },
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+  });
+  return {
+    observeAnswer(upstream: string, status: number, seconds: number) {
+      requests.inc({ upstream, status: classOf(status) });
+      duration.of({ upstream }).observe(seconds);
+    },
+    observeFailure(upstream: string, kind: FailureKind, seconds: number) {
+      failures.inc({ upstream, kind });
+      duration.of({ upstream }).observe(seconds);
+    },
+    forgetUpstream(gone: string) {
+      for (const family of [requests, failures, duration]) family.remove(({ upstream }) => upstream === gone);
+    },
+  };
+}
+
+/** Whatever a node says, there are no other classes. */
+function classOf(status: number): (typeof statusClasses)[number] {
+  return statusClasses[Math.floor(status / 100) - 1] ?? '5xx';
 }
 
 /** How the words of several workers become one. */
 type Aggregator = 'sum' | 'min' | 'max';
 
 function createGauges(registry: Registry, read: () => readonly UpstreamGauges[]): void {
-  const gauge = (
-    aggregator: Aggregator,
-    name: string,
-    help: string,
-    value: (upstream: UpstreamGauges) => number | bigint | undefined,
-  ): void => {
-    // Versions are scraped as floating-point numbers: exact up to 2^53, far above any ledger today.
-    new Gauge({
+  const gauge = (join: Aggregator, name: string, help: string, value: (upstream: UpstreamGauges) => Reading): void => {
+    new Gauge(registry, {
       name,
       help,
-      aggregator,
-      labelNames: ['upstream'] as const,
-      registers: [registry],
-      collect() {
-        this.reset();
-        for (const upstream of read()) {
-          const current = value(upstream);
-          if (current !== undefined) this.set({ upstream: upstream.name }, Number(current));
-        }
-      },
+      join,
+      labels: { upstream: open.upstream },
+      read: () => read().map((upstream) => [{ upstream: upstream.name }, value(upstream)] as const),
     });
   };
   gauge('min', 'ledgergate_upstream_usable', '1 while the upstream answers, 0 otherwise.', ({ isUsable }) =>
@@ -139,21 +141,23 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
     'Versions the upstream is behind the head of the fleet.',
     (u) => u.lag,
   );
+  gauge(
+    'max',
+    'ledgergate_upstream_edge_speed_versions_per_second',
+    "Versions a second that the upstream's oldest version moves by, over the last 15 s.",
+    (u) => u.edgeSpeed,
+  );
+  gauge(
+    'max',
+    'ledgergate_upstream_edge_margin_versions',
+    'A read is sent to the upstream as one that it surely holds from so many versions above its oldest on.',
+    (u) => u.edgeMargin,
+  );
 }
 
 function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
-  type Value = (fleet: FleetGauges) => bigint | number | undefined;
-  const gauge = (aggregator: Aggregator, name: string, help: string, value: Value): void => {
-    new Gauge({
-      name,
-      help,
-      aggregator,
-      registers: [registry],
-      collect() {
-        const current = value(read());
-        if (current !== undefined) this.set(Number(current));
-      },
-    });
+  const gauge = (join: Aggregator, name: string, help: string, value: (fleet: FleetGauges) => Reading): void => {
+    new Gauge(registry, { name, help, join, read: () => value(read()) });
   };
   gauge('min', 'ledgergate_outage', '1 while no upstream answers that did before, 0 otherwise.', ({ isOut }) =>
     Number(isOut),

@@ -17,24 +17,28 @@ export interface BrokenConnection {
   readonly ledgerHeaders: readonly string[];
 }
 
-/** Writes the specified error body and closes the connection: what follows on it cannot be trusted. */
+/**
+ * Writes the specified error body and closes the connection: what follows on it cannot be trusted. Returns whether that
+ * is news of something the client sent, and no hang-up.
+ */
 export function answerBrokenRequest(
   error: NodeJS.ErrnoException,
   { socket, newest, ledgerHeaders }: BrokenConnection,
-): void {
+): boolean {
   // The parser reports every further chunk of a broken request; the answer is out already.
-  if (socket.writableEnded) return;
+  if (socket.writableEnded) return false;
   if (!socket.writable || error.code === 'ECONNRESET' || !isTurnOf(newest)) {
     socket.destroy();
-    return;
+    return socket.writable && error.code !== 'ECONNRESET';
   }
   if (isLast(newest)) {
     socket.end();
     linger(socket);
-    return;
+    return true;
   }
   const [fault, message] = faults[error.code ?? ''] ?? ['malformed', 'the request is not well-formed HTTP'];
   writeRefusal(socket, new GatewayError(fault, message), ledgerHeaders);
+  return true;
 }
 
 /** Writes an error answer where there is no response object, and closes the connection. */

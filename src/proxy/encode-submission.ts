@@ -2,9 +2,9 @@
  * `POST /transactions/encode_submission`: the bytes a person signs, built here from the module's ABI and compared with
  * nodes all along. What is not certainly ours goes to a node, byte for byte (protocol 5.9).
  */
-import type { EncodeMetrics } from '../metrics/encode-metrics.ts';
+import type { EncodeMetrics, ForwardReasonName } from '../metrics/encode-metrics.ts';
 import { encodeSubmission } from '../encode/encode-submission.ts';
-import type { EncodeOutcome, ForwardReason } from '../encode/outcome.ts';
+import type { EncodeOutcome } from '../encode/outcome.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import type { Fleet } from '../upstream/fleet.ts';
@@ -26,9 +26,8 @@ export interface EncoderParts {
   readonly signingDomain: string;
 }
 
-/** Why a node was asked, beside the encoder's own reasons. */
-type Reason =
-  ForwardReason | 'bcs accept' | 'encoded body' | 'module unavailable' | 'distrusted function' | 'chain unknown';
+/** Why a node was asked: the encoder's own reasons, and what is found out before it is asked. */
+type Reason = ForwardReasonName;
 
 type Forward = { readonly kind: 'forward'; readonly reason: Reason };
 

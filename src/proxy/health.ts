@@ -1,6 +1,7 @@
 /** The operations port: liveness, readiness, metrics, administration. For operators and their tools, not for clients. */
 import fastify, { type FastifyInstance } from 'fastify';
 import type { AccessRules } from './admin-access.ts';
+import type { Exposition } from '../metrics/exposition.ts';
 import type { ReloadResult } from '../metrics/reload-metrics.ts';
 import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
 
@@ -77,8 +78,8 @@ export interface OperationsRules extends AccessRules {
 export interface OperationsParts {
   isDraining(): boolean;
   readiness(): Readiness | Promise<Readiness>;
-  metrics(): Promise<string>;
-  readonly metricsContentType: string;
+  /** What a scrape is given. `accept`: the header. */
+  metrics(accept: string | undefined): Promise<Exposition>;
   readonly admin: AdminFunctions;
   rules(): OperationsRules;
   /** `undefined` since the start. */
@@ -122,9 +123,10 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     const reload = parts.reload();
     return { status, outage, upstreams, audit: { disagreements }, encode: { distrusted }, redis, workers, reload };
   });
-  app.get('/metrics', async (_request, reply) => {
-    reply.type(parts.metricsContentType);
-    return parts.metrics();
+  app.get('/metrics', async (request, reply) => {
+    const { contentType, text } = await parts.metrics(request.headers.accept);
+    reply.header('Vary', 'Accept').type(contentType);
+    return text;
   });
   addAdminRoutes(app, parts.admin, () => parts.rules());
   return app;

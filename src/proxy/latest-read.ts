@@ -4,7 +4,9 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { LatestMetrics } from '../metrics/latest-metrics.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Floor } from '../upstream/floor.ts';
 import type { Demand, Latest } from '../upstream/latest.ts';
@@ -22,15 +24,18 @@ export interface LatestReadParts {
   readonly latest: Latest;
   readonly floor: Floor;
   readonly consistency: Consistency;
+  readonly metrics: LatestMetrics;
 }
 
 export class LatestReads {
   readonly #parts: LatestReadParts;
   /** Reads of targets that were parsed before, at the version that they were last pinned to. */
   readonly #pins = new WeakMap<Read, Read>();
+  readonly #gauge: ServedGauge;
 
   constructor(parts: LatestReadParts) {
     this.#parts = parts;
+    this.#gauge = new ServedGauge(parts);
   }
 
   /** What memory holds of the read at the shared version, when that satisfies the client. Costs no promise. */
@@ -38,7 +43,9 @@ export class LatestReads {
     const { latest, consistency, reader } = this.#parts;
     const snapshot = latest.find(consistency.demandOf(request));
     const hit = snapshot === undefined ? undefined : reader.find(this.#pinned(read, snapshot.info.version));
-    return hit === undefined ? undefined : { ...hit, isLatest: true };
+    if (snapshot === undefined || hit === undefined) return undefined;
+    this.#gauge.note(snapshot, latest.askedAtMs);
+    return { ...hit, isLatest: true };
   }
 
   /** Reads at the shared version, or at a newer one when the client needs it. */
@@ -46,22 +53,26 @@ export class LatestReads {
     const { reader } = this.#parts;
     const demand = this.#parts.consistency.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#ask(read, demand, exchange);
-    const { info } = await this.snapshot(exchange.request, exchange.signal);
+    const snapshot = await this.#reach(exchange.request, exchange.signal);
+    const { info } = snapshot;
     const pinned = this.#pinned(read, info.version);
     const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
     // The client named no version, so none that is not there.
     if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(info.version);
+    this.#gauge.note(snapshot, performance.now());
     return { ...served, isLatest: true };
-  }
-
-  /** A state that satisfies the client. Throws `GatewayError` 503 when the fleet has none in time. */
-  async snapshot(request: IncomingMessage, signal: AbortSignal): Promise<Snapshot> {
-    return this.#parts.latest.reach(this.#parts.consistency.demandOf(request), signal);
   }
 
   /** The body of `GET {base}`. */
   async ledgerInfo(request: IncomingMessage, signal: AbortSignal): Promise<Buffer> {
-    return ledgerInfoBody(await this.snapshot(request, signal), this.#parts.fleet);
+    const snapshot = await this.#reach(request, signal);
+    this.#gauge.note(snapshot, performance.now());
+    return ledgerInfoBody(snapshot, this.#parts.fleet);
+  }
+
+  /** A state that satisfies the client. Throws `GatewayError` 503 when the fleet has none in time. */
+  #reach(request: IncomingMessage, signal: AbortSignal): Promise<Snapshot> {
+    return this.#parts.latest.reach(this.#parts.consistency.demandOf(request), signal);
   }
 
   /** No staleness at all: each read goes to a node that has got at least as far as anybody has been shown. */
@@ -70,7 +81,10 @@ export class LatestReads {
     const served = await floor.keep(min, (atLeast) =>
       reader.ask({ ...read, need: { kind: 'head', min: atLeast } }, caller),
     );
-    if (served.version !== undefined) await floor.recordServed(served.version);
+    if (served.version !== undefined) {
+      await floor.recordServed(served.version);
+      this.#gauge.noteLag(served.version);
+    }
     return served;
   }
 
@@ -80,6 +94,37 @@ export class LatestReads {
     const pinned = pinTo(read, version);
     this.#pins.set(read, pinned);
     return pinned;
+  }
+}
+
+/** How old what reads are given is, and how far behind the fleet. */
+class ServedGauge {
+  readonly #fleet: Fleet;
+  readonly #metrics: LatestMetrics;
+  #head: LedgerInfo | undefined;
+  #served: LedgerVersion | undefined;
+  #lag = 0;
+
+  constructor({ fleet, metrics }: Pick<LatestReadParts, 'fleet' | 'metrics'>) {
+    this.#fleet = fleet;
+    this.#metrics = metrics;
+  }
+
+  /** A read is answered from this state now. */
+  note({ info, asOfMs }: Snapshot, nowMs: number): void {
+    this.#metrics.observeStaleness((nowMs - asOfMs) / 1000);
+    this.noteLag(info.version);
+  }
+
+  /** Thousands of answers come between two heads: the difference is made once for all of them. */
+  noteLag(version: LedgerVersion): void {
+    const { head } = this.#fleet;
+    if (head !== this.#head || version !== this.#served) {
+      this.#head = head;
+      this.#served = version;
+      this.#lag = head === undefined ? 0 : Math.max(0, Number(head.version - version));
+    }
+    this.#metrics.observeLag(this.#lag);
   }
 }
 

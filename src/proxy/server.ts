@@ -31,12 +31,10 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
     return503OnClosing: false,
     routerOptions,
     serverFactory: (handler) => createHttpServer(handler, parts),
-    clientErrorHandler: (error, socket) =>
-      answerBrokenRequest(error, {
-        socket,
-        newest: newestResponse(socket),
-        ledgerHeaders: headersNow(parts),
-      }),
+    clientErrorHandler: (error, socket) => {
+      const connection = { socket, newest: newestResponse(socket), ledgerHeaders: headersNow(parts) };
+      if (answerBrokenRequest(error, connection)) parts.observer.metrics.broken();
+    },
     frameworkErrors: (error, request, reply) => fail(parts, 'none', request, reply, error),
   });
   app.setErrorHandler((error, request, reply) => fail(parts, 'none', request, reply, error));

@@ -30,6 +30,12 @@ const bounds = { fewest: 64, most: 1_000 };
 
 export class Admission {
   readonly #queue = new FairQueue<Upstream>({ usualWaitMs, ...bounds });
+  readonly #onWaited: (seconds: number) => void;
+
+  /** `onWaited`: a request has waited so long for a place, in vain or not. */
+  constructor(onWaited: (seconds: number) => void = () => undefined) {
+    this.#onWaited = onWaited;
+  }
 
   /** Requests that wait for a place now. */
   get waiting(): number {
@@ -50,7 +56,10 @@ export class Admission {
       return true;
     };
     const withinMs = Math.min(waiting.withinMs, longestWaitMs);
-    const waited = await this.#queue.wait(client, accepts, { signal, withinMs, nowMs: performance.now() });
+    const nowMs = performance.now();
+    const waited = await this.#queue.wait(client, accepts, { signal, withinMs, nowMs });
+    // Those that may not even wait are told so at once.
+    if (!('refused' in waited) || waited.refused === 'late') this.#onWaited((performance.now() - nowMs) / 1000);
     return 'place' in waited ? this.#placeAt(waited.place) : waited.refused;
   }
 

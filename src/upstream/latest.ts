@@ -72,6 +72,11 @@ export class Latest {
     return isAtLeast(snapshot, this.#floor.above(min)) ? snapshot : undefined;
   }
 
+  /** When a snapshot was last asked for; `performance.now()`. */
+  get askedAtMs(): number {
+    return this.#askedAtMs;
+  }
+
   /**
    * The snapshot that reads share, without asking for it: nothing changes. `isUsable`: a read that came now would be
    * pinned to it; else a node is asked for its ledger first.

@@ -74,7 +74,7 @@ export class Sender {
     const { fleet, limits, metrics, log } = parts;
     const retries = new TrafficShare(earnings);
     const attempts = new Attempts({ ...parts, mayRepeat: () => retries.spend(performance.now()) });
-    const admission = new Admission();
+    const admission = new Admission((seconds) => metrics.waited(seconds));
     const outliers = new Outliers({ fleet, metrics, log });
     this.#means = {
       fleet,

@@ -2,6 +2,7 @@
 import type { Charge, Count } from '../access/counter.ts';
 import type { CacheKey } from '../cache/key.ts';
 import type { Config, UpstreamConfig } from '../config/config.ts';
+import type { FamilyData } from '../metrics/family.ts';
 import type { AdminAnswer } from '../proxy/admin.ts';
 import type { Readiness } from '../proxy/health.ts';
 import type { NodeReport } from '../upstream/fleet.ts';
@@ -15,8 +16,7 @@ export interface WorkerHandlers {
   /** A sign of life. */
   alive(): void;
   readiness(): Promise<Readiness>;
-  /** What `Registry.getMetricsAsJSON` gives. */
-  metrics(): Promise<MetricsJson>;
+  metrics(): Promise<readonly FamilyData[]>;
   /** In this worker, in Redis and at other replicas. */
   purge(request: { readonly request: unknown; readonly from: string }): Promise<AdminAnswer>;
   /** In this worker alone. */
@@ -114,8 +114,6 @@ export interface Failure {
   readonly address?: string | undefined;
   readonly port?: number | undefined;
 }
-
-export type MetricsJson = readonly object[];
 
 /** A config as it can be sent: a URL has no structured clone. */
 export interface PackedConfig extends Omit<Config, 'upstreams'> {

@@ -1,9 +1,12 @@
 /** What a worker does: serves clients as it is told to, and answers its primary. */
 import cluster from 'node:cluster';
 import process from 'node:process';
-import { destination, pino } from 'pino';
+import { destination } from 'pino';
+import { createLog } from '../gateway/log.ts';
+import { addLogMetrics } from '../gateway/process-metrics.ts';
 import { startServing, type Serving } from '../gateway/serving.ts';
 import type { Heard, Siblings } from '../gateway/siblings.ts';
+import { familiesOf } from '../metrics/family.ts';
 import { Agreed } from './agreed.ts';
 import { Channel } from './channel.ts';
 import { unpackConfig, type Failure, type PrimaryHandlers, type Setup, type WorkerHandlers } from './protocol.ts';
@@ -32,7 +35,7 @@ export async function serveAsWorker(): Promise<void> {
     distrusted: (functionId) => void hear((heard) => heard.distrusted(functionId)),
     dropped: (key) => void hear((heard) => heard.dropped(key)),
     readiness: async () => (await started.promise).readiness(),
-    metrics: async () => (await started.promise).registry.getMetricsAsJSON(),
+    metrics: async () => familiesOf((await started.promise).registry),
     purge: async ({ request, from }) => (await started.promise).admin.purge(request, from),
     purgeHere: async (request) => (await started.promise).admin.purgeHere(request),
     explain: async (request) => (await started.promise).admin.explain(request),
@@ -56,7 +59,8 @@ export async function serveAsWorker(): Promise<void> {
   const { config: packed, drainDelayMs, processes, distrusted, known } = await told.promise;
   process.title = 'ledgergate worker';
   const config = unpackConfig(packed);
-  const log = pino({ level: config.log.level }, destination(2)).child({ worker: cluster.worker?.id });
+  const { log: root, lines } = createLog(config.log.level, destination(2));
+  const log = root.child({ worker: cluster.worker?.id });
   const siblings: Siblings = {
     shown: agreed,
     gate: agreed,
@@ -79,6 +83,7 @@ export async function serveAsWorker(): Promise<void> {
   };
   try {
     const serving = await startServing(config, { log, drainDelayMs, processes, siblings });
+    addLogMetrics(serving.registry, lines);
     for (const functionId of distrusted) serving.heard.distrusted(functionId);
     started.resolve(serving);
     primary.tell('serving', { port: serving.port });

@@ -89,7 +89,7 @@ test('another certificate under load: 0 failed, new connections are shown it; a 
   const kept = await h2Session(t, origin, ca.ca);
   const crowd = new H2Crowd(t, { ca: ca.ca, origin: () => origin, clients: 4, streams: 4, path: pinned });
   assert.equal(await shown(), 'first');
-  const firstEnd = await gateway.metric('ledgergate_tls_certificate_expiry_seconds');
+  const firstEnd = await gateway.metric('ledgergate_tls_certificate_expiry_timestamp_seconds');
   assert.ok(firstEnd > Date.now() / 1000 && firstEnd < Date.now() / 1000 + 31 * 86_400);
 
   replaceFiles(tls, second);

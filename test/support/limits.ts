@@ -49,6 +49,7 @@ export async function replica(t: TestContext, options: ReplicaOptions): Promise<
       log: pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) }),
       processes,
       desk: undefined,
+      plans: () => [],
     },
   );
   t.after(() => built.close());

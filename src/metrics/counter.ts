@@ -1,0 +1,72 @@
+/** What only goes up. Counting is one addition, so that a request can do it often. */
+import type { Registry } from 'prom-client';
+import {
+  combinations,
+  Family,
+  SeriesMap,
+  type Declared,
+  type FamilyOptions,
+  type LabelsOf,
+  type Sample,
+  type Unlabelled,
+} from './family.ts';
+
+/** One series. */
+export class Count {
+  #value = 0;
+
+  get value(): number {
+    return this.#value;
+  }
+
+  inc(by = 1): void {
+    this.#value += by;
+  }
+}
+
+export interface CounterOptions<D extends Declared> extends FamilyOptions<D> {
+  /**
+   * Series that are there before anything is counted, asked for at each scrape: the first event is an increase then, which
+   * alerts can see. Default: every combination, where all values of all labels are declared.
+   */
+  readonly known?: () => Iterable<LabelsOf<NoInfer<D>>>;
+  /** Where it is counted somewhere else: asked of each known series at each scrape. */
+  readonly counted?: (labels: LabelsOf<NoInfer<D>>) => number;
+}
+
+export class Counter<const D extends Declared = Unlabelled> extends Family<D> {
+  readonly type = 'counter';
+  readonly aggregator = 'sum';
+  readonly #series: SeriesMap<D, Count>;
+  readonly #known: () => Iterable<LabelsOf<D>>;
+  readonly #counted: ((labels: LabelsOf<D>) => number) | undefined;
+
+  constructor(registry: Registry, options: CounterOptions<D>) {
+    super(registry, options);
+    const { declared } = this;
+    const isClosed = Object.values(declared).every((values) => typeof values !== 'string');
+    const all = isClosed ? (combinations(declared) as LabelsOf<D>[]) : [];
+    this.#known = options.known ?? (() => all);
+    this.#counted = options.counted;
+    this.#series = new SeriesMap(declared, () => new Count());
+  }
+
+  /** The series with these labels. */
+  of(labels: LabelsOf<D>): Count {
+    return this.#series.of(labels);
+  }
+
+  inc(labels: LabelsOf<D>, by = 1): void {
+    this.#series.of(labels).inc(by);
+  }
+
+  /** Ends series. */
+  remove(matches: (labels: LabelsOf<D>) => boolean): void {
+    this.#series.remove(matches);
+  }
+
+  protected override samples(): readonly Sample[] {
+    for (const labels of this.#known()) this.#series.of(labels);
+    return [...this.#series].map(({ labels, series }) => ({ labels, value: this.#counted?.(labels) ?? series.value }));
+  }
+}

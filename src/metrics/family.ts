@@ -1,0 +1,126 @@
+/**
+ * A family of metrics: its name, what its labels may be, and what a scrape reads of it. Families are kept by prom-client's
+ * registry beside those of Node itself, and count by plain additions; what becomes of them at a scrape is in `join.ts`
+ * and `exposition.ts`.
+ */
+import type { Metric, Registry } from 'prom-client';
+
+/** How the words of several workers become one. Of a gateway's own families the first three are used. */
+export type Join = 'sum' | 'min' | 'max' | 'first' | 'average' | 'omit';
+
+/** A request that an observation was of: the one that came last. `timestamp`: seconds since 1970. */
+export interface Exemplar {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+  readonly timestamp: number;
+}
+
+export interface Sample {
+  readonly labels: Readonly<Record<string, string | number>>;
+  readonly value: number;
+  /** Of a histogram: the family's name and what is told of it. */
+  readonly metricName?: string | undefined;
+  readonly exemplar?: Exemplar | undefined;
+}
+
+/** What a scrape reads of a family: plain data, which can come from another process. */
+export interface FamilyData {
+  readonly name: string;
+  readonly help: string;
+  readonly type: string;
+  readonly aggregator: Join;
+  readonly values: readonly Sample[];
+}
+
+/** Of each label all values that it may have or, where they are not known beforehand, in words what they are. */
+export type Declared = Readonly<Record<string, readonly string[] | string>>;
+
+/** No labels: one series. */
+export type Unlabelled = Readonly<Record<string, never>>;
+
+/** The labels of one series. */
+export type LabelsOf<D extends Declared> = {
+  readonly [Name in keyof D]: D[Name] extends readonly string[] ? D[Name][number] : string;
+};
+
+export interface FamilyOptions<D extends Declared> {
+  readonly name: string;
+  readonly help: string;
+  readonly labels?: D;
+}
+
+export abstract class Family<D extends Declared> {
+  readonly name: string;
+  readonly help: string;
+  abstract readonly type: 'counter' | 'gauge' | 'histogram';
+  abstract readonly aggregator: Join;
+  readonly declared: Declared;
+
+  constructor(registry: Registry, { name, help, labels }: FamilyOptions<D>) {
+    this.name = name;
+    this.help = help;
+    this.declared = labels ?? {};
+    // All that the registry asks of a metric is a name, `get` and `reset`.
+    registry.registerMetric(this as unknown as Metric);
+  }
+
+  /** Called at each scrape. */
+  get(): FamilyData {
+    const { name, help, type, aggregator } = this;
+    return { name, help, type, aggregator, values: this.samples() };
+  }
+
+  protected abstract samples(): readonly Sample[];
+
+  /** What is counted stays. */
+  reset(): void {
+    throw new Error(`${this.name} is never reset`);
+  }
+}
+
+/** What a scrape reads of all families of a registry, Node's own among them. */
+export function familiesOf(registry: Registry): Promise<readonly FamilyData[]> {
+  return registry.getMetricsAsJSON() as Promise<unknown> as Promise<readonly FamilyData[]>;
+}
+
+/** Series of a family by their labels. */
+export class SeriesMap<D extends Declared, Series> {
+  readonly #names: readonly string[];
+  readonly #make: () => Series;
+  readonly #series = new Map<string, { readonly labels: LabelsOf<D>; readonly series: Series }>();
+
+  constructor(declared: Declared, make: () => Series) {
+    this.#names = Object.keys(declared);
+    this.#make = make;
+  }
+
+  /** The series with these labels, made when it is not there. To be looked up once where requests count on it. */
+  of(labels: LabelsOf<D>): Series {
+    const key = this.#names.map((name) => labels[name]).join('\n');
+    let found = this.#series.get(key);
+    if (found === undefined) this.#series.set(key, (found = { labels, series: this.#make() }));
+    return found.series;
+  }
+
+  /** Ends the series that `matches`. Who counts on one of them looks it up each time. */
+  remove(matches: (labels: LabelsOf<D>) => boolean): void {
+    for (const [key, { labels }] of this.#series) if (matches(labels)) this.#series.delete(key);
+  }
+
+  [Symbol.iterator](): IterableIterator<{ readonly labels: LabelsOf<D>; readonly series: Series }> {
+    return this.#series.values();
+  }
+}
+
+/** Every combination of the declared values; labels whose values are not known beforehand have those of `open`. */
+export function combinations<const D extends Declared>(
+  declared: D,
+  open: Partial<Record<keyof D, string>> = {},
+): LabelsOf<D>[] {
+  let all: (readonly (readonly [string, string])[])[] = [[]];
+  for (const [name, values] of Object.entries(declared)) {
+    const known = typeof values === 'string' ? [open[name] ?? ''] : values;
+    all = all.flatMap((labels) => known.map((value) => labels.concat([[name, value]])));
+  }
+  return all.map((labels) => Object.fromEntries(labels) as LabelsOf<D>);
+}

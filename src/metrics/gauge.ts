@@ -1,0 +1,39 @@
+/** What goes up and down: read at each scrape, so that nothing is done for it in between. */
+import type { Registry } from 'prom-client';
+import {
+  Family,
+  type Declared,
+  type FamilyOptions,
+  type Join,
+  type LabelsOf,
+  type Sample,
+  type Unlabelled,
+} from './family.ts';
+
+/** Not known: there is no series. 64-bit numbers lose what a float has no room for, above 2^53. */
+export type Reading = number | bigint | undefined;
+
+export interface GaugeOptions<D extends Declared> extends FamilyOptions<D> {
+  /** Of several workers: default `sum`. */
+  readonly join?: Join;
+  /** One value, or one by series. */
+  readonly read: () => Reading | Iterable<readonly [LabelsOf<NoInfer<D>>, Reading]>;
+}
+
+export class Gauge<const D extends Declared = Unlabelled> extends Family<D> {
+  readonly type = 'gauge';
+  readonly aggregator: Join;
+  readonly #read: GaugeOptions<D>['read'];
+
+  constructor(registry: Registry, options: GaugeOptions<D>) {
+    super(registry, options);
+    this.aggregator = options.join ?? 'sum';
+    this.#read = options.read;
+  }
+
+  protected override samples(): readonly Sample[] {
+    const read = this.#read();
+    const series = typeof read === 'object' ? [...read] : [[{}, read] as const];
+    return series.flatMap(([labels, value]) => (value === undefined ? [] : [{ labels, value: Number(value) }]));
+  }
+}

@@ -1,0 +1,32 @@
+/** Metrics of the log: lines that somebody should look at. */
+import type { Registry } from 'prom-client';
+import { Counter } from './counter.ts';
+
+/** The levels whose lines are counted, and pino's numbers for them. */
+export const loudLevels = ['warn', 'error', 'fatal'] as const;
+export type LoudLevel = (typeof loudLevels)[number];
+const levelOf: Readonly<Record<number, LoudLevel | undefined>> = { 40: 'warn', 50: 'error', 60: 'fatal' };
+
+/** Counts the lines of a logger and its children. The logger is there before the registry is. */
+export class LogLines {
+  readonly #counts: Record<LoudLevel, number> = { warn: 0, error: 0, fatal: 0 };
+
+  /** A line is being written. */
+  note(level: number): void {
+    const name = levelOf[level];
+    if (name !== undefined) this.#counts[name] += 1;
+  }
+
+  written(level: LoudLevel): number {
+    return this.#counts[level];
+  }
+}
+
+export function createLogMetrics(registry: Registry, lines: LogLines): void {
+  new Counter(registry, {
+    name: 'ledgergate_log_lines_total',
+    help: 'Lines that were written to the log at the levels warn, error and fatal.',
+    labels: { level: loudLevels },
+    counted: (labels) => lines.written(labels.level),
+  });
+}
