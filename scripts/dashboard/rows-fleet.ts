@@ -166,7 +166,7 @@ export const nodesRow: Row = {
       description: 'Times that a node began to be passed over, by reason.',
       unit: 'ops',
       series: {
-        'sum by (upstream, reason) (rate(ledgergate_upstream_ejections_total{$on}[$__rate_interval])) > 0':
+        'sum by (upstream, reason) (rate(ledgergate_upstream_ejections_total{$on}[$__rate_interval]))':
           '{{upstream}} {{reason}}',
       },
     },
