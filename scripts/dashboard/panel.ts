@@ -61,13 +61,25 @@ export function grafanaPanel(panel: Panel, id: number, gridPos: Place): object {
       overrides: [],
     },
     options: optionsOf(kind),
-    targets: Object.entries(panel.series).map(([expr, legendFormat], index) => ({
-      refId: String.fromCodePoint(65 + index),
-      datasource,
-      expr: expr.replaceAll('$on', 'job=~"$job",instance=~"$instance"'),
-      legendFormat,
-      ...(kind === 'stat' ? { instant: true, range: false } : { range: true }),
-    })),
+    targets: Object.entries(panel.series).map(([expr, legend], index) => target(panel, { expr, legend, index })),
+  };
+}
+
+interface Line {
+  readonly expr: string;
+  readonly legend: string;
+  readonly index: number;
+}
+
+function target({ kind }: Panel, { expr, legend, index }: Line): object {
+  const isNow = kind === 'stat';
+  return {
+    refId: String.fromCodePoint(65 + index),
+    datasource,
+    expr: expr.replaceAll('$on', 'job=~"$job",instance=~"$instance"'),
+    legendFormat: legend,
+    instant: isNow,
+    range: !isNow,
   };
 }
 

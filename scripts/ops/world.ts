@@ -43,7 +43,7 @@ export interface World {
   /** PEM text of the root that clients trust. */
   readonly ca: string;
   /** Where the ledger stands. */
-  head(): bigint;
+  readonly head: () => bigint;
 }
 
 const pruneStep = 1000n;

@@ -1,8 +1,11 @@
 /** Alerts are in order, fire when they should, are silent when they should be, and each has its page in the runbook. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { basename } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import {
   alertingRules,
@@ -79,4 +82,24 @@ test('each section of the runbook says what it means, what clients notice, how t
     assert.deepEqual(parts, ['Means.', 'Clients.', 'Look.', 'Do.', 'Do not.'], name);
     assert.match(section, /```(promql|sh)\n/, `${name} has no query`);
   }
+});
+
+test('the rules are loaded without Helm as docs/operations.md says', { skip: noPromtool }, (t) => {
+  const operations = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  const section = /^## Monitoring$.*?(?=^## )/ms.exec(operations)?.[0] ?? '';
+  const [, config = ''] = /```yaml\n(.*?)```/s.exec(section) ?? [];
+  const [, commands = ''] = /```sh\n(.*?)```/s.exec(section) ?? [];
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-rules-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'prometheus.yml'), config);
+
+  const cwd = fileURLToPath(new URL('../..', import.meta.url));
+  const inFolder = commands.replaceAll('/etc/prometheus', folder);
+  const shell = spawnSync('sh', ['-e', '-c', inFolder], { cwd, encoding: 'utf8' });
+  const { status, output } = promtool('check', 'config', join(folder, 'prometheus.yml'));
+
+  assert.equal(shell.status, 0, shell.stderr);
+  assert.equal(status, 0, output);
+  const copied = readFileSync(join(folder, 'alerts.yaml'), 'utf8');
+  assert.equal(copied.split('https://wiki.example/ledgergate/runbook#ledgergate').length - 1, alertingRules.length);
 });

@@ -18,8 +18,8 @@ export interface RecordingRule {
   readonly expr: string;
 }
 
-interface RuleFile<Rule> {
-  readonly groups: readonly { readonly name: string; readonly rules: readonly Rule[] }[];
+interface RuleFile {
+  readonly groups: readonly { readonly name: string; readonly rules: readonly unknown[] }[];
 }
 
 const folder = new URL('../../helm/ledgergate/files/', import.meta.url);
@@ -27,16 +27,16 @@ export const alertsFile = fileURLToPath(new URL('alerts.yaml', folder));
 export const recordingRulesFile = fileURLToPath(new URL('recording-rules.yaml', folder));
 export const dashboardFile = fileURLToPath(new URL('dashboard.json', folder));
 
-export const alertingRules: readonly AlertingRule[] = rulesOf<AlertingRule>(alertsFile);
-export const recordingRules: readonly RecordingRule[] = rulesOf<RecordingRule>(recordingRulesFile);
+export const alertingRules: readonly AlertingRule[] = rulesOf(alertsFile) as readonly AlertingRule[];
+export const recordingRules: readonly RecordingRule[] = rulesOf(recordingRulesFile) as readonly RecordingRule[];
 
 /** Files for `promtool test rules`. */
 export const ruleTestFiles: readonly string[] = readdirSync(new URL('rules/', import.meta.url))
   .sort()
   .map((name) => fileURLToPath(new URL(`rules/${name}`, import.meta.url)));
 
-function rulesOf<Rule>(file: string): readonly Rule[] {
-  return (parse(readFileSync(file, 'utf8')) as RuleFile<Rule>).groups.flatMap(({ rules }) => rules);
+function rulesOf(file: string): readonly unknown[] {
+  return (parse(readFileSync(file, 'utf8')) as RuleFile).groups.flatMap(({ rules }) => rules);
 }
 
 const isInstalled = spawnSync('promtool', ['--version']).status === 0;

@@ -1,17 +1,19 @@
 /** What alerts, panels and the runbook ask for is there in what a gateway with everything on tells Prometheus. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
 import { encodeVectors } from '../../src/sample/recorded.ts';
 import { fakeNode } from '../support/fake-node.ts';
-import { gatewayProcess } from '../support/gateway-process.ts';
+import { gatewayProcess, type GatewayProcess } from '../support/gateway-process.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
 import { keysFile, testKey } from '../support/keys.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 import { submission } from '../support/submission.ts';
 import { askH1, authority } from '../support/tls.ts';
+import { until } from '../support/workers.ts';
 import { dashboard, dashboardExpressions } from './dashboard.ts';
 import { groupingLabelsIn, parseScrape, selectorsIn, shownLabelsIn, type Scrape } from './promql.ts';
 import { alertingRules, noPromtool, promtool, recordingRules } from './rule-files.ts';
@@ -34,8 +36,8 @@ const expressions = [
   ...runbookQueries.map((expr) => ({ where: 'docs/runbook.md', expr })),
 ];
 
-/** A gateway with workers, Redis, keys and TLS, some load and some faults. */
-async function scraped(t: TestContext): Promise<Scrape> {
+/** A gateway with workers, Redis, keys and TLS, some load and some faults, and what it told then. */
+async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; readonly gateway: GatewayProcess }> {
   const redis = await redisServer(t);
   const root = authority(t);
   const full = await fakeNode(t, { oldest: 500n });
@@ -69,7 +71,24 @@ async function scraped(t: TestContext): Promise<Scrape> {
   for (let version = 600; ; version += 1) {
     await Promise.all(Array.from({ length: 8 }, () => ask(`${probe}?ledger_version=${version}`)));
     const text = await (await fetch(`${gateway.operationsUrl}/metrics`)).text();
-    if (seen.every((pattern) => pattern.test(text))) return parseScrape(text);
+    if (seen.every((pattern) => pattern.test(text))) return { scrape: parseScrape(text), gateway };
+  }
+}
+
+/** Lines of the runbook that ask the operations port, as they are to be typed. */
+async function eachLookTells(gateway: GatewayProcess): Promise<void> {
+  gateway.hangUp();
+  await until(async () => (await (await fetch(`${gateway.operationsUrl}/readyz`)).text()).includes('"reload":{'));
+  const lines = [...runbook.matchAll(/^curl .*$/gm)].map(([line]) => line);
+  assert.ok(lines.length > 10);
+  for (const line of new Set(lines)) {
+    const { status, stdout } = spawnSync('bash', [
+      '-o',
+      'pipefail',
+      '-c',
+      line.replaceAll('http://127.0.0.1:9090', gateway.operationsUrl),
+    ]);
+    assert.deepEqual([status, stdout.length > 0], [0, true], line);
   }
 }
 
@@ -79,9 +98,9 @@ test(
   'metrics, labels and values that alerts, panels and the runbook ask for are in a real scrape',
   { skip: noRedis },
   async (t) => {
-    const scrape = await scraped(t);
+    const { scrape, gateway } = await observed(t);
     const recorded = new Set(recordingRules.map(({ record }) => record));
-    const labels = new Set([...scrape.values()].flatMap((ofOne) => [...ofOne.keys()]));
+    const labels = new Set([...scrape.values()].flatMap((ofOne) => Array.from(ofOne.keys())));
     const missing: string[] = [];
     for (const { where, expr } of expressions) {
       for (const { name, matchers } of selectorsIn(expr)) {
@@ -106,14 +125,15 @@ test(
 
     assert.ok(expressions.length > 150);
     assert.deepEqual(missing, []);
+    await eachLookTells(gateway);
   },
 );
 
 test('labels that texts and legends show are those that are left of the expression', () => {
-  const grouped = (expr: string): ReadonlySet<string> => new Set(groupingLabelsIn(expr));
   for (const { title, targets = [] } of dashboard.panels) {
     for (const { expr, legendFormat } of targets) {
-      for (const label of shownLabelsIn(legendFormat)) assert.ok(grouped(expr).has(label), `${title}: ${label}`);
+      for (const label of shownLabelsIn(legendFormat))
+        assert.ok(groupingLabelsIn(expr).includes(label), `${title}: ${label}`);
     }
   }
   for (const { alert, expr, annotations } of alertingRules) {
