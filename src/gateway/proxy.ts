@@ -28,6 +28,7 @@ import { Bodies } from '../proxy/request-body.ts';
 import { createProxyServer } from '../proxy/server.ts';
 import type { Overload } from '../proxy/server-parts.ts';
 import type { UsageSource } from '../proxy/usage-report.ts';
+import { ServedState } from '../proxy/served-state.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
 import type { AccessParts } from './access.ts';
@@ -79,13 +80,14 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const secret = config.upstreams.flatMap(({ headers = {} }) => Object.keys(headers));
   const responseHeaders = new ResponseHeaders(fleet.dialect, secret);
   const consistency = new Consistency(settings.latest, () => fleet.generation);
+  const served = new ServedState(fleet, createLatestMetrics(registry));
   const latestReads = new LatestReads({
     fleet,
     reader,
     latest,
     floor,
     consistency,
-    metrics: createLatestMetrics(registry),
+    served,
   });
   const passThrough = new PassThrough({
     basePath,
@@ -97,6 +99,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     latest,
     floor,
     consistency,
+    served,
   });
   const observer = {
     metrics: createHttpMetrics(registry),

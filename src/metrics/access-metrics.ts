@@ -33,10 +33,10 @@ export function createAccessMetrics(registry: Registry, read: () => AccessGauges
   const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',
     help: 'Requests refused for whom they were from, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), operation, origin, limit, not counted (nobody could).',
-    labels: { reason: refusalReasons, plan: open.plan },
+    labels: { reason: refusalReasons, plan: open.planOrNone },
     known: () => [
-      ...combinations({ reason: strangers, plan: open.plan }),
-      ...[...read().plans].flatMap((plan) => combinations({ reason: known, plan: open.plan }, { plan })),
+      ...combinations({ reason: strangers, plan: open.planOrNone }),
+      ...[...read().plans].flatMap((plan) => combinations({ reason: known, plan: open.planOrNone }, { plan })),
     ],
   });
   const reloads = new Counter(registry, {

@@ -75,10 +75,12 @@ export interface HistogramOptions<D extends Declared> extends FamilyOptions<D> {
 export class Histogram<const D extends Declared = Unlabelled> extends Family<D> {
   readonly type = 'histogram';
   readonly aggregator = 'sum';
+  readonly buckets: readonly number[];
   readonly #series: SeriesMap<D, Distribution>;
 
   constructor(registry: Registry, options: HistogramOptions<D>) {
     super(registry, options);
+    this.buckets = options.buckets;
     this.#series = new SeriesMap(this.declared, () => new Distribution(options.buckets));
     // The one series of a family without labels is there from the start.
     if (options.labels === undefined) this.#series.of({} as LabelsOf<D>);

@@ -4,9 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { LatestMetrics } from '../metrics/latest-metrics.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Floor } from '../upstream/floor.ts';
 import type { Demand, Latest } from '../upstream/latest.ts';
@@ -17,6 +15,7 @@ import type { Caller, Exchange } from './exchange.ts';
 import { ledgerInfoBody } from './ledger-info.ts';
 import { withVersion } from './path-read.ts';
 import type { Read, Reader, Served } from './read.ts';
+import type { ServedState } from './served-state.ts';
 
 export interface LatestReadParts {
   readonly fleet: Fleet;
@@ -24,27 +23,25 @@ export interface LatestReadParts {
   readonly latest: Latest;
   readonly floor: Floor;
   readonly consistency: Consistency;
-  readonly metrics: LatestMetrics;
+  readonly served: ServedState;
 }
 
 export class LatestReads {
   readonly #parts: LatestReadParts;
   /** Reads of targets that were parsed before, at the version that they were last pinned to. */
   readonly #pins = new WeakMap<Read, Read>();
-  readonly #gauge: ServedGauge;
 
   constructor(parts: LatestReadParts) {
     this.#parts = parts;
-    this.#gauge = new ServedGauge(parts);
   }
 
   /** What memory holds of the read at the shared version, when that satisfies the client. Costs no promise. */
   find(read: Read, request: IncomingMessage): Served | undefined {
-    const { latest, consistency, reader } = this.#parts;
+    const { latest, consistency, reader, served } = this.#parts;
     const snapshot = latest.find(consistency.demandOf(request));
     const hit = snapshot === undefined ? undefined : reader.find(this.#pinned(read, snapshot.info.version));
     if (snapshot === undefined || hit === undefined) return undefined;
-    this.#gauge.note(snapshot, latest.askedAtMs);
+    served.note(snapshot, latest.askedAtMs);
     return { ...hit, isLatest: true };
   }
 
@@ -59,14 +56,14 @@ export class LatestReads {
     const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
     // The client named no version, so none that is not there.
     if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(info.version);
-    this.#gauge.note(snapshot, performance.now());
+    this.#parts.served.note(snapshot, performance.now());
     return { ...served, isLatest: true };
   }
 
   /** The body of `GET {base}`. */
   async ledgerInfo(request: IncomingMessage, signal: AbortSignal): Promise<Buffer> {
     const snapshot = await this.#reach(request, signal);
-    this.#gauge.note(snapshot, performance.now());
+    this.#parts.served.note(snapshot, performance.now());
     return ledgerInfoBody(snapshot, this.#parts.fleet);
   }
 
@@ -83,7 +80,7 @@ export class LatestReads {
     );
     if (served.version !== undefined) {
       await floor.recordServed(served.version);
-      this.#gauge.noteLag(served.version);
+      this.#parts.served.noteLag(served.version);
     }
     return served;
   }
@@ -94,37 +91,6 @@ export class LatestReads {
     const pinned = pinTo(read, version);
     this.#pins.set(read, pinned);
     return pinned;
-  }
-}
-
-/** How old what reads are given is, and how far behind the fleet. */
-class ServedGauge {
-  readonly #fleet: Fleet;
-  readonly #metrics: LatestMetrics;
-  #head: LedgerInfo | undefined;
-  #served: LedgerVersion | undefined;
-  #lag = 0;
-
-  constructor({ fleet, metrics }: Pick<LatestReadParts, 'fleet' | 'metrics'>) {
-    this.#fleet = fleet;
-    this.#metrics = metrics;
-  }
-
-  /** A read is answered from this state now. */
-  note({ info, asOfMs }: Snapshot, nowMs: number): void {
-    this.#metrics.observeStaleness((nowMs - asOfMs) / 1000);
-    this.noteLag(info.version);
-  }
-
-  /** Thousands of answers come between two heads: the difference is made once for all of them. */
-  noteLag(version: LedgerVersion): void {
-    const { head } = this.#fleet;
-    if (head !== this.#head || version !== this.#served) {
-      this.#head = head;
-      this.#served = version;
-      this.#lag = head === undefined ? 0 : Math.max(0, Number(head.version - version));
-    }
-    this.#metrics.observeLag(this.#lag);
   }
 }
 

@@ -16,6 +16,7 @@ import type { Exchange } from './exchange.ts';
 import { forOneClient, requestHeaders, withoutConditions, withoutFreshness, type ResponseHeaders } from './headers.ts';
 import { isIdempotent, isOfLedger, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
 import type { Replier } from './reply.ts';
+import type { ServedState } from './served-state.ts';
 import type { Submissions } from './submissions.ts';
 
 export interface PassThroughParts {
@@ -28,6 +29,7 @@ export interface PassThroughParts {
   readonly latest: Latest;
   readonly floor: Floor;
   readonly consistency: Consistency;
+  readonly served: ServedState;
 }
 
 export class PassThrough {
@@ -70,24 +72,29 @@ export class PassThrough {
    */
   async #serveLatest(exchange: Exchange, request: FleetRequest): Promise<void> {
     const wire = { ...request.wire, headers: withoutConditions(request.wire.headers) };
-    const { consistency, latest, sender } = this.#parts;
+    const { consistency, latest, sender, served } = this.#parts;
     const demand = consistency.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand.min);
-    const { version } = (await latest.reach(demand, exchange.signal)).info;
+    const snapshot = await latest.reach(demand, exchange.signal);
+    const { version } = snapshot.info;
     const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${version}`;
     const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
     const answer = await sender.stream(pinned, exchange.signal);
+    if (answer.status < 300) served.note(snapshot, performance.now());
     return this.#reply(exchange, withoutFreshness(answer), answer.status < 300 ? version : undefined);
   }
 
   /** No staleness allowed, so the state is the one at the node's head. */
   async #serveHead(exchange: Exchange, request: FleetRequest, seen: LedgerVersion | undefined): Promise<void> {
-    const { floor, sender } = this.#parts;
+    const { floor, sender, served } = this.#parts;
     const answer = await floor.keep(seen, (min) =>
       sender.stream({ ...request, need: { kind: 'head', min } }, exchange.signal),
     );
     const { status, info, upstream } = answer;
-    if (status < 300 && info !== undefined && !upstream.isSuspect) await floor.recordServed(info.version);
+    if (status < 300 && info !== undefined && !upstream.isSuspect) {
+      await floor.recordServed(info.version);
+      served.noteLag(info.version);
+    }
     return this.#reply(exchange, withoutFreshness(answer));
   }
 

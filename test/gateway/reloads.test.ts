@@ -20,7 +20,11 @@ function reloadsOf(apply: (config: Config) => Promise<void>) {
     const metric = await registry.getSingleMetric('ledgergate_config_reloads_total')?.get();
     return metric?.values.find(({ labels }) => labels['result'] === result)?.value;
   };
-  return { reloads, lines, count };
+  const gauge = async (name: string): Promise<number> => {
+    const metric = await registry.getSingleMetric(`ledgergate_config_last_reload_${name}`)?.get();
+    return metric?.values[0]?.value ?? NaN;
+  };
+  return { reloads, lines, count, gauge };
 }
 
 test('a config that cannot be applied is taken back, and told of', async () => {
@@ -39,6 +43,19 @@ test('a config that cannot be applied is taken back, and told of', async () => {
   assert.equal(reloads.status?.result, 'refused');
   assert.deepEqual([await count('applied'), await count('refused')], [1, 1]);
   assert.match(lines.at(-1) ?? '', /could not be applied: what was in force stays so/);
+});
+
+test('metrics tell whether the config read last is in force, and when one last was', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'], now: 1_000_000 });
+  const { reloads, gauge } = reloadsOf(() => Promise.resolve());
+  assert.deepEqual([await gauge('successful'), await gauge('success_timestamp_seconds')], [1, 1_000]);
+
+  t.mock.timers.tick(5_000);
+  reloads.refuse(['latest: no']);
+  assert.deepEqual([await gauge('successful'), await gauge('success_timestamp_seconds')], [0, 1_000]);
+
+  await reloads.take(withStaleness(5));
+  assert.deepEqual([await gauge('successful'), await gauge('success_timestamp_seconds')], [1, 1_005]);
 });
 
 test('one is put in force after the other, the last one last', async () => {

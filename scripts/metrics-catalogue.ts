@@ -1,0 +1,151 @@
+/** Every family of metrics that a gateway with every part on has, made as the gateway makes them. */
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { createAccessMetrics } from '../src/metrics/access-metrics.ts';
+import { createAuditMetrics } from '../src/metrics/audit-metrics.ts';
+import { createBuildMetrics } from '../src/metrics/build-metrics.ts';
+import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
+import { createEncodeMetrics } from '../src/metrics/encode-metrics.ts';
+import type { Declared } from '../src/metrics/family.ts';
+import { createHttpMetrics } from '../src/metrics/http-metrics.ts';
+import { createLatestMetrics } from '../src/metrics/latest-metrics.ts';
+import { createLimitMetrics } from '../src/metrics/limit-metrics.ts';
+import { createLogMetrics, LogLines } from '../src/metrics/log-metrics.ts';
+import { createOverloadMetrics } from '../src/metrics/overload-metrics.ts';
+import { createRedisMetrics } from '../src/metrics/redis-metrics.ts';
+import { createReloadMetrics } from '../src/metrics/reload-metrics.ts';
+import { createSenderMetrics } from '../src/metrics/sender-metrics.ts';
+import { createTlsMetrics } from '../src/metrics/tls-metrics.ts';
+import { createUpstreamMetrics } from '../src/metrics/upstream-metrics.ts';
+import { createCrewMetrics } from '../src/workers/metrics.ts';
+
+/** One family as it is described. */
+export interface Described {
+  readonly name: string;
+  readonly type: string;
+  readonly help: string;
+  readonly labels: Declared;
+  /** Of a histogram. */
+  readonly buckets: readonly number[] | undefined;
+  /** What it takes for the family to be there. */
+  readonly when: string;
+}
+
+export interface Section {
+  readonly title: string;
+  readonly families: readonly Described[];
+}
+
+interface Part {
+  readonly when: string;
+  readonly add: (registry: Registry) => void;
+}
+
+const nothing = (): undefined => undefined;
+const zero = (): number => 0;
+const nobody = { byKey: false, waiting: zero, plans: () => [] };
+const always = (...adds: readonly ((registry: Registry) => unknown)[]): Part => ({
+  when: 'always',
+  add: (registry) => {
+    for (const add of adds) add(registry);
+  },
+});
+
+/** By what they are of. A family that an earlier part has is described there. */
+const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
+  ['Requests of clients', [always(createHttpMetrics, createLatestMetrics, overload)]],
+  ['Cache', [always(cache), { when: '`cache.redis`', add: redis }]],
+  ['Upstreams', [always(upstreams, sender, createAuditMetrics)]],
+  ['Signing messages', [always((registry) => createEncodeMetrics(registry, zero))]],
+  [
+    'Keys and limits',
+    [
+      { when: '`access`', add: access },
+      {
+        when: '`access.usage.metricsByKey`',
+        add: (registry) => void createLimitMetrics(registry, { ...nobody, byKey: true }),
+      },
+    ],
+  ],
+  ['TLS', [{ when: '`listen.tls`', add: (registry) => void createTlsMetrics(registry, zero) }]],
+  [
+    'The process',
+    [
+      always(build, createReloadMetrics, (registry) => createLogMetrics(registry, new LogLines())),
+      { when: '`workers` above 1', add: (registry) => void createCrewMetrics(registry, zero) },
+    ],
+  ],
+  ['Node.js', [always(node)]],
+];
+
+function overload(registry: Registry): void {
+  createOverloadMetrics(registry, () => ({ connections: 0, lagSeconds: 0 }));
+}
+
+function cache(registry: Registry): void {
+  createCacheMetrics(registry, () => ({ entries: 0, bytes: 0, maxBytes: 0 }));
+}
+
+function redis(registry: Registry): void {
+  createRedisMetrics(registry, () => ({ isUp: true, isWritable: true, pendingWrites: 0, pendingBytes: 0 }));
+}
+
+function upstreams(registry: Registry): void {
+  createUpstreamMetrics(
+    registry,
+    () => [],
+    () => ({ head: nothing(), oldest: nothing(), isOut: false }),
+  );
+}
+
+function sender(registry: Registry): void {
+  createSenderMetrics(registry, () => ({ waiting: 0, nodes: [] }));
+}
+
+function access(registry: Registry): void {
+  createAccessMetrics(registry, () => ({ keys: 0, plans: [] }));
+  createLimitMetrics(registry, nobody);
+}
+
+function build(registry: Registry): void {
+  createBuildMetrics(registry, { version: '', node: '', dialect: 'node' });
+}
+
+/** As `gateway/fleet.ts` takes them. */
+function node(registry: Registry): void {
+  collectDefaultMetrics({ register: registry });
+  for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
+}
+
+export function catalogue(): readonly Section[] {
+  const known = new Set<string>();
+  return parts.map(([title, parts]) => ({
+    title,
+    families: parts.flatMap(({ when, add }) => {
+      const registry = new Registry();
+      add(registry);
+      return registry.getMetricsAsArray().flatMap((metric) => {
+        if (known.has(metric.name)) return [];
+        known.add(metric.name);
+        return [describe(metric, when)];
+      });
+    }),
+  }));
+}
+
+/** Those of Node itself declare the names of their labels only. */
+interface Registered {
+  readonly name: string;
+  readonly type: unknown;
+  readonly help: string;
+  readonly declared?: Declared;
+  readonly labelNames?: readonly string[];
+  readonly buckets?: readonly number[];
+}
+
+function describe(metric: Registered, when: string): Described {
+  const { name, type, help, declared, labelNames = [], buckets } = metric;
+  const labels = declared ?? Object.fromEntries(labelNames.map((label) => [label, ofNode]));
+  return { name, type: String(type), help, labels, buckets, when };
+}
+
+const ofNode = 'what Node.js calls them';

@@ -1,0 +1,86 @@
+/** A real Prometheus for a test, and its tool. */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from './redis-server.ts';
+
+const isInstalled = ['prometheus', 'promtool'].every((name) => spawnSync(name, ['--version']).status === 0);
+if (!isInstalled && process.env['CI'] !== undefined) throw new Error('prometheus and promtool are required in CI');
+
+/** For `test(name, { skip: noPrometheus }, ...)`. */
+export const noPrometheus: string | false = isInstalled ? false : 'prometheus is not installed';
+
+/** What `promtool check metrics` finds in a classic text; empty where all is well. */
+export function lintMetrics(text: string): string {
+  const { status, stderr, stdout } = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' });
+  return status === 0 ? stderr : `${status}: ${stdout}${stderr}`;
+}
+
+export interface Prometheus {
+  /** Answers of its API, `data` only. */
+  query(path: string, parameters: Readonly<Record<string, string>>): Promise<unknown>;
+  /** Resolves when the API answers this with a list that is not empty. */
+  until(path: string, parameters: Readonly<Record<string, string>>): Promise<readonly unknown[]>;
+  /** Why the last scrape failed; empty where it went well. */
+  scrapeError(): Promise<string>;
+}
+
+/** One that scrapes `url` four times a second and keeps exemplars. It ends with the test. */
+export async function prometheus(t: TestContext, url: string): Promise<Prometheus> {
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-prometheus-'));
+  const { host, pathname } = new URL(url);
+  const job = { job_name: 'ledgergate', metrics_path: pathname, static_configs: [{ targets: [host] }] };
+  const config = { global: { scrape_interval: '250ms', scrape_timeout: '250ms' }, scrape_configs: [job] };
+  // JSON is YAML.
+  writeFileSync(join(folder, 'prometheus.yml'), JSON.stringify(config));
+  const port = await freePort();
+  const child = spawn(
+    'prometheus',
+    [
+      `--config.file=${join(folder, 'prometheus.yml')}`,
+      `--storage.tsdb.path=${join(folder, 'data')}`,
+      `--web.listen-address=127.0.0.1:${port}`,
+      '--enable-feature=exemplar-storage',
+      '--log.level=error',
+    ],
+    { stdio: 'ignore' },
+  );
+  t.after(async () => {
+    if (child.exitCode === null) {
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+    }
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const query = async (path: string, parameters: Readonly<Record<string, string>>): Promise<unknown> => {
+    const asked = await fetch(`http://127.0.0.1:${port}/api/v1/${path}?${new URLSearchParams(parameters).toString()}`);
+    const { data, error } = (await asked.json()) as { readonly data?: unknown; readonly error?: string };
+    if (error !== undefined) throw new Error(error);
+    return data;
+  };
+  return {
+    query,
+    async until(path, parameters) {
+      for (;;) {
+        const found = listOf(await query(path, parameters).catch(() => undefined));
+        if (found.length > 0) return found;
+        await sleep(50);
+      }
+    },
+    async scrapeError() {
+      const { activeTargets } = (await query('targets', {})) as {
+        readonly activeTargets: readonly { readonly lastError: string }[];
+      };
+      return activeTargets.map(({ lastError }) => lastError).join('\n');
+    },
+  };
+}
+
+function listOf(data: unknown): readonly unknown[] {
+  if (Array.isArray(data)) return data;
+  return (data as { readonly result?: readonly unknown[] } | undefined)?.result ?? [];
+}
