@@ -1,0 +1,105 @@
+/** Alerts are in order, fire when they should, are silent when they should be, and each has its page in the runbook. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
+import {
+  alertingRules,
+  alertsFile,
+  noPromtool,
+  promtool,
+  recordingRules,
+  recordingRulesFile,
+  ruleTestFiles,
+} from './rule-files.ts';
+
+const names = [...new Set(alertingRules.map(({ alert }) => alert))];
+
+test('Prometheus takes the rule files', { skip: noPromtool }, () => {
+  const { status, output } = promtool('check', 'rules', alertsFile, recordingRulesFile);
+
+  assert.equal(status, 0, output);
+  assert.match(output, new RegExp(`${alertingRules.length} rules found`));
+  assert.match(output, new RegExp(`${recordingRules.length} rules found`));
+});
+
+for (const file of ruleTestFiles) {
+  test(`alerts fire and are silent as ${basename(file)} says`, { skip: noPromtool }, () => {
+    const { status, output } = promtool('test', 'rules', file);
+
+    assert.equal(status, 0, output);
+  });
+}
+
+test('each alert is shown to fire and to be silent', () => {
+  interface Expectation {
+    readonly alertname: string;
+    readonly exp_alerts: readonly unknown[];
+  }
+  interface TestFile {
+    readonly tests: readonly { readonly alert_rule_test: readonly Expectation[] }[];
+  }
+  const expected = ruleTestFiles.flatMap((file) =>
+    (parse(readFileSync(file, 'utf8')) as TestFile).tests.flatMap((one) => one.alert_rule_test),
+  );
+  const shown = (fires: boolean) =>
+    new Set(expected.filter((one) => one.exp_alerts.length > 0 === fires).map(({ alertname }) => alertname));
+
+  assert.deepEqual([...shown(true)].sort(), names.toSorted());
+  assert.deepEqual([...shown(false)].sort(), names.toSorted());
+});
+
+test('an alert says how urgent it is, what is the matter, how much, and where to read on', () => {
+  for (const { alert, expr, labels, annotations } of alertingRules) {
+    assert.ok(labels['severity'] === 'page' || labels['severity'] === 'ticket', alert);
+    assert.deepEqual(Object.keys(annotations).sort(), ['description', 'runbook_url', 'summary'], alert);
+    assert.equal(annotations['runbook_url'], `docs/runbook.md#${alert.toLowerCase()}`);
+    // Whoever is woken sees figures at once. That nothing answers is one of the few things without any.
+    const text = `${annotations['summary']} ${annotations['description']}`;
+    if (alert !== 'LedgergateDown' && alert !== 'LedgergateHeadStalled') assert.match(text, /\$(value|labels)/, alert);
+    assert.doesNotMatch(expr, /\bjob\s*[=!]/, `${alert} knows the name of a scrape job`);
+  }
+});
+
+test('the runbook has a section for each alert, in the order of the file, and no other', () => {
+  const runbook = readFileSync(new URL('../../docs/runbook.md', import.meta.url), 'utf8');
+  const sections = [...runbook.matchAll(/^## (Ledgergate\w+)$/gm)].map(([, name]) => name);
+
+  assert.deepEqual(sections, names);
+});
+
+test('each section of the runbook says what it means, what clients notice, how to look, what to do and what not', () => {
+  const runbook = readFileSync(new URL('../../docs/runbook.md', import.meta.url), 'utf8');
+  const sections = runbook.split(/^## /m).filter((section) => section.startsWith('Ledgergate'));
+
+  for (const section of sections) {
+    const parts = [...section.matchAll(/^\*\*(.+?)\*\*/gm)].map(([, part]) => part);
+    const name = section.slice(0, section.indexOf('\n'));
+    assert.deepEqual(parts, ['Means.', 'Clients.', 'Look.', 'Do.', 'Do not.'], name);
+    assert.match(section, /```(promql|sh)\n/, `${name} has no query`);
+  }
+});
+
+test('the rules are loaded without Helm as docs/operations.md says', { skip: noPromtool }, (t) => {
+  const operations = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  const section = /^## Monitoring$.*?(?=^## )/ms.exec(operations)?.[0] ?? '';
+  const [, config = ''] = /```yaml\n(.*?)```/s.exec(section) ?? [];
+  const [, commands = ''] = /```sh\n(.*?)```/s.exec(section) ?? [];
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-rules-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, 'prometheus.yml'), config);
+
+  const cwd = fileURLToPath(new URL('../..', import.meta.url));
+  const inFolder = commands.replaceAll('/etc/prometheus', folder);
+  const shell = spawnSync('sh', ['-e', '-c', inFolder], { cwd, encoding: 'utf8' });
+  const { status, output } = promtool('check', 'config', join(folder, 'prometheus.yml'));
+
+  assert.equal(shell.status, 0, shell.stderr);
+  assert.equal(status, 0, output);
+  const copied = readFileSync(join(folder, 'alerts.yaml'), 'utf8');
+  assert.equal(copied.split('https://wiki.example/ledgergate/runbook#ledgergate').length - 1, alertingRules.length);
+});

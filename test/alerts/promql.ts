@@ -1,0 +1,51 @@
+/** What an expression of PromQL takes for granted: names of metrics, labels, and values of labels. */
+
+export interface Selector {
+  readonly name: string;
+  readonly matchers: readonly { readonly label: string; readonly isPattern: boolean; readonly value: string }[];
+}
+
+/** Names of recording rules have a colon. Prometheus' own (`up`, `ALERTS`) are left out. */
+export function selectorsIn(expr: string): readonly Selector[] {
+  const found = expr.matchAll(/\b((?:ledgergate|process|nodejs)[_:][\w:]+)(?:\s*\{([^}]*)\})?/g);
+  return [...found].map(([, name = '', inner = '']) => ({
+    name,
+    matchers: [...inner.matchAll(/(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"/g)].map(
+      ([, label = '', operator = '', value = '']) => ({
+        label,
+        isPattern: operator.endsWith('~'),
+        value,
+      }),
+    ),
+  }));
+}
+
+/** Labels that results are grouped, joined or counted by. */
+export function groupingLabelsIn(expr: string): readonly string[] {
+  const lists = expr.matchAll(/\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([\w\s,]*)\)/g);
+  return [...lists].flatMap(([, list = '']) => list.split(',').flatMap((label) => label.trim() || []));
+}
+
+/** Labels that texts show. */
+export function shownLabelsIn(text: string): readonly string[] {
+  return [...text.matchAll(/\{\{[^}]*?\$labels\.(\w+)|\{\{\s*(\w+)\s*\}\}/g)].map(
+    ([, one, other]) => one ?? other ?? '',
+  );
+}
+
+/** Values of labels by metric, as a scrape tells them. */
+export type Scrape = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
+
+export function parseScrape(text: string): Scrape {
+  const scrape = new Map<string, Map<string, Set<string>>>();
+  for (const line of text.split('\n')) {
+    const [, name, inner = ''] = /^([a-z][\w:]*)(?:\{(.*)\})? /i.exec(line) ?? [];
+    if (name === undefined) continue;
+    const labels = scrape.get(name) ?? new Map<string, Set<string>>();
+    scrape.set(name, labels);
+    for (const [, label = '', value = ''] of inner.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)) {
+      labels.set(label, (labels.get(label) ?? new Set<string>()).add(value));
+    }
+  }
+  return scrape;
+}
