@@ -28,7 +28,10 @@ test('--help names every command, and each command its flags with their variable
 
 const misuses: readonly (readonly [line: string, message: string])[] = [
   ['serv', 'unknown command "serv" (did you mean "serve"?)'],
-  ['status', 'unknown command "status"; the commands are serve, check, config, sample, health, keys, encode'],
+  [
+    'statistics',
+    'unknown command "statistics"; the commands are serve, check, config, sample, health, status, keys, encode',
+  ],
   ['--port 1', 'expected a command before --port, as in: ledgergate serve --config FILE'],
   ['--versoin', 'expected a command before --versoin (did you mean "--version"?)'],
   ['serve', 'serve needs a config FILE or --upstream URL; see ledgergate serve --help'],
