@@ -57,6 +57,68 @@ const fills: Readonly<Record<string, (count: number) => unknown>> = {
   },
 };
 
+/** Steps of work between which others have their turn: each stores 20 new answers and looks 20 up that are there. */
+const stepReads = 20;
+const churnMs = 8_000;
+
+interface Churned {
+  store(index: number): void;
+  has(index: number): boolean;
+}
+
+/** Full caches of the same bytes, in which every new answer pushes out an old one. */
+const churns: Readonly<Record<string, (count: number) => Churned>> = {
+  plain: (count) => {
+    const cache = new LRUCache<string, Buffer>({ max: count });
+    const keyed = (index: number) => keyText(keyOf(index, 'accounts'));
+    return {
+      store: (index) => void cache.set(keyed(index), bodyOf(index)),
+      has: (index) => cache.get(keyed(index)) !== undefined,
+    };
+  },
+  accounts: (count) => {
+    const memory = new MemoryCache({ maxBytes: 2 ** 40, onEvict: () => undefined });
+    let held = 0;
+    return {
+      store: (index) => {
+        memory.store(keyOf(index, 'accounts'), answerOf(bodyOf(index)));
+        held += 1;
+        if (held === count) void memory.resize(memory.fill.bytes);
+      },
+      has: (index) => memory.find(keyOf(index, 'accounts')) !== undefined,
+    };
+  },
+};
+
+/** Prints median, p99, p99.9 and the longest step in ms. */
+function runChurn(layout: string, count: number): void {
+  const churned = churns[layout]?.(count);
+  if (churned === undefined) throw new Error(`no layout ${layout}`);
+  let next = 0;
+  while (next < count) churned.store(next++);
+  const steps: number[] = [];
+  let seed = 1;
+  for (const endMs = performance.now() + churnMs; performance.now() < endMs;) {
+    const startMs = performance.now();
+    for (let read = 0; read < stepReads; read += 1) {
+      churned.store(next++);
+      seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0;
+      if (!churned.has(next - 1 - (seed % Math.floor(count * 0.9)))) throw new Error('what was stored is not there');
+    }
+    steps.push(performance.now() - startMs);
+  }
+  steps.sort((one, other) => one - other);
+  const at = (part: number) => (steps[Math.floor(steps.length * part)] ?? NaN).toFixed(3);
+  process.stdout.write([at(0.5), at(0.99), at(0.999), (steps.at(-1) ?? NaN).toFixed(1)].join(' '));
+}
+
+function measureChurn(layout: string, count: number): readonly string[] {
+  const script = fileURLToPath(import.meta.url);
+  return execFileSync(process.execPath, [script, '--churn', layout, String(count)])
+    .toString()
+    .split(' ');
+}
+
 /** Of few entries the resident size says nothing: what the heap and its buffers hold is counted. */
 function settledBytes(count: number): number {
   for (let round = 0; round < 4; round += 1) globalThis.gc?.();
@@ -111,6 +173,14 @@ function line(text: string, bytes: number): void {
 }
 
 async function main(entries: number, versions: number): Promise<void> {
+  for (const [layout, name] of [
+    ['accounts', 'memory tier'],
+    ['plain', 'plain lru-cache of Buffers'],
+  ] as const) {
+    const [p50, p99, p999, longest] = measureChurn(layout, entries);
+    const text = `${name}, ${entries} reads, ${stepReads} stored and ${stepReads} found in a step`;
+    process.stdout.write(`${text}: p50 ${p50}, p99 ${p99}, p99.9 ${p999}, longest ${longest} ms\n`);
+  }
   line(`${entries} reads of ${bodyBytes} B, all different: memory tier, per read`, measureFill('accounts', entries));
   line(`${entries} reads of ${bodyBytes} B: plain lru-cache of Buffers, per read`, measureFill('plain', entries));
   line(`${versions} versions with equal bytes: memory tier, per version`, measureFill('versions', versions));
@@ -132,4 +202,5 @@ async function main(entries: number, versions: number): Promise<void> {
 
 const [first, second, third] = process.argv.slice(2);
 if (first === '--fill') runFill(second ?? '', Number(third));
+else if (first === '--churn') runChurn(second ?? '', Number(third));
 else await main(Number(first ?? 1_000_000), Number(second ?? 10_000));

@@ -7,13 +7,13 @@
  * and make the garbage collector stand still.
  */
 import { setImmediate } from 'node:timers/promises';
-import { LRUCache } from 'lru-cache';
 import { Answers, type AnswerId } from './answers.ts';
 import { mutableTtlMs, type CachedResponse, type ContentCoding } from './entry.ts';
 import type { CacheKey } from './key.ts';
 import { marksMatcher, marksOf } from './purge-marks.ts';
 import type { PurgeScope } from './purge-scope.ts';
-import { PageTable, type PageId } from './page-table.ts';
+import { PageIndex, type PageId } from './page-index.ts';
+import { PageTable } from './page-table.ts';
 
 export interface MemoryOptions {
   /** At the start; see `resize`. */
@@ -25,11 +25,9 @@ export interface MemoryOptions {
 /** No single answer may push out more than this share of everything else. */
 const largestShare = 1 / 8;
 /** What a page takes, and what each version beyond its first one does. Measured. */
-const pageBytes = 180;
+const pageBytes = 90;
 const slotBytes = 45;
 
-/** The list of pages has no bound of its own, because that could not be changed: `#makeRoom` keeps to ours. */
-const noBound = Number.MAX_SAFE_INTEGER;
 /** A bound is lowered in steps of so many bytes: a few milliseconds each, however small the answers are. */
 const bytesAtOnce = 4 * 1024 * 1024;
 /** A purge looks at so many pages before others have their turn: a few milliseconds. */
@@ -40,8 +38,7 @@ export class MemoryCache {
   /** What is kept to now; on its way to `#wantedBytes`. */
   #maxBytes: number;
   #wantedBytes: number;
-  /** By the key's id, in the order of use. */
-  #pages: LRUCache<string, PageId>;
+  #pages = new PageIndex();
   readonly #table = new PageTable();
   readonly #answers = new Answers();
   /** Versions beyond the first on their pages. */
@@ -51,7 +48,6 @@ export class MemoryCache {
     this.#options = options;
     this.#maxBytes = options.maxBytes;
     this.#wantedBytes = options.maxBytes;
-    this.#pages = this.#emptyPages();
   }
 
   /**
@@ -69,13 +65,15 @@ export class MemoryCache {
   }
 
   find({ id, slot }: CacheKey): CachedResponse | undefined {
-    const page = this.#pages.get(id);
-    return page === undefined ? undefined : this.#answerAt(page, slot);
+    const page = this.#pages.find(id);
+    if (page === undefined) return undefined;
+    this.#pages.touch(page);
+    return this.#answerAt(page, slot);
   }
 
   /** As `find`, without counting as a use of the answer. */
   peek({ id, slot }: CacheKey): CachedResponse | undefined {
-    const page = this.#pages.peek(id);
+    const page = this.#pages.find(id);
     return page === undefined ? undefined : this.#answerAt(page, slot);
   }
 
@@ -92,13 +90,15 @@ export class MemoryCache {
   store(key: CacheKey, answer: CachedResponse, ttlMs = mutableTtlMs): CachedResponse {
     if (answer.body.length > this.#largest) return answer;
     const held = this.#answers.hold(answer);
+    const page = this.#pages.find(key.id);
     // Answers with an end have a page of their own, and a new end with each answer.
-    if (!answer.isImmutable) this.#pages.delete(key.id);
-    const page = this.#pages.get(key.id);
-    if (page !== undefined) this.#place(page, key.slot, held);
-    else {
+    if (page !== undefined && !answer.isImmutable) this.#leave(page);
+    if (page === undefined || !answer.isImmutable) {
       const endMs = answer.isImmutable ? undefined : performance.now() + Math.min(ttlMs, mutableTtlMs);
-      this.#pages.set(key.id, this.#table.add({ slot: key.slot, answer: held, endMs, marks: marksOf(key.page) }));
+      this.#table.add(this.#pages.add(key.id), { slot: key.slot, answer: held, endMs, marks: marksOf(key.page) });
+    } else {
+      this.#pages.touch(page);
+      this.#place(page, key.slot, held);
     }
     this.#makeRoom();
     return { ...answer, coded: this.#answers.codedOf(held) };
@@ -115,7 +115,7 @@ export class MemoryCache {
   /** Forgets everything, in one go however much it is; the number of reads. */
   clear(): number {
     const reads = this.#reads;
-    this.#pages = this.#emptyPages();
+    this.#pages = new PageIndex();
     this.#table.clear();
     this.#answers.clear();
     this.#otherReads = 0;
@@ -124,28 +124,31 @@ export class MemoryCache {
 
   /** Forgets one read; the number of reads. */
   forget({ id, slot }: CacheKey): number {
-    const page = this.#pages.peek(id);
+    const page = this.#pages.find(id);
     if (page === undefined) return 0;
     const before = this.#reads;
     if (this.#table.othersOf(page) > 0) this.#take(page, slot);
-    else if (this.#table.slotOf(page) === slot) this.#pages.delete(id);
+    else if (this.#table.slotOf(page) === slot) this.#leave(page);
     return before - this.#reads;
   }
 
   /**
    * Forgets the reads of every page within the scope, in steps between which others are served: reads that come
-   * meanwhile may still find what goes. Only the list of all pages has to be made in one go: 0.7 s for a million.
+   * meanwhile may still find what goes. Only the list of all pages is made in one go: some 10 ms for a million.
    */
   async purge(scope: Exclude<PurgeScope, { kind: 'read' }>): Promise<number> {
     const matches = marksMatcher(scope);
     let reads = 0;
-    const pages = [...this.#pages.keys()];
-    for (let from = 0; from < pages.length; from += pagesAtOnce) {
+    const pages = this.#pages;
+    const listed = pages.list();
+    for (let from = 0; from < listed.length; from += pagesAtOnce) {
       if (from > 0) await setImmediate();
+      // Everything has been forgotten meanwhile.
+      if (this.#pages !== pages) break;
       const before = this.#reads;
-      for (const id of pages.slice(from, from + pagesAtOnce)) {
-        const page = this.#pages.peek(id);
-        if (page !== undefined && matches(this.#table.marksOf(page))) this.#pages.delete(id);
+      for (const page of listed.subarray(from, from + pagesAtOnce)) {
+        // A page that has gone may be another one by now, which is looked at as well.
+        if (pages.holds(page) && matches(this.#table.marksOf(page))) this.#leave(page);
       }
       reads += before - this.#reads;
     }
@@ -169,14 +172,6 @@ export class MemoryCache {
     return Math.max(1, Math.floor(this.#wantedBytes * largestShare));
   }
 
-  #emptyPages(): LRUCache<string, PageId> {
-    return new LRUCache<string, PageId>({
-      maxSize: noBound,
-      sizeCalculation: () => 1,
-      dispose: (page, _id, reason) => this.#leave(page, reason === 'evict'),
-    });
-  }
-
   #answerAt(page: PageId, slot: number): CachedResponse | undefined {
     const answer = this.#table.find(page, slot);
     return answer === undefined ? undefined : this.#answers.get(answer);
@@ -197,13 +192,17 @@ export class MemoryCache {
   }
 
   #makeRoom(): void {
-    while (this.#bytes > this.#maxBytes && this.#pages.pop() !== undefined);
+    while (this.#bytes > this.#maxBytes && this.#pages.oldest !== undefined) {
+      this.#options.onEvict(this.#leave(this.#pages.oldest));
+    }
   }
 
-  #leave(page: PageId, isEvicted: boolean): void {
+  /** Forgets a page; the number of reads on it. */
+  #leave(page: PageId): number {
+    this.#pages.remove(page);
     const answers = this.#table.remove(page);
     this.#otherReads -= answers.length - 1;
     for (const answer of answers) this.#answers.release(answer);
-    if (isEvicted) this.#options.onEvict(answers.length);
+    return answers.length;
   }
 }

@@ -3,10 +3,8 @@
  * more of them need a map.
  */
 import type { AnswerId } from './answers.ts';
+import type { PageId } from './page-index.ts';
 import type { PurgeMarks } from './purge-marks.ts';
-
-/** A page that is held. */
-export type PageId = number;
 
 export interface NewPage {
   readonly slot: number;
@@ -27,21 +25,18 @@ export class PageTable {
   #answers = new Uint32Array(fewestPages);
   #readMarks = new Float64Array(fewestPages);
   #accountMarks = new Float64Array(fewestPages);
-  /** Ids from here up have never been used; below, those in `#freeIds` are free. */
-  #idEnd = 0;
-  #freeIds: PageId[] = [];
   /** Other versions of pages that have more than one. */
   readonly #others = new Map<PageId, Map<number, AnswerId>>();
   readonly #endsMs = new Map<PageId, number>();
 
-  add({ slot, answer, endMs, marks }: NewPage): PageId {
-    const page = this.#freeIds.pop() ?? this.#newId();
+  /** Fills the row of a page that is new. */
+  add(page: PageId, { slot, answer, endMs, marks }: NewPage): void {
+    if (page >= this.#slots.length) this.#grow(Math.max(page + 1, this.#slots.length * 2));
     this.#slots[page] = endMs === undefined ? slot : slot | hasEnd;
     if (endMs !== undefined) this.#endsMs.set(page, endMs);
     this.#answers[page] = answer;
     this.#readMarks[page] = marks.read;
     this.#accountMarks[page] = marks.account;
-    return page;
   }
 
   /** The answer at a slot; `undefined` as well where it has ended. */
@@ -107,13 +102,10 @@ export class PageTable {
     const answers = (word & hasOthers) === 0 ? [first] : [first, ...(this.#others.get(page)?.values() ?? [])];
     if ((word & hasOthers) !== 0) this.#others.delete(page);
     if ((word & hasEnd) !== 0) this.#endsMs.delete(page);
-    this.#freeIds.push(page);
     return answers;
   }
 
   clear(): void {
-    this.#idEnd = 0;
-    this.#freeIds = [];
     this.#others.clear();
     this.#endsMs.clear();
   }
@@ -124,13 +116,6 @@ export class PageTable {
 
   #answerOf(page: PageId): AnswerId {
     return this.#answers[page] as number;
-  }
-
-  #newId(): PageId {
-    const page = this.#idEnd;
-    this.#idEnd += 1;
-    if (page === this.#slots.length) this.#grow(page * 2);
-    return page;
   }
 
   #grow(length: number): void {
