@@ -14,6 +14,7 @@ import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
 import { LRUCache } from 'lru-cache';
 import { cacheKey, keyText, type CacheKey } from '../src/cache/key.ts';
+import type { CachedResponse } from '../src/cache/entry.ts';
 import { MemoryCache } from '../src/cache/memory.ts';
 import { encodeRecord, encodeReference } from '../src/cache/record.ts';
 import type { LedgerVersion } from '../src/ledger/version.ts';
@@ -56,6 +57,81 @@ const fills: Readonly<Record<string, (count: number) => unknown>> = {
     return memory;
   },
 };
+
+/** Steps of work between which others have their turn: each stores 20 new answers and looks 20 up that are there. */
+const stepReads = 20;
+const churnMs = 8_000;
+
+interface Churned {
+  /** Makes what is stored: no work of the cache. */
+  prepare(index: number): { readonly key: CacheKey; readonly answer: CachedResponse };
+  store(key: CacheKey, answer: CachedResponse): void;
+  has(key: CacheKey): boolean;
+}
+
+const prepare: Churned['prepare'] = (index) => ({ key: keyOf(index, 'accounts'), answer: answerOf(bodyOf(index)) });
+
+/** Full caches of the same bytes, in which every new answer pushes out an old one. */
+const churns: Readonly<Record<string, (count: number) => Churned>> = {
+  plain: (count) => {
+    const cache = new LRUCache<string, Buffer>({ max: count });
+    return {
+      prepare,
+      store: (key, { body }) => void cache.set(keyText(key), body),
+      has: (key) => cache.get(keyText(key)) !== undefined,
+    };
+  },
+  accounts: (count) => {
+    const memory = new MemoryCache({ maxBytes: 2 ** 40, onEvict: () => undefined });
+    let stored = 0;
+    return {
+      prepare,
+      store: (key, answer) => {
+        memory.store(key, answer);
+        stored += 1;
+        if (stored === count) void memory.resize(memory.fill.bytes);
+      },
+      has: (key) => memory.find(key) !== undefined,
+    };
+  },
+};
+
+/** Prints median, p99, p99.9 and the longest step in ms. */
+function runChurn(layout: string, count: number): void {
+  const churned = churns[layout]?.(count);
+  if (churned === undefined) throw new Error(`no layout ${layout}`);
+  let next = 0;
+  const storeNext = () => {
+    const { key, answer } = churned.prepare(next++);
+    churned.store(key, answer);
+  };
+  while (next < count) storeNext();
+  const steps: number[] = [];
+  let seed = 1;
+  for (const endMs = performance.now() + churnMs; performance.now() < endMs;) {
+    const stored = Array.from({ length: stepReads }, () => churned.prepare(next++));
+    const found = stored.map(() => {
+      seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0;
+      // Whatever is used stays: as many may have passed a read as were stored and found since.
+      return keyOf(next - 1 - stepReads - (seed % Math.floor(count * 0.45)), 'accounts');
+    });
+    const startMs = performance.now();
+    for (const { key, answer } of stored) churned.store(key, answer);
+    const hits = found.filter((key) => churned.has(key)).length;
+    steps.push(performance.now() - startMs);
+    if (hits < stepReads) throw new Error('what was stored is not there');
+  }
+  steps.sort((one, other) => one - other);
+  const at = (part: number) => (steps[Math.floor(steps.length * part)] ?? NaN).toFixed(3);
+  process.stdout.write([at(0.5), at(0.99), at(0.999), (steps.at(-1) ?? NaN).toFixed(1)].join(' '));
+}
+
+function measureChurn(layout: string, count: number): readonly string[] {
+  const script = fileURLToPath(import.meta.url);
+  return execFileSync(process.execPath, [script, '--churn', layout, String(count)])
+    .toString()
+    .split(' ');
+}
 
 /** Of few entries the resident size says nothing: what the heap and its buffers hold is counted. */
 function settledBytes(count: number): number {
@@ -111,6 +187,14 @@ function line(text: string, bytes: number): void {
 }
 
 async function main(entries: number, versions: number): Promise<void> {
+  for (const [layout, name] of [
+    ['accounts', 'memory tier'],
+    ['plain', 'plain lru-cache of Buffers'],
+  ] as const) {
+    const [p50, p99, p999, longest] = measureChurn(layout, entries);
+    const text = `${name}, ${entries} reads, ${stepReads} stored and ${stepReads} found in a step`;
+    process.stdout.write(`${text}: p50 ${p50}, p99 ${p99}, p99.9 ${p999}, longest ${longest} ms\n`);
+  }
   line(`${entries} reads of ${bodyBytes} B, all different: memory tier, per read`, measureFill('accounts', entries));
   line(`${entries} reads of ${bodyBytes} B: plain lru-cache of Buffers, per read`, measureFill('plain', entries));
   line(`${versions} versions with equal bytes: memory tier, per version`, measureFill('versions', versions));
@@ -132,4 +216,5 @@ async function main(entries: number, versions: number): Promise<void> {
 
 const [first, second, third] = process.argv.slice(2);
 if (first === '--fill') runFill(second ?? '', Number(third));
+else if (first === '--churn') runChurn(second ?? '', Number(third));
 else await main(Number(first ?? 1_000_000), Number(second ?? 10_000));

@@ -27,6 +27,8 @@ export interface KeyParts {
 export interface CacheKey {
   readonly page: string;
   readonly slot: number;
+  /** SHA-256 of the page, a character to a byte: what memory knows it by, short and even. */
+  readonly id: string;
 }
 
 /** Versions to a page, as a power of two: about twenty seconds of a ledger that commits 200 versions a second. */
@@ -38,8 +40,13 @@ const longestSubject = 400;
 
 export function cacheKey({ version, ...parts }: KeyParts): CacheKey {
   const read = readText(parts);
-  if (version === undefined) return { page: read, slot: 0 };
-  return { page: `${read}${version >> pageBits}`, slot: Number(version & slotMask) };
+  if (version === undefined) return keyOn(read, 0);
+  return keyOn(`${read}${version >> pageBits}`, Number(version & slotMask));
+}
+
+/** The key of a slot on a page. */
+export function keyOn(page: string, slot: number): CacheKey {
+  return { page, slot, id: hash('sha256', page, 'binary') };
 }
 
 /** What the pages of one read have in common, whatever the version: a page's text is this and a number, or nothing. */

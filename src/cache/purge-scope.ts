@@ -1,6 +1,6 @@
 /** What is to be forgotten: a pure question to each key, and the text in which replicas tell each other. */
 import { findAddress, type Address } from '../ledger/address.ts';
-import { digestMark, keyText, type CacheKey } from './key.ts';
+import { digestMark, keyOn, keyText, type CacheKey } from './key.ts';
 
 export type PurgeScope =
   /** One read at one version. */
@@ -60,7 +60,7 @@ export function findScope(text: string): PurgeScope | undefined {
   if (kind === 'versions') return { kind, read: rest };
   if (kind === 'read') {
     const [, page, slot] = /^(.+)@(\d{1,4})$/s.exec(rest) ?? [];
-    return page === undefined ? undefined : { kind, key: { page, slot: Number(slot) } };
+    return page === undefined ? undefined : { kind, key: keyOn(page, Number(slot)) };
   }
   const [, chainId, hex = ''] = /^(\d{1,3}) (0x[0-9a-f]{1,64})$/.exec(rest) ?? [];
   const address = kind === 'account' ? findAddress(hex) : undefined;

@@ -7,7 +7,7 @@ import type { CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
 import type { Leases, Turn } from './leases.ts';
 import type { MemoryCache } from './memory.ts';
-import { keyMatcher, pageMatcher, type PurgeScope } from './purge-scope.ts';
+import { keyMatcher, type PurgeScope } from './purge-scope.ts';
 import type { Inspected, Lookup, Miss, SharedTier } from './shared-tier.ts';
 
 /** What a load gave. `isFinal`: it is the answer for ever (or for as long as it says), and may be kept. */
@@ -180,7 +180,7 @@ type Found = Extract<Lookup, { answer: unknown }>;
 
 function forget(memory: MemoryCache, scope: PurgeScope): number | Promise<number> {
   if (scope.kind === 'read') return memory.forget(scope.key);
-  return scope.kind === 'everything' ? memory.clear() : memory.purge(pageMatcher(scope));
+  return scope.kind === 'everything' ? memory.clear() : memory.purge(scope);
 }
 
 function outcomeOf(lookup: Lookup): 'hit' | Miss {

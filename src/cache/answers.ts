@@ -1,0 +1,212 @@
+/**
+ * Answers in memory, each held once however many reads have it. Small ones lie in slabs and are made into objects when
+ * they are asked for; large ones, and the few of unusual form, stay objects.
+ */
+import { ContentTypes, hasDigest, readRecord, recordBytes, writeRecord } from './answer-record.ts';
+import type { CachedResponse, ContentCoding } from './entry.ts';
+import { largestPiece, Slabs } from './slabs.ts';
+
+/** An answer that is held. A number, because a million objects cost more than the answers in them. */
+export type AnswerId = number;
+
+/** What an answer takes beside its bytes: its place in the tables. */
+const tableBytes = 30;
+/** And what one takes more that stays an object. Measured. */
+const objectBytes = 750;
+/** In place of a block: the answer is an object. */
+const noBlock = 0xffff_ffff;
+const noAnswer = 0xffff_ffff;
+const fewestAnswers = 1024;
+
+type Coded = CachedResponse['coded'];
+const nothingCoded: Coded = Object.freeze({});
+
+export class Answers {
+  readonly #types = new ContentTypes();
+  #slabs = this.#emptySlabs();
+  /** By id: the block of its record, and the reads that have it. */
+  #refs = new Uint32Array(fewestAnswers);
+  #uses = new Uint32Array(fewestAnswers);
+  /** A hash table by digest: the first answer of each hash, and for each answer its hash and the next one. */
+  #heads = new Uint32Array(fewestAnswers).fill(noAnswer);
+  #hashes = new Uint32Array(fewestAnswers);
+  #next = new Uint32Array(fewestAnswers);
+  /** Ids from here up have never been used; below, those in `#freeIds` are free. */
+  #idEnd = 0;
+  #freeIds: AnswerId[] = [];
+  readonly #objects = new Map<AnswerId, CachedResponse>();
+  /** Compressed forms of answers that have any. */
+  readonly #coded = new Map<AnswerId, Coded>();
+  #count = 0;
+  #objectBytes = 0;
+  #codedBytes = 0;
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Of all answers, by the accounting that bounds them. */
+  get bytes(): number {
+    return this.#slabs.liveBytes + this.#objectBytes + this.#codedBytes + this.#count * tableBytes;
+  }
+
+  /** Counts one more read that has the answer. */
+  hold(answer: CachedResponse): AnswerId {
+    const id = this.find(answer.digest) ?? this.#add(answer);
+    this.#uses[id] = at(this.#uses, id) + 1;
+    return id;
+  }
+
+  /** Counts one read less; the answer goes with the last. */
+  release(id: AnswerId): void {
+    const uses = at(this.#uses, id) - 1;
+    this.#uses[id] = uses;
+    if (uses === 0) this.#remove(id);
+  }
+
+  /** The answer: of one that lies in a slab a new object, whose bytes are its own. */
+  get(id: AnswerId): CachedResponse {
+    const ref = at(this.#refs, id);
+    const coded = this.codedOf(id);
+    if (ref === noBlock) return { ...this.#objectOf(id), coded };
+    return readRecord(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), { types: this.#types, coded });
+  }
+
+  /** The compressed forms that are known of the answer. */
+  codedOf(id: AnswerId): Coded {
+    return this.#coded.get(id) ?? nothingCoded;
+  }
+
+  find(digest: string): AnswerId | undefined {
+    const hash = hashOf(digest);
+    const heads = this.#heads;
+    for (let id = at(heads, hash & (heads.length - 1)); id !== noAnswer; id = at(this.#next, id)) {
+      if (at(this.#hashes, id) === hash && this.#isOf(id, digest)) return id;
+    }
+    return undefined;
+  }
+
+  /** Keeps a compressed form that the answer does not have yet. */
+  addCoded(id: AnswerId, coding: ContentCoding, body: Buffer): void {
+    const coded = this.codedOf(id);
+    if (coded[coding] !== undefined) return;
+    this.#coded.set(id, { ...coded, [coding]: body });
+    this.#codedBytes += body.length;
+  }
+
+  /** Forgets everything, in one go however much it is. */
+  clear(): void {
+    this.#slabs = this.#emptySlabs();
+    this.#heads.fill(noAnswer);
+    this.#idEnd = 0;
+    this.#freeIds = [];
+    this.#objects.clear();
+    this.#coded.clear();
+    this.#count = 0;
+    this.#objectBytes = 0;
+    this.#codedBytes = 0;
+  }
+
+  #emptySlabs(): Slabs {
+    return new Slabs((id, ref) => {
+      this.#refs[id] = ref;
+    });
+  }
+
+  #objectOf(id: AnswerId): CachedResponse {
+    return this.#objects.get(id) as CachedResponse;
+  }
+
+  #isOf(id: AnswerId, digest: string): boolean {
+    const ref = at(this.#refs, id);
+    if (ref === noBlock) return this.#objectOf(id).digest === digest;
+    return hasDigest(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), digest);
+  }
+
+  #add(answer: CachedResponse): AnswerId {
+    const id = this.#freeIds.pop() ?? this.#newId();
+    const bytes = recordBytes(answer);
+    const type = bytes !== undefined && bytes <= largestPiece ? this.#types.numberOf(answer.contentType) : undefined;
+    if (bytes === undefined || type === undefined) {
+      this.#objects.set(id, answer);
+      this.#objectBytes += objectBytes + answer.body.length;
+      this.#refs[id] = noBlock;
+    } else {
+      const ref = this.#slabs.take(bytes, id);
+      writeRecord(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), answer, type);
+      this.#refs[id] = ref;
+    }
+    this.#uses[id] = 0;
+    this.#hashes[id] = hashOf(answer.digest);
+    this.#link(id);
+    this.#count += 1;
+    return id;
+  }
+
+  #remove(id: AnswerId): void {
+    this.#unlink(id);
+    for (const body of Object.values(this.codedOf(id))) this.#codedBytes -= body.length;
+    this.#coded.delete(id);
+    const ref = at(this.#refs, id);
+    if (ref === noBlock) {
+      this.#objectBytes -= objectBytes + this.#objectOf(id).body.length;
+      this.#objects.delete(id);
+    } else this.#slabs.give(ref);
+    this.#freeIds.push(id);
+    this.#count -= 1;
+  }
+
+  #newId(): AnswerId {
+    const id = this.#idEnd;
+    this.#idEnd += 1;
+    if (id === this.#refs.length) this.#grow();
+    return id;
+  }
+
+  #grow(): void {
+    const length = this.#refs.length * 2;
+    this.#refs = longer(this.#refs, length);
+    this.#uses = longer(this.#uses, length);
+    this.#hashes = longer(this.#hashes, length);
+    this.#next = longer(this.#next, length);
+    this.#heads = new Uint32Array(length).fill(noAnswer);
+    // Ids are given out anew only when they have run out: all of these are in use.
+    for (let id = 0; id < length / 2; id += 1) this.#link(id);
+  }
+
+  #link(id: AnswerId): void {
+    const heads = this.#heads;
+    const place = at(this.#hashes, id) & (heads.length - 1);
+    this.#next[id] = at(heads, place);
+    heads[place] = id;
+  }
+
+  #unlink(id: AnswerId): void {
+    const heads = this.#heads;
+    const place = at(this.#hashes, id) & (heads.length - 1);
+    if (at(heads, place) === id) {
+      heads[place] = at(this.#next, id);
+      return;
+    }
+    let before = at(heads, place);
+    while (at(this.#next, before) !== id) before = at(this.#next, before);
+    this.#next[before] = at(this.#next, id);
+  }
+}
+
+function at(numbers: Uint32Array, index: number): number {
+  return numbers[index] as number;
+}
+
+function longer(numbers: Uint32Array<ArrayBuffer>, length: number): Uint32Array<ArrayBuffer> {
+  const grown = new Uint32Array(length);
+  grown.set(numbers);
+  return grown;
+}
+
+/** Digests are evenly spread, so a few of their characters are a hash. */
+function hashOf(digest: string): number {
+  let hash = 0;
+  for (let index = 0; index < 8; index += 1) hash = Math.imul(hash, 67) + digest.charCodeAt(index);
+  return hash >>> 0;
+}
