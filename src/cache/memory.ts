@@ -154,13 +154,13 @@ export class MemoryCache {
   }
 
   /** `answers`: different ones, each held once. */
-  get fill(): {
-    readonly entries: number;
-    readonly answers: number;
-    readonly bytes: number;
-    readonly maxBytes: number;
-  } {
-    return { entries: this.#reads, answers: this.#answers.size, bytes: this.#bytes, maxBytes: this.#wantedBytes };
+  get fill(): { readonly entries: number; readonly answers: number; readonly bytes: number } {
+    return { entries: this.#reads, answers: this.#answers.size, bytes: this.#bytes };
+  }
+
+  /** What may be held, or will be kept to once what is too much is gone. */
+  get maxBytes(): number {
+    return this.#wantedBytes;
   }
 
   get #bytes(): number {

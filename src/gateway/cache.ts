@@ -18,7 +18,7 @@ export type Cache = ReturnType<typeof buildCache>;
 
 export function buildCache(config: Config, settings: Settings, parts: FleetParts, log: Logger) {
   const { fleet, floor, sender, registry } = parts;
-  const metrics = createCacheMetrics(registry, () => memory.fill);
+  const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
   const memory: MemoryCache = new MemoryCache({
     maxBytes: config.cache.memory.maxBytes,
     onEvict: (reads) => metrics.evictions.inc(reads),
