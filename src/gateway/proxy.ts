@@ -24,11 +24,13 @@ import { PassThrough } from '../proxy/pass-through.ts';
 import { Reader } from '../proxy/read.ts';
 import { Replier } from '../proxy/reply.ts';
 import { Bodies } from '../proxy/request-body.ts';
+import { RequestSpans } from '../proxy/request-span.ts';
 import { createProxyServer } from '../proxy/server.ts';
 import type { Overload } from '../proxy/server-parts.ts';
 import type { UsageSource } from '../proxy/usage-report.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
+import { findTracer } from '../trace/tracer.ts';
 import type { AccessParts } from './access.ts';
 import type { TlsListener } from '../proxy/tls-server.ts';
 import type { Cache } from './cache.ts';
@@ -62,6 +64,8 @@ export interface Proxy {
   readonly server: FastifyInstance;
   readonly admin: Admin;
   readonly audits: Audits;
+  /** Hands on what was recorded last of traces. */
+  flushTraces(): Promise<void>;
 }
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
@@ -90,7 +94,9 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     floor,
     consistency,
   });
+  const tracer = findTracer();
   const observer = {
+    spans: tracer && new RequestSpans(tracer, { basePath, scheme: config.listen.tls === undefined ? 'http' : 'https' }),
     metrics: createHttpMetrics(registry),
     get deadlineMs() {
       return settings.sender.deadlineMs;
@@ -120,7 +126,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     observer,
     tls: context.tls,
   });
-  return { server, admin: buildAdmin(), audits };
+  return { server, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
 
   function buildAudits(): Audits {
     return new Audits({

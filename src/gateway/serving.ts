@@ -129,7 +129,12 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     times,
     tls: encryption?.listener,
   };
-  const { server: proxy, admin, audits } = buildProxy(config, { ...context, isDraining: () => isDraining });
+  const {
+    server: proxy,
+    admin,
+    audits,
+    flushTraces,
+  } = buildProxy(config, { ...context, isDraining: () => isDraining });
   const connections: Connections = new Connections(proxy.server, {
     max: config.listen.maxConnections,
     sessions: encryption?.listener.sessions,
@@ -225,6 +230,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
         onCutOff: () => log.warn({ drainMs }, 'requests were still in flight at the end of the drain'),
       });
       await free();
+      await flushTraces();
     },
     async stop() {
       await proxy.close();

@@ -28,6 +28,8 @@ export interface Finished {
   /** What the client was told, or would have been. */
   readonly status: number;
   readonly outcome: Outcome;
+  /** Its span, where that is sampled: lower-case hex. */
+  readonly trace?: { readonly traceId: string; readonly spanId: string } | undefined;
 }
 
 export interface HttpMetrics {
