@@ -17,6 +17,7 @@ import { Sender } from '../upstream/sender.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { Nodes } from './nodes.ts';
 import type { Settings } from './settings.ts';
+import { SteadyLog } from './steady-log.ts';
 import type { Siblings } from './siblings.ts';
 
 /** What others want to hear of the fleet. */
@@ -38,8 +39,9 @@ export interface FleetOptions {
   readonly siblings: Siblings | undefined;
 }
 
-export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
+export function buildFleet(config: Config, whole: Logger, listener: FleetListener, options: FleetOptions) {
   const { settings, processes, siblings, ownLag } = options;
+  const log = new SteadyLog(whole);
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
@@ -59,7 +61,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onAwaited: () => prober.hurry(),
     onOutage: (isOn) => {
       const known = { head: fleet.head?.version };
-      if (isOn) log.warn(known, 'no node answers any more: pinned answers that are held are given, nothing else');
+      if (isOn) log.error(known, 'no node answers any more: pinned answers that are held are given, nothing else');
       else log.info(known, 'a node answers again');
     },
   };
@@ -96,7 +98,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   };
   const floor = new Floor(fleet, floorEvents, shown);
   const latest = new Latest({ fleet, sender, floor, shown }, settings.latest);
-  const nodes = new Nodes({ fleet, prober, metrics, log, known, create });
+  const nodes = new Nodes({ fleet, prober, metrics, log: whole, known, create });
   return { fleet, nodes, prober, sender, floor, latest, registry };
 }
 

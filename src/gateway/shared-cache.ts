@@ -16,6 +16,7 @@ import { SharedTier } from '../cache/shared-tier.ts';
 import { WriteQueue } from '../cache/write-queue.ts';
 import { createRedisMetrics } from '../metrics/redis-metrics.ts';
 import type { Settings } from './settings.ts';
+import { SteadyLog, type Lines } from './steady-log.ts';
 
 export interface SharedCacheParts {
   readonly memory: MemoryCache;
@@ -40,7 +41,8 @@ export interface SharedCache extends Shared {
 }
 
 export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): SharedCache {
-  const { memory, registry, log, settings } = parts;
+  const { memory, registry, settings } = parts;
+  const log = new SteadyLog(parts.log);
   const metrics = createRedisMetrics(registry, () => ({
     isUp: link.trouble('left alone') === undefined,
     isWritable: link.trouble('no writes') === undefined,
@@ -99,7 +101,7 @@ function troubleOf(link: RedisLink): string | undefined {
   return unwritten === undefined ? undefined : `takes no writes: ${withoutAddress(unwritten)}`;
 }
 
-function logTrouble(log: Logger, { server, trouble, isOn, reason }: TroubleChange): void {
+function logTrouble(log: Lines, { server, trouble, isOn, reason }: TroubleChange): void {
   const details = { reason, ...(server === '' ? {} : { server }) };
   if (trouble === 'left alone') {
     if (isOn) log.warn(details, 'Redis is left alone until it answers again: answers are not shared');
