@@ -2,6 +2,7 @@
 import { pino, type Logger } from 'pino';
 import type { Limits } from './access/ticket.ts';
 import type { Config } from './config/config.ts';
+import { LogAdmin } from './gateway/log-admin.ts';
 import { Reloads } from './gateway/reloads.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { portOf, reachable, schemeOf, startServing } from './gateway/serving.ts';
@@ -24,6 +25,8 @@ export interface RunningGateway {
 
 export interface GatewayOptions {
   readonly log?: Logger;
+  /** Log lines that were lost so far. Default: none are. */
+  readonly droppedLines?: () => number;
   /** `close` goes on taking new connections for so long, readiness off. Default 0. */
   readonly drainDelayMs?: number;
   /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
@@ -43,13 +46,20 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const log = options.log ?? pino({ level: config.log.level });
   const serving = await startServing(config, { ...options, log });
   const apply = (next: Config): Promise<void> => serving.apply(next);
-  const reloads = new Reloads(config, { log, metrics: createReloadMetrics(serving.registry), apply });
+  const logAdmin = new LogAdmin(config.log, { log, apply: (inForce) => serving.setLog(inForce) });
+  const reloads = new Reloads(config, {
+    log,
+    metrics: createReloadMetrics(serving.registry),
+    apply,
+    onTaken: (taken) => logAdmin.reload(taken.log),
+  });
   const operations = createOperationsServer({
     isDraining: () => serving.isDraining,
     readiness: () => serving.readiness(),
     metrics: () => serving.registry.metrics(),
     metricsContentType: serving.registry.contentType,
     admin: serving.admin,
+    log: logAdmin,
     rules: () => reloads.config.operations,
     reload: () => reloads.status,
   });

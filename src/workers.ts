@@ -5,7 +5,10 @@
 import { pino } from 'pino';
 import type { Config } from './config/config.ts';
 import type { GatewayOptions, RunningGateway } from './gateway.ts';
+import { LogAdmin } from './gateway/log-admin.ts';
+import { LogControl } from './gateway/log-control.ts';
 import { Reloads } from './gateway/reloads.ts';
+import { createLogOutputMetrics } from './metrics/log-output-metrics.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { drainMs, portOf, reachable, schemeOf } from './gateway/serving.ts';
 import { createOperationsServer } from './proxy/health.ts';
@@ -54,7 +57,7 @@ export async function startWorkers(
   });
   const crew: Crew = new Crew(config.listen.port, {
     setup: (port) => ({
-      config: packConfig({ ...inForce, listen: { ...inForce.listen, port } }),
+      config: packConfig({ ...inForce, log: logAdmin.inForce, listen: { ...inForce.listen, port } }),
       drainDelayMs,
       processes: count,
       distrusted: relay.distrusted,
@@ -91,12 +94,21 @@ export async function startWorkers(
     });
     return isServing ? reported : undefined;
   };
+  const control = new LogControl(log, config.log);
+  const logAdmin: LogAdmin = new LogAdmin(config.log, {
+    log,
+    apply: (inForce) => {
+      control.set(inForce);
+      for (const { channel } of crew.members) channel.tell('log', inForce);
+    },
+  });
+  createLogOutputMetrics(metrics.registry, options.droppedLines ?? (() => 0));
   const reloads = new Reloads(config, {
     log,
+    onTaken: (taken) => logAdmin.reload(taken.log),
     metrics: createReloadMetrics(metrics.registry),
     apply: async (next) => {
       inForce = next;
-      log.level = next.log.level;
       const faults = await Promise.all(crew.members.map((member) => applyAt(member, next)));
       const fault = faults.find((reason) => reason !== undefined);
       if (fault !== undefined) throw new Error(fault);
@@ -113,6 +125,7 @@ export async function startWorkers(
     metrics: async () => metrics.text(await crew.askAll(({ channel }) => channel.call('metrics', undefined, answerMs))),
     metricsContentType: metrics.contentType,
     admin: adminOf(() => crew),
+    log: logAdmin,
     rules: () => reloads.config.operations,
     reload: () => reloads.status,
   });

@@ -6,6 +6,7 @@ import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/audit-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
+import { createAccessLogMetrics } from '../metrics/log-output-metrics.ts';
 import { Admin } from '../proxy/admin.ts';
 import { Audits, type Stored } from '../proxy/audits.ts';
 import { Aliases } from '../proxy/aliases.ts';
@@ -32,11 +33,14 @@ import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
 import { findTracer } from '../trace/tracer.ts';
 import type { AccessParts } from './access.ts';
+import { AccessLog } from './access-log.ts';
 import type { TlsListener } from '../proxy/tls-server.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
+import type { LogControl } from './log-control.ts';
 import type { Settings } from './settings.ts';
 import type { Siblings } from './siblings.ts';
+import { SteadyLog } from './steady-log.ts';
 
 export interface ProxyContext {
   readonly settings: Settings;
@@ -45,6 +49,7 @@ export interface ProxyContext {
   readonly parts: FleetParts;
   readonly cache: Cache;
   readonly log: Logger;
+  readonly logging: LogControl;
   readonly proof: ShadowProof;
   readonly now: () => number;
   readonly submissions: Submissions;
@@ -65,7 +70,7 @@ export interface Proxy {
   readonly admin: Admin;
   readonly audits: Audits;
   /** Hands on what was recorded last of traces. */
-  flushTraces(): Promise<void>;
+  readonly flushTraces: () => Promise<void>;
 }
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
@@ -94,6 +99,11 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     floor,
     consistency,
   });
+  const accessLog = new AccessLog({
+    log,
+    metrics: createAccessLogMetrics(registry),
+    rules: () => context.logging.access,
+  });
   const tracer = findTracer();
   const observer = {
     spans: tracer && new RequestSpans(tracer, { basePath, scheme: config.listen.tls === undefined ? 'http' : 'https' }),
@@ -101,7 +111,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     get deadlineMs() {
       return settings.sender.deadlineMs;
     },
-    onEnd: accessLog(log),
+    onEnd: (exchange: Exchange, seconds: number) => accessLog.note(exchange, seconds),
   };
   const encoder = buildEncoder();
   const aliases = new Aliases();
@@ -129,6 +139,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   return { server, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
 
   function buildAudits(): Audits {
+    const lines = new SteadyLog(log);
     return new Audits({
       sender,
       metrics: createAuditMetrics(registry),
@@ -141,9 +152,9 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         siblings?.tellDropped(key);
         const { isComplete } = await cache.purge({ kind: 'read', key });
         siblings?.tellDropped(key);
-        if (!isComplete) log.warn('a read that nodes disagree on could not be dropped everywhere');
+        if (!isComplete) lines.warn({}, 'a read that nodes disagree on could not be dropped everywhere');
       },
-      onDisagreement: (report) => log.error(report, 'two upstreams answer a pinned read differently: it is dropped'),
+      onDisagreement: (report) => lines.error(report, 'two upstreams answer a pinned read differently: it is dropped'),
     });
   }
 
@@ -199,12 +210,4 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       signingDomain: config.encode.signingDomain,
     });
   }
-}
-
-/** One line per request at `debug`, so that the usual level costs nothing on a hit; paths and queries stay out of it. */
-function accessLog(log: Logger): (exchange: Exchange, seconds: number) => void {
-  return ({ route, request: { method }, status, outcome, upstream, version, upstreamMs, bytes }, seconds) => {
-    if (!log.isLevelEnabled('debug')) return;
-    log.debug({ route, method, status, outcome, upstream, version, seconds, upstreamMs, bytes }, 'answered');
-  };
 }

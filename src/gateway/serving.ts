@@ -5,9 +5,10 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Limits } from '../access/ticket.ts';
-import type { Config } from '../config/config.ts';
+import type { Config, LogConfig } from '../config/config.ts';
 import { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import { createLogOutputMetrics } from '../metrics/log-output-metrics.ts';
 import { createOverloadMetrics, type OverloadMetrics } from '../metrics/overload-metrics.ts';
 import type { Admin } from '../proxy/admin.ts';
 import { Connections } from '../proxy/connections.ts';
@@ -22,11 +23,14 @@ import { buildCache, type Cache } from './cache.ts';
 import { buildEncryption } from './encryption.ts';
 import { buildFleet, outageOf, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
+import { LogControl } from './log-control.ts';
 import { createSettings } from './settings.ts';
 import type { Heard, Siblings } from './siblings.ts';
 
 export interface ServingOptions {
   readonly log: Logger;
+  /** Log lines that were lost so far. Default: none are. */
+  readonly droppedLines?: (() => number) | undefined;
   /** `close` goes on taking new connections for so long. Default 0. */
   readonly drainDelayMs?: number | undefined;
   /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
@@ -58,6 +62,8 @@ export interface Serving {
    * force. Not to be called again before.
    */
   apply(config: Config): Promise<void>;
+  /** What is logged from now on. */
+  setLog(config: LogConfig): void;
   /** Stops accepting, finishes what is in flight within a bound, and frees everything. */
   close(): Promise<void>;
   /** Frees everything at once. */
@@ -96,6 +102,8 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const access = accessOf(config, { registry, log, limits: options.limits, processes, desk: siblings?.desk });
   siblings?.attach(fleet);
   let isDraining = false;
+  const logging = new LogControl(log, config.log);
+  createLogOutputMetrics(registry, options.droppedLines ?? (() => 0));
   const proof = new ShadowProof({
     get share() {
       return settings.encode.shadow;
@@ -120,6 +128,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     usage: access?.usage,
     cache,
     log,
+    logging,
     proof,
     now,
     submissions,
@@ -179,14 +188,10 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     throw error;
   }
 
-  let { level } = config.log;
   let applied = Promise.resolve();
   const applyNow = async (next: Config): Promise<void> => {
     const share = shareOf(next, processes);
     settings.apply(share);
-    // A log of its own level was given by whoever started this.
-    if (next.log.level !== level) log.level = next.log.level;
-    level = next.log.level;
     // Before what cannot be taken back: it may find that the config must not be applied.
     await nodes.follow(share.upstreams);
     if (next.access !== undefined) access?.update(next.access);
@@ -222,6 +227,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       applied = applied.then(apply, apply);
       return applied;
     },
+    setLog: (next) => logging.set(next),
     async close() {
       isDraining = true;
       await drain(proxy, connections, {

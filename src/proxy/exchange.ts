@@ -54,6 +54,8 @@ export class Exchange implements Caller, Result {
   gasUsed: bigint | undefined;
   bytes = 0;
   bodyBytes = 0;
+  /** What was thrown and should not have been. */
+  bug: unknown;
   /** Of a body that no node had to send for this request. */
   savedBytes = 0;
   readonly #observer: ExchangeObserver;

@@ -3,6 +3,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import type { AccessRules } from './admin-access.ts';
 import type { ReloadResult } from '../metrics/reload-metrics.ts';
 import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
+import { addLogRoutes, type LogFunctions } from './log-routes.ts';
 
 /** One node as readiness details show it; 64-bit numbers as text. */
 export interface UpstreamStatus {
@@ -80,6 +81,7 @@ export interface OperationsParts {
   metrics(): Promise<string>;
   readonly metricsContentType: string;
   readonly admin: AdminFunctions;
+  readonly log: LogFunctions;
   rules(): OperationsRules;
   /** `undefined` since the start. */
   reload(): ReloadStatus | undefined;
@@ -127,5 +129,6 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     return parts.metrics();
   });
   addAdminRoutes(app, parts.admin, () => parts.rules());
+  addLogRoutes(app, parts.log, () => parts.rules());
   return app;
 }

@@ -1,7 +1,7 @@
 /** What a worker does: serves clients as it is told to, and answers its primary. */
 import cluster from 'node:cluster';
 import process from 'node:process';
-import { destination, pino } from 'pino';
+import { createProcessLog } from '../gateway/process-log.ts';
 import { startServing, type Serving } from '../gateway/serving.ts';
 import type { Heard, Siblings } from '../gateway/siblings.ts';
 import { Agreed } from './agreed.ts';
@@ -21,6 +21,7 @@ export async function serveAsWorker(): Promise<void> {
   const hear = (take: (heard: Heard) => void): Promise<void> => started.promise.then(({ heard }) => take(heard));
   const told = Promise.withResolvers<Setup>();
   let isOnDuty = false;
+  let flushLog: (() => Promise<void>) | undefined;
   const handlers: Omit<WorkerHandlers, keyof Agreed['handlers']> = {
     serve: (setup) => told.resolve(setup),
     alive: () => undefined,
@@ -44,7 +45,11 @@ export async function serveAsWorker(): Promise<void> {
       );
     },
     usage: async (request) => (await started.promise).admin.usage(request),
-    drain: async () => (await started.promise).close(),
+    log: (config) => void started.promise.then((serving) => serving.setLog(config)),
+    drain: async () => {
+      await (await started.promise).close();
+      await flushLog?.();
+    },
   };
   const all: object = {};
   const primary = new Channel<PrimaryHandlers>(sendToPrimary, all);
@@ -56,7 +61,8 @@ export async function serveAsWorker(): Promise<void> {
   const { config: packed, drainDelayMs, processes, distrusted, known } = await told.promise;
   process.title = 'ledgergate worker';
   const config = unpackConfig(packed);
-  const log = pino({ level: config.log.level }, destination(2)).child({ worker: cluster.worker?.id });
+  const { log, dropped, flush } = createProcessLog(config.log.level, { worker: cluster.worker?.id });
+  flushLog = flush;
   const siblings: Siblings = {
     shown: agreed,
     gate: agreed,
@@ -78,7 +84,7 @@ export async function serveAsWorker(): Promise<void> {
     },
   };
   try {
-    const serving = await startServing(config, { log, drainDelayMs, processes, siblings });
+    const serving = await startServing(config, { log, droppedLines: dropped, drainDelayMs, processes, siblings });
     for (const functionId of distrusted) serving.heard.distrusted(functionId);
     started.resolve(serving);
     primary.tell('serving', { port: serving.port });

@@ -88,7 +88,7 @@ function named(spans: readonly CollectedSpan[], name: string): readonly Collecte
 
 test('a miss is told with its flight and its attempt, the hit after it by one span; client and node are in the trace', async (t) => {
   const node = await fakeNode(t);
-  const the = await scene(t, [node]);
+  const the = await scene(t, [node], { config: { log: { access: { share: 1 } } } });
 
   const miss = await ask(the, at(7), { headers: { tracestate: 'vendor=1', baggage: 'who=me' } });
   const hit = await ask(the, at(7));
@@ -115,6 +115,10 @@ test('a miss is told with its flight and its attempt, the hit after it by one sp
   assert.equal(received[0]?.['tracestate'], 'vendor=1');
   assert.equal(received[0]?.['baggage'], undefined, 'what strangers put there is for nobody');
   assert.equal(attempt?.kind, 'client');
+
+  const [line] = await the.gateway.line(new RegExp(`^.*${miss.traceId}.*$`));
+  const { trace_id: traceId, span_id: spanId } = JSON.parse(line) as Record<string, unknown>;
+  assert.deepEqual([traceId, spanId], [miss.traceId, told.server.spanId]);
 
   const ofHit = await story(the, hit.traceId, 0);
   assert.equal(ofHit.spans.length, 1, 'finding it took less than telling of it would');
@@ -174,10 +178,13 @@ test('a hedge is told beside the attempt that it overtakes, which is cancelled a
   assert.equal(reply.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-1');
   const { tree, attempts, spans } = await story(the, traceId, 2);
   assert.equal(tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt, attempt]]');
-  assert.deepEqual([...attempts].sort(), [
-    ['full-0', 'first choice', 'cancelled'],
-    ['full-1', 'hedge', 'final'],
-  ]);
+  assert.deepEqual(
+    [...attempts].sort((one, other) => String(one).localeCompare(String(other))),
+    [
+      ['full-0', 'first choice', 'cancelled'],
+      ['full-1', 'hedge', 'final'],
+    ],
+  );
   assert.ok(spans.every(({ isError }) => !isError));
 });
 
@@ -290,7 +297,7 @@ test('with sampling off nothing is sent to the collector, and the trace goes on 
   const { reply, traceId } = await ask(the, at(7));
 
   assert.equal(reply.status, 200);
-  const [received] = node.log.received.filter(({ route }) => route === 'resource');
+  const received = node.log.received.find(({ route }) => route === 'resource');
   assert.match(String(received?.headers['traceparent']), new RegExp(`^00-${traceId}-[0-9a-f]{16}-00$`));
   // What is left to be sent is sent at the end.
   assert.equal(await the.gateway.stop(), 0);
