@@ -5,6 +5,7 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import { within } from '../trace/span.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Floor } from '../upstream/floor.ts';
 import type { Demand, Latest } from '../upstream/latest.ts';
@@ -46,7 +47,7 @@ export class LatestReads {
     const { reader } = this.#parts;
     const demand = this.#parts.consistency.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#ask(read, demand, exchange);
-    const { info } = await this.snapshot(exchange.request, exchange.signal);
+    const { info } = await within(exchange.span, 'snapshot', () => this.snapshot(exchange.request, exchange.signal));
     const pinned = this.#pinned(read, info.version);
     const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
     // The client named no version, so none that is not there.

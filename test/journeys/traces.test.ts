@@ -240,6 +240,18 @@ test('a pruned answer that another node repairs is told, and is no error', async
   );
 });
 
+test('a read of latest is told with the wait for the version that it is pinned to', async (t) => {
+  const node = await fakeNode(t);
+  const the = await scene(t, [node]);
+
+  const { reply, traceId } = await ask(the, at(7).replace(/\?.*/, ''));
+
+  assert.equal(reply.headers['ledgergate-served-version'], '1000');
+  const { tree, server } = await story(the, traceId, 1);
+  assert.equal(tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt], snapshot]');
+  assert.equal(server.attributes['ledgergate.served_version'], '1000');
+});
+
 test('a hit in Redis is told with the commands it took, without keys', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t);
