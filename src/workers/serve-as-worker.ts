@@ -21,7 +21,7 @@ export async function serveAsWorker(): Promise<void> {
   const hear = (take: (heard: Heard) => void): Promise<void> => started.promise.then(({ heard }) => take(heard));
   const told = Promise.withResolvers<Setup>();
   let isOnDuty = false;
-  let flushLog: (() => Promise<void>) | undefined;
+  const own: { flush?: () => Promise<void> } = {};
   const handlers: Omit<WorkerHandlers, keyof Agreed['handlers']> = {
     serve: (setup) => told.resolve(setup),
     alive: () => undefined,
@@ -48,7 +48,7 @@ export async function serveAsWorker(): Promise<void> {
     log: (config) => void started.promise.then((serving) => serving.setLog(config)),
     drain: async () => {
       await (await started.promise).close();
-      await flushLog?.();
+      await own.flush?.();
     },
   };
   const all: object = {};
@@ -62,7 +62,7 @@ export async function serveAsWorker(): Promise<void> {
   process.title = 'ledgergate worker';
   const config = unpackConfig(packed);
   const { log, dropped, flush } = createProcessLog(config.log.level, { worker: cluster.worker?.id });
-  flushLog = flush;
+  own.flush = flush;
   const siblings: Siblings = {
     shown: agreed,
     gate: agreed,
