@@ -100,12 +100,11 @@ const churns: Readonly<Record<string, (count: number) => Churned>> = {
 function runChurn(layout: string, count: number): void {
   const churned = churns[layout]?.(count);
   if (churned === undefined) throw new Error(`no layout ${layout}`);
-  let next = 0;
-  const storeNext = () => {
-    const { key, answer } = churned.prepare(next++);
+  for (let index = 0; index < count; index += 1) {
+    const { key, answer } = churned.prepare(index);
     churned.store(key, answer);
-  };
-  while (next < count) storeNext();
+  }
+  let next = count;
   const steps: number[] = [];
   let seed = 1;
   for (const endMs = performance.now() + churnMs; performance.now() < endMs;) {

@@ -4,6 +4,7 @@ import type { Limits } from './access/ticket.ts';
 import type { Config } from './config/config.ts';
 import { addProcessMetrics } from './gateway/process-metrics.ts';
 import { createLog } from './gateway/log.ts';
+import { LogAdmin } from './gateway/log-admin.ts';
 import { Reloads } from './gateway/reloads.ts';
 import { expose } from './metrics/exposition.ts';
 import { familiesOf } from './metrics/family.ts';
@@ -54,16 +55,19 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const serving = await startServing(config, { ...options, log });
   addProcessMetrics(serving.registry, config, lines);
   const apply = (next: Config): Promise<void> => serving.apply(next);
+  const logAdmin = new LogAdmin(config.log, { log, apply: (inForce) => serving.setLog(inForce) });
   const reloads = new Reloads(config, {
     journal: serving.journal,
     metrics: createReloadMetrics(serving.registry),
     apply,
+    onTaken: (taken) => logAdmin.reload(taken.log),
   });
   const operations = createOperationsServer({
     isDraining: () => serving.isDraining,
     readiness: () => serving.readiness(),
     metrics: async (accept) => expose(await familiesOf(serving.registry), accept),
     admin: serving.admin,
+    log: logAdmin,
     rules: () => reloads.config.operations,
     reload: () => reloads.status,
     status: () =>

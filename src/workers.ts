@@ -5,9 +5,12 @@
 import type { Config } from './config/config.ts';
 import type { GatewayOptions, RunningGateway } from './gateway.ts';
 import { createLog } from './gateway/log.ts';
+import { LogAdmin } from './gateway/log-admin.ts';
+import { LogControl } from './gateway/log-control.ts';
 import { addProcessMetrics } from './gateway/process-metrics.ts';
 import { packageVersion } from './gateway/package-version.ts';
 import { Reloads } from './gateway/reloads.ts';
+import { SteadyLog } from './gateway/steady-log.ts';
 import { expose } from './metrics/exposition.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { drainMs, portOf, reachable, schemeOf } from './gateway/serving.ts';
@@ -45,7 +48,7 @@ export async function startWorkers(
   const { drainDelayMs = 0 } = options;
   const { log, lines } =
     options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
-  const journal = new Journal(log);
+  const journal = new Journal(new SteadyLog(log));
   const metrics = new WorkerMetrics(() => crew.serving.length);
   addProcessMetrics(metrics.registry, config, lines);
   const relay = new Relay(() => crew, config.upstream.probeIntervalMs);
@@ -71,7 +74,7 @@ export async function startWorkers(
   });
   const crew: Crew = new Crew(config.listen.port, {
     setup: (port) => ({
-      config: packConfig({ ...inForce, listen: { ...inForce.listen, port } }),
+      config: packConfig({ ...inForce, log: logAdmin.inForce, listen: { ...inForce.listen, port } }),
       drainDelayMs,
       processes: count,
       distrusted: relay.distrusted,
@@ -113,12 +116,20 @@ export async function startWorkers(
     });
     return isServing ? reported : undefined;
   };
+  const control = new LogControl(log, config.log);
+  const logAdmin: LogAdmin = new LogAdmin(config.log, {
+    log,
+    apply: (inForce) => {
+      control.set(inForce);
+      for (const { channel } of crew.members) channel.tell('log', inForce);
+    },
+  });
   const reloads = new Reloads(config, {
     journal,
+    onTaken: (taken) => logAdmin.reload(taken.log),
     metrics: createReloadMetrics(metrics.registry),
     apply: async (next) => {
       inForce = next;
-      log.level = next.log.level;
       const faults = await Promise.all(crew.members.map((member) => applyAt(member, next)));
       const fault = faults.find((reason) => reason !== undefined);
       if (fault !== undefined) throw new Error(fault);
@@ -149,6 +160,7 @@ export async function startWorkers(
       return expose(await metrics.families(told), accept);
     },
     admin: adminOf(() => crew),
+    log: logAdmin,
     rules: () => reloads.config.operations,
     reload: () => reloads.status,
     status,

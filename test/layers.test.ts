@@ -37,14 +37,15 @@ const above = ['gateway', 'main', 'workers', 'commands', 'proxy', 'status', 'fro
 
 /** What each folder must not import. */
 const forbidden: Readonly<Record<string, readonly string[]>> = {
-  ledger: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'metrics', 'sample'],
+  ledger: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'metrics', 'sample', 'trace'],
   cache: [...above, 'access', 'upstream', 'encode', 'config', 'sample'],
   upstream: [...above, 'access', 'cache', 'encode', 'config', 'sample'],
   access: [...above, 'cache', 'upstream', 'encode', 'config', 'sample'],
-  encode: [...above, 'access', 'cache', 'upstream', 'config', 'metrics', 'sample'],
-  metrics: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'ledger', 'sample'],
-  config: [...above, 'access', 'cache', 'upstream', 'encode', 'metrics', 'sample'],
-  sample: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'metrics'],
+  encode: [...above, 'access', 'cache', 'upstream', 'config', 'metrics', 'sample', 'trace'],
+  metrics: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'ledger', 'sample', 'trace'],
+  trace: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'ledger', 'sample', 'metrics'],
+  config: [...above, 'access', 'cache', 'upstream', 'encode', 'metrics', 'sample', 'trace'],
+  sample: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'metrics', 'trace'],
   status: [
     'gateway',
     'main',
@@ -58,6 +59,7 @@ const forbidden: Readonly<Record<string, readonly string[]>> = {
     'encode',
     'config',
     'sample',
+    'trace',
   ],
   proxy: ['gateway', 'main', 'workers', 'commands', 'front', 'config', 'sample'],
   gateway: ['main', 'workers', 'commands', 'front', 'sample'],
@@ -94,6 +96,21 @@ for (const [folder, targets] of Object.entries(forbidden)) {
     );
   });
 }
+
+test('OpenTelemetry is imported by trace and by nobody else', async (t) => {
+  const library = importOf('@opentelemetry/api');
+  const folders = [...Object.keys(forbidden), 'commands'].filter((folder) => folder !== 'trace');
+  const planted = Object.fromEntries(
+    [...folders.map((folder) => `src/${folder}/telemetry.ts`), 'src/main.ts', 'src/gateway.ts', 'src/workers.ts']
+      .sort()
+      .map((path) => [path, library]),
+  );
+  const found = await lint(t, { ...planted, 'src/trace/tracer.ts': library });
+  assert.deepEqual(
+    found,
+    Object.keys(planted).map((path) => `${path}: ${restricted}`),
+  );
+});
 
 test('every way to write an import is seen', async (t) => {
   const planted = Object.fromEntries(
@@ -139,7 +156,7 @@ test('imports that point down are taken', async (t) => {
   for (const folder of ['cache', 'upstream', 'encode', 'access', 'proxy', 'status', 'config']) {
     files[`src/${folder}/down.ts`] = importOf('../ledger/leaf.ts');
   }
-  for (const folder of ['cache', 'upstream', 'access', 'encode', 'metrics', 'ledger', 'status']) {
+  for (const folder of ['cache', 'upstream', 'access', 'encode', 'metrics', 'ledger', 'status', 'trace']) {
     files[`src/proxy/to-${folder}.ts`] = importOf(`../${folder}/leaf.ts`);
   }
   assert.deepEqual(await lint(t, files), []);

@@ -1,4 +1,5 @@
 /** Lets concurrent loads of one key share a single upstream read. */
+import type { Span } from '../trace/span.ts';
 
 /** `isLeader`: this caller's load was started for it; the others followed. */
 export interface Flight<T> {
@@ -9,8 +10,15 @@ export interface Flight<T> {
 interface Shared<T> {
   readonly promise: Promise<T>;
   readonly abort: AbortController;
+  /** What is done for all of them, in the leader's trace. */
+  readonly span: Span | undefined;
   waiting: number;
 }
+
+/** `span`: what it does is part of. */
+type Load<T> = (signal: AbortSignal, span: Span | undefined) => Promise<T>;
+
+const role = 'ledgergate.flight.role';
 
 export class Coalescer<T> {
   readonly #inFlight = new Map<string, Shared<T>>();
@@ -18,15 +26,18 @@ export class Coalescer<T> {
   /**
    * Runs `load` for the first caller of `key` and lets later callers wait for the same outcome. A caller whose
    * `signal` aborts stops waiting; the load itself is aborted only when nobody waits any more, so a leader that
-   * hangs up does not fail its followers.
+   * hangs up does not fail its followers. `span`: the caller's; the load is part of the leader's, and a follower's wait
+   * is linked to it.
    */
-  async run(key: string, signal: AbortSignal, load: (signal: AbortSignal) => Promise<T>): Promise<Flight<T>> {
+  async run(key: string, signal: AbortSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
     const running = this.#inFlight.get(key);
-    const shared = running ?? this.#start(key, load);
+    const wait = running && span?.begin('flight', { link: running.span, attributes: { [role]: 'follower' } });
+    const shared = running ?? this.#start(key, load, span);
     shared.waiting += 1;
     try {
       return { value: await abortable(shared.promise, signal), isLeader: running === undefined };
     } finally {
+      wait?.end();
       shared.waiting -= 1;
       if (shared.waiting === 0) {
         // A later caller must not join a load that is about to be aborted.
@@ -36,14 +47,15 @@ export class Coalescer<T> {
     }
   }
 
-  #start(key: string, load: (signal: AbortSignal) => Promise<T>): Shared<T> {
+  #start(key: string, load: Load<T>, leader: Span | undefined): Shared<T> {
     const abort = new AbortController();
-    const promise = load(abort.signal).finally(() => {
+    const span = leader?.begin('flight', { attributes: { [role]: 'leader' } });
+    const promise = load(abort.signal, span).finally(() => {
       if (this.#inFlight.get(key) === shared) this.#inFlight.delete(key);
     });
     // When every caller has left, nobody is there to hear of the failure.
-    promise.catch(() => undefined);
-    const shared: Shared<T> = { promise, abort, waiting: 0 };
+    promise.catch(() => span?.fail(abort.signal.aborted ? 'abandoned' : 'failed')).finally(() => span?.end());
+    const shared: Shared<T> = { promise, abort, span, waiting: 0 };
     this.#inFlight.set(key, shared);
     return shared;
   }

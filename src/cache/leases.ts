@@ -5,8 +5,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { randomUUID } from 'node:crypto';
+import type { Span } from '../trace/span.ts';
 import type { CacheKey } from './key.ts';
 import type { RedisLink } from './redis-link.ts';
+import { tracedCommand } from './redis-span.ts';
 import type { Lookup, SharedTier } from './shared-tier.ts';
 
 /** The right to read for all. */
@@ -50,13 +52,11 @@ export class Leases {
   }
 
   /** Whose turn it is to read `key`. Waits at most until `untilMs`, of `performance.now()`. */
-  async take(key: CacheKey, untilMs: number): Promise<Turn> {
+  async take(key: CacheKey, untilMs: number, span?: Span): Promise<Turn> {
     const name = this.#options.nameOf(key);
     if (name === undefined) return { kind: 'alone' };
-    const taken = await this.#link.write(
-      name,
-      (client) => client.set(name, this.#holder, 'PX', this.#leaseMs, 'NX'),
-      untilMs,
+    const taken = await tracedCommand(span, 'SET', () =>
+      this.#link.write(name, (client) => client.set(name, this.#holder, 'PX', this.#leaseMs, 'NX'), untilMs),
     );
     if (!('value' in taken)) return { kind: 'alone' };
     return taken.value === null ? { kind: 'follow' } : { kind: 'lead', lease: this.#hold(name) };

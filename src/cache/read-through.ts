@@ -2,6 +2,7 @@
  * The tiers in order: memory, then one read at a time per key, then Redis, then whoever is asked to load. What was
  * found below is kept above.
  */
+import { within, type Span } from '../trace/span.ts';
 import { Coalescer } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
@@ -17,7 +18,8 @@ export interface Loaded<Origin> {
   readonly origin: Origin;
 }
 
-export type Load<Origin> = (signal: AbortSignal) => Promise<Loaded<Origin>>;
+/** `span`: what it does is part of. */
+export type Load<Origin> = (signal: AbortSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
 
 /** The second tier and who reads for all replicas. */
 export interface Shared {
@@ -34,10 +36,17 @@ export interface ReadThroughParts {
   readonly shared: Shared | undefined;
 }
 
-/** A load that is under way; `isPurged`: what it brings is not to be kept. */
+/** A load that is under way; `isPurged`: what it brings is not to be kept. `span`: what is done is part of. */
 interface Running {
   readonly key: CacheKey;
+  readonly span: Span | undefined;
   isPurged: boolean;
+}
+
+/** Who asks. */
+interface Asking {
+  readonly signal: AbortSignal;
+  readonly span?: Span | undefined;
 }
 
 /** Holders of a lease that one read waits for, one after another. */
@@ -64,12 +73,13 @@ export class ReadThrough<Origin> {
 
   /**
    * Looks in Redis and else loads, together with everyone who asks for the same `flight` now: one key, asked for in
-   * one way. Rejects as `load` does.
+   * one way. Rejects as `load` does. `span`: of who asks.
    */
-  load(key: CacheKey, flight: string, signal: AbortSignal, load: Load<Origin>) {
+  load(key: CacheKey, flight: string, { signal, span }: Asking, load: Load<Origin>) {
     const { shared } = this.#parts;
-    return this.#loads.run(`${keyText(key)}${flight}#${this.#purges}`, signal, async (whole) => {
-      const running: Running = { key, isPurged: false };
+    const name = `${keyText(key)}${flight}#${this.#purges}`;
+    const lead = async (whole: AbortSignal, part: Span | undefined) => {
+      const running: Running = { key, span: part, isPurged: false };
       this.#running.add(running);
       try {
         return shared === undefined
@@ -78,7 +88,8 @@ export class ReadThrough<Origin> {
       } finally {
         this.#running.delete(running);
       }
-    });
+    };
+    return this.#loads.run(name, signal, lead, span);
   }
 
   /** What both tiers hold of a key; changes nothing. */
@@ -108,19 +119,27 @@ export class ReadThrough<Origin> {
   }
 
   async #loadAlone(running: Running, signal: AbortSignal, load: Load<Origin>): Promise<Loaded<Origin>> {
-    return this.#kept(running, await load(signal));
+    return this.#kept(running, await load(signal, running.span));
   }
 
   async #loadShared(running: Running, signal: AbortSignal, load: Load<Origin>, shared: Shared) {
     // Redis may add this much to a read, once, however many steps it takes.
     const startedMs = performance.now();
     const untilMs = startedMs + shared.tier.timeoutMs;
-    const { key } = running;
-    const lookup = await shared.tier.find(key, untilMs);
+    const { key, span } = running;
+    const lookup = await within(span, 'lookup', async (part) => {
+      const found = await shared.tier.find(key, untilMs, part);
+      part?.note({ 'ledgergate.redis.outcome': outcomeOf(found) });
+      return found;
+    });
     shared.onLookup(outcomeOf(lookup), (performance.now() - startedMs) / 1000);
     if ('answer' in lookup) return this.#found(running, lookup);
     if (lookup.miss === 'unavailable') return this.#loadAlone(running, signal, load);
-    const turn = await this.#turn(key, signal, shared, untilMs);
+    const turn = await within(span, 'lease', async (part) => {
+      const taken = await this.#turn(key, signal, shared, untilMs, part);
+      part?.note({ 'ledgergate.lease.turn': 'answer' in taken ? 'followed' : taken.kind });
+      return taken;
+    });
     if ('answer' in turn) return this.#found(running, turn);
     shared.onTurn(turn.kind);
     return this.#lead(running, signal, load, { shared, turn, overwrite: lookup.miss === 'damaged' });
@@ -132,8 +151,9 @@ export class ReadThrough<Origin> {
     signal: AbortSignal,
     { leases, tier, onTurn }: Shared,
     untilMs: number,
+    span: Span | undefined,
   ): Promise<Exclude<Turn, { kind: 'follow' }> | Found> {
-    let turn = await leases.take(key, untilMs);
+    let turn = await leases.take(key, untilMs, span);
     for (let round = 0; round < maxRounds && turn.kind === 'follow'; round += 1) {
       const followed = await leases.follow(key, tier, signal);
       if (followed === undefined) break;
@@ -142,7 +162,7 @@ export class ReadThrough<Origin> {
         return followed;
       }
       // The holder died or gave up: whoever is next reads for the rest.
-      turn = await leases.take(key, performance.now() + tier.timeoutMs);
+      turn = await leases.take(key, performance.now() + tier.timeoutMs, span);
     }
     return turn.kind === 'follow' ? { kind: 'alone' } : turn;
   }
@@ -155,7 +175,7 @@ export class ReadThrough<Origin> {
   ): Promise<Loaded<Origin>> {
     const lease = turn.kind === 'lead' ? turn.lease : undefined;
     try {
-      const loaded = this.#kept(running, await load(signal));
+      const loaded = this.#kept(running, await load(signal, running.span));
       if (loaded.isFinal && !running.isPurged)
         shared.tier.store(running.key, loaded.answer, { overwrite, onDone: () => lease?.release('readable') });
       else lease?.release('nothing');

@@ -3,10 +3,12 @@
  * bounded, and what cannot be read, or cannot be trusted, is a miss.
  */
 import type { Redis } from 'ioredis';
+import type { Span } from '../trace/span.ts';
 import { mutableTtlMs, type CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';
 import { decodeRecord, decodeReference, type Reference } from './record.ts';
 import type { RedisKeys } from './redis-keys.ts';
+import { tracedCommand } from './redis-span.ts';
 import type { Outcome, RedisLink } from './redis-link.ts';
 import type { WriteQueue } from './write-queue.ts';
 
@@ -45,13 +47,15 @@ export class SharedTier {
     return this.#options.timeoutMs;
   }
 
-  /** What Redis holds for the read. Waits at most until `untilMs`, of `performance.now()`. */
-  async find(key: CacheKey, untilMs: number): Promise<Lookup> {
+  /** What Redis holds for the read. Waits at most until `untilMs`, of `performance.now()`. `span`: the look-up's. */
+  async find(key: CacheKey, untilMs: number, span?: Span): Promise<Lookup> {
     const keys = this.#options.keys();
     if (keys === undefined) return { miss: 'unavailable' };
     const { link, findAnswer } = this.#parts;
     const page = keys.page(key);
-    const found = await link.read(page, (client) => client.hget(page, String(key.slot)), untilMs);
+    const found = await tracedCommand(span, 'HGET', () =>
+      link.read(page, (client) => client.hget(page, String(key.slot)), untilMs),
+    );
     if (!('value' in found)) return missOf(found);
     if (found.value === null) return { miss: 'absent' };
     const reference = decodeReference(key, found.value);
@@ -60,7 +64,9 @@ export class SharedTier {
     if (ttlMs !== undefined && ttlMs <= 0) return { miss: 'absent' };
     const held = findAnswer(reference.digest);
     const lookup =
-      held === undefined ? await this.#fetch(keys.answer(reference.digest), reference, untilMs) : { answer: held };
+      held === undefined
+        ? await this.#fetch(keys.answer(reference.digest), reference, untilMs, span)
+        : { answer: held };
     return 'answer' in lookup ? { ...lookup, ttlMs } : lookup;
   }
 
@@ -116,8 +122,10 @@ export class SharedTier {
     return this.#parts.writes.drop(covers);
   }
 
-  async #fetch(name: string, { digest }: Reference, untilMs: number): Promise<Lookup> {
-    const found = await this.#parts.link.read(name, (client) => (client as Redis).getBuffer(name), untilMs);
+  async #fetch(name: string, { digest }: Reference, untilMs: number, span?: Span): Promise<Lookup> {
+    const found = await tracedCommand(span, 'GET', () =>
+      this.#parts.link.read(name, (client) => (client as Redis).getBuffer(name), untilMs),
+    );
     if (!('value' in found)) return missOf(found);
     // References outlive answers: Redis evicts what it likes, and a page lives as long as its youngest reference.
     if (found.value === null) return { miss: 'absent' };

@@ -1,11 +1,10 @@
 /** From a config to a gateway that listens, tells where, and stops when it is asked to. Shared by `serve` and `sample`. */
 import { once } from 'node:events';
-import { destination } from 'pino';
 import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { ConfigError } from '../config/problem.ts';
+import { createProcessLog } from '../gateway/process-log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
-import { createLog } from '../gateway/log.ts';
 import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
 import { Reloading, type ConfigSource } from './reload.ts';
@@ -33,7 +32,7 @@ export async function runGateway(
   if (tls.problems.length > 0) throw new ConfigError(tls.problems);
   for (const warning of [...loaded.warnings, ...tls.warnings]) terminal.error(`warning: ${warning}`);
   checkKeysFile(loaded.config);
-  const { log, lines } = createLog(loaded.config.log.level, destination(2));
+  const { log, lines, flush } = createProcessLog(loaded.config.log.level);
   let reloading: Reloading | undefined;
   // A signal that comes while it starts must not end it.
   if (source !== undefined) terminal.onHangUp(() => reloading?.hangUp());
@@ -46,6 +45,7 @@ export async function runGateway(
   terminal.out('Stopping: finishing what is in flight. A second signal ends at once.');
   reloading?.close();
   await gateway.close();
+  await flush();
   return 0;
 }
 

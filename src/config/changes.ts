@@ -22,6 +22,7 @@ export const liveKeys: readonly string[] = [
   'encode.enabled',
   'encode.shadow',
   'latest',
+  'log.access',
   'log.level',
   'operations.readyInOutage',
   'operations.token',

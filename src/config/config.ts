@@ -33,7 +33,7 @@ export interface Config {
   /** Absent: the endpoint is open to everybody. */
   readonly access?: AccessConfig | undefined;
   readonly encode: { readonly enabled: boolean; readonly shadow: number; readonly signingDomain: string };
-  readonly log: { readonly level: LogLevel };
+  readonly log: LogConfig;
 }
 
 /** Absolute names of PEM files. */
@@ -78,6 +78,21 @@ export type RedisTarget =
   | { readonly kind: 'single'; readonly url: string }
   | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
   | { readonly kind: 'cluster'; readonly urls: readonly string[] };
+
+export interface LogConfig {
+  readonly level: LogLevel;
+  readonly access: AccessLogConfig;
+}
+
+/** Which requests get a line of their own. */
+export interface AccessLogConfig {
+  /** 0 to 1. */
+  readonly share: number;
+  /** Those that take longer do. */
+  readonly slowMs: number;
+  /** Those that are answered 5xx do. */
+  readonly failed: boolean;
+}
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 

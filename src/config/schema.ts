@@ -7,6 +7,7 @@
  */
 import { z } from 'zod';
 import { access } from './access-schema.ts';
+import { log } from './log-schema.ts';
 import {
   duration,
   expectedBasePath,
@@ -211,16 +212,6 @@ const encode = z
   })
   .prefault({})
   .describe('Transactions encoded for signing.');
-
-const log = z
-  .strictObject({
-    level: z
-      .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
-      .default('info')
-      .describe('Least serious line that is written. Bodies, query strings and credentials are in none.'),
-  })
-  .prefault({})
-  .describe('Log lines.');
 
 export const configSchema = z.strictObject({
   listen,

@@ -1,6 +1,6 @@
 /** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs, paths absolute. */
 import { resolve } from 'node:path';
-import type { AccessConfig, Config, PlanConfig, RedisConfig, RedisTarget, TlsFiles } from './config.ts';
+import type { AccessConfig, Config, LogConfig, PlanConfig, RedisConfig, RedisTarget, TlsFiles } from './config.ts';
 import type { FileConfig } from './schema.ts';
 import { durationMs, sizeBytes } from './units.ts';
 import { upstreamUrl } from './upstream-url.ts';
@@ -37,8 +37,12 @@ export function toConfig(file: FileConfig, folder: string): Config {
     },
     ...accessOf(file.access, folder),
     encode: file.encode,
-    log: file.log,
+    log: logOf(file.log),
   });
+}
+
+function logOf({ level, access: { slow, ...access } }: FileConfig['log']): LogConfig {
+  return { level, access: { ...access, slowMs: durationMs(slow) } };
 }
 
 function tlsOf(file: FileConfig['listen']['tls'], folder: string): { readonly tls?: TlsFiles } {

@@ -1,4 +1,6 @@
 /** The log of a process: JSON lines, counted where they are loud. */
+import { hostname } from 'node:os';
+import process from 'node:process';
 import { pino, type DestinationStream, type Logger } from 'pino';
 import { LogLines } from '../metrics/log-metrics.ts';
 
@@ -8,11 +10,18 @@ export interface CountedLog {
   readonly lines: LogLines;
 }
 
-/** `to`: default stdout. */
-export function createLog(level: string, to?: DestinationStream): CountedLog {
-  const lines = new LogLines();
+export interface LogOptions {
+  /** Default: stdout. */
+  readonly to?: DestinationStream;
+  /** In every line. */
+  readonly fields?: object;
+  readonly lines?: LogLines;
+}
+
+export function createLog(level: string, { to, fields, lines = new LogLines() }: LogOptions = {}): CountedLog {
   const options = {
     level,
+    base: { pid: process.pid, hostname: hostname(), ...fields },
     hooks: {
       // Called for lines that are written only: what the level keeps out costs nothing.
       logMethod(this: Logger, line, method, level) {

@@ -6,6 +6,7 @@ import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/audit-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
+import { createAccessLogMetrics } from '../metrics/access-log-metrics.ts';
 import { createLatestMetrics } from '../metrics/latest-metrics.ts';
 import { Admin } from '../proxy/admin.ts';
 import { Audits, type Stored } from '../proxy/audits.ts';
@@ -25,6 +26,7 @@ import { PassThrough } from '../proxy/pass-through.ts';
 import { Reader } from '../proxy/read.ts';
 import { Replier } from '../proxy/reply.ts';
 import { Bodies } from '../proxy/request-body.ts';
+import { RequestSpans } from '../proxy/request-span.ts';
 import { createProxyServer } from '../proxy/server.ts';
 import type { Overload } from '../proxy/server-parts.ts';
 import type { UsageSource } from '../proxy/usage-report.ts';
@@ -32,10 +34,13 @@ import { ServedState } from '../proxy/served-state.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
 import type { Traffic } from '../status/traffic.ts';
+import { findTracer } from '../trace/tracer.ts';
 import type { AccessParts } from './access.ts';
+import { AccessLog } from './access-log.ts';
 import type { TlsListener } from '../proxy/tls-server.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
+import type { LogControl } from './log-control.ts';
 import type { Settings } from './settings.ts';
 import type { Siblings } from './siblings.ts';
 import type { StatusSource } from './status.ts';
@@ -48,6 +53,7 @@ export interface ProxyContext {
   readonly cache: Cache;
   readonly log: Logger;
   readonly status: StatusSource;
+  readonly logging: LogControl;
   readonly proof: ShadowProof;
   readonly now: () => number;
   readonly submissions: Submissions;
@@ -67,6 +73,8 @@ export interface Proxy {
   readonly server: FastifyInstance;
   readonly admin: Admin;
   readonly audits: Audits;
+  /** Hands on what was recorded last of traces. */
+  readonly flushTraces: () => Promise<void>;
 }
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
@@ -105,12 +113,19 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     consistency,
     served,
   });
+  const accessLog = new AccessLog({
+    log,
+    metrics: createAccessLogMetrics(registry),
+    rules: () => context.logging.access,
+  });
+  const tracer = findTracer();
   const observer = {
+    spans: tracer && new RequestSpans(tracer, { basePath, scheme: config.listen.tls === undefined ? 'http' : 'https' }),
     metrics: createHttpMetrics(registry),
     get deadlineMs() {
       return settings.sender.deadlineMs;
     },
-    onEnd: onEnd(traffic, accessLog(log)),
+    onEnd: onEnd(traffic, accessLog),
   };
   const encoder = buildEncoder();
   const aliases = new Aliases();
@@ -135,7 +150,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     observer,
     tls: context.tls,
   });
-  return { server, admin: buildAdmin(), audits };
+  return { server, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
 
   function buildAudits(): Audits {
     return new Audits({
@@ -150,7 +165,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         siblings?.tellDropped(key);
         const { isComplete } = await cache.purge({ kind: 'read', key });
         siblings?.tellDropped(key);
-        if (!isComplete) log.warn('a read that nodes disagree on could not be dropped everywhere');
+        if (!isComplete) status.lines.warn({}, 'a read that nodes disagree on could not be dropped everywhere');
       },
       onDisagreement: (report) =>
         journal.tell('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
@@ -216,17 +231,9 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
 }
 
 /** What the end of each request is told to. */
-function onEnd(traffic: Traffic, log: (exchange: Exchange, seconds: number) => void) {
+function onEnd(traffic: Traffic, accessLog: AccessLog) {
   return (exchange: Exchange, seconds: number): void => {
     traffic.count(exchange, seconds);
-    log(exchange, seconds);
-  };
-}
-
-/** One line per request at `debug`, so that the usual level costs nothing on a hit; paths and queries stay out of it. */
-function accessLog(log: Logger): (exchange: Exchange, seconds: number) => void {
-  return ({ route, request: { method }, status, outcome, upstream, version, upstreamMs, bytes }, seconds) => {
-    if (!log.isLevelEnabled('debug')) return;
-    log.debug({ route, method, status, outcome, upstream, version, seconds, upstreamMs, bytes }, 'answered');
+    accessLog.note(exchange, seconds);
   };
 }

@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Limits } from '../access/ticket.ts';
-import type { Config } from '../config/config.ts';
+import type { Config, LogConfig } from '../config/config.ts';
 import { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createOverloadMetrics, type OverloadMetrics } from '../metrics/overload-metrics.ts';
@@ -24,12 +24,15 @@ import { buildCache, type Cache } from './cache.ts';
 import { buildEncryption } from './encryption.ts';
 import { buildFleet, outageOf, statusOf } from './fleet.ts';
 import { buildProxy } from './proxy.ts';
+import { LogControl } from './log-control.ts';
 import { createSettings, type Settings } from './settings.ts';
 import type { Heard, Siblings } from './siblings.ts';
 import { StatusSource, type StatusParts } from './status.ts';
 
 export interface ServingOptions {
   readonly log: Logger;
+  /** Log lines that were lost so far. Default: none are. */
+  readonly droppedLines?: (() => number) | undefined;
   /** `close` goes on taking new connections for so long. Default 0. */
   readonly drainDelayMs?: number | undefined;
   /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
@@ -65,6 +68,8 @@ export interface Serving {
    * force. Not to be called again before.
    */
   apply(config: Config): Promise<void>;
+  /** What is logged from now on. */
+  setLog(config: LogConfig): void;
   /** Stops accepting, finishes what is in flight within a bound, and frees everything. */
   close(): Promise<void>;
   /** Frees everything at once. */
@@ -110,6 +115,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   });
   siblings?.attach(fleet);
   let isDraining = false;
+  const logging = new LogControl(log, config.log);
   const proof = new ShadowProof({
     get share() {
       return settings.encode.shadow;
@@ -143,6 +149,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     cache,
     log,
     status,
+    logging,
     proof,
     now,
     submissions,
@@ -152,7 +159,12 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     times,
     tls: encryption?.listener,
   };
-  const { server: proxy, admin, audits } = buildProxy(config, { ...context, isDraining: () => isDraining });
+  const {
+    server: proxy,
+    admin,
+    audits,
+    flushTraces,
+  } = buildProxy(config, { ...context, isDraining: () => isDraining });
   const connections: Connections = new Connections(proxy.server, {
     max: config.listen.maxConnections,
     sessions: encryption?.listener.sessions,
@@ -220,15 +232,11 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     disagreements: () => audits.disagreements.map(({ upstreams, count, last }) => ({ upstreams, count, last })),
     certificateExpiresMs: () => encryption?.expiresMs(),
   };
-  let { level } = config.log;
   let applied = Promise.resolve();
   const applyNow = async (next: Config): Promise<void> => {
     const share = shareOf(next, processes);
     if (next.access !== undefined) access?.check(next.access);
     settings.apply(share);
-    // A log of its own level was given by whoever started this.
-    if (next.log.level !== level) log.level = next.log.level;
-    level = next.log.level;
     // Before what cannot be taken back: it may find that the config must not be applied.
     await nodes.follow(share.upstreams);
     if (next.access !== undefined) access?.update(next.access);
@@ -266,6 +274,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       applied = applied.then(apply, apply);
       return applied;
     },
+    setLog: (next) => logging.set(next),
     async close() {
       isDraining = true;
       await drain(proxy, connections, {
@@ -274,6 +283,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
         onCutOff: () => log.warn({ drainMs }, 'requests were still in flight at the end of the drain'),
       });
       await free();
+      await flushTraces();
     },
     async stop() {
       await proxy.close();

@@ -14,6 +14,7 @@ import type { Fleet } from '../upstream/fleet.ts';
 import { readClasses } from '../upstream/read-class.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { statusOf } from './fleet.ts';
+import { SteadyLog } from './steady-log.ts';
 
 /** What is asked of other parts when somebody looks. */
 export interface StatusParts {
@@ -30,6 +31,8 @@ const attempts = ['answered', 'failed'] as const;
 type AttemptTally = Tally<(typeof attempts)[number]>;
 
 export class StatusSource {
+  /** Lines of what may happen again and again. */
+  readonly lines: SteadyLog;
   readonly journal: Journal;
   readonly traffic = new Traffic(performance.now());
   readonly refusals = new Tally(refusals, performance.now());
@@ -42,7 +45,8 @@ export class StatusSource {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(log: JournalLog) {
-    this.journal = new Journal(log);
+    this.lines = new SteadyLog(log);
+    this.journal = new Journal(this.lines);
   }
 
   /** Looks at the fleet each second, which is also what lets counts leave their windows. */

@@ -7,12 +7,14 @@
  * `Accept-Encoding` is not among them: a compressed error could not be judged here, nor a submission's hash learned.
  */
 const body = ['content-type', 'content-encoding'];
-const tracing = ['user-agent', 'traceparent', 'tracestate', 'x-request-id'];
+const told = ['user-agent', 'x-request-id'];
+/** Where a trace comes from: these are read, and written anew (`trace/trace-context.ts`), or left out. */
+export const ofTraces: readonly string[] = ['traceparent', 'tracestate'];
 
 /** Headers that compare a request with an earlier answer. */
 export const conditions: readonly string[] = ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since'];
 
-const passed: ReadonlySet<string> = new Set(['accept', ...body, ...tracing, ...conditions]);
+const passed: ReadonlySet<string> = new Set(['accept', ...body, ...told, ...ofTraces, ...conditions]);
 
 /** The interface's own headers, those of later nodes too (protocol 2.1). */
 const ownPrefix = /^x-(?:node|aptos)-[a-z\d-]+$/;

@@ -61,7 +61,7 @@ function linesOf({ name, help, type, values }: FamilyData, form: Form): string[]
 
 function lineOf(name: string, { metricName = name, labels, value, exemplar }: Sample, isOpenMetrics: boolean): string {
   const line = `${metricName}${labelText(labels)} ${numberText(value)}`;
-  if (!isOpenMetrics || exemplar === undefined) return line;
+  if (!isOpenMetrics || exemplar === undefined || exemplar === null) return line;
   const shown = labelText(exemplar.labels);
   return `${line} # ${shown} ${numberText(exemplar.value)} ${exemplar.timestamp.toFixed(3)}`;
 }

@@ -20,7 +20,8 @@ export interface Sample {
   readonly value: number;
   /** Of a histogram: the family's name and what is told of it. */
   readonly metricName?: string | undefined;
-  readonly exemplar?: Exemplar | undefined;
+  /** `null` in families of prom-client, which has none for what Node itself is measured by. */
+  readonly exemplar?: Exemplar | null | undefined;
 }
 
 /** What a scrape reads of a family: plain data, which can come from another process. */

@@ -9,12 +9,22 @@ const levelOf: Readonly<Record<number, LoudLevel | undefined>> = { 40: 'warn', 5
 
 /** Counts the lines of a logger and its children. The logger is there before the registry is. */
 export class LogLines {
+  readonly #readDropped: () => number;
   readonly #counts: Record<LoudLevel, number> = { warn: 0, error: 0, fatal: 0 };
+
+  /** `readDropped`: lines that were lost on their way so far. */
+  constructor(readDropped: () => number = () => 0) {
+    this.#readDropped = readDropped;
+  }
 
   /** A line is being written. */
   note(level: number): void {
     const name = levelOf[level];
     if (name !== undefined) this.#counts[name] += 1;
+  }
+
+  get dropped(): number {
+    return this.#readDropped();
   }
 
   written(level: LoudLevel): number {
@@ -28,5 +38,10 @@ export function createLogMetrics(registry: Registry, lines: LogLines): void {
     help: 'Lines that were written to the log at the levels warn, error and fatal.',
     labels: { level: loudLevels },
     counted: (labels) => lines.written(labels.level),
+  });
+  new Counter(registry, {
+    name: 'ledgergate_log_lines_dropped_total',
+    help: 'Log lines that were lost because whoever reads them is too slow, or gone.',
+    counted: () => lines.dropped,
   });
 }

@@ -16,14 +16,7 @@ export interface AdminFunctions {
 const bodyLimit = 16 * 1024 * 1024;
 
 export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: () => AccessRules): void {
-  // Ahead of the body: who may not ask is not listened to.
-  const onRequest = async ({ headers }: FastifyRequest, reply: FastifyReply) => {
-    const { authorization, origin, host } = headers;
-    const refusal = findRefusal(rules(), { authorization, origin, host });
-    if (refusal === undefined) return undefined;
-    if (refusal.status === 401) reply.header('WWW-Authenticate', 'Bearer');
-    return reply.code(refusal.status).send({ message: refusal.message });
-  };
+  const onRequest = guard(rules);
   app.post('/admin/purge', { onRequest, bodyLimit }, async (request, reply) =>
     answer(reply, await admin.purge(request.body, request.ip)),
   );
@@ -38,8 +31,19 @@ export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rule
   });
 }
 
+/** Ahead of the body: who may not ask is not listened to. */
+export function guard(rules: () => AccessRules) {
+  return async ({ headers }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
+    const { authorization, origin, host } = headers;
+    const refusal = findRefusal(rules(), { authorization, origin, host });
+    if (refusal === undefined) return undefined;
+    if (refusal.status === 401) reply.header('WWW-Authenticate', 'Bearer');
+    return reply.code(refusal.status).send({ message: refusal.message });
+  };
+}
+
 /** Indented: people read it. */
-function answer(reply: FastifyReply, { status, body }: AdminAnswer): FastifyReply {
+export function answer(reply: FastifyReply, { status, body }: AdminAnswer): FastifyReply {
   return reply
     .code(status)
     .type('application/json')

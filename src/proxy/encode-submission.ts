@@ -41,7 +41,10 @@ export class Encoder {
   async serve(exchange: Exchange, body: Buffer): Promise<void> {
     const { fleet, proof, checks, metrics, replier } = this.#parts;
     requireJson(exchange.request.headers['content-type']);
+    const span = exchange.span?.begin('encode');
     const outcome = await this.#encode(exchange, body);
+    span?.note({ 'ledgergate.encode.result': resultOf(outcome), 'ledgergate.encode.reason': reasonOf(outcome) });
+    span?.end();
     if (outcome.kind !== 'encoded') return this.#handOn(exchange, body, outcome);
     const { hex, signature, functionId = 'no function' } = outcome;
     // Nothing is waited for between this look and the answer: what turns out doubtful now is not given out any more.
@@ -79,7 +82,7 @@ export class Encoder {
     const { metrics, passThrough } = this.#parts;
     try {
       await passThrough.serve(exchange, body);
-      metrics.forwarded(outcome.kind === 'forward' ? outcome.reason : 'refused locally');
+      metrics.forwarded(reasonOf(outcome) ?? 'refused locally');
     } catch (error) {
       const isNodeless = error instanceof GatewayError && error.fault === 'unavailable' && !exchange.signal.aborted;
       if (outcome.kind !== 'refused' || !isNodeless || exchange.response.headersSent) throw error;
@@ -89,6 +92,16 @@ export class Encoder {
       });
     }
   }
+}
+
+function resultOf({ kind }: EncodeOutcome | Forward): 'local' | 'forwarded' {
+  return kind === 'encoded' ? 'local' : 'forwarded';
+}
+
+/** Why a node is asked; a refusal is left to one. */
+function reasonOf(outcome: EncodeOutcome | Forward): Reason | 'refused locally' | undefined {
+  if (outcome.kind === 'encoded') return undefined;
+  return outcome.kind === 'forward' ? outcome.reason : 'refused locally';
 }
 
 const forward = (reason: Reason): Forward => ({ kind: 'forward', reason });

@@ -5,6 +5,9 @@ import { countedNetwork } from '../access/client-address.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { HttpMetrics, Outcome, RouteName } from '../metrics/http-metrics.ts';
+import { passedOn } from '../trace/trace-context.ts';
+import type { Span, SpanName } from '../trace/span.ts';
+import type { RequestSpans } from './request-span.ts';
 import { visitOf, type Result, type Visit } from './visit.ts';
 
 /** Who waits for work that is done for a request. */
@@ -13,6 +16,8 @@ export interface Caller {
   readonly signal: AbortSignal;
   /** Whoever asks for much at once waits for itself: the name that it is told apart by. */
   readonly client: string;
+  /** What is done is part of. */
+  readonly span?: Span | undefined;
 }
 
 /** What a request's end is reported to. */
@@ -20,6 +25,8 @@ export interface ExchangeObserver {
   readonly metrics: HttpMetrics;
   /** How long a request may wait for its answer, whatever is done for it. */
   readonly deadlineMs: number;
+  /** Absent: nobody records traces. */
+  readonly spans?: RequestSpans | undefined;
   /** Called once per request, when its answer is out or its client gone. */
   onEnd(exchange: Exchange, seconds: number): void;
 }
@@ -47,10 +54,14 @@ export class Exchange implements Caller, Result {
   gasUsed: bigint | undefined;
   bytes = 0;
   bodyBytes = 0;
+  /** What was thrown and should not have been. */
+  bug: unknown;
   /** Of a body that no node had to send for this request. */
   savedBytes = 0;
   readonly #observer: ExchangeObserver;
   readonly #startedMs = performance.now();
+  /** Where traces are recorded. */
+  readonly #span: Span | undefined;
   #abort: AbortController | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #hasEnded = false;
@@ -62,6 +73,7 @@ export class Exchange implements Caller, Result {
     this.visit = visitOf(response);
     this.visit?.follow(this);
     this.#observer = observer;
+    this.#span = observer.spans?.begin(request, route);
     observer.metrics.started();
   }
 
@@ -92,6 +104,16 @@ export class Exchange implements Caller, Result {
     return this.visit?.principal.tenant ?? countedNetwork(this.request.socket.remoteAddress ?? '');
   }
 
+  /** The request's own where traces are recorded, else one that only carries the client's trace on to nodes. */
+  get span(): Span | undefined {
+    return this.#span ?? passedOn(this.request.headers);
+  }
+
+  /** By what metrics and log lines name its span; undefined unless that is sampled. */
+  get trace(): SpanName | undefined {
+    return this.#span?.recorded;
+  }
+
   /** The head of the answer is out: its body may take as long as the client takes. */
   begin(): void {
     clearTimeout(this.#deadline);
@@ -111,6 +133,7 @@ export class Exchange implements Caller, Result {
     this.#hasEnded = true;
     clearTimeout(this.#deadline);
     const seconds = (performance.now() - this.#startedMs) / 1000;
+    if (this.#span !== undefined) this.#observer.spans?.end(this.#span, this);
     this.#observer.metrics.finished(this, seconds);
     this.visit?.settle(this.response);
     this.#observer.onEnd(this, seconds);

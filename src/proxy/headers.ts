@@ -1,7 +1,7 @@
 /** Which headers cross the gateway, in either direction, on requests that are passed through. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Dialect, HeaderValues } from '../ledger/ledger-headers.ts';
-import { conditions, isForNodes } from '../ledger/node-headers.ts';
+import { conditions, isForNodes, ofTraces } from '../ledger/node-headers.ts';
 import type { WireRequest } from '../upstream/exchange.ts';
 
 /** Of one connection only (RFC 9110 7.6.1); the names that `Connection` lists are added per message. */
@@ -11,13 +11,13 @@ const framing = ['trailer', 'transfer-encoding', 'upgrade', 'content-length', 'e
 /** The gateway writes these itself, or answers for them. */
 const ownHeaders = ['date', 'server', 'set-cookie', 'vary', 'cache-status', 'alt-svc', 'refresh'];
 
-/** Headers to send to a node. */
+/** Headers to send to a node, but for those of traces. */
 export function requestHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
   const named = namedByConnection(headers.connection);
   const kept: Record<string, string | string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || named.has(name)) continue;
-    if (isForNodes(name)) kept[name] = value;
+    if (isForNodes(name) && !ofTraces.includes(name)) kept[name] = value;
   }
   return kept;
 }

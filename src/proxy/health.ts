@@ -5,6 +5,7 @@ import type { Exposition } from '../metrics/exposition.ts';
 import type { ReloadResult } from '../metrics/reload-metrics.ts';
 import type { StatusFacts } from '../status/facts.ts';
 import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
+import { addLogRoutes, type LogFunctions } from './log-routes.ts';
 import { addStatusRoutes } from './status-routes.ts';
 
 /** One node as readiness details show it; 64-bit numbers as text. */
@@ -83,6 +84,7 @@ export interface OperationsParts {
   /** What a scrape is given. `accept`: the header. */
   metrics(accept: string | undefined): Promise<Exposition>;
   readonly admin: AdminFunctions;
+  readonly log: LogFunctions;
   rules(): OperationsRules;
   /** `undefined` since the start. */
   reload(): ReloadStatus | undefined;
@@ -133,5 +135,6 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   });
   addStatusRoutes(app, () => parts.status());
   addAdminRoutes(app, parts.admin, () => parts.rules());
+  addLogRoutes(app, parts.log, () => parts.rules());
   return app;
 }

@@ -5,6 +5,7 @@
 import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import { within } from '../trace/span.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Floor } from '../upstream/floor.ts';
 import type { Demand, Latest } from '../upstream/latest.ts';
@@ -50,7 +51,7 @@ export class LatestReads {
     const { reader } = this.#parts;
     const demand = this.#parts.consistency.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#ask(read, demand, exchange);
-    const snapshot = await this.#reach(exchange.request, exchange.signal);
+    const snapshot = await within(exchange.span, 'snapshot', () => this.#reach(exchange.request, exchange.signal));
     const { info } = snapshot;
     const pinned = this.#pinned(read, info.version);
     const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));

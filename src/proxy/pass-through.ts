@@ -103,8 +103,8 @@ export class PassThrough {
     const method = exchange.request.method as WireRequest['method'];
     const wire = { method, path, headers: requestHeaders(exchange.request.headers), body };
     const promised = isOfLedger(path) ? 'either' : undefined;
-    const { client } = exchange;
-    return { wire, need: needOfPath(path), promised, isIdempotent: isIdempotent(method, path), client };
+    const { client, span } = exchange;
+    return { wire, need: needOfPath(path), promised, isIdempotent: isIdempotent(method, path), client, span };
   }
 
   async #reply(exchange: Exchange, given: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {

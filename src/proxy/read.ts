@@ -120,8 +120,8 @@ export class Reader {
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
     const keep = { key, chainId };
-    const { value, isLeader } = await tiers.load(key, flight, caller.signal, (signal) =>
-      this.#fetch(read, keep, { client: caller.client, signal }),
+    const { value, isLeader } = await tiers.load(key, flight, caller, (signal, span) =>
+      this.#fetch(read, keep, { client: caller.client, signal, span }),
     );
     // Another replica may have read what no client of this gateway has seen yet.
     if (value.origin === fromRedis) await this.#show(read, value.answer);
@@ -149,14 +149,14 @@ export class Reader {
   }
 
   /** `keep`: the chain that the answer must be of to be kept, and where; `undefined`: it is not kept. */
-  async #fetch(read: Read, keep: Keep | undefined, { client, signal }: Caller): Promise<Loaded<Origin>> {
+  async #fetch(read: Read, keep: Keep | undefined, { client, signal, span }: Caller): Promise<Loaded<Origin>> {
     const { sender, metrics, onStored } = this.#parts;
     const { chainId } = keep ?? {};
     const { operation, form, version, need } = read;
     const { generation } = this.#parts.fleet;
     const { wire, atOnce } = read;
     const isView = operation === 'view';
-    const request = { wire, atOnce, need, promised: form, isIdempotent: true, isView, client };
+    const request = { wire, atOnce, need, promised: form, isIdempotent: true, isView, client, span };
     const answer = await sender.whole(request, signal);
     const facts = {
       ...answer,

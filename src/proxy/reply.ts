@@ -74,6 +74,7 @@ export class Replier {
 
   /** Writes the gateway's own error, or what a bug threw as 500 without its details. */
   error(exchange: Exchange, error: unknown): void {
+    if (!(error instanceof GatewayError)) exchange.bug = error;
     if (exchange.response.headersSent) {
       // A streamed answer broke after its head: a cut connection is the only way left to say so.
       exchange.outcome = 'failed';

@@ -2,6 +2,8 @@
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
+import type { Span } from '../trace/span.ts';
+import { endAttempt } from './attempt-span.ts';
 import type { Bound } from './bound.ts';
 import { ByteBudget, OverBudgetError } from './byte-budget.ts';
 import type { Outcome } from './course.ts';
@@ -40,6 +42,8 @@ export interface AttemptBounds {
   readonly readClass: ReadClass | undefined;
   /** Called when the node has done its part: the head of a stream has come, or the whole answer, or none. */
   readonly onWorked?: () => void;
+  /** It is ended here. */
+  readonly span?: Span | undefined;
 }
 
 /**
@@ -71,14 +75,20 @@ export class Attempts {
     request: FleetRequest,
     fetch: Fetch<A>,
     upstream: Upstream,
-    { bound, readClass, onWorked }: AttemptBounds,
+    { bound, readClass, onWorked, span }: AttemptBounds,
   ): Promise<Outcome<A>> {
     const startedMs = performance.now();
     // Looks have connections of their own, so they neither wait for other requests nor make them wait.
     const places = request.isLook === true ? 0 : 1;
     const isQueued = places > 0 && upstream.isBusy;
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
-    const context = { dialect: this.#fleet.dialect, signal: bound.signal, progress, budget: this.#budget };
+    const context = {
+      dialect: this.#fleet.dialect,
+      signal: bound.signal,
+      progress,
+      budget: this.#budget,
+      traceHeaders: span?.headers(),
+    };
     const end = (): void => {
       bound.end();
       upstream.inFlight -= places;
@@ -94,6 +104,7 @@ export class Attempts {
       end();
       onWorked?.();
       if (isUnsendable(error, progress)) {
+        endAttempt(span, { verdict: 'failed', kind: 'unsendable' });
         throw new GatewayError('malformed', 'the request cannot be sent on', { cause: error });
       }
       const waited = isQueued && bound.isOver && progress.sentAtMs === undefined;
@@ -104,6 +115,7 @@ export class Attempts {
         // How long a view takes is up to the client who chose it.
         if (kind === 'timeout' && readClass !== 'view') upstream.places.pushBack(nowMs);
       }
+      endAttempt(span, bound.isAbandoned ? { verdict: 'cancelled' } : { verdict: 'failed', kind });
       const mayHaveArrived = progress.sentAtMs !== undefined;
       return { verdict: 'failed', answer: undefined, mayHaveArrived, sign: signOf(kind, mayHaveArrived) };
     }
@@ -111,14 +123,14 @@ export class Attempts {
     onWorked?.();
     if ('stream' in answer) onceClosed(answer.stream, end);
     else end();
-    return this.#learn(request, answer, startedMs, readClass);
+    return this.#learn(request, answer, startedMs, { readClass, span });
   }
 
   #learn<A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
     answer: A,
     startedMs: number,
-    readClass: ReadClass | undefined,
+    { readClass, span }: Pick<AttemptBounds, 'readClass' | 'span'>,
   ): Outcome<A> {
     const { upstream, info } = answer;
     const nowMs = performance.now();
@@ -130,6 +142,8 @@ export class Attempts {
     else if (fault !== undefined) this.#recordFailure(upstream, elapsedMs, 'bad answer', fault);
     else if (verdict === 'failed') this.#recordFailed(answer, elapsedMs);
     else this.#recordAnswer(upstream, elapsedMs, answer.status);
+    const kind = verdict !== 'failed' ? undefined : !isOurs ? 'chain' : fault === undefined ? 'status' : 'bad answer';
+    endAttempt(span, { verdict, kind, status: answer.status });
     if (verdict !== 'failed') this.#recordTime(request, upstream, elapsedMs, readClass);
     if (verdict === 'pruned' && request.need.kind === 'version') {
       this.#fleet.recordRefusal(upstream, request.need.version, nowMs);

@@ -40,6 +40,8 @@ export class Course {
   sawPruned = false;
   /** The last attempt failed: another one is a retry. */
   hasFailed = false;
+  /** What the last attempt came to. */
+  last: Setback['verdict'] | undefined;
   readonly failures: Failure[] = [];
   /** No place at a node was to be had. */
   refused: Refusal | undefined;
@@ -64,6 +66,7 @@ export class Course {
   }
 
   take({ verdict, answer, sign }: Setback, upstream: Upstream, sentAtMs: number): void {
+    this.last = verdict;
     this.hasFailed = verdict === 'failed';
     if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
     if (verdict === 'pruned') this.sawPruned = true;

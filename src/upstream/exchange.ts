@@ -55,6 +55,8 @@ export interface ExchangeContext {
   readonly progress: Progress;
   /** Bodies that are read whole are gathered within it. */
   readonly budget: ByteBudget;
+  /** Sent beside the request's own: where its trace goes on. */
+  readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
 }
 
 /** Asks `upstream` and reads the whole answer. Rejects when the connection or the body fails, or on abort. */
@@ -69,18 +71,25 @@ export function fetchWhole(
       reject(abortReason(context.signal));
       return;
     }
-    pool.dispatch(dispatchOptions(upstream, request), new Collector(upstream, context, { resolve, reject }));
+    pool.dispatch(dispatchOptions(upstream, request, context), new Collector(upstream, context, { resolve, reject }));
   });
 }
 
 /** The request as undici takes it. */
-export function dispatchOptions(upstream: Upstream, request: WireRequest): Dispatcher.DispatchOptions {
+export function dispatchOptions(
+  upstream: Upstream,
+  request: WireRequest,
+  { traceHeaders }: Pick<ExchangeContext, 'traceHeaders'> = {},
+): Dispatcher.DispatchOptions {
   const path = upstream.basePath + request.path;
   return {
     method: request.method,
     // Nothing, or a query alone, where neither side has a base path.
     path: path.startsWith('/') ? path : `/${path}`,
-    headers: upstream.headers === undefined ? request.headers : { ...request.headers, ...upstream.headers },
+    headers:
+      upstream.headers === undefined && traceHeaders === undefined
+        ? request.headers
+        : { ...request.headers, ...traceHeaders, ...upstream.headers },
     body: request.body ?? null,
   };
 }

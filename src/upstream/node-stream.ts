@@ -55,7 +55,11 @@ export async function fetchStream(
         reject(abortReason(context.signal));
         return;
       }
-      const options = { ...dispatchOptions(upstream, request), headersTimeout: 0, bodyTimeout: context.idleMs };
+      const options = {
+        ...dispatchOptions(upstream, request, context),
+        headersTimeout: 0,
+        bodyTimeout: context.idleMs,
+      };
       upstream.pool.dispatch(options, new Streamer(upstream, context, { resolve, reject }));
     });
     onceClosed(answer.stream, giveBack);

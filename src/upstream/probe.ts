@@ -172,11 +172,13 @@ export class Prober {
 
   async #probe(upstream: Upstream): Promise<Finding | undefined> {
     const startedMs = performance.now();
-    const before = upstream.health;
+    // As it is when there is something to note: meanwhile requests change it, and tell of it, too.
+    let before = upstream.health;
     let info: LedgerInfo | undefined;
     const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
     try {
       const answer = await this.#ask(upstream, signal);
+      before = upstream.health;
       const nowMs = performance.now();
       if (answer.status !== 200 || answer.info === undefined) {
         throw new Error(
@@ -188,6 +190,7 @@ export class Prober {
       this.#fleet.observe(upstream, info, nowMs);
     } catch (error) {
       if (this.#stop.signal.aborted) return undefined;
+      before = upstream.health;
       upstream.recordFailure(performance.now() - startedMs, performance.now());
       this.#log.debug({ upstream: upstream.name, cause: String(error) }, 'probe failed');
     }

@@ -5,12 +5,13 @@
 import { performance } from 'node:perf_hooks';
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
+import { attemptSpan, type Reason } from './attempt-span.ts';
 import type { Admission, Place } from './admission.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
 import type { Background } from './background.ts';
 import { Bound } from './bound.ts';
 import { conclude } from './conclusion.ts';
-import { Course } from './course.ts';
+import { Course, type Setback } from './course.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { withHedge, type Raced, type Run } from './hedge.ts';
@@ -126,11 +127,11 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
 
   /** One attempt at the node of `place`, and a hedge beside it where that is worth while. */
   #attempt(place: Place): Promise<Raced<A>> {
-    const first = this.#run(place);
+    const first = this.#run(place, reasonOf(this.#course));
     const afterMs = this.#means.hedges.afterMs(this.#asking.request, place.upstream, this.#readClass);
     return withHedge(first, afterMs, () => {
       const hedge = this.#placeForHedge();
-      return hedge === undefined ? undefined : this.#run(hedge);
+      return hedge === undefined ? undefined : this.#run(hedge, 'hedge');
     });
   }
 
@@ -154,16 +155,17 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     return place;
   }
 
-  #run({ upstream, leave }: Place): Run<A> {
+  #run({ upstream, leave }: Place, reason: Reason): Run<A> {
     const { request, fetch, signal } = this.#asking;
     const { limits, attempts } = this.#means;
+    const span = attemptSpan(request, { upstream, reason, number: this.#course.attempts });
     this.#course.ask(upstream);
     const timeoutMs = Math.max(0, Math.min(request.timeoutMs ?? Infinity, limits.timeoutMs, this.#leftMs));
     const bound = new Bound(signal, timeoutMs);
     return {
       upstream,
       sentAtMs: performance.now(),
-      outcome: attempts.make(request, fetch, upstream, { bound, readClass: this.#readClass, onWorked: leave }),
+      outcome: attempts.make(request, fetch, upstream, { bound, readClass: this.#readClass, onWorked: leave, span }),
       cancel: () => bound.giveUp(new Error('another node has answered')),
     };
   }
@@ -222,6 +224,20 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     return true;
   }
 }
+
+/** Why the next node is asked. */
+function reasonOf({ attempts, isRepeating, last }: Course): Reason {
+  if (attempts === 0 || last === undefined) return 'first choice';
+  return isRepeating ? 'again after waiting' : follows[last];
+}
+
+const follows: Readonly<Record<Setback['verdict'], Reason>> = {
+  failed: 'retry',
+  pruned: 'pruned elsewhere',
+  behind: 'behind elsewhere',
+  absent: 'absent elsewhere',
+  refused: 'refused elsewhere',
+};
 
 /** With every node known to be gone, a request waits no longer than the probes that will find one again. */
 function boundMs({ limits, fleet }: Means, { isIdempotent }: FleetRequest): number {

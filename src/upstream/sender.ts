@@ -1,6 +1,7 @@
 /** Sends requests to the fleet, and keeps what all of them share: places, queues, and what may be done on top. */
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
+import type { Span } from '../trace/span.ts';
 import { Admission } from './admission.ts';
 import type { Promised } from './answer-fault.ts';
 import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
@@ -35,6 +36,8 @@ export interface FleetRequest {
   readonly timeoutMs?: number;
   /** A look at the ledger info, which everybody waits for: it goes past the requests that wait for a connection. */
   readonly isLook?: boolean;
+  /** What its attempts are part of. Whoever asks on top, in the background, does so without it. */
+  readonly span?: Span | undefined;
   /** A long poll: what is asked instead, and answered at once, where too many hold a node's connections already. */
   readonly atOnce?: WireRequest | undefined;
 }

@@ -1,7 +1,7 @@
 /** What the primary and its workers say to each other. Structured clones: 64-bit numbers are bigint, bytes are bytes. */
 import type { Charge, Count } from '../access/counter.ts';
 import type { CacheKey } from '../cache/key.ts';
-import type { Config, UpstreamConfig } from '../config/config.ts';
+import type { Config, LogConfig, UpstreamConfig } from '../config/config.ts';
 import type { FamilyData } from '../metrics/family.ts';
 import type { AdminAnswer } from '../proxy/admin.ts';
 import type { Readiness } from '../proxy/health.ts';
@@ -41,6 +41,8 @@ export interface WorkerHandlers {
   dropped(key: CacheKey): void;
   /** Puts the live keys of another config in force; answered when they are, or with the reason why they cannot be. */
   apply(config: PackedConfig): Promise<string | undefined>;
+  /** What is logged from now on. */
+  log(config: LogConfig): void;
   /** Finishes what is in flight; the worker has nothing left to do when it answers. */
   drain(): Promise<void>;
 }

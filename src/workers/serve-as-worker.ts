@@ -1,8 +1,7 @@
 /** What a worker does: serves clients as it is told to, and answers its primary. */
 import cluster from 'node:cluster';
 import process from 'node:process';
-import { destination } from 'pino';
-import { createLog } from '../gateway/log.ts';
+import { createProcessLog } from '../gateway/process-log.ts';
 import { addLogMetrics } from '../gateway/process-metrics.ts';
 import { startServing, type Serving } from '../gateway/serving.ts';
 import type { Heard, Siblings } from '../gateway/siblings.ts';
@@ -24,6 +23,7 @@ export async function serveAsWorker(): Promise<void> {
   const hear = (take: (heard: Heard) => void): Promise<void> => started.promise.then(({ heard }) => take(heard));
   const told = Promise.withResolvers<Setup>();
   let isOnDuty = false;
+  const own: { flush?: () => Promise<void> } = {};
   const handlers: Omit<WorkerHandlers, keyof Agreed['handlers']> = {
     serve: (setup) => told.resolve(setup),
     alive: () => undefined,
@@ -48,7 +48,11 @@ export async function serveAsWorker(): Promise<void> {
       );
     },
     usage: async (request) => (await started.promise).admin.usage(request),
-    drain: async () => (await started.promise).close(),
+    log: (config) => void started.promise.then((serving) => serving.setLog(config)),
+    drain: async () => {
+      await (await started.promise).close();
+      await own.flush?.();
+    },
   };
   const all: object = {};
   const primary = new Channel<PrimaryHandlers>(sendToPrimary, all);
@@ -60,8 +64,8 @@ export async function serveAsWorker(): Promise<void> {
   const { config: packed, drainDelayMs, processes, distrusted, known, keys } = await told.promise;
   process.title = 'ledgergate worker';
   const config = unpackConfig(packed);
-  const { log: root, lines } = createLog(config.log.level, destination(2));
-  const log = root.child({ worker: cluster.worker?.id });
+  const { log, lines, flush } = createProcessLog(config.log.level, { worker: cluster.worker?.id });
+  own.flush = flush;
   const siblings: Siblings = {
     shown: agreed,
     gate: agreed,

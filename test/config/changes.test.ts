@@ -26,6 +26,7 @@ const cases: readonly (readonly [
   restart: readonly string[],
 ])[] = [
   ['', 'log: { level: warn }', ['log.level'], []],
+  ['', 'log: { access: { share: 0.5, slow: 1s } }', ['log.access'], []],
   ['', 'listen: { port: 1234, host: 127.0.0.1 }', [], ['listen.host', 'listen.port']],
   ['', 'operations: { port: 1, readyInOutage: false }', ['operations.readyInOutage'], ['operations.port']],
   ['', 'operations: { token: "0123456789abcdef" }', ['operations.token'], []],

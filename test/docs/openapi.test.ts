@@ -82,6 +82,7 @@ test('the operations port has the routes that the document tells of, and no othe
     readiness: nobody,
     metrics: nobody,
     status: nobody,
+    log: { show: () => ({ status: 200, body: {} }), change: () => ({ status: 200, body: {} }) },
     admin: { purge: nobody, explain: nobody, usage: nobody },
     rules: () => ({ host: '127.0.0.1', readyInOutage: true }),
     reload: () => undefined,

@@ -9,6 +9,7 @@ import { requestHeaders } from '../../src/proxy/headers.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
 import { isHidden, isIdempotent, isReadOfLatest, needOfPath, passedPath } from '../../src/proxy/passed-path.ts';
 import { faultOfHead } from '../../src/proxy/request-faults.ts';
+import { passedOn } from '../../src/trace/trace-context.ts';
 import { decodedPath, isAuthority, numberParameter, originForm, versionParameter } from '../../src/proxy/target.ts';
 import { soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';
@@ -89,6 +90,39 @@ const name = soup(
   'connection',
 );
 
+const traceparent = soup(
+  '00-',
+  'ff-',
+  '-01',
+  '-00',
+  '-',
+  '0',
+  'a',
+  'A',
+  'g',
+  ' ',
+  ',',
+  '0af7651916cd43dd8448eb211c80319c',
+  'b7ad6b7169203331',
+  '0'.repeat(32),
+  '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
+);
+const tracestate = soup(
+  'rojo',
+  '=',
+  '00f067aa0ba902b7',
+  ',',
+  ' ',
+  '@',
+  'a',
+  'A',
+  '\t',
+  '"',
+  'é',
+  '-',
+  '=='.repeat(300),
+);
+
 export const headTargets = [
   fuzzTarget('request target', fc.tuple(target, fc.constantFrom('/v1', '')), ([text, base]) => {
     const origin = originForm(text);
@@ -139,11 +173,27 @@ export const headTargets = [
     const demand = attempt(() => consistency.demandOf(messageOf({ 'ledgergate-min-version': text })), isRefusal);
     assert.ok(demand === undefined || (demand.min !== undefined && demand.min < 2n ** 64n));
   }),
+  fuzzTarget('traceparent, tracestate', fc.tuple(traceparent, tracestate), ([traceparent, tracestate]) => {
+    const carried = passedOn({ traceparent, tracestate })?.headers();
+    if (carried === undefined) return;
+    const { traceparent: parent, tracestate: state, ...others } = carried;
+    assert.equal(parent, traceparent);
+    assert.match(traceparent, /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/);
+    assert.doesNotMatch(traceparent, /^ff|-0{32}-|-0{16}-/);
+    assert.deepEqual(others, {});
+    if (state === undefined) return;
+    assert.equal(state, tracestate);
+    assert.match(state, /^[\t -~]{1,512}$/);
+    assert.ok(
+      state.split(',').every((member) => member.trim() === '' || /^[^= ]+=[^=]+$/.test(member.trim())),
+      state,
+    );
+  }),
   fuzzTarget('headers for nodes', fc.dictionary(name, fc.string()), (headers) => {
     for (const kept of Object.keys(requestHeaders(headers))) {
       assert.match(
         kept,
-        /^(?:x-(?:node|aptos)-[a-z\d-]+|accept|content-(?:type|encoding)|user-agent|trace\w+|x-request-id|if-[a-z-]+)$/,
+        /^(?:x-(?:node|aptos)-[a-z\d-]+|accept|content-(?:type|encoding)|user-agent|x-request-id|if-[a-z-]+)$/,
       );
     }
   }),

@@ -7,7 +7,7 @@ import { loudLevels } from '../../src/metrics/log-metrics.ts';
 test('lines at warn and above are counted, of children too, whatever the level was before; those kept out are not', () => {
   const written: string[] = [];
   const { log, lines } = createLog('info', {
-    write: (line) => void written.push((JSON.parse(line) as { msg: string }).msg),
+    to: { write: (line) => void written.push((JSON.parse(line) as { msg: string }).msg) },
   });
   const counts = () => loudLevels.map((level) => lines.written(level));
 

@@ -155,7 +155,7 @@ test('new values are in force without a restart: staleness, log level, memory, e
   const { ready } = await reloaded(gateway, () =>
     gateway.reconfigure({
       latest: { maxStaleness: '0ms' },
-      log: { level: 'debug' },
+      log: { level: 'info', access: { share: 1 } },
       operations: { host: '127.0.0.1', port: 0, token: 'a-new-token-of-some-length' },
       cache: { memory: { maxBytes: '1MiB' } },
       encode: { enabled: false },

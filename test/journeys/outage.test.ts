@@ -173,7 +173,7 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
         ['ready', undefined],
       );
       assert.deepEqual(gateway.lines, [
-        '40 no node answers any more: pinned answers that are held are given, nothing else',
+        '50 no node answers any more: pinned answers that are held are given, nothing else',
         '30 a node answers again',
       ]);
     },

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { contentTypes, expose, formOf } from '../../src/metrics/exposition.ts';
-import type { FamilyData } from '../../src/metrics/family.ts';
+import { collectDefaultMetrics, Registry, type Histogram } from 'prom-client';
+import { familiesOf, type FamilyData } from '../../src/metrics/family.ts';
 
 const families: readonly FamilyData[] = [
   {
@@ -97,3 +98,14 @@ for (const [accept, form] of [
     assert.equal(formOf(accept), form);
   });
 }
+
+test("both forms tell of Node's own histograms as well", async () => {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const histogram = registry.getSingleMetric('nodejs_gc_duration_seconds') as unknown as Histogram<'kind'>;
+  histogram.observe({ kind: 'major' }, 0.002);
+  for (const accept of ['text/plain', 'application/openmetrics-text']) {
+    const { text } = expose(await familiesOf(registry), accept);
+    assert.match(text, /^nodejs_gc_duration_seconds_bucket\{le="0\.01",kind="major"\} 1$/m);
+  }
+});

@@ -11,8 +11,6 @@ test('what nodes need to know of what a client said reaches them, headers of the
     'user-agent': 'x',
     'x-node-anything': 'y',
     'x-aptos-client': 'aptos-typescript-sdk/7.3.1',
-    traceparent: '00-1-2-01',
-    tracestate: 'a=b',
     'x-request-id': '7',
     'if-none-match': '"x"',
   };
@@ -24,6 +22,7 @@ const withheld = [
   ['transfer-encoding', 'upgrade', 'content-length', 'expect', 'host', 'authorization', 'cookie', 'forwarded', 'via'],
   ['x-real-ip', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-forwarded-anything', 'http2-settings'],
   ['ledgergate-min-version', 'ledgergate-anything', 'accept-encoding', 'x-api-key', 'x-auth-token', 'x-anything'],
+  ['traceparent', 'tracestate', 'baggage'],
   ['x-original-url', 'x-rewrite-url', 'x-http-method-override', 'x-host', 'x_forwarded_for', 'content_length', 'proxy'],
   [
     'range',

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { renameSync, writeFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { start, type Outcome, type RunningProcess } from '../commands/command-line.ts';
+import type { Environment } from '../../src/config/interpolate.ts';
 import { configFile } from '../config/config-file.ts';
 import type { NodeAddress } from './gateway.ts';
 
@@ -12,6 +13,8 @@ export interface GatewayProcessOptions {
   readonly config?: ConfigSections;
   /** Where the config file is, instead of a folder of its own; it need not be there yet. */
   readonly file?: string;
+  /** Variables of its environment. */
+  readonly env?: Environment;
 }
 
 export type ConfigSections = Readonly<Record<string, unknown>>;
@@ -49,7 +52,7 @@ export interface GatewayProcess {
 
 /** Starts `ledgergate serve` on free ports; resolves when it listens. It is killed after the test. */
 export async function gatewayProcess(t: TestContext, options: GatewayProcessOptions): Promise<GatewayProcess> {
-  const { full, config = {} } = options;
+  const { full, config = {}, env = {} } = options;
   // JSON is YAML.
   const textOf = (sections: ConfigSections): string =>
     JSON.stringify({
@@ -61,7 +64,7 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
     });
   const file = options.file ?? configFile(t, '');
   if (options.file === undefined) writeFileSync(file, textOf(config));
-  const serve = (port: string): RunningProcess => start(t, ['serve', '--config', file, '--port', port]);
+  const serve = (port: string): RunningProcess => start(t, ['serve', '--config', file, '--port', port], { env });
   const operationsLine = /^Operations: +(\S+) /;
   const clientsLine = /^Clients: +(\S+) /;
   let running = serve('0');

@@ -86,7 +86,7 @@ export function testConfig(options: TestGatewayOptions): Config {
       ...config.latest,
     },
     encode: { enabled: true, shadow: 0, signingDomain: 'APTOS', ...config.encode },
-    log: { level: 'silent', ...config.log },
+    log: { level: 'silent', access: { share: 1, slowMs: 2_000, failed: true }, ...config.log },
     access,
   };
 }

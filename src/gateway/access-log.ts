@@ -1,0 +1,86 @@
+/**
+ * One line for a request: for a share of all, and for those that failed or were slow, so that what went wrong can be
+ * found afterwards. It tells the route by its template; paths, queries, bodies and keys are in none.
+ */
+import type { Logger } from 'pino';
+import type { AccessLogConfig } from '../config/config.ts';
+import type { AccessLogMetrics } from '../metrics/access-log-metrics.ts';
+import type { Exchange } from '../proxy/exchange.ts';
+import { LineRate } from './line-rate.ts';
+
+export interface AccessLogParts {
+  readonly log: Logger;
+  readonly metrics: AccessLogMetrics;
+  /** Asked at each request, for it may change. */
+  readonly rules: () => AccessLogConfig;
+  /** Monotonic, in milliseconds. */
+  readonly now?: () => number;
+  readonly random?: () => number;
+}
+
+/** When everything fails, so many lines tell it as well as all. */
+const extraordinary = { perSecond: 50, most: 100 };
+/** A fault of ours is the same each time. */
+const faults = { perSecond: 1, most: 10 };
+/** No status says so; this one is what access logs of proxies have for it. */
+const hungUp = 499;
+
+export class AccessLog {
+  readonly #parts: AccessLogParts;
+  readonly #rate: LineRate;
+  readonly #faults: LineRate;
+
+  constructor(parts: AccessLogParts) {
+    const { now = () => performance.now() } = parts;
+    this.#parts = parts;
+    this.#rate = new LineRate(extraordinary, now);
+    this.#faults = new LineRate(faults, now);
+  }
+
+  /** To be called with every request that has ended. */
+  note(exchange: Exchange, seconds: number): void {
+    const { share, slowMs, failed } = this.#parts.rules();
+    if (exchange.bug !== undefined) this.#tellFault(exchange, exchange.bug);
+    const isFailed = exchange.status >= 500 || exchange.outcome === 'failed';
+    const isExtraordinary = seconds * 1000 > slowMs || (isFailed && failed);
+    if (share === 0 && !isExtraordinary) return;
+    const { log, metrics, random = Math.random } = this.#parts;
+    if (!log.isLevelEnabled('info')) return;
+    if (random() >= share) {
+      if (!isExtraordinary) return;
+      if (!this.#rate.take()) {
+        metrics.dropped();
+        return;
+      }
+    }
+    log.info(lineOf(exchange, seconds), 'answered');
+  }
+
+  /** Where it happened and not what with: messages of such errors repeat what they were given. */
+  #tellFault({ route, request: { method } }: Exchange, bug: unknown): void {
+    if (!this.#faults.take()) return;
+    const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
+    const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
+    this.#parts.log.error({ route, method, name, at: at.map((line) => line.trim()) }, 'a fault of the gateway');
+  }
+}
+
+function lineOf(exchange: Exchange, seconds: number): object {
+  const { route, request, response, outcome, upstream, version, upstreamMs, bytes, visit, trace } = exchange;
+  return {
+    route,
+    method: request.method,
+    status: response.headersSent ? exchange.status : hungUp,
+    outcome,
+    upstream,
+    // As text: pino takes three times as long over a line with a bigint in it.
+    version: version?.toString(),
+    seconds: Math.round(seconds * 1e6) / 1e6,
+    upstreamMs: Math.round(upstreamMs * 1e3) / 1e3,
+    bytes,
+    tenant: visit?.principal.tenant,
+    plan: visit?.principal.plan.name,
+    trace_id: trace?.traceId,
+    span_id: trace?.spanId,
+  };
+}

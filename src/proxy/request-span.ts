@@ -1,0 +1,77 @@
+/**
+ * What a trace tells of a client's request, in the words of OpenTelemetry's conventions for HTTP. Paths, queries,
+ * addresses and keys are in none of it: the route is told by its template.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
+import type { Span } from '../trace/span.ts';
+import type { Tracer } from '../trace/tracer.ts';
+
+/** What is known of a request at its end. */
+export interface Ended {
+  readonly status: number;
+  readonly outcome: Outcome;
+  readonly upstream: string | undefined;
+  readonly version: LedgerVersion | undefined;
+  readonly response: { readonly headersSent: boolean };
+}
+
+/** Below the base path. A batch of submissions has the route of one. */
+const templates: Readonly<Record<RouteName, string | undefined>> = {
+  resource: '/accounts/:address/resource/:type',
+  module: '/accounts/:address/module/:name',
+  view: '/view',
+  transaction_by_hash: '/transactions/by_hash/:hash',
+  wait_by_hash: '/transactions/wait_by_hash/:hash',
+  encode_submission: '/transactions/encode_submission',
+  submit: '/transactions',
+  ledger_info: '',
+  pass_through: '/*',
+  none: undefined,
+};
+
+const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
+
+/** Where clients connect. */
+export interface Served {
+  readonly scheme: 'http' | 'https';
+  readonly basePath: string;
+}
+
+export class RequestSpans {
+  readonly #tracer: Tracer;
+  readonly #served: Served;
+
+  constructor(tracer: Tracer, served: Served) {
+    this.#tracer = tracer;
+    this.#served = served;
+  }
+
+  begin({ method = '', headers, httpVersionMajor, httpVersion }: IncomingMessage, name: RouteName): Span {
+    const { scheme, basePath } = this.#served;
+    const template = templates[name];
+    const isKnown = methods.has(method);
+    const route = template === undefined ? undefined : basePath + template || '/';
+    const verb = isKnown ? method : 'HTTP';
+    return this.#tracer.serve(route === undefined ? verb : `${verb} ${route}`, headers, {
+      'http.request.method': isKnown ? method : '_OTHER',
+      'http.route': route,
+      'url.scheme': scheme,
+      'network.protocol.version': httpVersionMajor === 2 ? '2' : httpVersion,
+    });
+  }
+
+  /** What the client did wrong is no error of ours; a client that hung up before it was told anything has no status. */
+  end(span: Span, { status, outcome, upstream, version, response }: Ended): void {
+    span.note({
+      'http.response.status_code': response.headersSent ? status : undefined,
+      'ledgergate.outcome': outcome,
+      'ledgergate.upstream': upstream,
+      'ledgergate.served_version': version?.toString(),
+    });
+    if (!response.headersSent) span.note({ 'error.type': 'client hung up' });
+    else if (status >= 500 || outcome === 'failed') span.fail(String(status));
+    span.end();
+  }
+}
