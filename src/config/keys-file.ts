@@ -22,6 +22,8 @@ export interface FileKey {
 
 const nameFault = 'must be a letter, then at most 62 letters, digits or any of "._-"';
 const name = z.string({ error: nameFault }).regex(/^[A-Za-z][\w.-]{0,62}$/, { error: nameFault });
+/** With it whoever sends an empty header would have a key. */
+const hashOfNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 const hashFault = 'must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)';
 const expiryFault = 'must be a time in UTC such as "2027-01-01T00:00:00Z"';
 
@@ -29,7 +31,10 @@ const key = z.strictObject({
   name,
   tenant: name.optional(),
   plan: planName,
-  sha256: z.string({ error: hashFault }).regex(/^[\da-fA-F]{64}$/, { error: hashFault }),
+  sha256: z
+    .string({ error: hashFault })
+    .regex(/^[\da-fA-F]{64}$/, { error: hashFault })
+    .refine((text) => text.toLowerCase() !== hashOfNothing, { error: 'is the SHA-256 of an empty key' }),
   operations: operations.optional(),
   origins: origins.optional(),
   expires: z.iso.datetime({ error: expiryFault }).optional(),

@@ -160,9 +160,10 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
   const read = async (): Promise<Readonly<Record<string, string>>> => {
     const count = await client.hlen(name);
     if (count > mostKeysInRedis) throw new Error(`${count} keys are more than ${mostKeysInRedis}`);
+    const fields = await client.hgetall(name);
     // Evicted, or lost with a restart: nobody takes out the keys of all in this way.
-    if (count === 0 && isKnown) throw new Error(`there is no ${name} any more`);
-    return client.hgetall(name);
+    if (isKnown && Object.keys(fields).length === 0) throw new Error(`there is no ${name} any more`);
+    return fields;
   };
   /** Those of a plan that is not there yet are kept: a later config may have it. */
   const take = (): void => {

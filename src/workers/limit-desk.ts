@@ -3,20 +3,23 @@ import type { Charge, Count } from '../access/counter.ts';
 import { MemoryCounter } from '../access/limits-memory.ts';
 import type { Services } from './forked.ts';
 
-type Settle = (extraCost: number) => void;
+/** A worker's requests under way, by id. */
+type UnderWay = Map<number, (extraCost: number) => void>;
 
 export class LimitDesk {
   readonly #counter = new MemoryCounter({ now: () => performance.now() });
-  /** Requests under way, by worker. */
-  readonly #underWay = new Map<number, Map<number, Settle>>();
+  /** Of the workers that are there. */
+  readonly #underWay = new Map<number, UnderWay>();
 
+  /** To be called once for a worker, before it asks. */
   servicesFor(worker: number): Pick<Services, 'take' | 'settle'> {
+    const requests: UnderWay = new Map();
+    this.#underWay.set(worker, requests);
     return {
-      take: ({ id, charge }) => this.#take(worker, id, charge),
+      take: ({ id, charge }) => this.#take(id, charge, this.#underWay.has(worker) ? requests : undefined),
       settle: ({ id, extraCost }) => {
-        const requests = this.#underWay.get(worker);
-        requests?.get(id)?.(extraCost);
-        requests?.delete(id);
+        requests.get(id)?.(extraCost);
+        requests.delete(id);
       },
     };
   }
@@ -27,12 +30,12 @@ export class LimitDesk {
     this.#underWay.delete(worker);
   }
 
-  #take(worker: number, id: number, charge: Charge): Count {
+  /** `requests`: absent when the worker is gone, and nobody would give back the place. */
+  #take(id: number, charge: Charge, requests: UnderWay | undefined): Count {
     const { count, settle } = this.#counter.take(charge);
-    if (count.isAdmitted) {
-      const requests = this.#underWay.get(worker) ?? new Map<number, Settle>();
-      this.#underWay.set(worker, requests.set(id, settle));
-    }
+    if (!count.isAdmitted) return count;
+    if (requests === undefined) settle(0);
+    else requests.set(id, settle);
     return count;
   }
 }

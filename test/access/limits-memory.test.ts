@@ -43,21 +43,34 @@ test('an address forgets its debt only when as many others as there are accounts
 test('workers together get what one process would grant, and a worker that is gone holds no place', async () => {
   const desk = new LimitDesk();
   const bounds = { windowMs: 10_000, requests: 10, concurrency: 6 };
-  const workers = [1, 2].map((id) => {
+  const join = (id: number) => {
     const { take, settle } = desk.servicesFor(id);
     const remote: Desk = { take: async (request) => structuredClone(take(structuredClone(request))), settle };
     return new RemoteCounter(remote, new MemoryCounter({ now: () => 0, processes: 2 }));
-  });
-  const hammer = async () => {
-    const taken = await Promise.all([...Array(20).keys()].map((at) => workers[at % 2]!.take(charge('a', { bounds }))));
-    return taken.filter(isAdmitted);
   };
-  assert.equal((await hammer()).length, 6, 'at once');
+  const hammer = async (...workers: readonly RemoteCounter[]) => {
+    const turns = [...Array(20).keys()].map((at) => workers[at % workers.length]!.take(charge('a', { bounds })));
+    return (await Promise.all(turns)).filter(isAdmitted).length;
+  };
+  const [first, second] = [join(1), join(2)];
+  assert.equal(await hammer(first, second), 6, 'at once');
   desk.leave(1);
-  assert.equal((await hammer()).length, 3, 'those of the first worker are free again');
   desk.leave(1);
+  assert.equal(await hammer(second), 3, 'those of the first worker are free again');
   desk.leave(2);
-  assert.equal((await hammer()).length, 1, 'ten in all');
+  assert.equal(await hammer(join(3)), 1, 'ten in all');
+});
+
+test('what a worker asked for before it was gone holds no place', async () => {
+  const desk = new LimitDesk();
+  const bounds = { windowMs: 10_000, requests: 100, concurrency: 2 };
+  const [late, other] = [desk.servicesFor(1), desk.servicesFor(2)];
+  desk.leave(1);
+  for (let id = 0; id < 5; id += 1) late.take({ id, charge: charge('a', { bounds }) });
+  assert.deepEqual(
+    [0, 1, 2].map((id) => other.take({ id, charge: charge('a', { bounds }) }).isAdmitted),
+    [true, true, false],
+  );
 });
 
 test('a primary that does not answer is not waited for twice, and gets back what it may have counted', async () => {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import {
   chmodSync,
   chownSync,
@@ -167,4 +168,18 @@ test('a file of keys that is wrong is a problem of the config: check and serve s
     assert.match(out + err, /keys\.yaml:1:25: keys\[0\]\.plan: there is no such plan in access\.plans/);
     assert.match(out + err, /keys\.yaml:1:39: keys\[0\]\.sha256: must be the SHA-256 of a key/);
   }
+});
+
+test('the hash of an empty key is none: whoever sends an empty header would have it', async (t) => {
+  const file = place(t, `keys: [{ name: a, plan: free, sha256: ${hash('sha256', '').toUpperCase()} }]\n`);
+  const config = `${file}.config`;
+  writeFileSync(
+    config,
+    'upstreams: [{ name: a, url: "http://127.0.0.1:1/v1" }]\naccess: { header: x-key, keys: { file: keys.yaml }, plans: { free: {} } }\n',
+  );
+
+  const { code, out, err } = await call(['check', config, '--offline']);
+
+  assert.equal(code, 2);
+  assert.match(out + err, /keys\[0\]\.sha256: is the SHA-256 of an empty key/);
 });
