@@ -1,7 +1,7 @@
 /** What the commands of the documents run against: a fleet, a gateway, Redis, and a folder with the command itself in it. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import process from 'node:process';
@@ -16,7 +16,7 @@ export interface World {
   /** `text` with the addresses of the documents replaced by those that answer here. */
   localized(text: string): string;
   readonly env: Readonly<Record<string, string>>;
-  /** A folder of a document, empty at first. */
+  /** A folder of a document, with nothing but a config and a file of keys in it at first. */
   folderOf(document: string): string;
 }
 
@@ -40,6 +40,7 @@ export async function snippetWorld(t: TestContext): Promise<World> {
   const root = mkdtempSync(join(tmpdir(), 'ledgergate-snippets-'));
   t.after(() => rmSync(root, { recursive: true, force: true }));
   const bin = commandsIn(root);
+  const config = `dialect: aptos\nupstreams: [{ name: full-a, url: "${full.url}" }]\n`;
   const addresses: readonly (readonly [RegExp, string])[] = [
     [/\b10\.0\.0\.[12]:8080\b/g, new URL(full.url).host],
     [/\b10\.0\.0\.9:8080\b/g, new URL(archival.url).host],
@@ -60,7 +61,12 @@ export async function snippetWorld(t: TestContext): Promise<World> {
     },
     folderOf(document) {
       const folder = join(root, document.replaceAll('/', '-'));
-      mkdirSync(folder, { recursive: true });
+      if (!existsSync(folder)) {
+        mkdirSync(folder);
+        // What commands call their config and their keys; a document may have others.
+        writeFileSync(join(folder, 'ledgergate.yaml'), config);
+        writeFileSync(join(folder, 'keys.yaml'), 'keys: []\n');
+      }
       return folder;
     },
   };

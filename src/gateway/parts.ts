@@ -1,0 +1,158 @@
+/** What a process that answers clients is made of: built and joined. Nothing listens, and no node is asked, before it is started. */
+import type { Config } from '../config/config.ts';
+import { ShadowProof } from '../encode/shadow.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import { createOverloadMetrics, type OverloadMetrics } from '../metrics/overload-metrics.ts';
+import { Connections } from '../proxy/connections.ts';
+import { usualInactivityMs } from '../proxy/listener.ts';
+import { LoopLag } from '../proxy/loop-lag.ts';
+import { Submissions } from '../proxy/submissions.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import { buildAccess, type AccessContext } from './access.ts';
+import { buildCache, type Cache } from './cache.ts';
+import { buildEncryption } from './encryption.ts';
+import { buildFleet } from './fleet.ts';
+import { LogControl } from './log-control.ts';
+import { buildProxy } from './proxy.ts';
+import type { ServingOptions } from './serving.ts';
+import { createSettings, type Settings } from './settings.ts';
+import { StatusSource, type StatusParts } from './status.ts';
+
+/** Long enough for a phone in a tunnel; the answer holds a connection to a node meanwhile. */
+const usualStallMs = 30_000;
+
+export type Parts = ReturnType<typeof buildParts>;
+
+/** `config`: what this process may take of it. */
+export function buildParts(config: Config, options: ServingOptions) {
+  const { log, now = () => performance.now(), processes = 1, siblings, limits } = options;
+  const draining = { isOn: false };
+  const status = new StatusSource(log);
+  const logging = new LogControl(log, config.log);
+  const lag = new LoopLag();
+  const settings = createSettings(config, options.stallMs ?? usualStallMs);
+  const listener = {
+    onGeneration: () => {
+      cache.forgetLedger();
+      siblings?.startOver();
+    },
+    onServed: (version: LedgerVersion) => cache.tellServed(version),
+    onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
+  };
+  const shared = { settings, processes, siblings, status };
+  const fleetParts = buildFleet(config, log, listener, { ...shared, ownLag: () => lag.lagMs });
+  const { fleet, registry, sender } = fleetParts;
+  const cache: Cache = buildCache(config, settings, fleetParts, status);
+  const access = accessOf(config, settings, { registry, status, limits, processes, siblings });
+  siblings?.attach(fleet);
+  const proof = new ShadowProof({
+    get share() {
+      return settings.encode.shadow;
+    },
+    now,
+  });
+  const submissions = new Submissions((hash, upstream) => siblings?.tellTaken(hash, upstream));
+  const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({
+    connections: connections.open,
+    lagSeconds: lag.lagMs / 1000,
+  }));
+  const { isOverloaded = () => lag.isOverloaded } = options;
+  const onShed = (): void => {
+    status.refusals.count('event loop');
+    metrics.shed('event loop');
+  };
+  const times = { inactivityMs: inactivityMs(config), ...options.times };
+  const { tls } = config.listen;
+  const encryption = tls && buildEncryption(tls, { log, journal: status.journal, times, registry });
+  const proxy = buildProxy(config, {
+    ...shared,
+    parts: fleetParts,
+    access,
+    usage: access?.usage,
+    cache,
+    log,
+    logging,
+    proof,
+    now,
+    submissions,
+    overload: { isOverloaded, onShed },
+    times,
+    tls: encryption?.listener,
+    isDraining: () => draining.isOn,
+  });
+  const connections: Connections = new Connections(proxy.server.server, {
+    max: config.listen.maxConnections,
+    sessions: encryption?.listener.sessions,
+    onRefused: () => {
+      status.refusals.count('connections');
+      metrics.connectionRefused();
+    },
+    onDisplaced: () => metrics.connectionDisplaced(),
+  });
+  const statusParts: StatusParts = {
+    fleet,
+    cache: () => {
+      const { fill, maxBytes } = cache.memory;
+      return { entries: fill.entries, bytes: fill.bytes, maxBytes };
+    },
+    redis: () => cache.redisStatus(),
+    load: () => ({
+      connections: connections.open,
+      maxConnections: config.listen.maxConnections,
+      loopLagMs: Math.round(lag.lagMs),
+      isOverloaded: isOverloaded(),
+      waiting: sender.waiting,
+    }),
+    encode: () => ({ isEncoding: settings.encode.enabled, distrusted: [...proof.distrusted] }),
+    disagreements: () => proxy.audits.disagreements.map(({ upstreams, count, last }) => ({ upstreams, count, last })),
+    certificateExpiresMs: () => encryption?.expiresMs(),
+  };
+  return {
+    ...fleetParts,
+    settings,
+    draining,
+    status,
+    statusParts,
+    logging,
+    lag,
+    access,
+    proof,
+    cache,
+    submissions,
+    encryption,
+    proxy,
+    connections,
+  };
+}
+
+/** Ends everything that goes on in the background. */
+export async function freeParts(parts: Parts): Promise<void> {
+  const { fleet, nodes, lag, status, encryption, prober, latest, sender, proxy, cache, access } = parts;
+  lag.close();
+  status.close();
+  encryption?.close();
+  prober.close();
+  latest.close();
+  sender.close();
+  proxy.audits.close();
+  cache.close();
+  await access?.close();
+  await Promise.all([nodes.close(), ...fleet.upstreams.map((upstream) => upstream.close())]);
+}
+
+/** Whoever waits for a slow node is not idle. */
+export function inactivityMs({ upstream }: Config): number {
+  return Math.max(usualInactivityMs, upstream.deadlineMs + 15_000);
+}
+
+function accessOf({ access, cache: { redis } }: Config, settings: Settings, context: Omit<AccessContext, 'redis'>) {
+  if (access === undefined) return undefined;
+  if (redis === undefined) return buildAccess(access, { ...context, redis });
+  const live = {
+    ...redis,
+    get timeoutMs() {
+      return settings.redis.timeoutMs;
+    },
+  };
+  return buildAccess(access, { ...context, redis: live });
+}
