@@ -1,5 +1,6 @@
 /** Every family of metrics that a gateway with every part on has, made as the gateway makes them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { createAccessLogMetrics } from '../src/metrics/access-log-metrics.ts';
 import { createAccessMetrics } from '../src/metrics/access-metrics.ts';
 import { createAuditMetrics } from '../src/metrics/audit-metrics.ts';
 import { createBuildMetrics } from '../src/metrics/build-metrics.ts';
@@ -70,7 +71,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   [
     'The process',
     [
-      always(build, createReloadMetrics, (registry) => createLogMetrics(registry, new LogLines())),
+      always(build, createReloadMetrics, createAccessLogMetrics, (registry) => createLogMetrics(registry, new LogLines())),
       { when: '`workers` above 1', add: (registry) => void createCrewMetrics(registry, zero) },
     ],
   ],
