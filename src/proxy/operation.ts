@@ -1,8 +1,9 @@
 /** What a request does, told by method and target alone: as the routes tell it (routes.ts), and before any is taken. */
 import type { Operation } from '../access/principal.ts';
 
-const reads = /^(?:|\/accounts\/[^/]+\/(?:resource|module)\/[^/]+|\/transactions\/by_hash\/[^/]+)$/;
-const waits = /^\/transactions\/wait_by_hash\/[^/]+$/;
+/** What a path names may be empty, for the router as well: it is found to be no name later. */
+const reads = /^(?:|\/accounts\/[^/]*\/(?:resource|module)\/[^/]*|\/transactions\/by_hash\/[^/]*)$/;
+const waits = /^\/transactions\/wait_by_hash\/[^/]*$/;
 /**
  * With a slash behind it no route of ours takes it, and it is passed on: a node may read it as what it looks like. Who
  * must not submit must not in this way either.

@@ -232,13 +232,15 @@ export class Agreed implements Shown, Gate {
   #tellFleet({ head }: AgreedState): void {
     const fleet = this.#fleet;
     if (fleet === undefined) return;
-    fleet.refresh();
     const source = fleet.upstreams.find(({ name }) => name === head?.upstream);
-    if (head === undefined || source === undefined || head.info.version <= (source.window.info?.version ?? -1n)) return;
-    const nowMs = performance.now();
-    // It has just answered another worker, whatever was known of it here.
-    source.recordAnswer(source.latencyMs(nowMs), nowMs);
-    fleet.observe(source, head.info, nowMs);
+    if (head !== undefined && source !== undefined && head.info.version > (source.window.info?.version ?? -1n)) {
+      const nowMs = performance.now();
+      // It has just answered another worker, whatever was known of it here.
+      source.recordAnswer(source.latencyMs(nowMs), nowMs);
+      fleet.observe(source, head.info, nowMs);
+    }
+    // Afterwards: who has never seen a node that could be asked would take no outage for one.
+    fleet.refresh();
   }
 
   /** Where things stand: at the start, after this process was stuck, and when the ledger went back. */

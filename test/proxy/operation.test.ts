@@ -72,6 +72,11 @@ const others = [
   '/accounts/0x1/resource/0x1::a::B',
   '/accounts/0x1/module/coin',
   '/accounts/0x1',
+  '/accounts/0x1/module/',
+  '/accounts/0x1/resource/',
+  '/transactions/by_hash/',
+  '/transactions/wait_by_hash/',
+  '/accounts//module/a',
   '/transactions/batch/',
 ];
 const paths = fc.oneof(
@@ -120,6 +125,9 @@ const operations: readonly (readonly [method: string, target: string, Operation]
   ['GET', '/v1/', 'pass'],
   ['GET', '/v1/accounts/0x1/resource/0x1::a::B?ledger_version=1', 'read'],
   ['HEAD', '/v1/accounts/0x1/module/a', 'read'],
+  ['GET', '/v1/accounts/0x1/module/', 'read'],
+  ['GET', '/v1/accounts//module/a', 'read'],
+  ['GET', '/v1/transactions/by_hash/', 'read'],
   ['HEAD', '/v1/transactions/wait_by_hash/0x1', 'pass'],
   ['POST', '/v1/view', 'view'],
   ['GET', '/v1/view', 'pass'],

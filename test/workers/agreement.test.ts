@@ -64,7 +64,7 @@ function agreeing(t: TestContext, count: number, delayMs: () => number) {
     agreement.join(id, toWorker);
     const hear = (version: bigint): unknown =>
       fleet.observe(node, ledgerInfo({ version, oldest: 0n }), performance.now());
-    return { agreed, fleet, up, down, hear };
+    return { agreed, fleet, node, up, down, hear };
   });
   return { agreement, workers };
 }
@@ -99,6 +99,21 @@ test('whatever the delays: what a request is shown is never less than any was sh
   }
 
   assert.ok(raised > 10 && shown > 10, `${raised} raised, ${shown} shown`);
+});
+
+test('a worker that knows a node only from others notices that it is gone', async (t) => {
+  const { workers } = agreeing(t, 2, () => 0);
+  const [finder, told] = workers;
+  assert.ok(finder !== undefined && told !== undefined);
+  finder.hear(100n);
+  await finder.agreed.raise({ served: ledgerVersion(100n) });
+  while (told.agreed.served !== 100n) await sleep(1);
+  assert.equal(told.node.health, 'usable');
+
+  while (told.node.health === 'usable') told.node.recordFailure(1, performance.now());
+  told.fleet.refresh();
+
+  assert.ok(told.fleet.outageSinceMs !== undefined);
 });
 
 test('a worker that does not answer holds up the others for a lease at most, and shows nothing after it', async (t) => {
