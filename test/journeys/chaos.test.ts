@@ -5,8 +5,8 @@
 // seed of its own, which is printed, and so is everything that happened when something is violated.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { test, type TestContext } from 'node:test';
+import { watchStalls } from '../support/stalls.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChaosClient } from '../support/chaos/client.ts';
 import { Schedule } from '../support/chaos/schedule.ts';
@@ -36,8 +36,7 @@ test(`${seconds} s of chaos, seed ${seed}: nothing wrong, nothing back, nothing 
   const world = await chaosWorld(t);
   const tally = new Tally(world);
   const schedule = new Schedule(world, { seed, seconds });
-  const stalls = monitorEventLoopDelay();
-  stalls.enable();
+  const stalls = watchStalls(t);
   const all = Array.from({ length: clients }, (_, index) => new ChaosClient(world, tally, seed * 1_000 + index));
   t.after(() => Promise.all(all.map((client) => client.close())));
 
@@ -45,7 +44,7 @@ test(`${seconds} s of chaos, seed ${seed}: nothing wrong, nothing back, nothing 
 
   const resident = world.gateways.map(({ process }) => residentMiB(process.pid));
   await Promise.all(all.map((client) => client.close()));
-  report(t, { tally, schedule, resident, stallMs: stalls.max / 1e6 });
+  report(t, { tally, schedule, resident, stallMs: stalls.longestMs });
   const faults = [...tally.violations, ...tally.errors];
   if (faults.length > 0) t.diagnostic(['', ...tally.samples, '', ...schedule.events].join('\n'));
 
@@ -63,7 +62,7 @@ test(`${seconds} s of chaos, seed ${seed}: nothing wrong, nothing back, nothing 
   for (const gateway of world.gateways) assert.ok((await idleSockets(gateway)) <= mostIdleSockets, 'sockets are left');
   assert.ok(tally.answered > seconds * 20, `${tally.answered} answers`);
   // A machine that stands still for so long keeps no gateway from refusing, and no claim is made for it.
-  if (stalls.max / 1e6 > longestStallMs) t.diagnostic('a busy machine: refusals are not judged');
+  if (stalls.longestMs > longestStallMs) t.diagnostic('a busy machine: refusals are not judged');
   else
     assert.ok(tally.errorCount <= tally.answered * mostRefused, `refused while a node was able: ${list(tally.errors)}`);
 });

@@ -8,6 +8,7 @@ import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import type { Reply } from '../support/gateway.ts';
 import { readProbe, replica, until, untilUp, type Replica } from '../support/redis-replica.ts';
 import { noRedis, redisServer, type RedisServer } from '../support/redis-server.ts';
+import { watchStalls } from '../support/stalls.ts';
 
 const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=7';
 const isRead = ({ url }: { readonly url: string }): boolean => url.includes('/resource/') || url.includes('/view');
@@ -50,6 +51,7 @@ test(
     const node = await fakeNode(t);
     const others = await replicas(t, server, node, 2);
     const doomed = await process(t, server, node);
+    const stalls = watchStalls(t);
     node.faults.add({ kind: 'hang' }, { when: isRead, times: 1 });
     node.faults.add({ kind: 'latency', ms: 200 }, { when: isRead });
 
@@ -64,7 +66,9 @@ test(
     const replies = await answered;
     assert.equal(await lost, 'cut');
     assert.equal(new Set(replies.map(({ headers }) => headers['etag'])).size, 1);
-    assert.equal(node.requestsTo('resource'), 2);
+    // A holder that stands still for as long as its lease is taken for dead, like the one that was killed.
+    const reads = node.requestsTo('resource');
+    assert.ok(reads === 2 || (stalls.longestMs > 300 && reads === 3), `${reads} reads, ${stalls.longestMs} ms still`);
   },
 );
 

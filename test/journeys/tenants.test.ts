@@ -1,7 +1,7 @@
 // Several tenants before one gateway, or several gateways behind one plan: nobody gets more than granted, and nobody
 // less because of another.
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createHash, randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,11 +13,6 @@ import { fetchReply } from '../support/gateway.ts';
 import { gatewayProcess, type GatewayProcess } from '../support/gateway-process.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 import { metric } from '../support/workers.ts';
-
-// Limits meet requests in the gatekeeper; without it there is nothing to see.
-const hasGatekeeper = existsSync(new URL('../../src/proxy/gatekeeper.ts', import.meta.url));
-const noGatekeeper = hasGatekeeper ? false : 'waits for the gatekeeper';
-const noLimits = noGatekeeper === false ? noRedis : noGatekeeper;
 
 interface Key {
   readonly name: string;
@@ -83,7 +78,7 @@ const p99 = (answers: readonly Asked[]): number => quantile(answers, 0.99);
 const share = (answers: readonly Asked[]): number =>
   answers.filter(({ status }) => status !== 200).length / answers.length;
 
-test('a tenant at twenty times its plan takes nothing from five modest ones', { skip: noGatekeeper }, async (t) => {
+test('a tenant at twenty times its plan takes nothing from five modest ones', async (t) => {
   const node = await fakeNode(t, { head: 1_000_000n });
   // With eight connections some 200 reads a second: half of what the greedy one asks for.
   node.faults.add({ kind: 'latency', ms: 40 });
@@ -107,16 +102,24 @@ test('a tenant at twenty times its plan takes nothing from five modest ones', { 
     `beside greedy: p50 ${p50(beside).toFixed(1)} ms, p99 ${p99(beside).toFixed(1)} ms, ${(share(beside) * 100).toFixed(2)} % not served`,
   );
   t.diagnostic(`greedy: ${admitted} of ${greedily.length} served, p99 ${p99(greedily).toFixed(1)} ms`);
+  assert.ok(admitted <= 20 * 5 + 20, `${admitted} of the greedy one were let in`);
+  // What a machine does not get done at all is refused whoever asks.
+  const shed = (await metric(gateway, 'ledgergate_shed_requests_total{reason="event loop"}')) ?? NaN;
+  assert.ok(shed >= 0, 'it is counted');
+  if (shed > 0) {
+    t.diagnostic(`a busy machine: ${shed} requests were refused for it`);
+    return;
+  }
   assert.equal(share(alone), 0);
   assert.equal(share(beside), 0);
   assert.ok(p50(beside) < p50(alone) + 200, `${p50(beside)} ms beside ${p50(alone)} ms alone`);
   // Machines of tests are noisy, and all clients are of one process: who is starved waits for seconds.
   assert.ok(p99(beside) < p99(alone) + 1_000, `${p99(beside)} ms beside ${p99(alone)} ms alone`);
-  assert.ok(admitted <= 20 * 5 + 20 && admitted >= 60, `${admitted} of the greedy one were let in`);
+  assert.ok(admitted >= 60, `${admitted} of the greedy one were let in`);
   assert.ok(greedily.every(({ status }) => status === 200 || status === 429));
 });
 
-test('two replicas grant a plan of 100 per 10 s once, and say what is left', { skip: noLimits }, async (t) => {
+test('two replicas grant a plan of 100 per 10 s once, and say what is left', { skip: noRedis }, async (t) => {
   const node = await fakeNode(t, { head: 1_000_000n });
   const redis = await redisServer(t);
   const { keys, file } = keysOf(t, ['wallet'], 'hundred');
@@ -152,40 +155,36 @@ test('two replicas grant a plan of 100 per 10 s once, and say what is left', { s
   assert.equal((JSON.parse(usage.text) as { source: string }).source, 'redis');
 });
 
-test(
-  'workers without Redis grant a plan once for all of them, and their usage is one',
-  { skip: noGatekeeper },
-  async (t) => {
-    const node = await fakeNode(t, { head: 1_000_000n });
-    const { keys, file } = keysOf(t, ['wallet'], 'thirty');
-    const [key] = keys as [Key];
-    const config = { access: { keys: { file }, plans: { thirty: { window: '60s', requests: 30 } } }, workers: 3 };
-    const gateway = await gatewayProcess(t, { full: [node], config });
-    const statuses: number[] = [];
-    for (let asked = 0; asked < 90; asked += 1) {
-      // A connection of its own each, so that all workers have some.
-      const agent = new Agent();
-      statuses.push((await ask(gateway, key, agent)).status);
-      await agent.close();
-    }
-    assert.equal(statuses.filter((status) => status === 200).length, 30);
-    assert.ok(statuses.slice(0, 30).every((status) => status === 200));
-    assert.equal(await metric(gateway, 'ledgergate_limits_refusals_total{plan="thirty",bound="requests"}'), 60);
+test('workers without Redis grant a plan once for all of them, and their usage is one', async (t) => {
+  const node = await fakeNode(t, { head: 1_000_000n });
+  const { keys, file } = keysOf(t, ['wallet'], 'thirty');
+  const [key] = keys as [Key];
+  const config = { access: { keys: { file }, plans: { thirty: { window: '60s', requests: 30 } } }, workers: 3 };
+  const gateway = await gatewayProcess(t, { full: [node], config });
+  const statuses: number[] = [];
+  for (let asked = 0; asked < 90; asked += 1) {
+    // A connection of its own each, so that all workers have some.
+    const agent = new Agent();
+    statuses.push((await ask(gateway, key, agent)).status);
+    await agent.close();
+  }
+  assert.equal(statuses.filter((status) => status === 200).length, 30);
+  assert.ok(statuses.slice(0, 30).every((status) => status === 200));
+  assert.equal(await metric(gateway, 'ledgergate_limits_refusals_total{plan="thirty",bound="requests"}'), 60);
 
-    const { text } = await fetchReply(`${gateway.operationsUrl}/admin/usage?format=csv`, { method: 'GET' });
-    const rows = text.trim().split('\r\n').slice(1);
-    const requests = rows.map((row) => ({ outcome: row.split(',')[5], count: Number(row.split(',')[6]) }));
-    const counted = (is: (outcome: string | undefined) => boolean): number =>
-      requests.reduce((sum, { outcome, count }) => sum + (is(outcome) ? count : 0), 0);
-    assert.equal(
-      counted((outcome) => outcome === 'refused'),
-      60,
-      text,
-    );
-    assert.equal(
-      counted((outcome) => outcome !== 'refused'),
-      30,
-      text,
-    );
-  },
-);
+  const { text } = await fetchReply(`${gateway.operationsUrl}/admin/usage?format=csv`, { method: 'GET' });
+  const rows = text.trim().split('\r\n').slice(1);
+  const requests = rows.map((row) => ({ outcome: row.split(',')[5], count: Number(row.split(',')[6]) }));
+  const counted = (is: (outcome: string | undefined) => boolean): number =>
+    requests.reduce((sum, { outcome, count }) => sum + (is(outcome) ? count : 0), 0);
+  assert.equal(
+    counted((outcome) => outcome === 'refused'),
+    60,
+    text,
+  );
+  assert.equal(
+    counted((outcome) => outcome !== 'refused'),
+    30,
+    text,
+  );
+});

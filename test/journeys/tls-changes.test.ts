@@ -21,7 +21,8 @@ test('a gateway that leaves under HTTP/2 load: 0 failed', async (t) => {
   node.faults.add({ kind: 'latency', ms: 150 }, { when: ({ url }) => url.endsWith('7') });
   const ca = authority(t);
   const tls = ca.certify('gateway');
-  const options = { full: [node], config: { listen: { tls } }, drainDelayMs: 300 };
+  // Whether a busy machine makes it refuse requests is another question.
+  const options = { full: [node], config: { listen: { tls } }, drainDelayMs: 300, isOverloaded: () => false };
   const [leaving, staying] = [await testGateway(t, options), await testGateway(t, options)];
   let target = leaving;
   const crowd = new H2Crowd(t, {
