@@ -1,8 +1,8 @@
 /**
  * What memory remembers of a page so that a purge finds it, in place of its text: two numbers. Pages of different reads
- * or accounts may have the same one, once in 10^14 pairs: then one read too many is forgotten, and read again.
+ * or accounts may have the same one, by chance once in 10^15 pairs, or because somebody chose them so: then a read too
+ * many is forgotten, and read again.
  */
-import { hash } from 'node:crypto';
 import { digestMark } from './key.ts';
 import type { PurgeScope } from './purge-scope.ts';
 
@@ -45,7 +45,16 @@ function accountMark(chainId: string, operation: string, subject: string): numbe
   return markOf(`${chainId} ${isOfAny ? anyAccount : subject.slice(0, subject.indexOf('/'))}`);
 }
 
-/** 48 bits of SHA-256: exact in a number. */
+/** Two multiplicative hashes of 26 bits each, as one number. No cryptography: a collision does no harm, and it is made often. */
 function markOf(text: string): number {
-  return hash('sha256', text, 'buffer').readUIntBE(0, 6);
+  let high = 0x811c9dc5;
+  let low = 0x9e3779b9;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    high = Math.imul(high ^ code, 0x01000193);
+    low = Math.imul(low ^ code, 0x85ebca6b);
+  }
+  high = Math.imul(high ^ (high >>> 15), 0x2c1b3c6d);
+  low = Math.imul(low ^ (low >>> 13), 0xc2b2ae35);
+  return ((high ^ (high >>> 16)) >>> 6) * 2 ** 26 + ((low ^ (low >>> 16)) >>> 6);
 }
