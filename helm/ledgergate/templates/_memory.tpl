@@ -1,7 +1,7 @@
 {{/*
 What a pod's memory goes to, in MiB, and what of it is left for the heap (docs/kubernetes.md has the arithmetic in words).
-The cache counts twice: the bytes of answers are kept beside the heap and what is known of them on it, and which of the
-two is the larger part depends on how large answers are.
+The cache counts twice: answers are kept beside the heap, and which other versions have an equal one is known on it; which
+of the two is the larger part depends on what is read.
 */}}
 
 {{/* Beside the bookkeeping of the cache: the bounds of what else a process keeps (16 targets, 96 modules), and 80 to work. */}}
