@@ -71,7 +71,9 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   [
     'The process',
     [
-      always(build, createReloadMetrics, createAccessLogMetrics, (registry) => createLogMetrics(registry, new LogLines())),
+      always(build, createReloadMetrics, createAccessLogMetrics, (registry) =>
+        createLogMetrics(registry, new LogLines()),
+      ),
       { when: '`workers` above 1', add: (registry) => void createCrewMetrics(registry, zero) },
     ],
   ],

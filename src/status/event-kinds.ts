@@ -91,7 +91,12 @@ export const eventKinds = {
     (f) =>
       `the ledger went back from ${f['before']} to ${f['after']}, as ${f['upstream']} tells: what was held is dropped`,
   ),
-  outage: rule('error', [], ['head'], (f) => `no node answers any more; the last head was ${f['head'] ?? 'never told'}`),
+  outage: rule(
+    'error',
+    [],
+    ['head'],
+    (f) => `no node answers any more; the last head was ${f['head'] ?? 'never told'}`,
+  ),
   'outage over': rule('info', [], ['head'], () => 'a node answers again'),
   'redis away': rule('warn', ['server'], [], (f) => `Redis${of(f['server'])} is left alone until it answers again`),
   'redis back': rule('info', ['server'], [], (f) => `Redis${of(f['server'])} answers again`),
