@@ -4,6 +4,7 @@
  */
 import { ContentTypes, hasDigest, readRecord, recordBytes, writeRecord } from './answer-record.ts';
 import type { CachedResponse, ContentCoding } from './entry.ts';
+import { at, longer } from './numbers.ts';
 import { largestPiece, Slabs } from './slabs.ts';
 
 /** An answer that is held. A number, because a million objects cost more than the answers in them. */
@@ -192,16 +193,6 @@ export class Answers {
     while (at(this.#next, before) !== id) before = at(this.#next, before);
     this.#next[before] = at(this.#next, id);
   }
-}
-
-function at(numbers: Uint32Array, index: number): number {
-  return numbers[index] as number;
-}
-
-function longer(numbers: Uint32Array<ArrayBuffer>, length: number): Uint32Array<ArrayBuffer> {
-  const grown = new Uint32Array(length);
-  grown.set(numbers);
-  return grown;
 }
 
 /** Digests are evenly spread, so a few of their characters are a hash. */

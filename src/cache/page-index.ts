@@ -2,6 +2,7 @@
  * Finds pages by the id of their keys, and knows in which order they were used. All in tables: with the usual map of
  * strings and list of objects a million pages are 127 MB of heap, which the garbage collector has to walk through.
  */
+import { at, longer } from './numbers.ts';
 
 /** A page that is held. A number below 2^32 - 1, given out again when the page is gone. */
 export type PageId = number;
@@ -156,14 +157,4 @@ function wordOf(id: string, word: number): number {
   const from = word * 4;
   const high = (id.charCodeAt(from) << 24) | (id.charCodeAt(from + 1) << 16);
   return (high | (id.charCodeAt(from + 2) << 8) | id.charCodeAt(from + 3)) >>> 0;
-}
-
-function at(numbers: Uint32Array, index: number): number {
-  return numbers[index] as number;
-}
-
-function longer(numbers: Uint32Array<ArrayBuffer>, length: number): Uint32Array<ArrayBuffer> {
-  const grown = new Uint32Array(length);
-  grown.set(numbers);
-  return grown;
 }

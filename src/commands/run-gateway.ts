@@ -71,6 +71,7 @@ function describe(gateway: RunningGateway, { config, shown }: LoadedConfig): rea
     '',
     `Clients:    ${gateway.url} (listening on ${config.listen.host}, port ${gateway.port})`,
     `Operations: ${gateway.operationsUrl} (listening on ${config.operations.host}, port ${gateway.operationsPort})`,
+    `Status:     ${gateway.operationsUrl}/status`,
   ];
 }
 

@@ -1,5 +1,5 @@
 /** From what processes tell to what people and programs are shown: rates, shares, quantiles, and a verdict in words. */
-import { outcomes } from '../metrics/http-metrics.ts';
+import { outcomes, routes } from '../metrics/http-metrics.ts';
 import { levelOf, sayEvent, type StatusEvent } from './events.ts';
 import type {
   Counted,
@@ -15,7 +15,7 @@ import type {
 import { quantile, totalOf, type LatencyCounts } from './latency.ts';
 import { overall } from './overall.ts';
 import type { TallyTold } from './tally.ts';
-import { binBounds, countOf, distancesOf, latencyOf, routes } from './traffic.ts';
+import { binBounds, countOf, distancesOf, latencyOf } from './traffic.ts';
 import type { WindowTold } from './windows.ts';
 
 /** Newer ones are told; 200 and the edges are remembered. */

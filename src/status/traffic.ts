@@ -2,22 +2,9 @@
  * What clients ask for: by route, by where the answer came from, by how long it took, and by how far behind the head the
  * version was. One request is two additions.
  */
-import { outcomes, type Outcome, type RouteName } from '../metrics/http-metrics.ts';
+import { outcomes, routes, type Outcome, type RouteName } from '../metrics/http-metrics.ts';
 import { bucketCount, bucketOf, countsOf, mergeCounts, totalOf, type LatencyCounts } from './latency.ts';
 import { Windows, type WindowTold } from './windows.ts';
-
-export const routes = [
-  'resource',
-  'module',
-  'view',
-  'transaction_by_hash',
-  'wait_by_hash',
-  'encode_submission',
-  'submit',
-  'ledger_info',
-  'pass_through',
-  'none',
-] as const satisfies readonly RouteName[];
 
 /** Versions behind the head, by doublings: 0, 1, 2 to 3, 4 to 7, ... The last bin begins at 2^46. */
 export const distanceBins = 48;
