@@ -48,6 +48,7 @@ export class Forked implements Member {
   readonly #worker: Worker;
   #role: Role;
   #isLoaded = false;
+  #isEnlisted = false;
   #isGone = false;
   /** Why it was ended from here, where it was. */
   #endedFor: string | undefined;
@@ -82,6 +83,7 @@ export class Forked implements Member {
   /** It is to be a worker from now on: it has to serve in time. */
   enlist(role: Role): void {
     this.#role = role;
+    this.#isEnlisted = true;
     this.#expect('serve');
     if (this.#isLoaded) role.onLoaded();
   }
@@ -110,6 +112,8 @@ export class Forked implements Member {
     return {
       loaded: () => {
         this.#isLoaded = true;
+        // The spare has done what is expected of it; a worker has yet to serve.
+        if (!this.#isEnlisted) clearTimeout(this.#stuck);
         this.#role.onLoaded();
       },
       serving: ({ port }) => {
