@@ -9,6 +9,7 @@ const bad = { text: 'bad', color: 'red' } as const;
 const stat = (panel: Panel): Panel => ({ kind: 'stat', width: 3, ...panel });
 
 const requestRate = 'sum(rate(ledgergate_http_requests_total{$on}[$__rate_interval]))';
+const failedShare = `(sum(rate(ledgergate_http_requests_total{$on,status=~"5.."}[$__rate_interval])) or vector(0)) / ${requestRate}`;
 const countOf = (outcomes: string): string =>
   `sum(rate(ledgergate_http_request_duration_seconds_count{$on,outcome=~"${outcomes}"}[$__rate_interval]))`;
 const quantile = (q: number, by: string, bucket: string): string =>
@@ -28,8 +29,7 @@ const glanceRow: Row = {
       description: 'Share of requests answered 5xx. 0.1 % is what the alerts allow over a month.',
       unit: 'percentunit',
       series: {
-        [`(sum(rate(ledgergate_http_requests_total{$on,status=~"5.."}[$__rate_interval])) or vector(0)) / ${requestRate}`]:
-          'failed',
+        [failedShare]: 'failed',
       },
       warn: 0.001,
       bad: 0.0144,
@@ -104,8 +104,7 @@ const trafficRow: Row = {
       description: 'Answered 5xx. The lines: what 99.9 % allows, and the pace at which somebody is paged.',
       unit: 'percentunit',
       series: {
-        [`(sum(rate(ledgergate_http_requests_total{$on,status=~"5.."}[$__rate_interval])) or vector(0)) / ${requestRate}`]:
-          'failed',
+        [failedShare]: 'failed',
       },
       warn: 0.001,
       bad: 0.0144,

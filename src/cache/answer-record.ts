@@ -98,7 +98,7 @@ function byteAt(bytes: Buffer, index: number): number {
   return bytes[index] as number;
 }
 
+/** ASCII has as many bytes as characters. */
 function isShortAscii(text: string): boolean {
-  // oxlint-disable-next-line no-control-regex
-  return text.length <= longestText && /^[\x00-\x7f]*$/.test(text);
+  return text.length <= longestText && Buffer.byteLength(text) === text.length;
 }

@@ -8,20 +8,14 @@ import { test } from 'node:test';
 import { Pool } from 'undici';
 import { binary, start } from '../commands/command-line.ts';
 import { configFile } from '../config/config-file.ts';
-import { fakeNode } from '../support/fake-node.ts';
+import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { fetchReply } from '../support/gateway.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=7';
 
 test('a pipe that nobody empties stops nothing: lines are lost and counted', async (t) => {
   const node = await fakeNode(t);
-  const config = {
-    listen: { host: '127.0.0.1', port: 0 },
-    operations: { host: '127.0.0.1', port: 0 },
-    upstreams: [{ name: 'a', url: node.url }],
-    log: { access: { share: 1 } },
-  };
-  const file = configFile(t, JSON.stringify(config));
+  const file = configFile(t, JSON.stringify(loggingAll(node)));
   const child = spawn(process.execPath, [binary, 'serve', '--config', file]);
   t.after(() => child.kill('SIGKILL'));
   // Of standard error nothing is read.
@@ -72,14 +66,8 @@ test('a pipe that nobody empties stops nothing: lines are lost and counted', asy
 
 test('lines that were written last are there at the end', async (t) => {
   const node = await fakeNode(t);
-  const config = {
-    listen: { host: '127.0.0.1', port: 0 },
-    operations: { host: '127.0.0.1', port: 0 },
-    upstreams: [{ name: 'a', url: node.url }],
-    log: { access: { share: 1 } },
-  };
   for (const workers of [1, 2]) {
-    const running = start(t, ['serve', '--config', configFile(t, JSON.stringify({ ...config, workers }))]);
+    const running = start(t, ['serve', '--config', configFile(t, JSON.stringify({ ...loggingAll(node), workers }))]);
     const [, url = ''] = await running.line(/^Clients: +(\S+) /);
     await Promise.all(Array.from({ length: 100 }, () => fetchReply(url + probe, { method: 'GET' })));
     running.process.kill('SIGTERM');
@@ -91,6 +79,16 @@ test('lines that were written last are there at the end', async (t) => {
     for (const line of lines) assert.equal(typeof JSON.parse(line), 'object', line);
   }
 });
+
+/** A gateway before the node that tells of each request. */
+function loggingAll({ url }: FakeNode): object {
+  return {
+    listen: { host: '127.0.0.1', port: 0 },
+    operations: { host: '127.0.0.1', port: 0 },
+    upstreams: [{ name: 'a', url }],
+    log: { access: { share: 1 } },
+  };
+}
 
 /** Resident memory in MB. */
 function rss(pid: number | undefined): number {
