@@ -3,6 +3,7 @@
  * they are asked for; large ones, and the few of unusual form, stay objects.
  */
 import { ContentTypes, hasDigest, readRecord, recordBytes, writeRecord } from './answer-record.ts';
+import { Chains, fewestRows, none } from './chains.ts';
 import type { CachedResponse, ContentCoding } from './entry.ts';
 import { at, longer } from './numbers.ts';
 import { largestPiece, Slabs } from './slabs.ts';
@@ -16,8 +17,6 @@ const tableBytes = 30;
 const objectBytes = 750;
 /** In place of a block: the answer is an object. */
 const noBlock = 0xffff_ffff;
-const noAnswer = 0xffff_ffff;
-const fewestAnswers = 1024;
 
 type Coded = CachedResponse['coded'];
 const nothingCoded: Coded = Object.freeze({});
@@ -25,30 +24,24 @@ const nothingCoded: Coded = Object.freeze({});
 export class Answers {
   readonly #types = new ContentTypes();
   #slabs = this.#emptySlabs();
+  /** By digest. */
+  #chains = new Chains();
   /** By id: the block of its record, and the reads that have it. */
-  #refs = new Uint32Array(fewestAnswers);
-  #uses = new Uint32Array(fewestAnswers);
-  /** A hash table by digest: the first answer of each hash, and for each answer its hash and the next one. */
-  #heads = new Uint32Array(fewestAnswers).fill(noAnswer);
-  #hashes = new Uint32Array(fewestAnswers);
-  #next = new Uint32Array(fewestAnswers);
-  /** Ids from here up have never been used; below, those in `#freeIds` are free. */
-  #idEnd = 0;
-  #freeIds: AnswerId[] = [];
+  #refs = new Uint32Array(fewestRows);
+  #uses = new Uint32Array(fewestRows);
   readonly #objects = new Map<AnswerId, CachedResponse>();
   /** Compressed forms of answers that have any. */
   readonly #coded = new Map<AnswerId, Coded>();
-  #count = 0;
   #objectBytes = 0;
   #codedBytes = 0;
 
   get count(): number {
-    return this.#count;
+    return this.#chains.size;
   }
 
   /** Of all answers, by the accounting that bounds them. */
   get bytes(): number {
-    return this.#slabs.liveBytes + this.#objectBytes + this.#codedBytes + this.#count * tableBytes;
+    return this.#slabs.liveBytes + this.#objectBytes + this.#codedBytes + this.count * tableBytes;
   }
 
   /** Counts one more read that has the answer. */
@@ -79,10 +72,9 @@ export class Answers {
   }
 
   find(digest: string): AnswerId | undefined {
-    const hash = hashOf(digest);
-    const heads = this.#heads;
-    for (let id = at(heads, hash & (heads.length - 1)); id !== noAnswer; id = at(this.#next, id)) {
-      if (at(this.#hashes, id) === hash && this.#isOf(id, digest)) return id;
+    const chains = this.#chains;
+    for (let id = chains.first(hashOf(digest)); id !== none; id = chains.after(id)) {
+      if (this.#isOf(id, digest)) return id;
     }
     return undefined;
   }
@@ -98,12 +90,9 @@ export class Answers {
   /** Forgets everything, in one go however much it is. */
   clear(): void {
     this.#slabs = this.#emptySlabs();
-    this.#heads.fill(noAnswer);
-    this.#idEnd = 0;
-    this.#freeIds = [];
+    this.#chains = new Chains();
     this.#objects.clear();
     this.#coded.clear();
-    this.#count = 0;
     this.#objectBytes = 0;
     this.#codedBytes = 0;
   }
@@ -125,7 +114,8 @@ export class Answers {
   }
 
   #add(answer: CachedResponse): AnswerId {
-    const id = this.#freeIds.pop() ?? this.#newId();
+    const id = this.#chains.add(hashOf(answer.digest));
+    if (id >= this.#refs.length) this.#grow(this.#chains.rows);
     const bytes = recordBytes(answer);
     const type = bytes !== undefined && bytes <= largestPiece ? this.#types.numberOf(answer.contentType) : undefined;
     if (bytes === undefined || type === undefined) {
@@ -138,14 +128,11 @@ export class Answers {
       this.#refs[id] = ref;
     }
     this.#uses[id] = 0;
-    this.#hashes[id] = hashOf(answer.digest);
-    this.#link(id);
-    this.#count += 1;
     return id;
   }
 
   #remove(id: AnswerId): void {
-    this.#unlink(id);
+    this.#chains.remove(id);
     for (const body of Object.values(this.codedOf(id))) this.#codedBytes -= body.length;
     this.#coded.delete(id);
     const ref = at(this.#refs, id);
@@ -153,45 +140,11 @@ export class Answers {
       this.#objectBytes -= objectBytes + this.#objectOf(id).body.length;
       this.#objects.delete(id);
     } else this.#slabs.give(ref);
-    this.#freeIds.push(id);
-    this.#count -= 1;
   }
 
-  #newId(): AnswerId {
-    const id = this.#idEnd;
-    this.#idEnd += 1;
-    if (id === this.#refs.length) this.#grow();
-    return id;
-  }
-
-  #grow(): void {
-    const length = this.#refs.length * 2;
+  #grow(length: number): void {
     this.#refs = longer(this.#refs, length);
     this.#uses = longer(this.#uses, length);
-    this.#hashes = longer(this.#hashes, length);
-    this.#next = longer(this.#next, length);
-    this.#heads = new Uint32Array(length).fill(noAnswer);
-    // Ids are given out anew only when they have run out: all of these are in use.
-    for (let id = 0; id < length / 2; id += 1) this.#link(id);
-  }
-
-  #link(id: AnswerId): void {
-    const heads = this.#heads;
-    const place = at(this.#hashes, id) & (heads.length - 1);
-    this.#next[id] = at(heads, place);
-    heads[place] = id;
-  }
-
-  #unlink(id: AnswerId): void {
-    const heads = this.#heads;
-    const place = at(this.#hashes, id) & (heads.length - 1);
-    if (at(heads, place) === id) {
-      heads[place] = at(this.#next, id);
-      return;
-    }
-    let before = at(heads, place);
-    while (at(this.#next, before) !== id) before = at(this.#next, before);
-    this.#next[before] = at(this.#next, id);
   }
 }
 
