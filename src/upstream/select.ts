@@ -156,7 +156,7 @@ export function positionRanking<C extends Candidate>(position: bigint): Ranking<
     criteria: ['health', 'holding', 'distance', 'edge', 'tier'],
     of: (candidate) => {
       const holding = holdingOf(candidate.window, position);
-      // Above a node's head the nearest head is the best hope; below its edge the deepest node's word is final.
+      // Above a node's head the nearest head is the best hope; below every edge the deepest node's word is the surest.
       const distance = holding === 'unknown' ? -Number(candidate.window?.head ?? 0n) : 0;
       const depth = holding === 'pruned' ? Number(candidate.window?.oldest ?? 0n) : 0;
       return [trustRank(candidate), holdingRank[holding], distance, depth, candidate.tier === 'full' ? 0 : 1];
@@ -166,10 +166,10 @@ export function positionRanking<C extends Candidate>(position: bigint): Ranking<
 
 function forPosition<C extends Candidate>(candidates: readonly C[], position: bigint, random: () => number): C[] {
   const ordered = byRank(candidates, positionRanking(position), random, (group) => shallowestFirst(group, random));
-  const last = ordered.filter((candidate) => holdingOf(candidate.window, position) === 'pruned');
   const able = ordered.filter((candidate) => holdingOf(candidate.window, position) !== 'pruned');
-  const final = deepest(last);
-  return final === undefined ? able : [...able, final];
+  // Edges only rise, so "pruned" is the same in any node's words: those of one that answers rather than of the deepest.
+  const last = ordered.find((candidate) => holdingOf(candidate.window, position) === 'pruned');
+  return last === undefined ? able : [...able, last];
 }
 
 /** Within one tier: nodes of about the shallowest depth by load, then the next depth, and so on. */

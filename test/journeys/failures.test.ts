@@ -87,6 +87,21 @@ test('a time-out and the probe after it take out a node that hangs', async (t) =
   assert.equal(hanging.requestsTo('resource'), 1);
 });
 
+test('what every node has pruned is called so by a node that answers, not waited for from one that hangs', async (t) => {
+  const hanging = await fakeNode(t, { oldest: 500n, head: 900n });
+  const good = await fakeNode(t, { oldest: 550n, head: 900n });
+  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 100 } } });
+  hanging.fault = { kind: 'hang' };
+  await gateway.get(at(520));
+  while (gateway.fleet()[0]?.state === 'usable') await new Promise(setImmediate);
+  const asked = hanging.requestsTo('resource');
+
+  const gone = await gateway.get(at(400));
+
+  assert.equal(gone.status, 410);
+  assert.equal(hanging.requestsTo('resource'), asked);
+});
+
 test('a node that tells its ledger but answers no reads is passed over after two that another answered', async (t) => {
   const hanging = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
   const good = await fakeNode(t, { head: 90_000n });
@@ -103,10 +118,12 @@ test('a node that tells its ledger but answers no reads is passed over after two
   assert.deepEqual([hanging.requestsTo('resource'), good.requestsTo('resource')], [2, 10]);
   hanging.faults.clear();
   let version = 60_010;
-  // The pause ends by itself, and one read that is answered ends its effects.
+  // The pause ends by itself, and one read that is answered ends its effects. On a busy machine that read may run out
+  // of its 100 ms too, and the pause is prolonged, which is told at `debug` only.
   while (hanging.requestsTo('resource') < 4) assert.equal((await gateway.get(at(version++))).status, 200);
+  while (!lines.includes('upstream is no longer passed over')) await gateway.get(at(version++));
   assert.deepEqual(
-    lines.filter((line) => line.includes('passed over')),
+    lines.filter((line) => line.includes('passed over') && line !== 'upstream stays passed over'),
     ['upstream is passed over: others answer what it does not', 'upstream is no longer passed over'],
   );
 });

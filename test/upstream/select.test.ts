@@ -97,6 +97,12 @@ const pinned: readonly (readonly [string, readonly Candidate[], number, string])
   ['above equal heads the archival tier last', [archive, full], 1001, 'full archive'],
   ['a node that is down after all that answer', [broken, archive], 800, 'archive broken'],
   ['down and the only holder: it is asked', [broken], 800, 'broken'],
+  [
+    'pruned by all, as one says that answers',
+    [node('gone', { oldest: 850, head: 1000, health: 'down' }), node('late', { oldest: 900, head: 1000 })],
+    800,
+    'late',
+  ],
   ['down, then pruned as the last word', [broken, node('late', { oldest: 900, head: 1000 })], 800, 'broken late'],
   ['nodes of another chain never', [foreign, full], 800, 'full'],
   ['nodes of another chain not even alone', [foreign], 800, ''],
