@@ -5,7 +5,7 @@
 import type { Logger } from 'pino';
 import type { AccessLogConfig } from '../config/config.ts';
 import type { AccessLogMetrics } from '../metrics/access-log-metrics.ts';
-import type { Exchange } from '../proxy/exchange.ts';
+import type { Ended } from '../proxy/exchange.ts';
 import { LineRate } from './line-rate.ts';
 
 export interface AccessLogParts {
@@ -38,10 +38,10 @@ export class AccessLog {
   }
 
   /** To be called with every request that has ended. */
-  note(exchange: Exchange, seconds: number): void {
+  note(ended: Ended, seconds: number): void {
     const { share, slowMs, failed } = this.#parts.rules();
-    if (exchange.bug !== undefined) this.#tellFault(exchange, exchange.bug);
-    const isFailed = exchange.status >= 500 || exchange.outcome === 'failed';
+    if (ended.bug !== undefined) this.#tellFault(ended, ended.bug);
+    const isFailed = ended.status >= 500 || ended.outcome === 'failed';
     const isExtraordinary = seconds * 1000 > slowMs || (isFailed && failed);
     if (share === 0 && !isExtraordinary) return;
     const { log, metrics, random = Math.random } = this.#parts;
@@ -53,11 +53,11 @@ export class AccessLog {
         return;
       }
     }
-    log.info(lineOf(exchange, seconds), 'answered');
+    log.info(lineOf(ended, seconds), 'answered');
   }
 
   /** Where it happened and not what with: messages of such errors repeat what they were given. */
-  #tellFault({ route, request: { method } }: Exchange, bug: unknown): void {
+  #tellFault({ route, method }: Ended, bug: unknown): void {
     if (!this.#faults.take()) return;
     const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
     const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
@@ -65,12 +65,12 @@ export class AccessLog {
   }
 }
 
-function lineOf(exchange: Exchange, seconds: number): object {
-  const { route, request, response, outcome, upstream, version, upstreamMs, bytes, visit, trace } = exchange;
+function lineOf(ended: Ended, seconds: number): object {
+  const { route, method, status, isTold, outcome, upstream, version, upstreamMs, bytes, visit, trace } = ended;
   return {
     route,
-    method: request.method,
-    status: response.headersSent ? exchange.status : hungUp,
+    method,
+    status: isTold ? status : hungUp,
     outcome,
     upstream,
     // As text: pino takes three times as long over a line with a bigint in it.

@@ -3,12 +3,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
 import { Exchange } from './exchange.ts';
+import type { Incoming, Outgoing } from './message.ts';
 import type { Read, Served } from './read.ts';
 import type { ServerParts } from './server-parts.ts';
 import { visitOf } from './visit.ts';
 
 /** Answers a read: from memory at once, or from the fleet. */
-export function answerRead(parts: ServerParts, exchange: Exchange, read: Read): void | Promise<void> {
+export function answerRead(parts: ServerParts, exchange: Exchange<Outgoing>, read: Read): void | Promise<void> {
   const { reader, latestReads } = parts;
   const hit = findHit(parts, read, exchange.request);
   if (hit !== undefined) return giveRead(parts, exchange, hit);
@@ -31,7 +32,7 @@ export function requireTime({ overload }: ServerParts): void {
 export function findHit(
   { reader, latestReads }: ServerParts,
   read: Read,
-  request: IncomingMessage,
+  request: Incoming,
 ): Served | undefined {
   return isOfLatest(read) ? latestReads.find(read, request) : reader.find(read);
 }
@@ -42,7 +43,7 @@ export function isOfLatest(read: Read): boolean {
 }
 
 /** Whoever sees a transaction committed must not be shown an older state on this connection afterwards. */
-export function giveRead(parts: ServerParts, exchange: Exchange, served: Served): void | Promise<void> {
+export function giveRead(parts: ServerParts, exchange: Exchange<Outgoing>, served: Served): void | Promise<void> {
   const { committedAt } = served.entry;
   if (committedAt !== undefined) parts.consistency.recordSeen(exchange.request, committedAt);
   return parts.replier.read(exchange, served, parts.reader);
@@ -69,7 +70,7 @@ export function takeBody(
 /** Runs `serve`; whatever it throws becomes an error answer. The promise, if any, never rejects. */
 export function guard(
   { replier }: ServerParts,
-  exchange: Exchange,
+  exchange: Exchange<Outgoing>,
   serve: () => void | Promise<void>,
 ): void | Promise<void> {
   try {

@@ -6,6 +6,7 @@ const newest = Symbol('newest response');
 const unanswered = Symbol('responses that are not written yet');
 const excess = Symbol('requests that are not answered any more');
 const isOneTooMany = Symbol('refused');
+const answering = Symbol('request of the front under way');
 const below = Symbol('connection that carries this one');
 const streams = Symbol('streams under way');
 
@@ -16,6 +17,7 @@ interface Connection {
   [unanswered]?: ServerResponse[] | undefined;
   [excess]?: number;
   [isOneTooMany]?: boolean;
+  [answering]?: boolean;
   [below]?: Connection;
   /** Of HTTP/2, where requests have no order. */
   [streams]?: number;
@@ -74,6 +76,7 @@ export function newestResponse(socket: Duplex): ServerResponse | undefined {
 /** Whether every request that came on it is answered. */
 export function isAnswered(socket: Duplex): boolean {
   const connection = connectionOf(socket);
+  if (connection[answering] === true) return false;
   return (connection[streams] ?? 0) === 0 && (connection[newest]?.writableFinished ?? true);
 }
 
@@ -92,6 +95,11 @@ export function streamBegins(socket: Duplex): void {
 export function streamEnds(socket: Duplex): void {
   const connection = connectionOf(socket);
   connection[streams] = (connection[streams] ?? 1) - 1;
+}
+
+/** Whether the front has a request on it that waits for its answer. */
+export function setAnswering(socket: Duplex, isAnswering: boolean): void {
+  (socket as Connection)[answering] = isAnswering;
 }
 
 /** The connection is one too many: its first request is refused. */

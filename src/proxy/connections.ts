@@ -19,6 +19,8 @@ export interface ConnectionsOptions {
   readonly onDisplaced?: () => void;
   /** Those of the connections that speak HTTP/2, under TLS. */
   readonly sessions?: H2Sessions | undefined;
+  /** Has those of the connections that Node's server has not been given. */
+  readonly front?: { closeIdle(): void } | undefined;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
 }
@@ -77,6 +79,7 @@ export class Connections {
   closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#options.sessions?.close();
+    this.#options.front?.closeIdle();
     for (const socket of [...this.#open.keys(), ...this.#refused]) {
       if (socket.bytesRead === 0 || this.#isSilent(socket)) socket.destroy();
     }

@@ -1,9 +1,9 @@
 /** What a client says about how new an answer must be, and what this gateway has shown it already. */
-import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { GatewayError, quote } from '../ledger/errors.ts';
 import { findU64, type LedgerVersion } from '../ledger/version.ts';
 import type { Demand } from '../upstream/latest.ts';
+import type { Incoming } from './message.ts';
 
 export interface StalenessLimits {
   /** Bound for who asks for none, in milliseconds. */
@@ -31,7 +31,7 @@ export class Consistency {
   }
 
   /** What the answer to `request` must satisfy. Throws `GatewayError` 400 for headers that cannot be read. */
-  demandOf({ headers, socket }: IncomingMessage): Demand {
+  demandOf({ headers, socket }: Incoming): Demand {
     const told = headers['ledgergate-min-version'];
     const asked = headers['ledgergate-max-staleness'];
     const seen = this.#seenOn(socket);
@@ -42,7 +42,7 @@ export class Consistency {
   }
 
   /** The client behind this connection has seen `version` committed: it must not be shown an older state. */
-  recordSeen({ socket }: IncomingMessage, version: LedgerVersion): void {
+  recordSeen({ socket }: Incoming, version: LedgerVersion): void {
     this.#seen.set(socket, { version: newest(version, this.#seenOn(socket)), generation: this.#generation() });
   }
 
@@ -58,7 +58,7 @@ export class Consistency {
 }
 
 /** Whether the request says anything about how new its answer must be. */
-export function statesDemand({ headers }: IncomingMessage): boolean {
+export function statesDemand({ headers }: Incoming): boolean {
   return headers['ledgergate-min-version'] !== undefined || headers['ledgergate-max-staleness'] !== undefined;
 }
 

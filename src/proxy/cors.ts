@@ -1,6 +1,6 @@
 /** Cross-origin access, as nodes grant it, and the headers exposed, which nodes forget (protocol 2.5). */
-import type { IncomingMessage } from 'node:http';
 import type { Dialect } from '../ledger/ledger-headers.ts';
+import type { Incoming } from './message.ts';
 
 /** What every answer varies by, beside what its route adds: one to no page must not be replayed to a page. */
 export const varyOfAll = 'Accept, Accept-Encoding, Origin';
@@ -20,7 +20,7 @@ export class Cors {
   }
 
   /** Headers for an answer to `request`, flat; empty for a request that no page made, or one of a page that may not ask. */
-  headers({ headers: { origin } }: IncomingMessage, isAllowed: IsAllowed = anyOrigin): readonly string[] {
+  headers({ headers: { origin } }: Incoming, isAllowed: IsAllowed = anyOrigin): readonly string[] {
     if (origin === undefined || !isAllowed(origin)) return [];
     return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': this.#exposed }).flat();
   }
@@ -30,7 +30,7 @@ export class Cors {
    * leave out of it: who may do what is said to the request itself. A public page is not let into a private network:
    * `Access-Control-Request-Private-Network` gets no answer.
    */
-  preflight({ headers }: IncomingMessage, isAllowed: IsAllowed = anyOrigin): string[] | undefined {
+  preflight({ headers }: Incoming, isAllowed: IsAllowed = anyOrigin): string[] | undefined {
     const { origin } = headers;
     if (origin === undefined || headers['access-control-request-method'] === undefined) return undefined;
     const vary = ['Vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers'];

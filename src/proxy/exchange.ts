@@ -1,12 +1,13 @@
 /** One client request and the answer being given to it. */
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { countedNetwork } from '../access/client-address.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { HttpMetrics, Outcome, RouteName } from '../metrics/http-metrics.ts';
+import type { Finished, HttpMetrics, Outcome, RouteName } from '../metrics/http-metrics.ts';
 import { passedOn } from '../trace/trace-context.ts';
 import type { Span, SpanName } from '../trace/span.ts';
+import type { Incoming, Outgoing } from './message.ts';
 import type { RequestSpans } from './request-span.ts';
 import { visitOf, type Result, type Visit } from './visit.ts';
 
@@ -20,6 +21,25 @@ export interface Caller {
   readonly span?: Span | undefined;
 }
 
+/** What a request came to, as metrics, the status page and log lines tell it. */
+export interface Ended extends Finished {
+  readonly method: string | undefined;
+  /** Whether the client was told anything: the head of an answer is out. */
+  readonly isTold: boolean;
+  /** The node that answered this request, or the one whose answer it shares. */
+  readonly upstream: string | undefined;
+  readonly upstreamMs: number;
+  /** The ledger version that the answer's body belongs to. */
+  readonly version: LedgerVersion | undefined;
+  /** Of the answer's body. */
+  readonly bytes: number;
+  /** What was thrown and should not have been. */
+  readonly bug: unknown;
+  /** For whom it was; undefined where everybody may ask. */
+  readonly visit: Visit | undefined;
+  readonly trace?: SpanName | undefined;
+}
+
 /** What a request's end is reported to. */
 export interface ExchangeObserver {
   readonly metrics: HttpMetrics;
@@ -27,8 +47,8 @@ export interface ExchangeObserver {
   readonly deadlineMs: number;
   /** Absent: nobody records traces. */
   readonly spans?: RequestSpans | undefined;
-  /** Called once per request, when its answer is out or its client gone. */
-  onEnd(exchange: Exchange, seconds: number): void;
+  /** Called once per request, when its answer is out or its client gone. What it is given is not to be kept. */
+  onEnd(ended: Ended, seconds: number): void;
 }
 
 /** A node that was asked for one request. */
@@ -38,9 +58,10 @@ interface Asked {
   readonly gasUsed: unknown;
 }
 
-export class Exchange implements Caller, Result {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
+/** `Response`: where an answer may be streamed, the whole of Node's. */
+export class Exchange<Response extends Outgoing = ServerResponse> implements Caller, Result, Ended {
+  readonly request: Incoming;
+  readonly response: Response;
   readonly route: RouteName;
   /** For whom it is, and what it comes to; undefined where everybody may ask, and of what was not let in. */
   readonly visit: Visit | undefined;
@@ -66,7 +87,7 @@ export class Exchange implements Caller, Result {
   #deadline: NodeJS.Timeout | undefined;
   #hasEnded = false;
 
-  constructor(request: IncomingMessage, response: ServerResponse, route: RouteName, observer: ExchangeObserver) {
+  constructor(request: Incoming, response: Response, route: RouteName, observer: ExchangeObserver) {
     this.request = request;
     this.response = response;
     this.route = route;
@@ -141,6 +162,14 @@ export class Exchange implements Caller, Result {
 
   get status(): number {
     return this.response.statusCode;
+  }
+
+  get method(): string | undefined {
+    return this.request.method;
+  }
+
+  get isTold(): boolean {
+    return this.response.headersSent;
   }
 
   get isHead(): boolean {

@@ -2,7 +2,6 @@
  * Reads that name no version. The gateway chooses one, new enough for the client and shared by all who ask within the
  * bound, and from then on it is a pinned read like any other (docs/consistency.md).
  */
-import type { IncomingMessage } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { within } from '../trace/span.ts';
@@ -14,6 +13,7 @@ import { errorCodeOf } from '../upstream/verdict.ts';
 import type { Consistency } from './consistency.ts';
 import type { Caller, Exchange } from './exchange.ts';
 import { ledgerInfoBody } from './ledger-info.ts';
+import type { Incoming, Outgoing } from './message.ts';
 import { withVersion } from './path-read.ts';
 import type { Read, Reader, Served } from './read.ts';
 import type { ServedState } from './served-state.ts';
@@ -37,7 +37,7 @@ export class LatestReads {
   }
 
   /** What memory holds of the read at the shared version, when that satisfies the client. Costs no promise. */
-  find(read: Read, request: IncomingMessage): Served | undefined {
+  find(read: Read, request: Incoming): Served | undefined {
     const { latest, consistency, reader, served } = this.#parts;
     const snapshot = latest.find(consistency.demandOf(request));
     const hit = snapshot === undefined ? undefined : reader.find(this.#pinned(read, snapshot.info.version));
@@ -47,7 +47,7 @@ export class LatestReads {
   }
 
   /** Reads at the shared version, or at a newer one when the client needs it. */
-  async load(read: Read, exchange: Exchange): Promise<Served> {
+  async load(read: Read, exchange: Exchange<Outgoing>): Promise<Served> {
     const { reader } = this.#parts;
     const demand = this.#parts.consistency.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#ask(read, demand, exchange);
@@ -62,14 +62,14 @@ export class LatestReads {
   }
 
   /** The body of `GET {base}`. */
-  async ledgerInfo(request: IncomingMessage, signal: AbortSignal): Promise<Buffer> {
+  async ledgerInfo(request: Incoming, signal: AbortSignal): Promise<Buffer> {
     const snapshot = await this.#reach(request, signal);
     this.#parts.served.note(snapshot, performance.now());
     return ledgerInfoBody(snapshot, this.#parts.fleet);
   }
 
   /** A state that satisfies the client. Throws `GatewayError` 503 when the fleet has none in time. */
-  #reach(request: IncomingMessage, signal: AbortSignal): Promise<Snapshot> {
+  #reach(request: Incoming, signal: AbortSignal): Promise<Snapshot> {
     return this.#parts.latest.reach(this.#parts.consistency.demandOf(request), signal);
   }
 

@@ -7,6 +7,7 @@ import { smallestCompressed } from './compress.ts';
 import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { chooseCoding, matchesTag } from './negotiate.ts';
+import type { Outgoing } from './message.ts';
 import type { Reader, Served, Source } from './read.ts';
 
 export interface ReplierParts {
@@ -33,7 +34,7 @@ export class Replier {
   }
 
   /** Writes a read's answer in the coding the client prefers. Returns a promise only when a body must be coded. */
-  read(exchange: Exchange, served: Served, reader: Reader): void | Promise<void> {
+  read(exchange: Exchange<Outgoing>, served: Served, reader: Reader): void | Promise<void> {
     const { entry } = served;
     const isCodable = entry.body.length >= smallestCompressed && served.contentEncoding === undefined;
     const coding = isCodable ? chooseCoding(headerText(exchange.request.headers['accept-encoding'])) : undefined;
@@ -45,7 +46,7 @@ export class Replier {
       .then((body) => this.#readAs(exchange, served, body, coding));
   }
 
-  #readAs(exchange: Exchange, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
+  #readAs(exchange: Exchange<Outgoing>, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry, isFinal, source } = served;
     const { visit } = exchange;
     note(exchange, served);
@@ -73,7 +74,7 @@ export class Replier {
   }
 
   /** Writes the gateway's own error, or what a bug threw as 500 without its details. */
-  error(exchange: Exchange, error: unknown): void {
+  error(exchange: Exchange<Outgoing>, error: unknown): void {
     if (!(error instanceof GatewayError)) exchange.bug = error;
     if (exchange.response.headersSent) {
       // A streamed answer broke after its head: a cut connection is the only way left to say so.
@@ -103,7 +104,7 @@ export class Replier {
    * Writes head and body in one go, with the headers that every answer carries. Node joins a body that is text to its
    * head; a Buffer takes a second piece, which costs a few microseconds more than making the text.
    */
-  write(exchange: Exchange, status: number, head: string[], body: Buffer | string | undefined): void {
+  write(exchange: Exchange<Outgoing>, status: number, head: string[], body: Buffer | string | undefined): void {
     const { response } = exchange;
     const length = body === undefined ? 0 : Buffer.byteLength(body);
     if (body !== undefined) head.push('Content-Length', String(length));
@@ -138,7 +139,7 @@ export class Replier {
   }
 
   /** Adds live ledger headers, those of the limits, cross-origin headers, and the wish to close while draining. */
-  addCommon(exchange: Exchange, head: string[]): void {
+  addCommon(exchange: Exchange<Outgoing>, head: string[]): void {
     for (const item of this.ledgerHeaders()) head.push(item);
     if (exchange.visit !== undefined) head.push(...exchange.visit.headers);
     if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request));
@@ -147,7 +148,7 @@ export class Replier {
 }
 
 /** Notes what a read came to. */
-function note(exchange: Exchange, { source, entry, version }: Served): void {
+function note(exchange: Exchange<Outgoing>, { source, entry, version }: Served): void {
   exchange.version = version;
   if (source.kind === 'upstream') exchange.upstream = source.name;
   if (source.kind !== 'memory' && source.isCollapsed) exchange.outcome = 'collapsed';

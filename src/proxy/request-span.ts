@@ -2,11 +2,11 @@
  * What a trace tells of a client's request, in the words of OpenTelemetry's conventions for HTTP. Paths, queries,
  * addresses and keys are in none of it: the route is told by its template.
  */
-import type { IncomingMessage } from 'node:http';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
 import type { Span } from '../trace/span.ts';
 import type { Tracer } from '../trace/tracer.ts';
+import type { Incoming } from './message.ts';
 
 /** What is known of a request at its end. */
 export interface Ended {
@@ -14,7 +14,8 @@ export interface Ended {
   readonly outcome: Outcome;
   readonly upstream: string | undefined;
   readonly version: LedgerVersion | undefined;
-  readonly response: { readonly headersSent: boolean };
+  /** Whether the client was told anything. */
+  readonly isTold: boolean;
 }
 
 /** Below the base path. A batch of submissions has the route of one. */
@@ -48,7 +49,7 @@ export class RequestSpans {
     this.#served = served;
   }
 
-  begin({ method = '', headers, httpVersionMajor, httpVersion }: IncomingMessage, name: RouteName): Span {
+  begin({ method = '', headers, httpVersionMajor, httpVersion }: Incoming, name: RouteName): Span {
     const { scheme, basePath } = this.#served;
     const template = templates[name];
     const isKnown = methods.has(method);
@@ -63,14 +64,14 @@ export class RequestSpans {
   }
 
   /** What the client did wrong is no error of ours; a client that hung up before it was told anything has no status. */
-  end(span: Span, { status, outcome, upstream, version, response }: Ended): void {
+  end(span: Span, { status, outcome, upstream, version, isTold }: Ended): void {
     span.note({
-      'http.response.status_code': response.headersSent ? status : undefined,
+      'http.response.status_code': isTold ? status : undefined,
       'ledgergate.outcome': outcome,
       'ledgergate.upstream': upstream,
       'ledgergate.served_version': version?.toString(),
     });
-    if (!response.headersSent) span.note({ 'error.type': 'client hung up' });
+    if (!isTold) span.note({ 'error.type': 'client hung up' });
     else if (status >= 500 || outcome === 'failed') span.fail(String(status));
     span.end();
   }

@@ -1,8 +1,8 @@
 /** One request that was let in: for whom it is, and what it comes to. */
-import type { ServerResponse } from 'node:http';
 import type { Operation, Principal } from '../access/principal.ts';
 import type { Settled, Ticket } from '../access/ticket.ts';
 import type { Outcome } from '../metrics/http-metrics.ts';
+import type { Outgoing } from './message.ts';
 
 export type Admitted = Extract<Ticket, { kind: 'admitted' }>;
 
@@ -59,7 +59,7 @@ export class Visit {
   }
 
   /** Tells what it came to, once: its place and its cost are free for others. */
-  settle({ headersSent, statusCode }: ServerResponse): void {
+  settle({ headersSent, statusCode }: Outgoing): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
     const { operation } = this;
@@ -79,7 +79,7 @@ export class Visit {
   }
 
   /** Settles it at the latest when the connection is done with its answer: for waits in which nobody works on it. */
-  settleAtClose(response: ServerResponse): void {
+  settleAtClose(response: Outgoing): void {
     response.once('close', () => this.settle(response));
   }
 }
@@ -100,10 +100,10 @@ const charged: Readonly<Record<Outcome, Settled['outcome']>> = {
 const hungUp = 499;
 
 /** Undefined where everybody may ask. */
-export function visitOf(response: ServerResponse): Visit | undefined {
+export function visitOf(response: Outgoing): Visit | undefined {
   return (response as { [visit]?: Visit })[visit];
 }
 
-export function setVisit(response: ServerResponse, of: Visit): void {
+export function setVisit(response: Outgoing, of: Visit): void {
   (response as { [visit]?: Visit })[visit] = of;
 }
