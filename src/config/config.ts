@@ -8,6 +8,8 @@ export interface Config {
     readonly basePath: string;
     /** Of clients, all processes together. */
     readonly maxConnections: number;
+    /** Whether hits are answered ahead of the HTTP server. */
+    readonly fastPath: boolean;
     /** Absent: plain HTTP. */
     readonly tls?: TlsFiles | undefined;
   };

@@ -42,6 +42,12 @@ const listen = z
       .describe(
         'Most open connections of clients. Beyond it those idle longest are closed; where none is, new ones get 503.',
       ),
+    fastPath: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Answers cached reads ahead of the HTTP server, at half the cost. Takes no part where there are keys or TLS.',
+      ),
     tls: z
       .strictObject({
         cert: pemFile().describe('File with the certificate and those between it and the root, PEM, in that order.'),

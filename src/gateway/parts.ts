@@ -83,6 +83,7 @@ export function buildParts(config: Config, options: ServingOptions) {
   const connections: Connections = new Connections(proxy.server.server, {
     max: config.listen.maxConnections,
     sessions: encryption?.listener.sessions,
+    front: proxy.front,
     onRefused: () => {
       status.refusals.count('connections');
       metrics.connectionRefused();

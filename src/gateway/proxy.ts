@@ -8,13 +8,14 @@ import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
 import { createAccessLogMetrics } from '../metrics/access-log-metrics.ts';
 import { createLatestMetrics } from '../metrics/latest-metrics.ts';
+import { Front } from '../front/front.ts';
 import { Admin } from '../proxy/admin.ts';
 import { Audits, type Stored } from '../proxy/audits.ts';
 import { Aliases } from '../proxy/aliases.ts';
 import { Consistency } from '../proxy/consistency.ts';
 import { Cors } from '../proxy/cors.ts';
 import { Encoder } from '../proxy/encode-submission.ts';
-import type { Exchange } from '../proxy/exchange.ts';
+import type { Ended } from '../proxy/exchange.ts';
 import { Explainer } from '../proxy/explain.ts';
 import { ResponseHeaders } from '../proxy/headers.ts';
 import { Gatekeeper } from '../proxy/gatekeeper.ts';
@@ -28,7 +29,7 @@ import { Replier } from '../proxy/reply.ts';
 import { Bodies } from '../proxy/request-body.ts';
 import { RequestSpans } from '../proxy/request-span.ts';
 import { createProxyServer } from '../proxy/server.ts';
-import type { Overload } from '../proxy/server-parts.ts';
+import type { Overload, ServerParts } from '../proxy/server-parts.ts';
 import type { UsageSource } from '../proxy/usage-report.ts';
 import { ServedState } from '../proxy/served-state.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
@@ -71,6 +72,8 @@ export interface ProxyContext {
 
 export interface Proxy {
   readonly server: FastifyInstance;
+  /** Answers hits ahead of the server; absent where that is turned off, or cannot be. */
+  readonly front: Front | undefined;
   readonly admin: Admin;
   readonly audits: Audits;
   /** Hands on what was recorded last of traces. */
@@ -129,7 +132,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   };
   const encoder = buildEncoder();
   const aliases = new Aliases();
-  const server = createProxyServer({
+  const serverParts: ServerParts = {
     basePath,
     times: context.times,
     overload: context.overload,
@@ -149,8 +152,12 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     cors,
     observer,
     tls: context.tls,
-  });
-  return { server, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
+  };
+  const server = createProxyServer(serverParts);
+  // Keys, limits and TLS are the business of the server alone.
+  const isFronted = config.listen.fastPath && access === undefined && context.tls === undefined;
+  const front = isFronted ? new Front(server.server, serverParts) : undefined;
+  return { server, front, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
 
   function buildAudits(): Audits {
     return new Audits({
@@ -232,8 +239,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
 
 /** What the end of each request is told to. */
 function onEnd(traffic: Traffic, accessLog: AccessLog) {
-  return (exchange: Exchange, seconds: number): void => {
-    traffic.count(exchange, seconds);
-    accessLog.note(exchange, seconds);
+  return (ended: Ended, seconds: number): void => {
+    traffic.count(ended, seconds);
+    accessLog.note(ended, seconds);
   };
 }

@@ -1,0 +1,84 @@
+/**
+ * The front: takes accepted connections ahead of Node's HTTP server, answers the reads that it recognises completely,
+ * and hands a connection over, with every byte that was not answered, as soon as anything else comes on it
+ * (docs/front.md).
+ */
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
+import { isRefused } from '../proxy/connection-state.ts';
+import { keepAliveMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
+import type { ServerParts } from '../proxy/server-parts.ts';
+import { ConnectionHeaders } from './connection-headers.ts';
+import { FrontConnection, type FrontParts } from './front-connection.ts';
+import { HeaderBlocks } from './request-head.ts';
+
+const usualCheckMs = 2_500;
+
+type TakeConnection = (this: Server, socket: Socket) => void;
+
+export class Front {
+  readonly #server: Server;
+  readonly #parts: ServerParts;
+  readonly #open = new Set<FrontConnection>();
+  readonly #timer: NodeJS.Timeout;
+
+  /** To be made before anybody else listens for connections of `server`. */
+  constructor(server: Server, parts: ServerParts) {
+    this.#server = server;
+    this.#parts = parts;
+    const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
+    if (takeConnection === undefined || others.length > 0) throw new Error('somebody else takes the connections');
+    server.removeAllListeners('connection');
+    const shared: FrontParts = {
+      proxy: parts,
+      blocks: new HeaderBlocks(),
+      headers: new ConnectionHeaders(),
+      handOver: (connection, rest) => {
+        this.#open.delete(connection);
+        const { socket } = connection;
+        takeConnection.call(server, socket);
+        socket.unshift(rest);
+        socket.resume();
+      },
+      onClose: (connection) => this.#open.delete(connection),
+    };
+    server.on('connection', (socket: Socket) => {
+      this.#open.add(new FrontConnection(socket, shared));
+    });
+    const { checkMs = usualCheckMs } = parts.times;
+    this.#timer = setInterval(() => this.#endQuiet(), checkMs);
+    this.#timer.unref();
+    server.once('close', () => clearInterval(this.#timer));
+  }
+
+  /** Connections that it has now. */
+  get open(): number {
+    return this.#open.size;
+  }
+
+  /** Closes those that wait for a next request. */
+  closeIdle(): void {
+    for (const connection of this.#open) {
+      if (connection.isAsked && connection.isIdle) connection.socket.destroy();
+    }
+  }
+
+  /** Ends those that have been quiet for as long as Node's server would wait. */
+  #endQuiet(): void {
+    const nowMs = performance.now();
+    const { headMs = usualHeadMs } = this.#parts.times;
+    const inactivityMs = this.#server.timeout || usualInactivityMs;
+    for (const { socket, isAsked, isIdle, quietSinceMs } of this.#open) {
+      const quietMs = nowMs - quietSinceMs;
+      if (!isAsked) {
+        if (quietMs > headMs && !isRefused(socket)) this.#server.emit('clientError', headTimeout(), socket);
+      } else if (quietMs > (isIdle ? keepAliveMs : inactivityMs)) socket.destroy();
+    }
+  }
+}
+
+/** As Node's server tells of a request that did not arrive in time. */
+function headTimeout(): Error {
+  return Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
+}
