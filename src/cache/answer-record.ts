@@ -84,7 +84,7 @@ export function readRecord(bytes: Buffer, offset: number, { types, coded }: Besi
   return {
     status: bytes.readUInt16LE(offset + at.status),
     contentType: types.nameOf(byteAt(bytes, offset + at.contentType)),
-    body: Buffer.from(bytes.subarray(body, body + bytes.readUInt32LE(offset + at.body))),
+    body: Buffer.from(bytes.subarray(body, body + bodyLength(bytes, offset))),
     gasUsed: has(flag.gasUsed) ? bytes.toString('latin1', gasUsed, cursor) : undefined,
     cursor: has(flag.cursor) ? bytes.toString('latin1', cursor, body) : undefined,
     committedAt: has(flag.committedAt) ? (bytes.readBigUInt64LE(offset + at.committedAt) as LedgerVersion) : undefined,
@@ -92,6 +92,16 @@ export function readRecord(bytes: Buffer, offset: number, { types, coded }: Besi
     digest: bytes.toString('latin1', offset + at.digest, gasUsed),
     coded,
   };
+}
+
+/** Where the body of a record begins. */
+export function bodyOffset(bytes: Buffer, offset: number): number {
+  return offset + at.rest + byteAt(bytes, offset + at.gasUsed) + byteAt(bytes, offset + at.cursor);
+}
+
+/** Bytes of the body of a record. */
+export function bodyLength(bytes: Buffer, offset: number): number {
+  return bytes.readUInt32LE(offset + at.body);
 }
 
 function byteAt(bytes: Buffer, index: number): number {

@@ -2,7 +2,15 @@
  * Answers in memory, each held once however many reads have it. Small ones lie in slabs and are made into objects when
  * they are asked for; large ones, and the few of unusual form, stay objects.
  */
-import { ContentTypes, hasDigest, readRecord, recordBytes, writeRecord } from './answer-record.ts';
+import {
+  bodyLength,
+  bodyOffset,
+  ContentTypes,
+  hasDigest,
+  readRecord,
+  recordBytes,
+  writeRecord,
+} from './answer-record.ts';
 import { Chains, fewestRows, none } from './chains.ts';
 import type { CachedResponse, ContentCoding } from './entry.ts';
 import { at, longer } from './numbers.ts';
@@ -12,11 +20,18 @@ import { largestPiece, Slabs } from './slabs.ts';
 export type AnswerId = number;
 
 /** What an answer takes beside its bytes: its place in the tables. */
-const tableBytes = 30;
+const tableBytes = 34;
 /** And what one takes more that stays an object. Measured. */
 const objectBytes = 750;
 /** In place of a block: the answer is an object. */
 const noBlock = 0xffff_ffff;
+
+/** Where bytes lie. */
+export interface Place {
+  bytes: Buffer;
+  from: number;
+  to: number;
+}
 
 type Coded = CachedResponse['coded'];
 const nothingCoded: Coded = Object.freeze({});
@@ -26,14 +41,17 @@ export class Answers {
   #slabs = this.#emptySlabs();
   /** By digest. */
   #chains = new Chains();
-  /** By id: the block of its record, and the reads that have it. */
+  /** By id: the block of its record, the reads that have it, and which of all answers it is. */
   #refs = new Uint32Array(fewestRows);
   #uses = new Uint32Array(fewestRows);
+  #stamps = new Uint32Array(fewestRows);
+  #added = 0;
   readonly #objects = new Map<AnswerId, CachedResponse>();
   /** Compressed forms of answers that have any. */
   readonly #coded = new Map<AnswerId, Coded>();
   #objectBytes = 0;
   #codedBytes = 0;
+  readonly #place: Place = { bytes: Buffer.alloc(0), from: 0, to: 0 };
 
   get count(): number {
     return this.#chains.size;
@@ -64,6 +82,28 @@ export class Answers {
     const coded = this.codedOf(id);
     if (ref === noBlock) return { ...this.#objectOf(id), coded };
     return readRecord(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), { types: this.#types, coded });
+  }
+
+  /** Tells the answer apart from others that had its id before, as far as four thousand million of them go. */
+  stampOf(id: AnswerId): number {
+    return at(this.#stamps, id);
+  }
+
+  /** Where the body lies: to be used before anything else is done with the cache, and the object before the next call. */
+  bodyOf(id: AnswerId): Readonly<Place> {
+    const place = this.#place;
+    const ref = at(this.#refs, id);
+    if (ref === noBlock) {
+      place.bytes = this.#objectOf(id).body;
+      place.from = 0;
+      place.to = place.bytes.length;
+      return place;
+    }
+    const offset = this.#slabs.offsetAt(ref);
+    place.bytes = this.#slabs.bufferAt(ref);
+    place.from = bodyOffset(place.bytes, offset);
+    place.to = place.from + bodyLength(place.bytes, offset);
+    return place;
   }
 
   /** The compressed forms that are known of the answer. */
@@ -128,6 +168,7 @@ export class Answers {
       this.#refs[id] = ref;
     }
     this.#uses[id] = 0;
+    this.#stamps[id] = this.#added += 1;
     return id;
   }
 
@@ -145,6 +186,7 @@ export class Answers {
   #grow(length: number): void {
     this.#refs = longer(this.#refs, length);
     this.#uses = longer(this.#uses, length);
+    this.#stamps = longer(this.#stamps, length);
   }
 }
 

@@ -7,7 +7,7 @@
  * and make the garbage collector stand still.
  */
 import { setImmediate } from 'node:timers/promises';
-import { Answers, type AnswerId } from './answers.ts';
+import { Answers, type AnswerId, type Place } from './answers.ts';
 import { mutableTtlMs, type CachedResponse, type ContentCoding } from './entry.ts';
 import type { CacheKey } from './key.ts';
 import { marksMatcher, marksOf } from './purge-marks.ts';
@@ -64,11 +64,35 @@ export class MemoryCache {
     }
   }
 
-  find({ id, slot }: CacheKey): CachedResponse | undefined {
+  find(key: CacheKey): CachedResponse | undefined {
+    const answer = this.locate(key);
+    return answer === undefined ? undefined : this.#answers.get(answer);
+  }
+
+  /** As `find`, but only which answer it is: good until the cache is next changed, and for the four methods below. */
+  locate({ id, slot }: CacheKey): AnswerId | undefined {
     const page = this.#pages.find(id);
     if (page === undefined) return undefined;
     this.#pages.touch(page);
-    return this.#answerAt(page, slot);
+    return this.#table.find(page, slot);
+  }
+
+  answer(located: AnswerId): CachedResponse {
+    return this.#answers.get(located);
+  }
+
+  /** Equal stamps are of one answer. */
+  stampOf(located: AnswerId): number {
+    return this.#answers.stampOf(located);
+  }
+
+  /** Where the body lies; the object is good until the next call. */
+  bodyOf(located: AnswerId): Readonly<Place> {
+    return this.#answers.bodyOf(located);
+  }
+
+  codedOf(located: AnswerId): CachedResponse['coded'] {
+    return this.#answers.codedOf(located);
   }
 
   /** As `find`, without counting as a use of the answer. */

@@ -3,13 +3,13 @@
  * are not taken the connection goes to the HTTP server, for good, before anything of that request was answered.
  */
 import type { Socket } from 'node:net';
-import { performance } from 'node:perf_hooks';
 import { answerRead, guard } from '../proxy/answer-read.ts';
 import { isRefused, setAnswering } from '../proxy/connection-state.ts';
 import { Exchange } from '../proxy/exchange.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
-import type { ConnectionHeaders } from './connection-headers.ts';
 import { FrontResponse } from './front-response.ts';
+import type { KnownHits } from './known-hits.ts';
+import type { LiveHeaders } from './live-headers.ts';
 import { readOf } from './read-target.ts';
 import { ownCopy, readHead, type HeaderBlocks, type RequestHead } from './request-head.ts';
 import type { Alias } from '../proxy/aliases.ts';
@@ -18,23 +18,26 @@ import type { Alias } from '../proxy/aliases.ts';
 export interface FrontParts {
   readonly proxy: ServerParts;
   readonly blocks: HeaderBlocks;
-  readonly headers: ConnectionHeaders;
+  readonly live: LiveHeaders;
+  readonly hits: KnownHits;
   /** Takes the connection over: what it sends next is `rest` and then what comes. */
   handOver(connection: FrontConnection, rest: Buffer): void;
   onClose(connection: FrontConnection): void;
 }
 
+/** Whoever sends more requests in one go is dealt with by the server, which has bounds for that. */
+const mostAtOnce = 16;
 /** What a client may send ahead of an answer before it is read no further. */
 const mostAhead = 64 * 1024;
 
 export class FrontConnection {
   readonly socket: Socket;
-  /** When the last answer was given, or the connection accepted; `performance.now()`. */
-  quietSinceMs = performance.now();
-  /** Whether a request has come on it. */
-  isAsked = false;
   readonly #parts: FrontParts;
   readonly #listeners;
+  #isAsked = false;
+  /** Something has happened since it was looked at last. */
+  #isActive = true;
+  #quietSinceMs = 0;
   #answering: FrontResponse | undefined;
   /** What came meanwhile. */
   #ahead: Buffer | undefined;
@@ -56,7 +59,23 @@ export class FrontConnection {
     return this.#answering === undefined && this.socket.writableLength === 0;
   }
 
+  /** Whether a request has come on it. */
+  get isAsked(): boolean {
+    return this.#isAsked;
+  }
+
+  /** For how long nothing has happened, as far as was looked. To be called every few seconds, with `performance.now()`. */
+  quietMs(nowMs: number): number {
+    if (this.#isActive) {
+      this.#isActive = false;
+      this.#quietSinceMs = nowMs;
+    }
+    return nowMs - this.#quietSinceMs;
+  }
+
   #take(chunk: Buffer): void {
+    this.#isActive = true;
+    this.#isAsked = true;
     if (this.#answering === undefined) return this.#serve(chunk);
     this.#ahead = this.#ahead === undefined ? chunk : Buffer.concat([this.#ahead, chunk]);
     if (this.#ahead.length > mostAhead) this.socket.pause();
@@ -66,8 +85,9 @@ export class FrontConnection {
   /** Answers the requests in `chunk` in order, as far as they are taken. */
   #serve(chunk: Buffer): void {
     const text = chunk.toString('latin1');
-    for (let from = 0; from < text.length;) {
-      const head = this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
+    let answered = 0;
+    for (let from = 0; from < text.length; answered += 1) {
+      const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
       if (head === undefined || !this.#answer(head)) return this.#leave(from === 0 ? chunk : chunk.subarray(from));
       from = head.end;
       if (this.socket.destroyed || this.socket.writableEnded) return undefined;
@@ -85,40 +105,37 @@ export class FrontConnection {
 
   /** False: the request is not taken. */
   #answer(head: RequestHead): boolean {
-    const { proxy } = this.#parts;
-    const { target, block } = head;
-    const { accept } = block.headers;
-    const alias = proxy.aliases.find(target, accept) ?? this.#learn(target, accept);
-    if (alias === undefined) return false;
-    this.isAsked = true;
-    this.#begin(head, alias);
-    return true;
+    const { proxy, hits } = this.#parts;
+    const { method, target, block } = head;
+    const known = proxy.aliases.find(target, block.form);
+    if (known !== undefined && method === 'GET' && hits.answer(block, known, this.socket)) return true;
+    const alias = known ?? this.#learn(head);
+    if (alias !== undefined) this.#begin(head, alias);
+    return alias !== undefined;
   }
 
-  #learn(target: string, accept: string | undefined): Alias | undefined {
+  #learn({ target, block }: RequestHead): Alias | undefined {
     const own = ownCopy(target);
-    const alias = readOf(own, accept, this.#parts.proxy);
-    if (alias !== undefined) this.#parts.proxy.aliases.learn(own, accept, alias);
+    const alias = readOf(own, block.headers.accept, this.#parts.proxy);
+    if (alias !== undefined) this.#parts.proxy.aliases.learn(own, alias);
     return alias;
   }
 
   #begin({ method, target, block: { headers } }: RequestHead, { route, read }: Alias): void {
-    const { proxy, headers: ownHeaders } = this.#parts;
+    const { proxy, live } = this.#parts;
     const { socket } = this;
-    const response = new FrontResponse({ socket, headers: ownHeaders, onDone: (done) => this.#done(done) });
+    const response = new FrontResponse({ socket, live, onDone: (done) => this.#done(done) });
     this.#answering = response;
     const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
     const exchange = new Exchange(request, response, route, proxy.observer);
     void guard(proxy, exchange, () => answerRead(proxy, exchange, read));
-    if (this.#answering === undefined) return;
-    this.quietSinceMs = performance.now();
-    setAnswering(socket, true);
+    if (this.#answering !== undefined) setAnswering(socket, true);
   }
 
   #done(response: FrontResponse): void {
     if (this.#answering !== response) return;
     this.#answering = undefined;
-    this.quietSinceMs = performance.now();
+    this.#isActive = true;
     setAnswering(this.socket, false);
     if (!response.shouldKeepAlive) {
       this.socket.destroySoon();

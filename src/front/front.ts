@@ -9,8 +9,9 @@ import { performance } from 'node:perf_hooks';
 import { isRefused } from '../proxy/connection-state.ts';
 import { keepAliveMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
-import { ConnectionHeaders } from './connection-headers.ts';
 import { FrontConnection, type FrontParts } from './front-connection.ts';
+import { KnownHits } from './known-hits.ts';
+import { LiveHeaders } from './live-headers.ts';
 import { HeaderBlocks } from './request-head.ts';
 
 const usualCheckMs = 2_500;
@@ -30,10 +31,12 @@ export class Front {
     const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
     if (takeConnection === undefined || others.length > 0) throw new Error('somebody else takes the connections');
     server.removeAllListeners('connection');
+    const live = new LiveHeaders();
     const shared: FrontParts = {
       proxy: parts,
       blocks: new HeaderBlocks(),
-      headers: new ConnectionHeaders(),
+      live,
+      hits: new KnownHits(parts, live),
       handOver: (connection, rest) => {
         this.#open.delete(connection);
         const { socket } = connection;
@@ -69,9 +72,10 @@ export class Front {
     const nowMs = performance.now();
     const { headMs = usualHeadMs } = this.#parts.times;
     const inactivityMs = this.#server.timeout || usualInactivityMs;
-    for (const { socket, isAsked, isIdle, quietSinceMs } of this.#open) {
-      const quietMs = nowMs - quietSinceMs;
-      if (!isAsked) {
+    for (const connection of this.#open) {
+      const { socket, isIdle } = connection;
+      const quietMs = connection.quietMs(nowMs);
+      if (!connection.isAsked) {
         if (quietMs > headMs && !isRefused(socket)) this.#server.emit('clientError', headTimeout(), socket);
       } else if (quietMs > (isIdle ? keepAliveMs : inactivityMs)) socket.destroy();
     }

@@ -4,6 +4,9 @@
  * to Node's parser, which alone decides what is an error.
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import type { ContentCoding } from '../cache/entry.ts';
+import type { AnswerForm } from '../ledger/answer-form.ts';
+import { answerForm, chooseCoding } from '../proxy/negotiate.ts';
 import { isAuthority } from '../proxy/target.ts';
 
 /** The headers of a request, judged once for all requests that have the same text there. */
@@ -12,6 +15,9 @@ export interface HeaderBlock {
   readonly headers: IncomingHttpHeaders;
   /** Nothing in it but the form and the coding of the answer can change what the answer is. */
   readonly isPlain: boolean;
+  readonly form: AnswerForm;
+  /** The coding that answers are given in where they have it. */
+  readonly coding: ContentCoding | undefined;
 }
 
 export interface RequestHead {
@@ -105,5 +111,6 @@ function readBlock(text: string): HeaderBlock | undefined {
   }
   const { host = '', 'content-type': type = '' } = headers;
   if (host === '' || !isAuthority(host) || type.includes(',')) return undefined;
-  return { headers, isPlain };
+  const { accept, 'accept-encoding': codings } = headers;
+  return { headers, isPlain, form: answerForm(accept), coding: chooseCoding(codings) };
 }

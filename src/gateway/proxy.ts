@@ -137,6 +137,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     times: context.times,
     overload: context.overload,
     reader,
+    memory,
     replier,
     passThrough,
     get encoder() {

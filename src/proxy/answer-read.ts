@@ -29,11 +29,7 @@ export function requireTime({ overload }: ServerParts): void {
 }
 
 /** What memory holds of the read, at the version that reads of "latest" share where it names none. */
-export function findHit(
-  { reader, latestReads }: ServerParts,
-  read: Read,
-  request: Incoming,
-): Served | undefined {
+export function findHit({ reader, latestReads }: ServerParts, read: Read, request: Incoming): Served | undefined {
   return isOfLatest(read) ? latestReads.find(read, request) : reader.find(read);
 }
 

@@ -31,7 +31,7 @@ export class Consistency {
   }
 
   /** What the answer to `request` must satisfy. Throws `GatewayError` 400 for headers that cannot be read. */
-  demandOf({ headers, socket }: Incoming): Demand {
+  demandOf({ headers, socket }: Pick<Incoming, 'headers' | 'socket'>): Demand {
     const told = headers['ledgergate-min-version'];
     const asked = headers['ledgergate-max-staleness'];
     const seen = this.#seenOn(socket);

@@ -38,12 +38,21 @@ export class LatestReads {
 
   /** What memory holds of the read at the shared version, when that satisfies the client. Costs no promise. */
   find(read: Read, request: Incoming): Served | undefined {
-    const { latest, consistency, reader, served } = this.#parts;
-    const snapshot = latest.find(consistency.demandOf(request));
-    const hit = snapshot === undefined ? undefined : reader.find(this.#pinned(read, snapshot.info.version));
+    const snapshot = this.snapshotFor(request);
+    const hit = snapshot === undefined ? undefined : this.#parts.reader.find(this.pinned(read, snapshot));
     if (snapshot === undefined || hit === undefined) return undefined;
-    served.note(snapshot, latest.askedAtMs);
+    this.noteServed(snapshot);
     return { ...hit, isLatest: true };
+  }
+
+  /** The shared state, when it satisfies the client. */
+  snapshotFor(request: Pick<Incoming, 'headers' | 'socket'>): Snapshot | undefined {
+    return this.#parts.latest.find(this.#parts.consistency.demandOf(request));
+  }
+
+  /** A client is given what the state says that it was found by just now. */
+  noteServed(snapshot: Snapshot): void {
+    this.#parts.served.note(snapshot, this.#parts.latest.askedAtMs);
   }
 
   /** Reads at the shared version, or at a newer one when the client needs it. */
@@ -53,7 +62,7 @@ export class LatestReads {
     if (demand.maxStalenessMs === 0) return this.#ask(read, demand, exchange);
     const snapshot = await within(exchange.span, 'snapshot', () => this.#reach(exchange.request, exchange.signal));
     const { info } = snapshot;
-    const pinned = this.#pinned(read, info.version);
+    const pinned = this.pinned(read, snapshot);
     const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
     // The client named no version, so none that is not there.
     if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(info.version);
@@ -86,7 +95,8 @@ export class LatestReads {
     return served;
   }
 
-  #pinned(read: Read, version: LedgerVersion): Read {
+  /** The read at the state's version. */
+  pinned(read: Read, { info: { version } }: Snapshot): Read {
     const known = this.#pins.get(read);
     if (known?.version === version) return known;
     const pinned = pinTo(read, version);

@@ -11,6 +11,7 @@ import { isRefused, takeTurn } from './connection-state.ts';
 import { statesDemand } from './consistency.ts';
 import { Exchange } from './exchange.ts';
 import type { Gatekeeper } from './gatekeeper.ts';
+import { answerForm } from './negotiate.ts';
 import { faultOfHead, maxHeaderBytes, mostHeaders, notAllowed } from './request-faults.ts';
 import type { ServerParts } from './server-parts.ts';
 import { originForm } from './target.ts';
@@ -125,7 +126,7 @@ function admit({ gate }: ServerParts, serve: () => void): void {
 /** Answers from memory what has been read before under the same text, ahead of routing. False: not answered. */
 function answerKnown(parts: ServerParts, request: IncomingMessage, response: ServerResponse): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
-  const alias = parts.aliases.find(request.url ?? '', request.headers.accept);
+  const alias = parts.aliases.find(request.url ?? '', answerForm(request.headers.accept));
   // What a client asks of freshness may be unreadable: such a request is answered where errors are.
   if (alias !== undefined && isOfLatest(alias.read) && statesDemand(request)) return false;
   const hit = alias === undefined ? undefined : findHit(parts, alias.read, request);

@@ -7,6 +7,7 @@
 import { Coalescer } from '../cache/coalesce.ts';
 import { contentDigest, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
 import { cacheKey, type CacheKey, type Operation } from '../cache/key.ts';
+import type { AnswerId } from '../cache/answers.ts';
 import type { MemoryCache } from '../cache/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
 import { fromRedis, type Loaded, type ReadThrough } from '../cache/read-through.ts';
@@ -93,6 +94,16 @@ export class Reader {
 
   constructor(parts: ReaderParts) {
     this.#parts = parts;
+  }
+
+  /** Which answer memory has of the read: see `MemoryCache.locate`. Whoever gives it to a client counts it (`noteHit`). */
+  locate(read: Read): AnswerId | undefined {
+    const key = this.keyOf(read);
+    return key === undefined ? undefined : this.#parts.memory.locate(key);
+  }
+
+  noteHit(): void {
+    this.#parts.metrics.hit();
   }
 
   /** What memory holds of the read. Nothing is waited for, so a hit costs no promise. */

@@ -47,9 +47,22 @@ export class Replier {
   }
 
   #readAs(exchange: Exchange<Outgoing>, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
-    const { entry, isFinal, source } = served;
-    const { visit } = exchange;
+    const { entry } = served;
     note(exchange, served);
+    const head = this.headOf(served, coding, exchange.visit?.isPrivate === true);
+    const isHeld = served.isFinal && entry.status === 200;
+    if (isHeld && matchesTag(exchange.request.headers['if-none-match'], entityTag(entry, coding))) {
+      this.write(exchange, 304, head, undefined);
+      return;
+    }
+    const madeBy = coding ?? served.contentEncoding;
+    if (madeBy !== undefined) head.push('Content-Encoding', madeBy);
+    this.write(exchange, entry.status, head, body);
+  }
+
+  /** Headers that belong to what a read is answered with, its coding and length apart. `isPrivate`: to who asked alone. */
+  headOf(served: Served, coding: ContentCoding | undefined, isPrivate: boolean): string[] {
+    const { entry, isFinal, source } = served;
     const head = ['Content-Type', entry.contentType, 'Vary', this.vary, 'Cache-Status', this.#cacheStatus(source)];
     if (served.version !== undefined) head.push('Ledgergate-Served-Version', String(served.version));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
@@ -57,20 +70,16 @@ export class Replier {
     head.push(
       'Cache-Control',
       isFinal && entry.isImmutable && !served.isLatest
-        ? `${visit?.isPrivate === true ? 'private' : 'public'}, max-age=31536000, immutable`
+        ? `${isPrivate ? 'private' : 'public'}, max-age=31536000, immutable`
         : 'no-store',
     );
-    if (isFinal) {
-      const tag = entityTag(entry, coding);
-      head.push('ETag', tag);
-      if (entry.status === 200 && matchesTag(exchange.request.headers['if-none-match'], tag)) {
-        this.write(exchange, 304, head, undefined);
-        return;
-      }
-    }
-    const madeBy = coding ?? served.contentEncoding;
-    if (madeBy !== undefined) head.push('Content-Encoding', madeBy);
-    this.write(exchange, entry.status, head, body);
+    if (isFinal) head.push('ETag', entityTag(entry, coding));
+    return head;
+  }
+
+  /** Nothing beside the answer itself has to be told: no outage, and no wish to close the connection. */
+  get isUndisturbed(): boolean {
+    return this.#parts.fleet.outageSinceMs === undefined && !this.#parts.isDraining();
   }
 
   /** Writes the gateway's own error, or what a bug threw as 500 without its details. */

@@ -1,4 +1,5 @@
 /** What the listening port is made of. */
+import type { MemoryCache } from '../cache/memory.ts';
 import type { Aliases } from './aliases.ts';
 import type { Consistency } from './consistency.ts';
 import type { Cors } from './cors.ts';
@@ -33,6 +34,7 @@ export interface ServerParts {
   readonly times: ConnectionTimes;
   readonly overload: Overload;
   readonly reader: Reader;
+  readonly memory: MemoryCache;
   readonly replier: Replier;
   readonly passThrough: PassThrough;
   /** Absent: nodes encode. */

@@ -65,7 +65,7 @@ function serveRead(parts: ServerParts, name: RouteName, parse: ParseRead) {
   return (request: FastifyRequest, reply: FastifyReply): void =>
     run(parts, name, request, reply, (exchange) => {
       const read = parse(request);
-      parts.aliases.learn(exchange.target, request.headers.accept, { route: name, read });
+      parts.aliases.learn(exchange.target, { route: name, read });
       return answerRead(parts, exchange, read);
     });
 }

@@ -1,0 +1,21 @@
+/** Heads of answers as text, in the form that Node's HTTP server gives them. */
+import { STATUS_CODES } from 'node:http';
+
+/** Status line and headers, without the empty line. `head`: names and values in turn. Throws as `fieldLines` does. */
+export function headText(status: number, head: readonly string[]): string {
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}\r\n${fieldLines(head)}`;
+}
+
+/** A line for each header. Throws on what HTTP forbids in a value (RFC 9110 5.5), as Node does. */
+export function fieldLines(head: readonly string[]): string {
+  let text = '';
+  for (let at = 0; at + 1 < head.length; at += 2) {
+    const value = head[at + 1] as string;
+    if (forbidden.test(value)) throw new Error('a header of the answer holds what HTTP forbids');
+    text += `${head[at]}: ${value}\r\n`;
+  }
+  return text;
+}
+
+/** A line feed would begin another header. */
+const forbidden = /[^\t -~\x80-\xff]/;
