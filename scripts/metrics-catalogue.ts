@@ -7,6 +7,7 @@ import { createBuildMetrics } from '../src/metrics/build-metrics.ts';
 import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/metrics/encode-metrics.ts';
 import type { Declared } from '../src/metrics/family.ts';
+import { createFrontMetrics } from '../src/metrics/front-metrics.ts';
 import { createHttpMetrics } from '../src/metrics/http-metrics.ts';
 import { createLatestMetrics } from '../src/metrics/latest-metrics.ts';
 import { createLimitMetrics } from '../src/metrics/limit-metrics.ts';
@@ -53,7 +54,13 @@ const always = (...adds: readonly ((registry: Registry) => unknown)[]): Part => 
 
 /** By what they are of. A family that an earlier part has is described there. */
 const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
-  ['Requests of clients', [always(createHttpMetrics, createLatestMetrics, overload)]],
+  [
+    'Requests of clients',
+    [
+      always(createHttpMetrics, createLatestMetrics, overload),
+      { when: '`listen.fastPath`, without `access` and `listen.tls`', add: createFrontMetrics },
+    ],
+  ],
   ['Cache', [always(cache), { when: '`cache.redis`', add: redis }]],
   ['Upstreams', [always(upstreams, sender, createAuditMetrics)]],
   ['Signing messages', [always((registry) => createEncodeMetrics(registry, zero))]],

@@ -62,7 +62,8 @@ const forbidden: Readonly<Record<string, readonly string[]>> = {
     'trace',
   ],
   proxy: ['gateway', 'main', 'workers', 'commands', 'front', 'config', 'sample'],
-  gateway: ['main', 'workers', 'commands', 'front', 'sample'],
+  front: ['gateway', 'main', 'workers', 'commands', 'status', 'access', 'encode', 'config', 'sample'],
+  gateway: ['main', 'workers', 'commands', 'sample'],
   workers: ['main', 'commands', 'front', 'sample'],
 };
 

@@ -44,9 +44,9 @@ const listen = z
       ),
     fastPath: z
       .boolean()
-      .default(false)
+      .default(true)
       .describe(
-        'Answers cached reads ahead of the HTTP server, at half the cost. Takes no part where there are keys or TLS.',
+        'Plain reads are answered ahead of the HTTP server, at half the cost. Not where there are keys (access) or TLS.',
       ),
     tls: z
       .strictObject({

@@ -3,6 +3,7 @@
  * are not taken the connection goes to the HTTP server, for good, before anything of that request was answered.
  */
 import type { Socket } from 'node:net';
+import type { FrontMetrics } from '../metrics/front-metrics.ts';
 import { answerRead, guard } from '../proxy/answer-read.ts';
 import { isRefused, setAnswering } from '../proxy/connection-state.ts';
 import { Exchange } from '../proxy/exchange.ts';
@@ -17,6 +18,7 @@ import type { Alias } from '../proxy/aliases.ts';
 /** What all connections share. */
 export interface FrontParts {
   readonly proxy: ServerParts;
+  readonly metrics: FrontMetrics;
   readonly blocks: HeaderBlocks;
   readonly live: LiveHeaders;
   readonly hits: KnownHits;
@@ -105,13 +107,18 @@ export class FrontConnection {
 
   /** False: the request is not taken. */
   #answer(head: RequestHead): boolean {
-    const { proxy, hits } = this.#parts;
+    const { proxy, hits, metrics } = this.#parts;
     const { method, target, block } = head;
     const known = proxy.aliases.find(target, block.form);
-    if (known !== undefined && method === 'GET' && hits.answer(block, known, this.socket)) return true;
+    if (known !== undefined && method === 'GET' && hits.answer(block, known, this.socket)) {
+      metrics.known.inc();
+      return true;
+    }
     const alias = known ?? this.#learn(head);
-    if (alias !== undefined) this.#begin(head, alias);
-    return alias !== undefined;
+    if (alias === undefined) return false;
+    metrics.read.inc();
+    this.#begin(head, alias);
+    return true;
   }
 
   #learn({ target, block }: RequestHead): Alias | undefined {

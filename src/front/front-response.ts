@@ -11,7 +11,7 @@ export interface ResponseParts {
   readonly socket: Socket;
   readonly live: LiveHeaders;
   /** Called when the answer is handed to the socket, or the connection shall end without one. */
-  onDone(response: FrontResponse): void;
+  readonly onDone: (response: FrontResponse) => void;
 }
 
 export class FrontResponse implements Outgoing {

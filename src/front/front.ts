@@ -6,6 +6,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
+import type { FrontMetrics } from '../metrics/front-metrics.ts';
 import { isRefused } from '../proxy/connection-state.ts';
 import { keepAliveMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
@@ -25,7 +26,7 @@ export class Front {
   readonly #timer: NodeJS.Timeout;
 
   /** To be made before anybody else listens for connections of `server`. */
-  constructor(server: Server, parts: ServerParts) {
+  constructor(server: Server, parts: ServerParts, metrics: FrontMetrics) {
     this.#server = server;
     this.#parts = parts;
     const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
@@ -34,11 +35,13 @@ export class Front {
     const live = new LiveHeaders();
     const shared: FrontParts = {
       proxy: parts,
+      metrics,
       blocks: new HeaderBlocks(),
       live,
       hits: new KnownHits(parts, live),
       handOver: (connection, rest) => {
         this.#open.delete(connection);
+        metrics.handovers.inc();
         const { socket } = connection;
         takeConnection.call(server, socket);
         socket.unshift(rest);

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/audit-metrics.ts';
+import { createFrontMetrics } from '../metrics/front-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
 import { createAccessLogMetrics } from '../metrics/access-log-metrics.ts';
@@ -157,7 +158,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const server = createProxyServer(serverParts);
   // Keys, limits and TLS are the business of the server alone.
   const isFronted = config.listen.fastPath && access === undefined && context.tls === undefined;
-  const front = isFronted ? new Front(server.server, serverParts) : undefined;
+  const front = isFronted ? new Front(server.server, serverParts, createFrontMetrics(registry)) : undefined;
   return { server, front, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
 
   function buildAudits(): Audits {

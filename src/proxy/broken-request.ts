@@ -41,6 +41,12 @@ export function answerBrokenRequest(
   return true;
 }
 
+/** Refuses a request that there is no response object for, unless an answer before it is still to come. */
+export function refuseNext({ socket, newest, ledgerHeaders }: BrokenConnection, error: GatewayError): void {
+  if (socket.writable && isTurnOf(newest)) writeRefusal(socket, error, ledgerHeaders);
+  else socket.destroy();
+}
+
 /** Writes an error answer where there is no response object, and closes the connection. */
 export function writeRefusal(socket: Duplex, error: GatewayError, ledgerHeaders: readonly string[]): void {
   const { status, code, message } = error;

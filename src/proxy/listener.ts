@@ -5,9 +5,9 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
-import { writeRefusal } from './broken-request.ts';
+import { refuseNext } from './broken-request.ts';
 import { findHit, giveRead, guard, isOfLatest, takeBody } from './answer-read.ts';
-import { isRefused, takeTurn } from './connection-state.ts';
+import { isRefused, newestResponse, takeTurn } from './connection-state.ts';
 import { statesDemand } from './consistency.ts';
 import { Exchange } from './exchange.ts';
 import type { Gatekeeper } from './gatekeeper.ts';
@@ -97,7 +97,9 @@ export function createHttpServer(
     );
   });
   // Nothing is tunnelled; Node would close the connection without a word.
-  server.on('connect', (_request, socket) => writeRefusal(socket, notAllowed(), headersNow(parts)));
+  server.on('connect', (_request, socket) => {
+    refuseNext({ socket, newest: newestResponse(socket), ledgerHeaders: headersNow(parts) }, notAllowed());
+  });
   return (
     parts.tls?.wrap(server, {
       request: (request, response) => take(request, response, serve),

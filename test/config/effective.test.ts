@@ -9,7 +9,7 @@ test('what a file leaves out is the default of the contract, in ms and bytes', (
 
   const { upstreams, ...rest } = config;
   assert.deepEqual(rest, {
-    listen: { host: '0.0.0.0', port: 8080, basePath: '/v1', maxConnections: 10_000, fastPath: false },
+    listen: { host: '0.0.0.0', port: 8080, basePath: '/v1', maxConnections: 10_000, fastPath: true },
     operations: { host: '127.0.0.1', port: 9090, readyInOutage: true },
     dialect: 'node',
     workers: 1,
@@ -51,7 +51,13 @@ test('a flag or variable beats the file, and the file the default', (t) => {
 
   const { config } = loadText(t, text, { overrides: [{ path: ['listen', 'port'], value: 2000, origin: '--port' }] });
 
-  assert.deepEqual(config.listen, { host: '10.0.0.7', port: 2000, basePath: '/v1', maxConnections: 10_000, fastPath: false });
+  assert.deepEqual(config.listen, {
+    host: '10.0.0.7',
+    port: 2000,
+    basePath: '/v1',
+    maxConnections: 10_000,
+    fastPath: true,
+  });
 });
 
 test('a wrong flag is reported by its name, whatever the file says', (t) => {

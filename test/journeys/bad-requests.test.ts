@@ -159,6 +159,19 @@ test('a tunnel is refused in the words of any other method', async (t) => {
   assert.match(said, /^HTTP\/1\.1 405 [^]*X-Node-Chain-Id: 1\r\n[^]*"error_code":"web_framework_error"/i);
 });
 
+test('a tunnel is not refused in the place of an answer that is still to come', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  node.fault = { kind: 'latency', ms: 100 };
+  const pending = '/v1/accounts/0x5a000001/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
+  const tail = 'HTTP/1.1\r\nHost: a\r\n\r\n';
+
+  const said = await exchangeRaw(gateway.port, `GET ${pending} ${tail}CONNECT a:443 ${tail}`);
+
+  // The server ends the connection; the front comes to the tunnel when the answer is out.
+  assert.ok(said === '' || /^HTTP\/1\.1 200 /.test(said), said);
+});
+
 test('bytes that are no HTTP are never written about into an answer under way', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });

@@ -57,7 +57,7 @@ export interface SendOptions {
 }
 
 /** Journeys are gone with the front and without it. */
-const fastPath = process.env['LEDGERGATE_TEST_FAST_PATH'] === 'on';
+const fastPath = process.env['LEDGERGATE_TEST_FAST_PATH'] !== 'off';
 
 export function testConfig(options: TestGatewayOptions): Config {
   const { full = [], archival = [], config = {}, access } = options;

@@ -1,0 +1,32 @@
+/** Whatever comes on a connection, it is answered with the front as it is without: to the byte, but for the date. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { bothWays, compareStreams } from './both-ways.ts';
+import { knownTargets } from './streams.ts';
+
+// More of them, and others: npm run fuzz:front.
+const count = Number(process.env['LEDGERGATE_FRONT_STREAMS'] ?? 600);
+const first = Number(process.env['LEDGERGATE_FRONT_SEED'] ?? 0);
+
+test(`${count} streams of all kinds are answered with the front as without`, async (t) => {
+  const both = await bothWays(t);
+
+  assert.equal(await compareStreams(both, { first, count }), undefined);
+
+  // The comparison is of something: the front takes part, and hands over.
+  assert.ok((await both.front.metric('ledgergate_fast_path_requests_total{kind="known"}')) > 200);
+  assert.ok((await both.front.metric('ledgergate_fast_path_requests_total{kind="read"}')) > 50);
+  assert.ok((await both.front.metric('ledgergate_fast_path_handovers_total')) > 300);
+});
+
+test('a request is answered as without wherever it is cut in two', async (t) => {
+  const both = await bothWays(t);
+  const plain = `GET ${knownTargets[0]} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\r\n`;
+  const bytes = Buffer.from(
+    `${plain}${plain.replace('GET', 'HEAD')}${plain.replace('Host', 'Connection: close\r\nHost')}`,
+  );
+
+  for (let at = 0; at <= bytes.length; at += 1) {
+    assert.equal(await both.differenceOf([bytes.subarray(0, at), bytes.subarray(at)]), undefined, `cut at ${at}`);
+  }
+});
