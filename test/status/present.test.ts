@@ -53,7 +53,8 @@ test('an outage, a start and an end are told from one another', () => {
 test('the hit share is of reads that can be held', () => {
   const traffic = new Traffic(0);
   const outcomes = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
-  for (const outcome of outcomes) traffic.count({ route: 'resource', outcome, version: undefined }, 0.002);
+  for (const outcome of outcomes)
+    traffic.count({ route: 'resource', outcome, version: undefined, isTold: true }, 0.002);
 
   const [window] = factsFrom({ traffic: traffic.windows.told(2_000) }).windows;
 
