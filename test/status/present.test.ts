@@ -133,3 +133,21 @@ test('a node that only one worker knows of does not disappear', () => {
     ['new'],
   );
 });
+
+test('the address of a server of Redis tells events apart, and is shown to nobody', () => {
+  const eventOf = (server: string) => ({ atMs: 1, kind: 'redis away', fields: { server } }) as const;
+  const events = [eventOf('10.9.8.7:6379'), eventOf('10.9.8.6:6379')];
+
+  const merged = mergeTold([told({ events }), told({ events })]);
+  const facts = factsOf(merged, { version: '1', nowMs: 60_000, isDraining: false, reload: undefined });
+
+  const text = 'Redis node is left alone until it answers again';
+  assert.deepEqual(
+    facts.events.map((event) => [event.text, event.workers]),
+    [
+      [text, 2],
+      [text, 2],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(facts), /10\.9\.8/);
+});
