@@ -6,7 +6,8 @@ import { ContentTypes, hasDigest, readRecord, recordBytes, writeRecord } from '.
 import { Chains, fewestRows, none } from './chains.ts';
 import type { CachedResponse, ContentCoding } from './entry.ts';
 import { at, longer } from './numbers.ts';
-import { largestPiece, Slabs } from './slabs.ts';
+import { largestPiece, mostSheets, Slabs } from './slabs.ts';
+import { WideMap } from './wide-map.ts';
 
 /** An answer that is held. A number, because a million objects cost more than the answers in them. */
 export type AnswerId = number;
@@ -23,17 +24,23 @@ const nothingCoded: Coded = Object.freeze({});
 
 export class Answers {
   readonly #types = new ContentTypes();
-  #slabs = this.#emptySlabs();
+  readonly #mostSheets: number;
+  #slabs: Slabs;
   /** By digest. */
   #chains = new Chains();
   /** By id: the block of its record, and the reads that have it. */
   #refs = new Uint32Array(fewestRows);
   #uses = new Uint32Array(fewestRows);
-  readonly #objects = new Map<AnswerId, CachedResponse>();
+  readonly #objects = new WideMap<CachedResponse>();
   /** Compressed forms of answers that have any. */
-  readonly #coded = new Map<AnswerId, Coded>();
+  readonly #coded = new WideMap<Coded>();
   #objectBytes = 0;
   #codedBytes = 0;
+
+  constructor(most = mostSheets) {
+    this.#mostSheets = most;
+    this.#slabs = this.#emptySlabs();
+  }
 
   get count(): number {
     return this.#chains.size;
@@ -100,7 +107,7 @@ export class Answers {
   #emptySlabs(): Slabs {
     return new Slabs((id, ref) => {
       this.#refs[id] = ref;
-    });
+    }, this.#mostSheets);
   }
 
   #objectOf(id: AnswerId): CachedResponse {
@@ -117,7 +124,8 @@ export class Answers {
     const id = this.#chains.add(hashOf(answer.digest));
     if (id >= this.#refs.length) this.#grow(this.#chains.rows);
     const bytes = recordBytes(answer);
-    const type = bytes !== undefined && bytes <= largestPiece ? this.#types.numberOf(answer.contentType) : undefined;
+    const fits = bytes !== undefined && bytes <= largestPiece && this.#slabs.hasRoom;
+    const type = fits ? this.#types.numberOf(answer.contentType) : undefined;
     if (bytes === undefined || type === undefined) {
       this.#objects.set(id, answer);
       this.#objectBytes += objectBytes + answer.body.length;
