@@ -31,6 +31,12 @@ function levelOf(value: number, aggregator: Join): readonly FamilyData[] {
   return [{ name: 'level', help: 'Level.', type: 'gauge', aggregator, values: [{ labels: {}, value }] }];
 }
 
+/** One text for each series. */
+function nameOf({ metricName, labels }: Sample): string {
+  const names = Object.keys(labels).sort((one, other) => (one < other ? -1 : 1));
+  return JSON.stringify([metricName, names.map((name) => [name, labels[name]])]);
+}
+
 function exemplar(trace: string, timestamp: number): Exemplar {
   return { labels: { trace_id: trace }, value: 1, timestamp };
 }
@@ -92,7 +98,6 @@ test('series that differ in anything stay apart, whatever their labels are', () 
       const families = workers.map(
         (values) => [{ name: 'n', help: 'N.', type: 'counter', aggregator: 'sum', values }] as const,
       );
-      const nameOf = ({ metricName, labels }: Sample) => JSON.stringify([metricName, Object.entries(labels).sort()]);
       const sums = new Map<string, number>();
       for (const one of workers.flat()) sums.set(nameOf(one), (sums.get(nameOf(one)) ?? 0) + one.value);
 
