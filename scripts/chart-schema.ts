@@ -137,6 +137,7 @@ const values: Readonly<Record<string, Schema>> = {
     prometheusRule: section({
       enabled: yesOrNo,
       labels: textByName,
+      runbookUrl: text,
       disabledAlerts: names,
       extraGroups: objects,
     }),

@@ -14,7 +14,8 @@ import {
 import { Chains, fewestRows, none } from './chains.ts';
 import type { CachedResponse, ContentCoding } from './entry.ts';
 import { at, longer } from './numbers.ts';
-import { largestPiece, Slabs } from './slabs.ts';
+import { largestPiece, mostSheets, Slabs } from './slabs.ts';
+import { WideMap } from './wide-map.ts';
 
 /** An answer that is held. A number, because a million objects cost more than the answers in them. */
 export type AnswerId = number;
@@ -38,7 +39,8 @@ const nothingCoded: Coded = Object.freeze({});
 
 export class Answers {
   readonly #types = new ContentTypes();
-  #slabs = this.#emptySlabs();
+  readonly #mostSheets: number;
+  #slabs: Slabs;
   /** By digest. */
   #chains = new Chains();
   /** By id: the block of its record, the reads that have it, and which of all answers it is. */
@@ -46,12 +48,17 @@ export class Answers {
   #uses = new Uint32Array(fewestRows);
   #stamps = new Uint32Array(fewestRows);
   #added = 0;
-  readonly #objects = new Map<AnswerId, CachedResponse>();
+  readonly #objects = new WideMap<CachedResponse>();
   /** Compressed forms of answers that have any. */
-  readonly #coded = new Map<AnswerId, Coded>();
+  readonly #coded = new WideMap<Coded>();
   #objectBytes = 0;
   #codedBytes = 0;
   readonly #place: Place = { bytes: Buffer.alloc(0), from: 0, to: 0 };
+
+  constructor(most = mostSheets) {
+    this.#mostSheets = most;
+    this.#slabs = this.#emptySlabs();
+  }
 
   get count(): number {
     return this.#chains.size;
@@ -140,7 +147,7 @@ export class Answers {
   #emptySlabs(): Slabs {
     return new Slabs((id, ref) => {
       this.#refs[id] = ref;
-    });
+    }, this.#mostSheets);
   }
 
   #objectOf(id: AnswerId): CachedResponse {
@@ -157,7 +164,8 @@ export class Answers {
     const id = this.#chains.add(hashOf(answer.digest));
     if (id >= this.#refs.length) this.#grow(this.#chains.rows);
     const bytes = recordBytes(answer);
-    const type = bytes !== undefined && bytes <= largestPiece ? this.#types.numberOf(answer.contentType) : undefined;
+    const fits = bytes !== undefined && bytes <= largestPiece && this.#slabs.hasRoom;
+    const type = fits ? this.#types.numberOf(answer.contentType) : undefined;
     if (bytes === undefined || type === undefined) {
       this.#objects.set(id, answer);
       this.#objectBytes += objectBytes + answer.body.length;

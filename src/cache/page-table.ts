@@ -5,6 +5,7 @@
 import type { AnswerId } from './answers.ts';
 import type { PageId } from './page-index.ts';
 import type { PurgeMarks } from './purge-marks.ts';
+import { WideMap } from './wide-map.ts';
 
 export interface NewPage {
   readonly slot: number;
@@ -26,8 +27,8 @@ export class PageTable {
   #readMarks = new Float64Array(fewestPages);
   #accountMarks = new Float64Array(fewestPages);
   /** Other versions of pages that have more than one. */
-  readonly #others = new Map<PageId, Map<number, AnswerId>>();
-  readonly #endsMs = new Map<PageId, number>();
+  readonly #others = new WideMap<Map<number, AnswerId>>();
+  readonly #endsMs = new WideMap<number>();
 
   /** Fills the row of a page that is new. */
   add(page: PageId, { slot, answer, endMs, marks }: NewPage): void {

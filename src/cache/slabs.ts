@@ -15,6 +15,8 @@ const sheetBytes = 256 * 1024;
 /** Blocks start at multiples of this many bytes. */
 const unitBytes = 16;
 const unitBits = Math.log2(sheetBytes / unitBytes);
+/** A place has 32 bits, of which these are left for the sheet: 64 GiB. */
+export const mostSheets = 2 ** (32 - unitBits);
 /** Ahead of every block: whose it is. */
 const ownerBytes = 4;
 const nobody = 0xffff_ffff;
@@ -56,12 +58,14 @@ export class Slabs {
   readonly #unused: number[] = [];
   readonly #ranks: readonly Rank[];
   readonly #onMove: (owner: number, ref: Ref) => void;
+  readonly #mostSheets: number;
   #liveBytes = 0;
   #sheetCount = 0;
 
   /** `onMove` is told where a block is from now on, with the owner that it was taken for. */
-  constructor(onMove: (owner: number, ref: Ref) => void) {
+  constructor(onMove: (owner: number, ref: Ref) => void, most = mostSheets) {
     this.#onMove = onMove;
+    this.#mostSheets = most;
     this.#ranks = sizes.map((blockUnits) => ({
       blockUnits,
       blocksPerSheet: Math.floor(sheetBytes / unitBytes / blockUnits),
@@ -81,7 +85,12 @@ export class Slabs {
     return this.#sheetCount * sheetBytes;
   }
 
-  /** A block for `bytes`, at most `largestPiece`. `owner`: below 2^32 - 1. */
+  /** Whether a block of any size can be had: places have an end. */
+  get hasRoom(): boolean {
+    return this.#sheetCount < this.#mostSheets;
+  }
+
+  /** While there is room: a block for `bytes`, at most `largestPiece`. `owner`: below 2^32 - 1. */
   take(bytes: number, owner: number): Ref {
     const ref = this.#place(sizeIndexOf(bytes), owner);
     this.#liveBytes += this.blockBytes(ref);

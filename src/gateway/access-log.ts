@@ -5,6 +5,7 @@
 import type { Logger } from 'pino';
 import type { AccessLogConfig } from '../config/config.ts';
 import type { AccessLogMetrics } from '../metrics/access-log-metrics.ts';
+import { toldOutcome, toldStatus } from '../metrics/http-metrics.ts';
 import type { Ended } from '../proxy/exchange.ts';
 import { LineRate } from './line-rate.ts';
 
@@ -22,8 +23,6 @@ export interface AccessLogParts {
 const extraordinary = { perSecond: 50, most: 100 };
 /** A fault of ours is the same each time. */
 const faults = { perSecond: 1, most: 10 };
-/** No status says so; this one is what access logs of proxies have for it. */
-const hungUp = 499;
 
 export class AccessLog {
   readonly #parts: AccessLogParts;
@@ -66,12 +65,12 @@ export class AccessLog {
 }
 
 function lineOf(ended: Ended, seconds: number): object {
-  const { route, method, status, isTold, outcome, upstream, version, upstreamMs, bytes, visit, trace } = ended;
+  const { route, method, upstream, version, upstreamMs, bytes, visit, trace } = ended;
   return {
     route,
     method,
-    status: isTold ? status : hungUp,
-    outcome,
+    status: toldStatus(ended),
+    outcome: toldOutcome(ended),
     upstream,
     // As text: pino takes three times as long over a line with a bigint in it.
     version: version?.toString(),

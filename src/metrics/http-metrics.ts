@@ -23,8 +23,8 @@ export type RouteName = (typeof routes)[number];
 
 /**
  * Where an answer came from. `collapsed`: from the upstream read of another client. `miss`: a node was asked for it.
- * `passed`: sent on to a node, which is never kept. `local`: made here. `refused`: an error that is the client's;
- * `failed`: one that is not.
+ * `passed`: sent on to a node, which is never kept. `local`: made here. `refused`: an error that is the client's, who may
+ * also have hung up before it was told anything; `failed`: one that is not.
  */
 export const outcomes = ['memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
 export type Outcome = (typeof outcomes)[number];
@@ -32,16 +32,32 @@ export type Outcome = (typeof outcomes)[number];
 /** How a request to a node was saved. `local`: a signing message that was encoded here. */
 export const savings = ['memory', 'redis', 'collapsed', 'local'] as const;
 
+/** No status says that a client hung up before it was told anything; access logs of proxies have this one for it. */
+export const hungUp = 499;
+
 /** A request that has been answered, or whose client has gone. */
 export interface Finished {
   readonly route: RouteName;
   /** What the client was told, or would have been. */
   readonly status: number;
+  /** Where the answer came from, or would have. */
   readonly outcome: Outcome;
+  /** Whether the client was told anything: otherwise it hung up before, and neither of the two came to be. */
+  readonly isTold: boolean;
   /** Of a body that no node had to send for it. */
   readonly savedBytes: number;
   /** Its span, where that is of a trace that is kept. */
   readonly trace?: TraceReference | undefined;
+}
+
+/** The status that a request is counted and logged by. */
+export function toldStatus({ isTold, status }: Pick<Finished, 'isTold' | 'status'>): number {
+  return isTold ? status : hungUp;
+}
+
+/** The outcome that a request is counted and logged by: who does not wait for an answer has none. */
+export function toldOutcome({ isTold, outcome }: Pick<Finished, 'isTold' | 'outcome'>): Outcome {
+  return isTold ? outcome : 'refused';
 }
 
 export interface HttpMetrics {
@@ -65,7 +81,7 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
   const byStatus = { route: routes, status: open.status };
   const requests = new Counter(registry, {
     name: 'ledgergate_http_requests_total',
-    help: 'Requests of clients that were answered, by route and status; other statuses than 200, 500 and 503 have no series before the first.',
+    help: 'Requests of clients that have ended, by route and status (499: the client hung up before it was told anything); other statuses than 200, 500 and 503 have no series before the first.',
     labels: byStatus,
     known: () => expected.flatMap((status) => combinations(byStatus, { status })),
   });
@@ -92,8 +108,10 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
     started() {
       inFlight += 1;
     },
-    finished({ route, status, outcome, savedBytes, trace }, seconds) {
+    finished(request, seconds) {
       inFlight -= 1;
+      const { route, savedBytes, trace } = request;
+      const [status, outcome] = [toldStatus(request), toldOutcome(request)];
       const { byStatus, byOutcome } = countsOf(route);
       let count = byStatus.get(status);
       if (count === undefined) byStatus.set(status, (count = requests.of({ route, status: codeOf(status) })));

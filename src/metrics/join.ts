@@ -15,14 +15,9 @@ export function joinFamilies(told: readonly (readonly FamilyData[])[]): FamilyDa
 function joinFamily(same: readonly FamilyData[]): FamilyData[] {
   const [first] = same;
   if (first === undefined || first.aggregator === 'omit') return [];
-  const series = new Map<string, Sample[]>();
-  for (const sample of same.flatMap(({ values }) => values)) {
-    const key = keyOf(sample);
-    const known = series.get(key);
-    if (known === undefined) series.set(key, [sample]);
-    else known.push(sample);
-  }
-  return [{ ...first, values: [...series.values()].flatMap((samples) => joinSamples(samples, first.aggregator)) }];
+  const series = new SameSeries();
+  for (const { values } of same) for (const sample of values) series.add(sample);
+  return [{ ...first, values: series.all.flatMap((samples) => joinSamples(samples, first.aggregator)) }];
 }
 
 function joinSamples(samples: readonly Sample[], join: Join): Sample[] {
@@ -58,15 +53,52 @@ function sum(values: readonly number[]): number {
 }
 
 function newest(samples: readonly Sample[]): Exemplar | undefined {
-  return samples
-    .flatMap(({ exemplar }) => exemplar ?? [])
-    .reduce<Exemplar | undefined>(
-      (found, exemplar) => (found === undefined || exemplar.timestamp > found.timestamp ? exemplar : found),
-      undefined,
-    );
+  let found: Exemplar | undefined;
+  for (const { exemplar } of samples) {
+    if (exemplar && (found === undefined || exemplar.timestamp > found.timestamp)) found = exemplar;
+  }
+  return found;
 }
 
-/** Equal for equal labels, whatever their order. */
-function keyOf({ metricName = '', labels }: Sample): string {
-  return JSON.stringify([metricName, ...Object.entries(labels).sort(([one], [other]) => (one < other ? -1 : 1))]);
+/** Label by label, its value: what follows it, and at the last one the samples. */
+interface Branch {
+  readonly next: Map<string | number | undefined, Branch>;
+  samples: Sample[] | undefined;
+}
+
+const newBranch = (): Branch => ({ next: new Map(), samples: undefined });
+
+/**
+ * Samples by series: equal labels, whatever their order. There may be a hundred thousand, and whoever joins them accepts
+ * connections, too: short texts are looked up one after the other, because to make one of them takes longer.
+ */
+class SameSeries {
+  /** In the order in which series came. */
+  readonly all: Sample[][] = [];
+  readonly #sorted = new Map<string, readonly string[]>();
+  readonly #root = newBranch();
+
+  add(sample: Sample): void {
+    const { metricName, labels } = sample;
+    const names = this.#sortedNames(labels);
+    let branch = follow(follow(this.#root, metricName), names.length);
+    for (const name of names) branch = follow(follow(branch, name), labels[name]);
+    if (branch.samples === undefined) this.all.push((branch.samples = []));
+    branch.samples.push(sample);
+  }
+
+  #sortedNames(labels: Sample['labels']): readonly string[] {
+    const names = Object.keys(labels);
+    if (names.length < 2) return names;
+    const given = names.join(' ');
+    let sorted = this.#sorted.get(given);
+    if (sorted === undefined) this.#sorted.set(given, (sorted = names.sort()));
+    return sorted;
+  }
+}
+
+function follow({ next }: Branch, value: string | number | undefined): Branch {
+  let branch = next.get(value);
+  if (branch === undefined) next.set(value, (branch = newBranch()));
+  return branch;
 }

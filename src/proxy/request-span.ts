@@ -67,7 +67,7 @@ export class RequestSpans {
   end(span: Span, { status, outcome, upstream, version, isTold }: Ended): void {
     span.note({
       'http.response.status_code': isTold ? status : undefined,
-      'ledgergate.outcome': outcome,
+      'ledgergate.outcome': isTold ? outcome : ('refused' satisfies Outcome),
       'ledgergate.upstream': upstream,
       'ledgergate.served_version': version?.toString(),
     });

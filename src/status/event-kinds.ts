@@ -159,6 +159,14 @@ export const eventKinds = {
 
 export type EventKind = keyof typeof eventKinds;
 
+/** Fields that tell events apart and are shown to nobody: the address of a server of Redis. */
+const unshown: ReadonlySet<string> = new Set(['server']);
+
+/** What may be shown of an event's fields. */
+export function withoutAddresses(fields: EventFields): EventFields {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !unshown.has(name)));
+}
+
 function of(server: string | undefined): string {
   return server === undefined ? '' : ' node';
 }

@@ -19,6 +19,8 @@ export interface JournalLog {
 }
 
 const mostEvents = 200;
+/** Of one kind about one thing: a node that comes and goes all the time leaves room for what else has changed. */
+const mostAlike = 20;
 /** Longer texts are cut: an event is one line. */
 const longestField = 200;
 const mostListed = 10;
@@ -28,9 +30,8 @@ const sameMs = 2_000;
 export class Journal {
   readonly #log: JournalLog;
   readonly #now: () => number;
-  readonly #events: StatusEvent[] = [];
-  /** Where the next one goes, once there are `mostEvents`. */
-  #next = 0;
+  /** Oldest first; `name`: equal for those that are alike. */
+  readonly #events: { readonly event: StatusEvent; readonly name: string }[] = [];
 
   /** `now`: Unix time in milliseconds. */
   constructor(log: JournalLog, now: () => number = Date.now) {
@@ -54,17 +55,17 @@ export class Journal {
     this.#log.debug(fields, message);
   }
 
-  /** The last 200, oldest first. */
+  /** The last 200, of those that are alike the last 20, oldest first. */
   get events(): readonly StatusEvent[] {
-    return [...this.#events.slice(this.#next), ...this.#events.slice(0, this.#next)];
+    return this.#events.map(({ event }) => event);
   }
 
   #remember(event: StatusEvent): void {
-    if (this.#events.length < mostEvents) this.#events.push(event);
-    else {
-      this.#events[this.#next] = event;
-      this.#next = (this.#next + 1) % mostEvents;
-    }
+    const name = nameOf(event);
+    const isAlike = (known: { readonly name: string }): boolean => known.name === name;
+    if (this.#events.filter(isAlike).length >= mostAlike) this.#events.splice(this.#events.findIndex(isAlike), 1);
+    this.#events.push({ event, name });
+    if (this.#events.length > mostEvents) this.#events.shift();
   }
 }
 

@@ -1,5 +1,6 @@
 /** From what processes tell to what people and programs are shown: rates, shares, quantiles, and a verdict in words. */
 import { outcomes, routes } from '../metrics/http-metrics.ts';
+import { withoutAddresses } from './event-kinds.ts';
 import { levelOf, sayEvent, type StatusEvent } from './events.ts';
 import type {
   Counted,
@@ -146,7 +147,7 @@ function eventFacts(event: StatusEvent): EventFacts {
     kind,
     level: levelOf(kind),
     text: sayEvent(event),
-    fields,
+    fields: withoutAddresses(fields),
     ...(workers === undefined ? {} : { workers }),
   };
 }

@@ -2,7 +2,7 @@
  * What clients ask for: by route, by where the answer came from, by how long it took, and by how far behind the head the
  * version was. One request is two additions.
  */
-import { outcomes, routes, type Outcome, type RouteName } from '../metrics/http-metrics.ts';
+import { outcomes, routes, toldOutcome, type Finished, type Outcome, type RouteName } from '../metrics/http-metrics.ts';
 import { bucketCount, bucketOf, countsOf, mergeCounts, totalOf, type LatencyCounts } from './latency.ts';
 import { Windows, type WindowTold } from './windows.ts';
 
@@ -19,10 +19,8 @@ const outcomeIndex = Object.fromEntries(outcomes.map((outcome, index) => [outcom
   Record<Outcome, number>
 >;
 
-/** A request that was answered. */
-export interface Answered {
-  readonly route: RouteName;
-  readonly outcome: Outcome;
+/** A request that has ended. */
+export interface Answered extends Pick<Finished, 'route' | 'outcome' | 'isTold'> {
   /** The ledger version that the answer's body is of. */
   readonly version: bigint | undefined;
 }
@@ -44,8 +42,9 @@ export class Traffic {
     this.#head = version === undefined ? -1 : Number(version);
   }
 
-  count({ route, outcome, version }: Answered, seconds: number): void {
-    const outcomeAt = outcomeIndex[outcome];
+  count(request: Answered, seconds: number): void {
+    const { route, version } = request;
+    const outcomeAt = outcomeIndex[toldOutcome(request)];
     const cell = (routeIndex[route] * outcomes.length + outcomeAt) * bucketCount + bucketOf(seconds);
     const second = this.#second;
     second[cell] = (second[cell] ?? 0) + 1;

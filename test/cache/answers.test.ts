@@ -89,3 +89,14 @@ test('more kinds of content than have a number are held all the same', () => {
     given.map(({ contentType }) => contentType),
   );
 });
+
+test('answers beyond the places of the slabs are held all the same, each as it was', () => {
+  const answers = new Answers(3);
+  const given = Array.from({ length: 5_000 }, (_, index) => answerOf(`answer ${index}`.padEnd(300)));
+  const ids = given.map((answer) => answers.hold(answer));
+  for (const [index, id] of ids.entries()) assert.deepEqual(answers.get(id), given[index]);
+  // Objects count for more than blocks of this size.
+  assert.ok(answers.bytes > 5_000 * 600, `${answers.bytes} bytes`);
+  for (const id of ids) answers.release(id);
+  assert.deepEqual([answers.count, answers.bytes], [0, 0]);
+});

@@ -105,6 +105,10 @@ const refused: Readonly<Record<string, readonly [unknown, RegExp]>> = {
   'one port twice': [{ config: { listen: { port: 9090 } } }, /listen.port and config.operations.port are both 9090/],
   'any port': [{ config: { listen: { port: 0 } } }, /config.listen.port is 0/],
   'a port that a variable tells': [{ config: { listen: { port: '${PORT}' } } }, /has to know the number/],
+  'a network policy that lets the gateway reach no node': [
+    { networkPolicy: { egress: { enabled: true } } },
+    /egress.rules is empty: the gateway could reach no node/,
+  ],
   'a variable twice': [
     { extraEnv: [{ name: 'A', value: '1' }], secrets: { env: [{ name: 'A', secret: 's', key: 'k' }] } },
     /the variable A is set twice/,

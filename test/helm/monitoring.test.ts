@@ -72,6 +72,18 @@ test('alerts can be left out by name, and a name that is none is refused', { ski
   assert.match(refusal(without('Secnd')), /disabledAlerts: there is no alert Secnd/);
 });
 
+function linksOf(options: Parameters<typeof render>[0]): ReadonlySet<string> {
+  const links = JSON.stringify(groupsOf(options)).matchAll(/"runbook_url":"([^#"]*)#\w+"/g);
+  return new Set([...links].map(([, link = '']) => link));
+}
+
+test('links of alerts begin with the address of the runbook, where one is given', { skip }, () => {
+  const runbookUrl = 'https://wiki.example/ledgergate/runbook';
+  assert.deepEqual(linksOf({ values: all }), new Set(['docs/runbook.md']));
+  const given = linksOf({ values: { metrics: { prometheusRule: { enabled: true, runbookUrl } } } });
+  assert.deepEqual(given, new Set([runbookUrl]));
+});
+
 test('a rule file that is no rule file is refused', { skip }, (t) => {
   const chart = chartWith(t, { 'alerts.yaml': 'groups: none\n' });
 

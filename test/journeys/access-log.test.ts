@@ -7,6 +7,7 @@ import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway, type LogLine, type TestGateway } from '../support/gateway.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
 import { accessConfig, keysFile, testKey } from '../support/keys.ts';
+import { statusOf } from '../support/status.ts';
 import { until } from '../support/workers.ts';
 
 const at = (version: number): string =>
@@ -90,7 +91,7 @@ test('requests that fail get one, until there are too many: those are counted', 
   assert.equal(await gateway.metric('ledgergate_access_log_dropped_total'), 400 - lines.length);
 });
 
-test('a client that hung up is no success', async (t) => {
+test('a client that hung up is no success: not in the line, not in metrics, not on the status page', async (t) => {
   const { node, gateway, lines } = await scene(t, { share: 1 });
   node.fault = { kind: 'hang' };
   const asked = node.log.next();
@@ -100,7 +101,17 @@ test('a client that hung up is no success', async (t) => {
   abort.abort();
   await assert.rejects(hangingUp);
   await until(() => Promise.resolve(lines.length > 0));
-  assert.equal(lines[0]?.['status'], 499);
+  assert.partialDeepStrictEqual(lines[0], { status: 499, outcome: 'refused' });
+  const counted = (status: number) =>
+    gateway.metric(`ledgergate_http_requests_total{route="resource",status="${status}"}`);
+  assert.deepEqual([await counted(499), await counted(200)], [1, 0]);
+  const took = 'ledgergate_http_request_duration_seconds_count';
+  assert.equal(await gateway.metric(`${took}{route="resource",outcome="refused"}`), 1);
+  const { windows } = await statusOf(gateway);
+  assert.deepEqual(
+    windows[0]?.outcomes.map(({ outcome }) => outcome),
+    ['refused'],
+  );
 });
 
 interface Shown {

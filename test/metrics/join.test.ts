@@ -1,9 +1,10 @@
 /** What several processes count, as one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import * as fc from 'fast-check';
 import { Registry } from 'prom-client';
 import { Counter } from '../../src/metrics/counter.ts';
-import { familiesOf, type Exemplar, type FamilyData, type Join } from '../../src/metrics/family.ts';
+import { familiesOf, type Exemplar, type FamilyData, type Join, type Sample } from '../../src/metrics/family.ts';
 import { Gauge } from '../../src/metrics/gauge.ts';
 import { Histogram } from '../../src/metrics/histogram.ts';
 import { joinFamilies } from '../../src/metrics/join.ts';
@@ -28,6 +29,12 @@ function valuesOf(families: readonly FamilyData[], wanted: string): readonly num
 
 function levelOf(value: number, aggregator: Join): readonly FamilyData[] {
   return [{ name: 'level', help: 'Level.', type: 'gauge', aggregator, values: [{ labels: {}, value }] }];
+}
+
+/** One text for each series. */
+function nameOf({ metricName, labels }: Sample): string {
+  const names = Object.keys(labels).sort((one, other) => (one < other ? -1 : 1));
+  return JSON.stringify([metricName, names.map((name) => [name, labels[name]])]);
 }
 
 function exemplar(trace: string, timestamp: number): Exemplar {
@@ -77,6 +84,31 @@ test('labels in another order are the same series, and the newest exemplar of al
   assert.deepEqual(joined?.values, [
     { metricName: 'times_bucket', labels: { le: '1', route: 'view' }, value: 3, exemplar: exemplar('new', 12) },
   ]);
+});
+
+test('series that differ in anything stay apart, whatever their labels are', () => {
+  const text = fc.constantFrom('', 'a', 'b', 'a\nb', ' ', '1');
+  const sample = fc.record({
+    metricName: fc.option(text, { nil: undefined }),
+    labels: fc.dictionary(fc.constantFrom('a', 'b', 'c'), text),
+    value: fc.nat(),
+  });
+  fc.assert(
+    fc.property(fc.array(fc.array(sample, { maxLength: 20 }), { maxLength: 3 }), (workers) => {
+      const families = workers.map(
+        (values) => [{ name: 'n', help: 'N.', type: 'counter', aggregator: 'sum', values }] as const,
+      );
+      const sums = new Map<string, number>();
+      for (const one of workers.flat()) sums.set(nameOf(one), (sums.get(nameOf(one)) ?? 0) + one.value);
+
+      const joined = joinFamilies(families).flatMap(({ values }) => values);
+
+      assert.deepEqual(
+        joined.map((one) => [nameOf(one), one.value]),
+        [...sums],
+      );
+    }),
+  );
 });
 
 test('counts of a worker that is gone or silent stay in the sum, its gauges do not', async () => {

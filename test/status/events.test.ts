@@ -36,6 +36,24 @@ test('the last 200 are remembered, oldest first, and long texts are cut', () => 
   for (const event of journal.events.slice(-2)) assert.ok(sayEvent(event).length < 400, sayEvent(event));
 });
 
+test('a node that comes and goes all the time leaves room for what else has changed', () => {
+  const { journal, lines } = journalOf();
+  journal.note('encode mismatch', { functionId: '0x1::a::b', upstream: 'full-a' });
+  for (let turn = 0; turn < 1_000; turn += 1) {
+    journal.tell('node down', { upstream: 'full-a' }, 'upstream is down');
+    journal.note('node usable', { upstream: 'full-a' });
+  }
+  journal.note('node down', { upstream: 'full-b' });
+
+  assert.equal(lines.length, 1_000);
+  const kinds = journal.events.map(({ kind, fields }) => `${kind} ${fields['upstream']}`);
+  assert.deepEqual(
+    [kinds[0], kinds.at(-2), kinds.at(-1)],
+    ['encode mismatch full-a', 'node usable full-a', 'node down full-b'],
+  );
+  assert.equal(kinds.length, 1 + 20 + 20 + 1);
+});
+
 test('every kind has words, whatever is missing', () => {
   for (const kind of Object.keys(eventKinds) as EventKind[]) {
     assert.match(sayEvent({ atMs: 0, kind, fields: {} }), /\w/);

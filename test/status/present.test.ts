@@ -53,7 +53,8 @@ test('an outage, a start and an end are told from one another', () => {
 test('the hit share is of reads that can be held', () => {
   const traffic = new Traffic(0);
   const outcomes = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
-  for (const outcome of outcomes) traffic.count({ route: 'resource', outcome, version: undefined }, 0.002);
+  for (const outcome of outcomes)
+    traffic.count({ route: 'resource', outcome, version: undefined, isTold: true }, 0.002);
 
   const [window] = factsFrom({ traffic: traffic.windows.told(2_000) }).windows;
 
@@ -131,4 +132,23 @@ test('a node that only one worker knows of does not disappear', () => {
     merged?.nodes.map(({ name }) => name),
     ['new'],
   );
+});
+
+test('the address of a server of Redis tells events apart, and is shown to nobody', () => {
+  const events = ['10.9.8.7:6379', '10.9.8.6:6379'].map(
+    (server) => ({ atMs: 1, kind: 'redis away', fields: { server } }) as const,
+  );
+
+  const merged = mergeTold([told({ events }), told({ events })]);
+  const facts = factsOf(merged, { version: '1', nowMs: 60_000, isDraining: false, reload: undefined });
+
+  const text = 'Redis node is left alone until it answers again';
+  assert.deepEqual(
+    facts.events.map((event) => [event.text, event.workers]),
+    [
+      [text, 2],
+      [text, 2],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(facts), /10\.9\.8/);
 });

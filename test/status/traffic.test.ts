@@ -12,7 +12,7 @@ test('quantiles are right to a bucket, two to a doubling, for times from a tenth
   ] as const) {
     const traffic = new Traffic(0);
     for (let turn = 0; turn < 100; turn += 1) {
-      traffic.count({ route: 'view', outcome: 'miss', version: undefined }, seconds);
+      traffic.count({ route: 'view', outcome: 'miss', version: undefined, isTold: true }, seconds);
     }
     const [window] = traffic.windows.told(0);
     const found = quantile(latencyOf(window!, { route: 'view' }), 0.99) ?? 0;
@@ -58,9 +58,9 @@ test('every time has a bucket, also none at all and for ever', () => {
 
 test('requests are told by route and outcome', () => {
   const traffic = new Traffic(0);
-  traffic.count({ route: 'resource', outcome: 'memory', version: undefined }, 0.001);
-  traffic.count({ route: 'resource', outcome: 'miss', version: undefined }, 0.001);
-  traffic.count({ route: 'none', outcome: 'refused', version: undefined }, 0.001);
+  traffic.count({ route: 'resource', outcome: 'memory', version: undefined, isTold: true }, 0.001);
+  traffic.count({ route: 'resource', outcome: 'miss', version: undefined, isTold: true }, 0.001);
+  traffic.count({ route: 'none', outcome: 'refused', version: undefined, isTold: true }, 0.001);
 
   const [window] = traffic.windows.told(0);
 
@@ -81,11 +81,11 @@ test('distances from the head fall into doublings, from the head itself to versi
 
 test('reads are told by how far behind the head they were, held apart from asked', () => {
   const traffic = new Traffic(0);
-  traffic.count({ route: 'resource', outcome: 'memory', version: 5n }, 0.001);
+  traffic.count({ route: 'resource', outcome: 'memory', version: 5n, isTold: true }, 0.001);
   traffic.head = 1_000n;
-  traffic.count({ route: 'resource', outcome: 'memory', version: 1_000n }, 0.001);
-  traffic.count({ route: 'resource', outcome: 'memory', version: 1_007n }, 0.001);
-  traffic.count({ route: 'resource', outcome: 'miss', version: 0n }, 0.001);
+  traffic.count({ route: 'resource', outcome: 'memory', version: 1_000n, isTold: true }, 0.001);
+  traffic.count({ route: 'resource', outcome: 'memory', version: 1_007n, isTold: true }, 0.001);
+  traffic.count({ route: 'resource', outcome: 'miss', version: 0n, isTold: true }, 0.001);
 
   const [window] = traffic.windows.told(0);
   const bins = distancesOf(window!);

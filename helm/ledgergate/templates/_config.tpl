@@ -91,6 +91,11 @@ from its sources). A section stays where its keys go: that there is one at all m
 {{- if eq (include "ledgergate.clientPort" .) (include "ledgergate.operationsPort" .) -}}
 {{- fail (printf "config.listen.port and config.operations.port are both %s" (include "ledgergate.clientPort" .)) -}}
 {{- end -}}
+{{- with .Values.networkPolicy -}}
+{{- if and .enabled .egress.enabled (not .egress.rules) -}}
+{{- fail "networkPolicy.egress is enabled and networkPolicy.egress.rules is empty: the gateway could reach no node. Say where nodes and Redis are" -}}
+{{- end -}}
+{{- end -}}
 {{- include "ledgergate.checkSecrets" . -}}
 {{- end -}}
 

@@ -30,7 +30,8 @@
 {{- range $unwanted -}}
 {{- if not (has . $known) -}}{{- fail (printf "metrics.prometheusRule.disabledAlerts: there is no alert %s" .) -}}{{- end -}}
 {{- end -}}
+{{- $runbook := printf "runbook_url: %s#" (.Values.metrics.prometheusRule.runbookUrl | default "docs/runbook.md") -}}
 {{- with concat $groups .Values.metrics.prometheusRule.extraGroups -}}
-{{- toYaml . -}}
+{{- toYaml . | replace "runbook_url: docs/runbook.md#" $runbook -}}
 {{- end -}}
 {{- end -}}
