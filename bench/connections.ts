@@ -12,7 +12,9 @@ import { readFileSync } from 'node:fs';
 import { request, Agent } from 'undici';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { loadCpu, serverCpu } from './support/contest.ts';
-import { startGateway, startNode, type ServerProcess } from './support/process-under-test.ts';
+import { startGateway } from './support/gateway.ts';
+import type { ServerProcess } from './support/process-under-test.ts';
+import { startSampleNode } from './support/sample-node.ts';
 
 const [count = 10_000, seconds = 20] = process.argv.slice(2).map(Number);
 
@@ -88,7 +90,7 @@ async function measure(gateway: ServerProcess, kind: string, path: string, place
 const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(0);
 
 requireFiles();
-const node = await startNode(loadCpu);
+const node = await startSampleNode(loadCpu);
 process.stdout.write(`\n${count} connections, ${seconds} s\n\n`);
 process.stdout.write(
   '| connections | what they do | RSS MB without | with, at most | kB each | another client\u2019s hit p50 ms | p99 ms |\n',

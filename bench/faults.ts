@@ -9,9 +9,10 @@
 import { parseArgs } from 'node:util';
 import type { NodeSettings } from './support/capacity-node.ts';
 import { openLoop, type Sample, type Stream } from './support/open-loop.ts';
-import { startGateway } from './support/process-under-test.ts';
+import { startGateway } from './support/gateway.ts';
 import { faultLine, faultHeads, overloadHeads, overloadLine, type Observed } from './support/fault-report.ts';
-import { table, writeSection } from './support/results-section.ts';
+import { table } from './support/report.ts';
+import { writeSection } from './support/results-section.ts';
 import { anyCpu, strainedFleet, type StrainedFleet } from './support/strained-fleet.ts';
 
 const flag = { type: 'string' } as const;

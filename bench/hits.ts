@@ -1,42 +1,115 @@
 /**
- * Cached hits beside a bare node:http server that answers the same bytes, in interleaved rounds of one run.
- *
- *     npm run bench:hits -- [--starts N] [--rounds N] [--seconds S] [--connections N] [--warm-up S] [--workers N]
- *
- * With `--workers N` a gateway of N workers takes part as well, on both cores, so that it shares one with wrk.
- *
- * Server on core 0, wrk on core 1. Ratios of one round are what counts: CPU time per request hardly moves when other
- * work shares the machine, requests per second do.
+ * Cached hits: the complete gateway, with and without `listen.fastPath`, beside nginx, Varnish, HAProxy and a bare
+ * node:http server that answers the same bytes. No read may reach the node meanwhile.
  */
-import { loadCpu, runContest, serverCpu } from './support/contest.ts';
-import { benchOptions } from './support/options.ts';
-import { requirePrograms, startGateway, startNode, startServer } from './support/process-under-test.ts';
-import { cpu, cpuToFirst, p99, printStandings, rate } from './support/report.ts';
+import { findTool } from '../scripts/tools.ts';
+import { askAll } from './support/ask-all.ts';
+import { readPath, startCheapNode, type BodyBytes, type CheapNode } from './support/cheap-node.ts';
+import { loadCpu, requireHits, runContest, serverCpu, type Request, type Standing } from './support/contest.ts';
+import { median, timesAsMany } from './support/figures.ts';
+import { startGateway } from './support/gateway.ts';
+import { pathsOf } from './support/load.ts';
+import { optionsOf, type Flags } from './support/options.ts';
+import type { Part } from './support/part.ts';
+import { requirePrograms, startServer, type ServerProcess } from './support/process-under-test.ts';
+import { eitherNginx, haproxy, nginx, nginxSendfile, startCaches, varnish } from './support/reference-caches.ts';
+import { cpu, cpuBeside, howTaken, p99, rate, standingsTable } from './support/report.ts';
+import type { ShortLine } from './support/short-table.ts';
 
-const options = benchOptions();
-const pathOf = (struct: string): string =>
-  `/v1/accounts/0x5a000001/resource/0x1::ledgergate_sample::${struct}?ledger_version=1000`;
-const requests = [
-  { title: '400 B', path: pathOf('Padded400') },
-  { title: '60 kB', path: pathOf('Padded60000') },
+interface HitRequest extends Request {
+  readonly keys: number;
+}
+
+/** Of 60 kB so many are a sixteenth of a gigabyte. */
+const many: Readonly<Record<BodyBytes, number>> = { 400: 10_000, 4_000: 10_000, 60_000: 1_000 };
+const sizes: Readonly<Record<BodyBytes, string>> = { 400: '400 B', 4_000: '4 kB', 60_000: '60 kB' };
+
+function requestOf(bytes: BodyBytes, keys: number, connections: number): HitRequest {
+  const shown = keys === 1 ? 'one key' : `${keys.toLocaleString('en')} keys`;
+  const title = `${sizes[bytes]}, ${shown}, ${connections} ${connections === 1 ? 'connection' : 'connections'}`;
+  return { title, keys, connections, path: readPath(bytes, '2400000000'), order: { kind: 'random', of: keys } };
+}
+
+const requests: readonly HitRequest[] = [
+  ...[1, many[400]].flatMap((keys) => [64, 512, 1].map((connections) => requestOf(400, keys, connections))),
+  ...([4_000, 60_000] as const).flatMap((bytes) => [
+    requestOf(bytes, 1, 64),
+    requestOf(bytes, many[bytes], 64),
+    requestOf(bytes, many[bytes], 512),
+  ]),
 ];
 
-requirePrograms();
-const node = await startNode(loadCpu);
-const standings = await runContest({
-  options,
-  requests,
-  async start() {
-    const gateway = await startGateway({ name: 'ledgergate', nodeUrl: node.url, cpu: serverCpu });
-    const { workers } = options;
-    const several = { name: `ledgergate, ${workers} workers`, nodeUrl: node.url, cpu: `${serverCpu},${loadCpu}` };
-    const paths = requests.map(({ path }) => path);
-    const { origin } = new URL(gateway.url);
-    const bare = await startServer('node:http', ['bench/support/bare-server.ts', origin, ...paths], serverCpu);
-    return workers === 1 ? [bare, gateway] : [bare, gateway, await startGateway({ ...several, config: { workers } })];
-  },
-});
-node.stop();
+const [own, plain, own26] = ['ledgergate', 'ledgergate, fastPath: false', 'ledgergate, Node 26'];
 
-const columns = { 'req/s': rate, 'CPU us/request': cpu, 'CPU ratio to node:http': cpuToFirst, 'p99 ms': p99 };
-for (const [{ title }, servers] of standings) printStandings(title, servers, { options, columns });
+async function start(node: CheapNode, asked: readonly HitRequest[]): Promise<readonly ServerProcess[]> {
+  const [nodeUrl = ''] = node.urls;
+  const caches = await startCaches([nginx, nginxSendfile, varnish, haproxy], { nodeUrl, cpu: serverCpu });
+  const config = { cache: { memory: { maxBytes: '1GiB' } } };
+  const gateway = { nodeUrl, cpu: serverCpu, config };
+  const fronted = await startGateway({ ...gateway, name: own, fastPath: true });
+  const gateways = [fronted, await startGateway({ ...gateway, name: plain, fastPath: false })];
+  const newest = findTool('node-26');
+  if (newest === undefined) process.stderr.write('\n!!! LEFT OUT: Node 26 (npm run tools)\n\n');
+  else gateways.push(await startGateway({ ...gateway, name: own26, fastPath: true, node: newest }));
+  const loads = new Map(asked.map(({ path, keys }) => [path, keys]));
+  for (const { path, keys } of asked) loads.set(path, Math.max(keys, loads.get(path) ?? 0));
+  const bareArgs = [...loads].flatMap(([path, keys]) => [path, String(keys)]);
+  const { origin } = new URL(fronted.url);
+  const bare = await startServer('node:http', ['bench/support/bare-server.ts', origin, ...bareArgs], serverCpu);
+  return [...caches, bare, ...gateways];
+}
+
+/** Against the cheaper nginx of each load. */
+function shortLines(standings: ReadonlyMap<HitRequest, readonly Standing[]>): readonly ShortLine[] {
+  const shown = [requestOf(400, many[400], 64), requestOf(400, many[400], 512), requestOf(60_000, 1, 64)];
+  return [...standings].flatMap(([{ title }, servers]) => {
+    const standing = servers.find(({ name }) => name === own);
+    if (standing === undefined || !shown.some((one) => one.title === title)) return [];
+    const beside = [
+      ['nginx', eitherNginx] as const,
+      ...['Varnish', 'HAProxy', 'node:http'].map((one) => [one, [one]] as const),
+    ];
+    const figures = beside.flatMap(([name, others]) => {
+      const ratio = median(timesAsMany(standing, servers, others));
+      return Number.isNaN(ratio) ? [] : [{ name, ratio: ratio.toFixed(2) }];
+    });
+    return {
+      what: `cached answers per core: ${title}`,
+      beside: figures.map(({ name }) => name).join(' / '),
+      figure: figures.map(({ ratio }) => `${ratio} times`).join(' / '),
+    };
+  });
+}
+
+export const hits: Part = {
+  name: 'hits',
+  heading: 'Cached hits',
+  async run(flags: Flags) {
+    requirePrograms('nginx');
+    const options = optionsOf(flags, { starts: 2, rounds: 3 });
+    const asked = requests.filter(({ title }) => title.includes(flags.loads));
+    const node = await startCheapNode({ cpu: loadCpu });
+    const standings = await runContest({
+      options,
+      requests: asked,
+      start: () => start(node, asked),
+      prepare: ({ name, url }, request) => (name === 'node:http' ? Promise.resolve() : askAll(url, pathsOf(request))),
+      reads: () => node.reads(),
+    });
+    node.server.stop();
+    requireHits(standings);
+    const columns = {
+      'req/s': rate,
+      'CPU µs/request': cpu,
+      '× nginx': cpuBeside(...eitherNginx),
+      '× Varnish': cpuBeside('Varnish'),
+      '× HAProxy': cpuBeside('HAProxy'),
+      '× node:http': cpuBeside('node:http'),
+      'p99 ms': p99,
+    };
+    const text = `The complete gateway (the built package, Node ${process.versions.node} where nothing else is said: canonical keys, live ledger headers, metrics, log level info), with \`listen.fastPath\` and without it; nginx \`proxy_cache\` with \`open_file_cache\`, without sendfile and with it; Varnish with malloc; HAProxy's cache; a bare \`node:http\` server that writes the gateway's bytes from memory. One core each. ${howTaken(options)}. "× nginx" is nginx's processor time per request, by the cheaper of its two, divided by the row's: how many times the hits one core answers. No read reached the node while it was measured, which the run checks.
+
+${standingsTable(standings, columns)}`;
+    return { text, short: shortLines(standings) };
+  },
+};

@@ -1,156 +1,28 @@
 /**
- * What an entry costs: bytes of memory per entry in the memory tier beside a plain lru-cache of Buffers, and bytes per
- * version of one resource that has equal bytes at many versions, in memory and in Redis, beside keeping it once per
- * version. Each figure is taken in a process (and a redis-server) of its own.
- *
- * `npm run bench:memory [ENTRIES] [VERSIONS]`, by default 1000000 and 10000.
+ * What an entry costs: bytes of memory per entry in the memory tier beside a plain lru-cache of Buffers, bytes per version
+ * of one resource that has equal bytes at many versions, in memory and in Redis, and the cache's own work while it is
+ * full. Each figure is taken in a process, and a redis-server, of its own.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Redis } from 'ioredis';
-import { LRUCache } from 'lru-cache';
-import { cacheKey, keyText, type CacheKey } from '../src/cache/key.ts';
-import type { CachedResponse } from '../src/cache/entry.ts';
-import { MemoryCache } from '../src/cache/memory.ts';
+import { keyText } from '../src/cache/key.ts';
 import { encodeRecord, encodeReference } from '../src/cache/record.ts';
-import type { LedgerVersion } from '../src/ledger/version.ts';
 import { answerOf } from './support/answer.ts';
+import { bodyBytes, bodyOf, keyOf } from './support/cache-data.ts';
+import type { Flags } from './support/options.ts';
+import type { Part } from './support/part.ts';
+import { requirePrograms } from './support/process-under-test.ts';
+import { table } from './support/report.ts';
+import { newFolder } from './support/run-folder.ts';
 
-const bodyBytes = 400;
+const [own, plain] = ['memory tier', 'plain lru-cache of Buffers'];
 
-/** Reads of different accounts at one version, or of one account at different versions. */
-function keyOf(index: number, spread: 'accounts' | 'versions'): CacheKey {
-  const account = (spread === 'accounts' ? index : 0).toString(16).padStart(64, '0');
-  const version = (spread === 'accounts' ? 5_000_000_000n : 5_000_000_000n + BigInt(index)) as LedgerVersion;
-  const subject = `0x${account}/0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>`;
-  return cacheKey({ chainId: 1, operation: 'resource', subject, version, form: 'json' });
-}
-
-function bodyOf(index: number): Buffer {
-  return Buffer.from(`{"number":"${index}"}`.padEnd(bodyBytes, ' '));
-}
-
-/** Fills run in a process of their own: `node bench/memory.ts --fill LAYOUT COUNT` prints bytes per entry. */
-const fills: Readonly<Record<string, (count: number) => unknown>> = {
-  plain: (count) => {
-    const cache = new LRUCache<string, Buffer>({ maxSize: 2 ** 40, sizeCalculation: (body) => body.length });
-    for (let index = 0; index < count; index += 1) cache.set(keyText(keyOf(index, 'accounts')), bodyOf(index));
-    return cache;
-  },
-  accounts: (count) => {
-    const memory = new MemoryCache({ maxBytes: 2 ** 40, onEvict: () => undefined });
-    for (let index = 0; index < count; index += 1) memory.store(keyOf(index, 'accounts'), answerOf(bodyOf(index)));
-    return memory;
-  },
-  'versions plain': (count) => {
-    const cache = new LRUCache<string, Buffer>({ maxSize: 2 ** 40, sizeCalculation: (body) => body.length });
-    for (let index = 0; index < count; index += 1) cache.set(keyText(keyOf(index, 'versions')), bodyOf(0));
-    return cache;
-  },
-  versions: (count) => {
-    const memory = new MemoryCache({ maxBytes: 2 ** 40, onEvict: () => undefined });
-    for (let index = 0; index < count; index += 1) memory.store(keyOf(index, 'versions'), answerOf(bodyOf(0)));
-    return memory;
-  },
-};
-
-/** Steps of work between which others have their turn: each stores 20 new answers and looks 20 up that are there. */
-const stepReads = 20;
-const churnMs = 8_000;
-
-interface Churned {
-  /** Makes what is stored: no work of the cache. */
-  prepare(index: number): { readonly key: CacheKey; readonly answer: CachedResponse };
-  store(key: CacheKey, answer: CachedResponse): void;
-  has(key: CacheKey): boolean;
-}
-
-const prepare: Churned['prepare'] = (index) => ({ key: keyOf(index, 'accounts'), answer: answerOf(bodyOf(index)) });
-
-/** Full caches of the same bytes, in which every new answer pushes out an old one. */
-const churns: Readonly<Record<string, (count: number) => Churned>> = {
-  plain: (count) => {
-    const cache = new LRUCache<string, Buffer>({ max: count });
-    return {
-      prepare,
-      store: (key, { body }) => void cache.set(keyText(key), body),
-      has: (key) => cache.get(keyText(key)) !== undefined,
-    };
-  },
-  accounts: (count) => {
-    const memory = new MemoryCache({ maxBytes: 2 ** 40, onEvict: () => undefined });
-    let stored = 0;
-    return {
-      prepare,
-      store: (key, answer) => {
-        memory.store(key, answer);
-        stored += 1;
-        if (stored === count) void memory.resize(memory.fill.bytes);
-      },
-      has: (key) => memory.find(key) !== undefined,
-    };
-  },
-};
-
-/** Prints median, p99, p99.9 and the longest step in ms. */
-function runChurn(layout: string, count: number): void {
-  const churned = churns[layout]?.(count);
-  if (churned === undefined) throw new Error(`no layout ${layout}`);
-  for (let index = 0; index < count; index += 1) {
-    const { key, answer } = churned.prepare(index);
-    churned.store(key, answer);
-  }
-  let next = count;
-  const steps: number[] = [];
-  let seed = 1;
-  for (const endMs = performance.now() + churnMs; performance.now() < endMs;) {
-    const stored = Array.from({ length: stepReads }, () => churned.prepare(next++));
-    const found = stored.map(() => {
-      seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0;
-      // Whatever is used stays: as many may have passed a read as were stored and found since.
-      return keyOf(next - 1 - stepReads - (seed % Math.floor(count * 0.45)), 'accounts');
-    });
-    const startMs = performance.now();
-    for (const { key, answer } of stored) churned.store(key, answer);
-    const hits = found.filter((key) => churned.has(key)).length;
-    steps.push(performance.now() - startMs);
-    if (hits < stepReads) throw new Error('what was stored is not there');
-  }
-  steps.sort((one, other) => one - other);
-  const at = (part: number) => (steps[Math.floor(steps.length * part)] ?? NaN).toFixed(3);
-  process.stdout.write([at(0.5), at(0.99), at(0.999), (steps.at(-1) ?? NaN).toFixed(1)].join(' '));
-}
-
-function measureChurn(layout: string, count: number): readonly string[] {
-  const script = fileURLToPath(import.meta.url);
-  return execFileSync(process.execPath, [script, '--churn', layout, String(count)])
-    .toString()
-    .split(' ');
-}
-
-/** Of few entries the resident size says nothing: what the heap and its buffers hold is counted. */
-function settledBytes(count: number): number {
-  for (let round = 0; round < 4; round += 1) globalThis.gc?.();
-  const { rss, heapUsed, external } = process.memoryUsage();
-  return count < 100_000 ? heapUsed + external : rss;
-}
-
-function runFill(layout: string, count: number): void {
-  fills[layout]?.(1_000);
-  const before = settledBytes(count);
-  const held = fills[layout]?.(count);
-  const bytes = (settledBytes(count) - before) / count;
-  process.stdout.write(`${bytes.toFixed(0)} ${held === undefined ? '' : 'held'}`);
-}
-
-function measureFill(layout: string, count: number): number {
-  const script = fileURLToPath(import.meta.url);
-  const output = execFileSync(process.execPath, ['--expose-gc', script, '--fill', layout, String(count)]);
-  return Number(output.toString().split(' ', 1)[0]);
+/** What the process of cache-process.ts prints, in parts. */
+function runCache(task: 'fill' | 'churn', layout: string, count: number): readonly string[] {
+  const args = ['--expose-gc', 'bench/support/cache-process.ts', task, layout, String(count)];
+  return execFileSync(process.execPath, args).toString().split(' ');
 }
 
 /** Bytes of Redis per version, for one write per version. */
@@ -158,7 +30,7 @@ async function measureRedis(
   count: number,
   write: (client: Redis, index: number, record: Buffer) => Promise<unknown>,
 ): Promise<number> {
-  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-bench-'));
+  const folder = newFolder('redis');
   const path = join(folder, 'socket');
   const server = spawn('redis-server', ['--port', '0', '--unixsocket', path, '--save', '', '--dir', folder]);
   for await (const chunk of server.stdout) if (/ready to accept/i.test(String(chunk))) break;
@@ -177,43 +49,67 @@ async function measureRedis(
     client.disconnect();
     server.kill();
     await once(server, 'exit');
-    rmSync(folder, { recursive: true, force: true });
   }
 }
 
-function line(text: string, bytes: number): void {
-  process.stdout.write(`${text.padEnd(66)}${bytes.toFixed(0)} B\n`);
-}
-
-async function main(entries: number, versions: number): Promise<void> {
-  for (const [layout, name] of [
-    ['accounts', 'memory tier'],
-    ['plain', 'plain lru-cache of Buffers'],
-  ] as const) {
-    const [p50, p99, p999, longest] = measureChurn(layout, entries);
-    const text = `${name}, ${entries} reads, ${stepReads} stored and ${stepReads} found in a step`;
-    process.stdout.write(`${text}: p50 ${p50}, p99 ${p99}, p99.9 ${p999}, longest ${longest} ms\n`);
-  }
-  line(`${entries} reads of ${bodyBytes} B, all different: memory tier, per read`, measureFill('accounts', entries));
-  line(`${entries} reads of ${bodyBytes} B: plain lru-cache of Buffers, per read`, measureFill('plain', entries));
-  line(`${versions} versions with equal bytes: memory tier, per version`, measureFill('versions', versions));
-  line(`${versions} versions: plain lru-cache of Buffers, per version`, measureFill('versions plain', versions));
-  const digest = answerOf(bodyOf(0)).digest;
-  const shared = await measureRedis(versions, async (client, index, record) => {
+async function measureShared(versions: number): Promise<number> {
+  const { digest } = answerOf(bodyOf(0));
+  return measureRedis(versions, async (client, index, record) => {
     const key = keyOf(index, 'versions');
     const name = `lg:1:nogenesis:${key.page}`;
     if (index === 0) await client.set(`lg:1:nogenesis:=${digest}`, record, 'EX', 600);
     await client.hset(name, String(key.slot), encodeReference(key, { digest, expiresAt: undefined }));
     await client.expire(name, 600);
   });
-  line(`${versions} versions with equal bytes: Redis, per version`, shared);
-  const plain = await measureRedis(versions, (client, index, record) =>
-    client.set(`lg:1:nogenesis:${keyText(keyOf(index, 'versions'))}`, record, 'EX', 600),
-  );
-  line(`${versions} versions: one string for each in Redis, per version`, plain);
 }
 
-const [first, second, third] = process.argv.slice(2);
-if (first === '--fill') runFill(second ?? '', Number(third));
-else if (first === '--churn') runChurn(second ?? '', Number(third));
-else await main(Number(first ?? 1_000_000), Number(second ?? 10_000));
+function measureStrings(versions: number): Promise<number> {
+  return measureRedis(versions, (client, index, record) =>
+    client.set(`lg:1:nogenesis:${keyText(keyOf(index, 'versions'))}`, record, 'EX', 600),
+  );
+}
+
+export const memory: Part = {
+  name: 'memory',
+  heading: 'Memory',
+  async run({ isQuick }: Flags) {
+    requirePrograms('redis-server');
+    const [entries, versions] = isQuick ? [100_000, 1_000] : [1_000_000, 10_000];
+    const bytes = (layout: string, count: number): string => `${runCache('fill', layout, count)[0]} B`;
+    const [perRead, perReadPlain] = [bytes('accounts', entries), bytes('plain', entries)];
+    const [perVersion, perVersionPlain] = [bytes('versions', versions), bytes('versions plain', versions)];
+    const [shared, strings] = [await measureShared(versions), await measureStrings(versions)];
+    const redis = [shared, strings].map((one) => `${one.toFixed(0)} B`);
+    const churned = [
+      [own, ...runCache('churn', 'accounts', entries)],
+      [plain, ...runCache('churn', 'plain', entries)],
+    ];
+    const text = `Bytes for each entry, in a process of its own: resident memory for ${entries.toLocaleString('en')} reads of ${bodyBytes} B with different answers; heap and buffers for one resource at ${versions.toLocaleString('en')} neighbouring versions with equal bytes, where the plain cache is what keeping each version for itself costs. The plain cache is an lru-cache of Buffers without headers, digests or versions.
+
+${table(
+  ['what', own, plain, 'Redis, as it is kept', 'Redis, one string for each'],
+  [
+    [`a read of ${bodyBytes} B, all different`, perRead, perReadPlain, '', ''],
+    ['a version with equal bytes', perVersion, perVersionPlain, ...redis],
+  ],
+)}
+The cache's own work on a full cache of ${entries.toLocaleString('en')} such reads, in steps of 20 answers stored, each of which pushes out another, and 20 found; 8 s, pauses of the garbage collector included:
+
+${table(['cache', 'p50 ms', 'p99 ms', 'p99.9 ms', 'longest ms'], churned)}`;
+    const beside = 'lru-cache of Buffers, without headers and versions';
+    const short = [
+      {
+        what: `memory of an entry of ${bodyBytes} B, a million of them`,
+        beside,
+        figure: `${perRead} / ${perReadPlain}`,
+      },
+      { what: 'memory of one more version with equal bytes', beside, figure: `${perVersion} / ${perVersionPlain}` },
+      {
+        what: 'p99.9 of 20 answers stored and 20 found in a full cache of a million',
+        beside,
+        figure: `${churned[0]?.[3]} / ${churned[1]?.[3]} ms`,
+      },
+    ];
+    return { text, short };
+  },
+};

@@ -10,10 +10,10 @@ import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
 import { createHttpMetrics, type Finished, type HttpMetrics } from '../src/metrics/http-metrics.ts';
 import { createLatestMetrics, type LatestMetrics } from '../src/metrics/latest-metrics.ts';
 import { createLimitMetrics, type LimitMetrics } from '../src/metrics/limit-metrics.ts';
-import { benchOptions } from './support/options.ts';
+import { optionsOf, readFlags } from './support/options.ts';
 import { writeSection } from './support/results-section.ts';
 
-const { rounds } = benchOptions({ rounds: 41 });
+const { rounds } = optionsOf(readFlags(), { rounds: 41 });
 const callsPerRound = 100_000;
 
 /** Everything that a hit calls. */

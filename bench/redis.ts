@@ -1,56 +1,88 @@
 /**
- * What Redis gives and what it can cost: the same reads through a gateway without Redis, with one that is well, and
- * with one that hangs (stopped by a signal), in interleaved rounds of one run.
+ * What Redis gives and what it can cost: the same reads through a gateway whose memory holds them all, through one whose
+ * memory holds next to nothing, and through such ones with a Redis that is well and one that hangs (stopped by a signal).
  *
- *     npm run bench:redis -- [--starts N] [--rounds N] [--seconds S] [--connections N] [--warm-up S]
- *
- * One hot key is in memory everywhere. Of 20,000 keys by turns memory holds a part only (1 MiB), so that nearly each
- * read is one of Redis or, without it, of the node. Gateways on core 0; wrk, the sample node and Redis on core 1.
+ * One hot key is in memory everywhere. Of 20,000 keys by turns a memory of 1 MiB holds a part only, so that nearly each
+ * read is one of Redis or, without it, of the node.
  */
-import { spawn, type ChildProcess } from 'node:child_process';
+import { askAll } from './support/ask-all.ts';
+import { readPath, startCheapNode } from './support/cheap-node.ts';
 import { loadCpu, runContest, serverCpu } from './support/contest.ts';
-import { benchOptions } from './support/options.ts';
-import { requirePrograms, startGateway, startNode } from './support/process-under-test.ts';
-import { cpu, p50, p99, printStandings, rate } from './support/report.ts';
+import { median } from './support/figures.ts';
+import { startGateway } from './support/gateway.ts';
+import { pathsOf } from './support/load.ts';
+import { optionsOf, type Flags } from './support/options.ts';
+import type { Part } from './support/part.ts';
+import { requirePrograms, startProgram, type ServerProcess } from './support/process-under-test.ts';
+import { cpu, cpuAbove, howTaken, p50, p99, rate, readsPerRequest, standingsTable } from './support/report.ts';
+import { freePort, newFolder } from './support/run-folder.ts';
 
-const options = benchOptions({ starts: 2, connections: 16 });
-const padded = '/resource/0x1::ledgergate_sample::Padded400?ledger_version=1000';
-const ports = { well: 17_001, hung: 17_002 } as const;
+const turns = { order: { kind: 'turns', of: 20_000 } } as const;
+const requests = [
+  { title: 'one hot key, 400 B', path: readPath(400, '2400000000').replace('%A', '0x5a') },
+  { title: '20,000 keys by turns, 400 B', path: readPath(400, '2400000001'), ...turns },
+  { title: '20,000 keys by turns, 4 kB', path: readPath(4_000, '2400000001'), ...turns },
+];
+const [inMemory, well, hung] = ['all in memory', 'Redis', 'Redis, hung'];
 
-async function startRedis(port: number): Promise<ChildProcess> {
-  const child = spawn('taskset', ['-c', String(loadCpu), 'redis-server', '--port', String(port), '--save', '']);
-  process.once('exit', () => child.kill('SIGKILL'));
-  for await (const chunk of child.stdout) if (/ready to accept/i.test(String(chunk))) return child;
-  throw new Error(`redis-server ended: is port ${port} taken?`);
+async function startRedis(): Promise<ServerProcess> {
+  const port = await freePort();
+  const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', newFolder('redis')];
+  return startProgram({ name: 'redis-server', command: 'redis-server', args, cpu: loadCpu, port });
 }
 
-requirePrograms();
-const node = await startNode(loadCpu);
-const well = await startRedis(ports.well);
-const hung = await startRedis(ports.hung);
-const standings = await runContest({
-  options,
-  requests: [
-    { title: 'one hot key, 400 B', path: `/v1/accounts/0x5a000001${padded}` },
-    { title: '20,000 keys by turns, 400 B', path: `/v1/accounts/%A${padded}`, byTurns: true },
-  ],
-  async start() {
-    hung.kill('SIGCONT');
-    const gateway = { nodeUrl: node.url, cpu: serverCpu };
-    const memory = { maxBytes: '1MiB' };
-    const redis = (port: number) => ({ cache: { memory, redis: { url: `redis://127.0.0.1:${port}` } } });
-    const gateways = [
-      await startGateway({ ...gateway, name: 'no Redis', config: { cache: { memory } } }),
-      await startGateway({ ...gateway, name: 'Redis', config: redis(ports.well) }),
-      await startGateway({ ...gateway, name: 'Redis, hung', config: redis(ports.hung) }),
-    ];
-    hung.kill('SIGSTOP');
-    return gateways;
-  },
-});
-node.stop();
-hung.kill('SIGKILL');
-well.kill('SIGKILL');
+export const redis: Part = {
+  name: 'redis',
+  heading: 'Redis',
+  async run(flags: Flags) {
+    requirePrograms('nginx', 'redis-server');
+    const options = optionsOf(flags, { starts: 2, rounds: 3, connections: 32 });
+    const node = await startCheapNode({ cpu: loadCpu });
+    const [nodeUrl = ''] = node.urls;
+    const servers = { well: await startRedis(), hung: await startRedis() };
+    const standings = await runContest({
+      options,
+      requests: requests.filter(({ title }) => title.includes(flags.loads)),
+      async start() {
+        process.kill(servers.hung.pid, 'SIGCONT');
+        const gateway = { nodeUrl, cpu: serverCpu, fastPath: true };
+        const memory = { maxBytes: '1MiB' };
+        const cacheOf = (redis: ServerProcess) => ({
+          cache: { memory, redis: { url: redis.url.replace('http:', 'redis:') } },
+        });
+        const gateways = [
+          await startGateway({ ...gateway, name: inMemory, config: { cache: { memory: { maxBytes: '1GiB' } } } }),
+          await startGateway({ ...gateway, name: 'no Redis', config: { cache: { memory } } }),
+          await startGateway({ ...gateway, name: well, config: cacheOf(servers.well) }),
+          await startGateway({ ...gateway, name: hung, config: cacheOf(servers.hung) }),
+        ];
+        process.kill(servers.hung.pid, 'SIGSTOP');
+        return gateways;
+      },
+      // A second time for what was not stored when too much was on its way to Redis.
+      async prepare({ name, url }, request) {
+        const times = { [inMemory]: 1, [well]: 2 }[name] ?? 0;
+        for (let time = 0; time < times; time += 1) await askAll(url, pathsOf(request));
+      },
+      reads: () => node.reads(),
+    });
+    for (const server of [node.server, servers.well, servers.hung]) server.stop();
+    const columns = {
+      'req/s': rate,
+      'CPU µs/request': cpu,
+      'above a hit in memory µs': cpuAbove(inMemory),
+      'p50 ms': p50,
+      'p99 ms': p99,
+      'reads of the node each': readsPerRequest,
+    };
+    const text = `The same reads through a gateway whose memory holds them all, and through three with a memory of 1 MiB: without Redis, with one that is well, and with one that hangs (SIGSTOP). ${options.connections} connections, ${howTaken(options)}; gateway on core 0; load, node and Redis on core 1. A hung Redis adds nothing that can be seen beside the spread: after the first time-out nobody waits for it.
 
-const columns = { 'req/s': rate, 'CPU us/request': cpu, 'p50 ms': p50, 'p99 ms': p99 };
-for (const [{ title }, servers] of standings) printStandings(title, servers, { options, columns });
+${standingsTable(standings, columns)}`;
+    const large = [...standings].find(([{ title }]) => title.endsWith('4 kB'))?.[1] ?? [];
+    const cost = (of: string): readonly number[] =>
+      large.find(({ name }) => name === of)?.measured.map((round) => round.cpuMicrosPerRequest) ?? [];
+    const above = median(cost(well).map((micros, round) => micros - (cost(inMemory)[round] ?? Number.NaN)));
+    const what = `processor time of a hit of 4 kB in Redis, ${options.connections} under way`;
+    return { text, short: [{ what, beside: 'a hit in memory', figure: `+${above.toFixed(0)} µs` }] };
+  },
+};

@@ -1,16 +1,25 @@
-/** The floor: a bare node:http server that answers the bytes and headers of another server's answers. */
+/**
+ * The floor: a bare node:http server that answers the bytes and headers of another server's answers.
+ * `node bench/support/bare-server.ts ORIGIN PATH COUNT`, with `%A` in the path for COUNT accounts.
+ */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { askAll } from './ask-all.ts';
+import { pathsOf } from './load.ts';
 
-const [origin = '', ...paths] = process.argv.slice(2);
+const [origin = '', ...loads] = process.argv.slice(2);
 const answers = new Map<string, { readonly head: string[]; readonly body: Buffer }>();
-for (const path of paths) {
+const own = new Set(['date', 'connection', 'keep-alive']);
+for (let at = 0; at < loads.length; at += 2) {
+  const paths = pathsOf({ path: loads[at] ?? '', order: { kind: 'turns', of: Number(loads[at + 1]) } });
   // Asked twice, so that the answer is the one that is given to a hit.
-  await (await fetch(origin + path)).arrayBuffer();
-  const response = await fetch(origin + path, { headers: { 'accept-encoding': 'identity' } });
-  const own = new Set(['date', 'connection', 'keep-alive']);
-  const head = [...response.headers].filter(([name]) => !own.has(name)).flat();
-  answers.set(path, { head, body: Buffer.from(await response.arrayBuffer()) });
+  await askAll(origin, paths);
+  await askAll(origin, paths, ({ path, head, body }) => {
+    answers.set(path, {
+      head: head.filter((_, index) => !own.has(String(head[index - (index % 2)]).toLowerCase())),
+      body,
+    });
+  });
 }
 
 const server = createServer((request, response) => {

@@ -13,8 +13,10 @@ import { Random } from '../../test/encode/random.ts';
 export interface NodeSettings {
   /** Reads that are worked on at once. */
   readonly places: number;
-  /** Mean of the time that one takes; times are distributed exponentially. */
+  /** Mean of the time that one takes. */
   readonly serviceMs: number;
+  /** How times are distributed: exponentially, or all are the same. */
+  readonly times: 'exponential' | 'equal';
   /** `reads`: the ledger info is still answered. */
   readonly hangs: 'no' | 'reads' | 'all';
   /** Share of the reads that are answered 500 or 502. */
@@ -32,7 +34,7 @@ export interface NodeCounts {
 const head = 1_000_000_000n;
 const random = new Random(Number(process.argv[2] ?? 1));
 const waiting: Work[] = [];
-let settings: NodeSettings = { places: 8, serviceMs: 20, hangs: 'no', errors: 0 };
+let settings: NodeSettings = { places: 8, serviceMs: 20, times: 'exponential', hangs: 'no', errors: 0 };
 let counts = { reads: 0, answered: 0, givenUp: 0 };
 let busy = 0;
 
@@ -82,7 +84,7 @@ function takeRead(url: string, response: ServerResponse): void {
 /** As real nodes, it goes on with what was given up while it was worked on. */
 function begin(work: Work): void {
   busy += 1;
-  const tookMs = -Math.log(1 - random.u32() / 2 ** 32) * settings.serviceMs;
+  const factor = settings.times === 'equal' ? 1 : -Math.log(1 - random.u32() / 2 ** 32);
   setTimeout(() => {
     busy -= 1;
     finish(work);
@@ -91,7 +93,7 @@ function begin(work: Work): void {
       if (next === undefined) return;
       begin(next);
     }
-  }, tookMs);
+  }, factor * settings.serviceMs);
 }
 
 function finish({ version, response }: Work): void {

@@ -6,69 +6,89 @@ import { measure, type Load, type Measured } from './load.ts';
 import type { BenchOptions } from './options.ts';
 import type { ServerProcess } from './process-under-test.ts';
 
-/** Servers run on the one core, wrk and the nodes behind them on the other. */
+/** Servers run on the one core, load and the nodes behind them on the other. */
 export const serverCpu = 0;
 export const loadCpu = 1;
 
 /** What is asked of every server; the title is that of its table. */
-export interface Request extends Pick<Load, 'path' | 'body' | 'byTurns'> {
+export interface Request extends Omit<Load, 'connections' | 'seconds'> {
   readonly title: string;
+  /** Default: as the options have it. */
+  readonly connections?: number;
 }
 
-export interface Contest {
+export interface Contest<R extends Request = Request> {
   readonly options: BenchOptions;
-  readonly requests: readonly Request[];
+  readonly requests: readonly R[];
   /** Fresh processes, always in the same order, and the one the others are measured against first. */
   readonly start: () => Promise<readonly ServerProcess[]>;
+  /** Before the warm-up of a request: fills caches. */
+  readonly prepare?: (server: ServerProcess, request: R) => Promise<void>;
+  /** Reads that have come to nodes. */
+  readonly reads?: () => number;
 }
 
-/** What the rounds gave one server, in their order. */
+/** What the rounds gave one server, in their order: the same for all servers of a request. */
 export interface Standing {
   readonly name: string;
   readonly measured: readonly Measured[];
-  /** Of each round: processor time per request, this server's to the first one's. */
-  readonly cpuRatios: readonly number[];
 }
 
 /** For each request the standings of all servers, in the order of `start`. */
-export async function runContest({ options, requests, start }: Contest): Promise<ReadonlyMap<Request, Standing[]>> {
-  const rounds = new Map<Request, Round[]>(requests.map((request) => [request, []]));
-  let names: readonly string[] = [];
+export async function runContest<R extends Request>(contest: Contest<R>): Promise<ReadonlyMap<R, Standing[]>> {
+  const { options, requests, start } = contest;
+  const done = new Map<R, Standing[]>();
   for (let run = 0; run < options.starts; run += 1) {
     const servers = await start();
-    names = servers.map(({ name }) => name);
-    for (const [request, done] of rounds) done.push(...(await runRounds(servers, request, options)));
-    for (const server of servers) server.stop();
-  }
-  return new Map([...rounds].map(([request, done]) => [request, names.map((name, at) => standingOf(name, at, done))]));
-}
-
-/** One measurement of each server, in the order of `start`. */
-type Round = readonly Measured[];
-
-async function runRounds(
-  servers: readonly ServerProcess[],
-  { title: _, ...load }: Request,
-  { rounds, connections, seconds, warmUp }: BenchOptions,
-): Promise<Round[]> {
-  const asked = { connections, ...load };
-  for (const server of servers) await measure(server, { ...asked, seconds: warmUp }, loadCpu);
-  const done: Round[] = [];
-  for (let round = 0; round < rounds; round += 1) {
-    const measured = new Map<ServerProcess, Measured>();
-    for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
-      measured.set(server, await measure(server, { ...asked, seconds }, loadCpu));
+    for (const [index, request] of requests.entries()) {
+      // The compiler has settled after the first.
+      const warmUp = index === 0 ? options.warmUp : 1;
+      const standings = await runRounds(servers, request, { ...contest, options: { ...options, warmUp } });
+      const before = done.get(request);
+      done.set(
+        request,
+        standings.map(({ name, measured }, at) => ({
+          name,
+          measured: [...(before?.[at]?.measured ?? []), ...measured],
+        })),
+      );
     }
-    done.push(servers.flatMap((server) => measured.get(server) ?? []));
+    for (const server of servers) server.stop();
   }
   return done;
 }
 
-function standingOf(name: string, at: number, rounds: readonly Round[]): Standing {
-  const measured = rounds.flatMap((round) => round[at] ?? []);
-  const cpuRatios = rounds.flatMap((round) => {
-    const [first, own] = [round[0], round[at]];
-    return first === undefined || own === undefined ? [] : own.cpuMicrosPerRequest / first.cpuMicrosPerRequest;
-  });
-  return { name, measured, cpuRatios };
+async function runRounds<R extends Request>(
+  servers: readonly ServerProcess[],
+  request: R,
+  { options, prepare, reads }: Contest<R>,
+): Promise<Standing[]> {
+  const { title, ...asked }: Request = request;
+  const load = { connections: options.connections, ...asked, seconds: options.seconds };
+  process.stderr.write(`${title}\n`);
+  for (const server of servers) {
+    await prepare?.(server, request);
+    await measure(server, { ...load, seconds: options.warmUp }, loadCpu);
+  }
+  const standings = servers.map(({ name }) => ({ name, measured: [] as Measured[] }));
+  for (let round = 0; round < options.rounds; round += 1) {
+    const turn = [...servers.entries()];
+    for (const [at, server] of round % 2 === 0 ? turn : turn.toReversed()) {
+      const before = reads?.();
+      const measured = await measure(server, load, loadCpu);
+      const counted = before === undefined ? {} : { upstreamReads: (reads?.() ?? 0) - before };
+      standings[at]?.measured.push({ ...measured, ...counted });
+    }
+  }
+  return standings;
+}
+
+/** Throws when a server that was to answer from its cache asked a node. */
+export function requireHits(standings: ReadonlyMap<Request, readonly Standing[]>): void {
+  for (const [{ title }, servers] of standings) {
+    for (const { name, measured } of servers) {
+      const reads = measured.reduce((sum, { upstreamReads = 0 }) => sum + upstreamReads, 0);
+      if (reads > 0) throw new Error(`${title}: ${name} asked the node ${reads} times while hits were measured`);
+    }
+  }
 }

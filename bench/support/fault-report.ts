@@ -1,5 +1,6 @@
 /** What was observed of a gateway under a fault, as lines of tables: all rounds of a variant together. */
-import { quantile, type Sample } from './open-loop.ts';
+import { quantile } from './figures.ts';
+import type { Sample } from './open-loop.ts';
 
 export interface Observed {
   /** Times begin with the fault. */

@@ -3,58 +3,99 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import type { ServerProcess } from './process-under-test.ts';
 
+/** Which numbers stand in the place of a mark in a path, as load.lua has it. */
+export type Order =
+  | { readonly kind: 'turns' | 'random'; readonly of: number }
+  /** Never the same twice in a run. */
+  | { readonly kind: 'new' };
+
 export interface Load {
   readonly connections: number;
   readonly seconds: number;
+  /** With `%A` in the place of an account, or `%V` in that of nine digits of a version. */
   readonly path: string;
+  readonly order?: Order;
   /** JSON to POST; without it, GET. */
   readonly body?: string;
-  /** 20,000 accounts are asked for by turns, each in the place of `%A` in the path. */
-  readonly byTurns?: boolean;
 }
 
 export interface Measured {
+  readonly requests: number;
   readonly requestsPerSecond: number;
   readonly cpuMicrosPerRequest: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  /** Reads that came to nodes meanwhile, where they are counted. */
+  readonly upstreamReads?: number;
 }
 
-const postScript = fileURLToPath(new URL('post.lua', import.meta.url));
-const turnsScript = fileURLToPath(new URL('turns.lua', import.meta.url));
+const script = fileURLToPath(new URL('load.lua', import.meta.url));
+/** More than any server here answers in a second. */
+const mostPerSecond = 100_000;
+/** Of nine digits. */
+const mostVersions = 1e9;
+let nextNew = 0;
 
+/** The account of that number, as wrk asks for it. */
+export function accountAt(index: number): string {
+  return `0x5a${index.toString(16).padStart(62, '0')}`;
+}
+
+/** The paths of a load whose numbers end. */
+export function pathsOf({ path, order }: Pick<Load, 'path' | 'order'>): readonly string[] {
+  if (order === undefined) return [path];
+  if (order.kind === 'new') throw new Error(`no end of ${path}`);
+  return Array.from({ length: order.of }, (_, index) => path.replace('%A', accountAt(index)));
+}
+
+/** Throws when an answer was none, or an error. */
 export async function measure(server: ServerProcess, load: Load, cpu: number): Promise<Measured> {
+  const { connections, seconds, path, order = { kind: 'turns', of: 1 }, body } = load;
+  const [kind, from, count] = numbersOf(order, seconds);
+  const wrk = ['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '10s', '-s', script];
+  const asked = [kind, String(from), String(count), path, ...(body === undefined ? [] : [body])];
   const before = server.cpuMicros();
-  const url = new URL(load.path, server.url).href;
-  const wrk = `wrk -t1 -c${load.connections} -d${load.seconds}s --latency`.split(' ');
-  const script = load.byTurns === true ? turnsScript : load.body === undefined ? undefined : postScript;
-  const scripted = script === undefined ? [] : ['-s', script];
-  const argument = load.byTurns === true ? load.path : (load.body ?? '');
-  const text = await run('taskset', ['-c', String(cpu), ...wrk, ...scripted, url, '--', argument]);
+  const text = await runProgram('taskset', ['-c', String(cpu), ...wrk, new URL(server.url).origin, '--', ...asked]);
   const used = server.cpuMicros() - before;
-  const requests = Number(/(\d+) requests in/.exec(text)?.[1] ?? 0);
-  const errors = /Non-2xx or 3xx responses: (\d+)/.exec(text)?.[1];
-  if (requests === 0 || errors !== undefined) throw new Error(`${server.name}: ${errors ?? 'no'} bad answers\n${text}`);
+  const told = JSON.parse(/RESULT (.*)/.exec(text)?.[1] ?? 'null') as Told | null;
+  if (told === null || told.requests === 0 || told.bad > 0)
+    throw new Error(`${server.name}: ${path.slice(0, 200)}\n${text}`);
   return {
-    requestsPerSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(text)?.[1]),
-    cpuMicrosPerRequest: used / requests,
-    p50Ms: milliseconds(/50%\s+([\d.]+)(us|ms|s)/.exec(text)),
-    p99Ms: milliseconds(/99%\s+([\d.]+)(us|ms|s)/.exec(text)),
+    requests: told.requests,
+    requestsPerSecond: told.requests / (told.micros / 1e6),
+    cpuMicrosPerRequest: used / told.requests,
+    p50Ms: told.p50 / 1000,
+    p99Ms: told.p99 / 1000,
   };
 }
 
-function milliseconds(match: RegExpExecArray | null): number {
-  const factor = { us: 0.001, ms: 1, s: 1000 }[match?.[2] ?? 'ms'] ?? 1;
-  return Number(match?.[1]) * factor;
+/** What the script is told of the order. */
+function numbersOf(order: Order, seconds: number): readonly [kind: string, from: number, count: number] {
+  // Whoever begins where the last run began asks for what a small memory still has.
+  if (order.kind !== 'new') return [order.kind, Math.floor(Math.random() * order.of), order.of];
+  const from = nextNew;
+  nextNew += mostPerSecond * seconds;
+  if (nextNew > mostVersions) throw new Error('no versions are left that were not asked for');
+  return ['turns', from, mostVersions];
 }
 
-function run(command: string, args: readonly string[]): Promise<string> {
+/** The line that the script writes. */
+interface Told {
+  readonly requests: number;
+  readonly micros: number;
+  readonly p50: number;
+  readonly p99: number;
+  readonly bad: number;
+}
+
+/** What the program wrote; rejects when it fails. */
+export function runProgram(command: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args);
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     let text = '';
     child.stdout.on('data', (chunk) => (text += String(chunk)));
     child.stderr.on('data', (chunk) => (text += String(chunk)));
     child.on('error', reject);
-    child.on('exit', (code) => (code === 0 ? resolve(text) : reject(new Error(`${command}: ${text}`))));
+    child.on('close', (code) => (code === 0 ? resolve(text) : reject(new Error(`${command}: ${text}`))));
   });
 }

@@ -86,9 +86,3 @@ async function ask(pool: Pool, stream: Stream, { startMs, atMs, samples }: Askin
   }
   samples.push({ kind: stream.kind, atMs, tookMs: performance.now() - startMs - atMs, lateMs, status, isRight });
 }
-
-/** The value that so great a share of `values` does not exceed. */
-export function quantile(values: readonly number[], share: number): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
-}

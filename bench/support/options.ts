@@ -1,4 +1,4 @@
-/** The flags that all benchmarks take. */
+/** The flags that benchmarks take. */
 import { parseArgs } from 'node:util';
 
 export interface BenchOptions {
@@ -11,31 +11,52 @@ export interface BenchOptions {
   readonly connections: number;
   /** Load before the first round, in seconds: a cold server costs half as much again per request. */
   readonly warmUp: number;
-  /** Where a gateway with so many workers takes part as well: more than 1. */
-  readonly workers: number;
 }
 
-const usual: BenchOptions = { starts: 3, rounds: 5, seconds: 2, connections: 64, warmUp: 6, workers: 1 };
+export interface Flags {
+  /** Names of parts; empty for all. */
+  readonly only: readonly string[];
+  /** Loads whose title has this text. */
+  readonly loads: string;
+  /** Short rounds: whether it runs, not what it gives. */
+  readonly isQuick: boolean;
+  /** Whether RESULTS.md and README.md are written. */
+  readonly isWritten: boolean;
+  readonly given: Readonly<Partial<BenchOptions>>;
+}
 
-/** Reads `--starts N --rounds N --seconds S --connections N --warm-up S --workers N` from the command line. */
-export function benchOptions(defaults: Partial<BenchOptions> = {}): BenchOptions {
-  const flag = { type: 'string' } as const;
+const usual: BenchOptions = { starts: 3, rounds: 5, seconds: 2, connections: 64, warmUp: 6 };
+const quick: Omit<BenchOptions, 'connections'> = { starts: 1, rounds: 1, seconds: 1, warmUp: 1 };
+
+/** Reads the command line. Throws for what is no whole number above 0. */
+export function readFlags(): Flags {
+  const number = { type: 'string' } as const;
   const { values } = parseArgs({
-    options: { starts: flag, rounds: flag, seconds: flag, connections: flag, 'warm-up': flag, workers: flag },
+    options: {
+      only: { type: 'string', default: '' },
+      loads: { type: 'string', default: '' },
+      quick: { type: 'boolean', default: false },
+      write: { type: 'boolean', default: false },
+      starts: number,
+      rounds: number,
+      seconds: number,
+      connections: number,
+      'warm-up': number,
+    },
   });
-  const given = { ...values, warmUp: values['warm-up'] };
-  const numberOf = (name: keyof BenchOptions): number => {
-    const text = given[name];
-    const number = text === undefined ? (defaults[name] ?? usual[name]) : Number(text);
-    if (!Number.isSafeInteger(number) || number < 1) throw new Error(`${name} is no whole number above 0: ${text}`);
-    return number;
-  };
-  return {
-    starts: numberOf('starts'),
-    rounds: numberOf('rounds'),
-    seconds: numberOf('seconds'),
-    connections: numberOf('connections'),
-    warmUp: numberOf('warmUp'),
-    workers: numberOf('workers'),
-  };
+  const texts = { ...values, warmUp: values['warm-up'] };
+  const given: { -readonly [Name in keyof BenchOptions]?: number } = {};
+  for (const name of Object.keys(usual) as (keyof BenchOptions)[]) {
+    const text = texts[name];
+    if (text === undefined) continue;
+    if (!/^[1-9]\d{0,5}$/.test(text)) throw new Error(`${name} is no whole number above 0: ${text}`);
+    given[name] = Number(text);
+  }
+  const { only, loads, quick: isQuick, write } = values;
+  return { only: only.split(',').filter(Boolean), loads, isQuick, isWritten: write || !isQuick, given };
+}
+
+/** What a part does by default, unless the command line has something else. */
+export function optionsOf({ isQuick, given }: Flags, defaults: Partial<BenchOptions> = {}): BenchOptions {
+  return { ...usual, ...defaults, ...(isQuick ? quick : {}), ...given };
 }

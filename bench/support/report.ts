@@ -1,62 +1,71 @@
 /** Tables as they stand in RESULTS.md: a line for each server, most figures the median of all rounds. */
-import type { Standing } from './contest.ts';
+import type { Request, Standing } from './contest.ts';
+import { median, spread, timesAsMany } from './figures.ts';
 import type { Measured } from './load.ts';
 import type { BenchOptions } from './options.ts';
 
-export type Column = (standing: Standing) => string;
+/** What a cell shows of a server, beside all of the same load. */
+export type Column = (standing: Standing, all: readonly Standing[]) => string;
 
 /** Requests a second. */
-export const rate: Column = ({ measured }) => middle(measured, (round) => round.requestsPerSecond, 0);
-export const p50: Column = ({ measured }) => middle(measured, (round) => round.p50Ms, 2);
-export const p99: Column = ({ measured }) => middle(measured, (round) => round.p99Ms, 2);
+export const rate: Column = ({ measured }) =>
+  Math.round(median(measured.map((round) => round.requestsPerSecond))).toLocaleString('en');
+export const p50: Column = ({ measured }) => median(measured.map((round) => round.p50Ms)).toFixed(2);
+export const p99: Column = ({ measured }) => median(measured.map((round) => round.p99Ms)).toFixed(2);
 /** Processor time per request in microseconds. */
 export const cpu: Column = ({ measured }) => spread(measured.map(cpuOf), 1);
-/** Processor time per request as a multiple of the first server's. */
-export const cpuToFirst: Column = ({ cpuRatios }) => spread(cpuRatios, 2);
-/** The first server's processor time per request as a part of this one's. */
-export const cpuOfFirst: Column = ({ cpuRatios }) =>
-  spread(
-    cpuRatios.map((ratio) => 1 / ratio),
-    2,
-  );
+/** The processor time per request of the cheapest of `others` divided by the row's: above 1, the row's is cheaper. */
+export const cpuBeside =
+  (...others: readonly string[]): Column =>
+  (standing, all) =>
+    spread(timesAsMany(standing, all, others), 2);
+/** Microseconds of processor time that a request takes beyond one of another server. */
+export const cpuAbove =
+  (other: string): Column =>
+  (standing, all) => {
+    const rounds = all.find(({ name }) => name === other)?.measured ?? [];
+    return spread(
+      standing.measured.map((round, at) => cpuOf(round) - (rounds[at]?.cpuMicrosPerRequest ?? Number.NaN)),
+      1,
+    );
+  };
+/** Milliseconds of the median beyond another server's. */
+export const p50Above =
+  (other: string): Column =>
+  (standing, all) => {
+    const rounds = all.find(({ name }) => name === other)?.measured ?? [];
+    return median(standing.measured.map(({ p50Ms }, at) => p50Ms - (rounds[at]?.p50Ms ?? Number.NaN))).toFixed(2);
+  };
+export const readsPerRequest: Column = ({ measured }) =>
+  median(measured.map(({ upstreamReads = 0, requests }) => upstreamReads / requests)).toFixed(2);
 
-/** Prints `columns` by their heads, after one with the servers' names. */
-export function printStandings(
-  title: string,
-  standings: readonly Standing[],
-  table: { readonly options: BenchOptions; readonly columns: Readonly<Record<string, Column>> },
-): void {
-  const { options, columns } = table;
-  const { starts, rounds, seconds, connections } = options;
-  const heads = Object.keys(columns);
-  const cells = standings.map((standing) => [standing.name, ...Object.values(columns).map((show) => show(standing))]);
-  const how = `${connections} connections, ${starts} starts of ${rounds} rounds of ${seconds} s`;
-  process.stdout.write(`\n${title}, ${how}: median (least-most)\n\n`);
-  process.stdout.write(`${line(['server', ...heads])}|---|${'--:|'.repeat(heads.length)}\n`);
-  process.stdout.write(cells.map(line).join(''));
+/** All loads in one table, `columns` by their heads after those of the load and the server. */
+export function standingsTable(
+  standings: ReadonlyMap<Request, readonly Standing[]>,
+  columns: Readonly<Record<string, Column>>,
+): string {
+  const rows = [...standings].flatMap(([{ title }, servers]) =>
+    servers.map((server) => [title, server.name, ...Object.values(columns).map((show) => show(server, servers))]),
+  );
+  return table(['load', 'server', ...Object.keys(columns)], rows, 2);
 }
 
-function line(cells: readonly string[]): string {
+/** How the figures were taken, for the words before a table. */
+export function howTaken({ starts, rounds, seconds }: BenchOptions): string {
+  const started = starts === 1 ? '' : `${starts} starts of `;
+  return `${started}${rounds} ${rounds === 1 ? 'round' : 'rounds'} of ${seconds} s, interleaved: median (least-most)`;
+}
+
+/** The first columns are words, the others numbers. */
+export function table(heads: readonly string[], rows: readonly (readonly (string | number)[])[], words = 1): string {
+  const rule = `|${'---|'.repeat(words)}${'--:|'.repeat(heads.length - words)}\n`;
+  return `${line(heads)}${rule}${rows.map(line).join('')}`;
+}
+
+function line(cells: readonly (string | number)[]): string {
   return `| ${cells.join(' | ')} |\n`;
 }
 
 function cpuOf(round: Measured): number {
   return round.cpuMicrosPerRequest;
-}
-
-function middle(measured: readonly Measured[], pick: (round: Measured) => number, digits: number): string {
-  return median(measured.map(pick)).toFixed(digits);
-}
-
-/** `1.25 (1.21-1.33)`: median, least and most. */
-function spread(values: readonly number[], digits: number): string {
-  const [least, most] = [Math.min(...values), Math.max(...values)];
-  return `${median(values).toFixed(digits)} (${least.toFixed(digits)}-${most.toFixed(digits)})`;
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const half = sorted.length / 2;
-  const [low = Number.NaN, high = low] = sorted.slice(Math.ceil(half) - 1, Math.floor(half) + 1);
-  return (low + high) / 2;
 }

@@ -18,12 +18,3 @@ function endOf(results: string, from: number): number {
   const next = results.indexOf('\n## ', from + 1);
   return next < 0 ? results.length : next;
 }
-
-export function table(heads: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
-  const rule = `|---|${'--:|'.repeat(heads.length - 1)}\n`;
-  return `${line(heads)}${rule}${rows.map(line).join('')}`;
-}
-
-function line(cells: readonly (string | number)[]): string {
-  return `| ${cells.join(' | ')} |\n`;
-}

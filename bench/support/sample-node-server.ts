@@ -1,4 +1,4 @@
-/** A sample node on its own, as the upstream of a benchmark. */
+/** The process of sample-node.ts. */
 import { advancingClock } from '../../src/sample/ledger-clock.ts';
 import { createSampleNode } from '../../src/sample/sample-node.ts';
 

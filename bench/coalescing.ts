@@ -1,0 +1,83 @@
+/** Callers who all ask for one cold key at once, of a node that takes 50 ms: how often it is asked, and who waits. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askAtOnce, type Burst } from './support/burst.ts';
+import type { NodeCounts } from './support/capacity-node.ts';
+import { loadCpu, serverCpu } from './support/contest.ts';
+import { median, spread } from './support/figures.ts';
+import { startGateway } from './support/gateway.ts';
+import { optionsOf, type Flags } from './support/options.ts';
+import type { Part } from './support/part.ts';
+import { startServer, type ServerProcess } from './support/process-under-test.ts';
+import { haproxy, nginx, startCaches, varnish } from './support/reference-caches.ts';
+import { table } from './support/report.ts';
+
+const callers = 500;
+const serviceMs = 50;
+
+interface Round extends Burst {
+  readonly upstreamReads: number;
+}
+
+async function startSlowNode(): Promise<ServerProcess> {
+  const node = await startServer('slow node', ['bench/support/capacity-node.ts'], loadCpu);
+  const settings = { places: 2 * callers, serviceMs, times: 'equal' };
+  await fetch(new URL('/control', node.url), { method: 'POST', body: JSON.stringify(settings) });
+  return node;
+}
+
+export const coalescing: Part = {
+  name: 'coalescing',
+  heading: 'One cold key, many callers',
+  async run(flags: Flags) {
+    const { rounds } = optionsOf(flags, { rounds: 7 });
+    const node = await startSlowNode();
+    const upstream = { nodeUrl: node.url, cpu: serverCpu };
+    const servers = [
+      ...(await startCaches([nginx, varnish, haproxy], upstream)),
+      await startGateway({ ...upstream, name: 'ledgergate', fastPath: true }),
+    ];
+    const reads = async (): Promise<number> =>
+      ((await (await fetch(new URL('/control', node.url))).json()) as NodeCounts).reads;
+    let version = 500_000_000;
+    const measure = async ({ url }: ServerProcess): Promise<Round> => {
+      version += 1;
+      const before = await reads();
+      const path = `/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+      const burst = await askAtOnce(url, path, callers);
+      await sleep(serviceMs);
+      return { ...burst, upstreamReads: (await reads()) - before };
+    };
+    // The first two tell more of the compiler than of the server.
+    for (const server of servers) for (let turn = 0; turn < 2; turn += 1) await measure(server);
+    const done = new Map<string, Round[]>(servers.map(({ name }) => [name, []]));
+    for (let round = 0; round < rounds; round += 1) {
+      for (const server of round % 2 === 0 ? servers : servers.toReversed()) {
+        done.get(server.name)?.push(await measure(server));
+      }
+    }
+    for (const server of [...servers, node]) server.stop();
+
+    const p99Of = (name: string): number => median((done.get(name) ?? []).map(({ p99Ms }) => p99Ms));
+    const rows = [...done].map(([name, measured]) => [
+      name,
+      spread(
+        measured.map(({ upstreamReads }) => upstreamReads),
+        0,
+      ),
+      median(measured.map(({ p50Ms }) => p50Ms)).toFixed(1),
+      spread(
+        measured.map(({ p99Ms }) => p99Ms),
+        1,
+      ),
+      median(measured.map(({ longestMs }) => longestMs)).toFixed(1),
+    ]);
+    const text = `${callers} callers, each on a connection of its own, ask for one key that nobody has asked for; the node takes ${serviceMs} ms. ${rounds} rounds with a key each, interleaved: median (least-most). nginx with \`proxy_cache_lock\`, which looks again every 500 ms.
+
+${table(['server', 'reads of the node', 'p50 ms', 'p99 ms', 'longest ms'], rows)}`;
+    const beside = ['Varnish', 'nginx'].filter((name) => done.has(name));
+    const others = beside.map((name) => p99Of(name).toFixed(0)).join(' / ');
+    const figure = `${p99Of('ledgergate').toFixed(0)} / ${others} ms`;
+    const what = `p99 of ${callers} callers on one cold key, the node takes ${serviceMs} ms and is asked once`;
+    return { text, short: [{ what, beside: beside.join(' / '), figure }] };
+  },
+};

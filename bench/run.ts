@@ -1,0 +1,75 @@
+/**
+ * Everything side by side on one machine, in interleaved rounds: prints tables, and writes them into RESULTS.md and the
+ * short one into README.md.
+ *
+ *     npm run bench -- [--only hits,misses] [--loads TEXT] [--quick] [--write]
+ *                      [--starts N] [--rounds N] [--seconds S] [--connections N] [--warm-up S]
+ *
+ * Servers on core 0, load and nodes on core 1. `--quick` tells in short rounds whether it runs, and writes nothing
+ * unless `--write` is there too; `--loads` leaves out loads without this text in their title.
+ */
+import { spawnSync } from 'node:child_process';
+import { cpus } from 'node:os';
+import { coalescing } from './coalescing.ts';
+import { encode } from './encode.ts';
+import { fixedRate } from './fixed-rate.ts';
+import { growth } from './growth.ts';
+import { hits } from './hits.ts';
+import { latest } from './latest.ts';
+import { memory } from './memory.ts';
+import { misses } from './misses.ts';
+import { pruned } from './pruned.ts';
+import { redis } from './redis.ts';
+import { startUp } from './start-up.ts';
+import { workers } from './workers.ts';
+import { loadCpu } from './support/contest.ts';
+import { readFlags } from './support/options.ts';
+import type { Part } from './support/part.ts';
+import { requirePrograms } from './support/process-under-test.ts';
+import { writeSection } from './support/results-section.ts';
+import { writeShortLines } from './support/short-table.ts';
+
+const all: readonly Part[] = [
+  hits,
+  fixedRate,
+  misses,
+  coalescing,
+  pruned,
+  latest,
+  encode,
+  redis,
+  memory,
+  startUp,
+  growth,
+  workers,
+];
+
+const flags = readFlags();
+const names = all.map(({ name }) => name);
+const unknown = flags.only.filter((name) => !names.includes(name));
+if (unknown.length > 0) throw new Error(`no part ${unknown.join(', ')}; there are ${names.join(', ')}`);
+requirePrograms();
+if (cpus().length < 2) throw new Error('two cores are needed: one for servers, one for their clients');
+// What this process does itself belongs to the load.
+spawnSync('taskset', ['-a', '-p', '-c', String(loadCpu), String(process.pid)]);
+
+const failed: string[] = [];
+for (const part of all) {
+  const { name, heading } = part;
+  if (flags.only.length > 0 && !flags.only.includes(name)) continue;
+  process.stderr.write(`\n${name}\n`);
+  try {
+    const { text, short } = await part.run(flags);
+    const section = `\`npm run bench -- --only ${name}\`\n\n${text.trim()}`;
+    process.stdout.write(`\n## ${heading}\n\n${section}\n`);
+    if (!flags.isWritten) continue;
+    writeSection(heading, section);
+    writeShortLines(name, short);
+  } catch (error) {
+    // The others are worth having.
+    failed.push(name);
+    process.stderr.write(`\n!!! ${name} FAILED: ${error instanceof Error ? error.stack : String(error)}\n\n`);
+  }
+}
+if (failed.length > 0) process.stderr.write(`\n!!! FAILED: ${failed.join(', ')}\n`);
+process.exit(failed.length > 0 ? 1 : 0);

@@ -1,0 +1,122 @@
+/** From the start of the process to the first answer to a pinned read, with a node that is there. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { request } from 'undici';
+import { findTool } from '../scripts/tools.ts';
+import { newVersionsPath, startCheapNode } from './support/cheap-node.ts';
+import { loadCpu, serverCpu } from './support/contest.ts';
+import { median, spread } from './support/figures.ts';
+import { gatewayCommand } from './support/gateway.ts';
+import { accountAt } from './support/load.ts';
+import { optionsOf, type Flags } from './support/options.ts';
+import type { Part } from './support/part.ts';
+import { requirePrograms, startProgram, type ServerProcess } from './support/process-under-test.ts';
+import { haproxy, installed, nginx, varnish } from './support/reference-caches.ts';
+import { table } from './support/report.ts';
+import { freePort } from './support/run-folder.ts';
+
+const path = newVersionsPath(400, accountAt(1)).replace('%V', '400000000');
+/** Longer than any of them takes. */
+const giveUpMs = 30_000;
+
+interface Started {
+  readonly tookMs: number;
+  readonly cpuMs: number;
+  readonly residentMiB: number;
+}
+
+type Start = (port: number) => Promise<ServerProcess>;
+
+function startsOf(nodeUrl: string): ReadonlyMap<string, Start> {
+  const cpu = serverCpu;
+  const nodeProgram = (args: readonly string[], port: number, command = process.execPath) =>
+    startProgram({ name: args.join(' '), command, args, cpu, port });
+  const proxy =
+    (kind: string): Start =>
+    (port) =>
+      nodeProgram(['bench/support/plain-proxy.ts', kind, nodeUrl, String(port)], port);
+  const gateway =
+    (node?: string): Start =>
+    (port) =>
+      nodeProgram(gatewayCommand({ name: 'ledgergate', nodeUrl, cpu, port, fastPath: true }), port, node);
+  const names = new Map([
+    [nginx, 'nginx'],
+    [varnish, 'Varnish'],
+    [haproxy, 'HAProxy'],
+  ]);
+  const newest = findTool('node-26');
+  return new Map<string, Start>([
+    ...installed([nginx, varnish, haproxy]).map((cache): [string, Start] => [
+      names.get(cache) ?? '',
+      (port) => cache({ nodeUrl, cpu, port }),
+    ]),
+    ['node:http', proxy('http')],
+    ['fastify', proxy('fastify')],
+    ['ledgergate', gateway()],
+    ...(newest === undefined ? [] : [['ledgergate, Node 26', gateway(newest)] as const]),
+  ]);
+}
+
+async function measure(start: Start): Promise<Started> {
+  const port = await freePort();
+  const startMs = performance.now();
+  const server = await start(port);
+  try {
+    while (!(await isAnswered(new URL(path, server.url)))) {
+      if (performance.now() - startMs > giveUpMs) throw new Error(`${server.name} does not answer`);
+      await sleep(2);
+    }
+    const tookMs = performance.now() - startMs;
+    return { tookMs, cpuMs: server.cpuMicros() / 1000, residentMiB: server.residentMiB() };
+  } finally {
+    server.stop();
+  }
+}
+
+async function isAnswered(url: URL): Promise<boolean> {
+  try {
+    const { statusCode, body } = await request(url, { reset: true });
+    await body.dump();
+    return statusCode === 200;
+  } catch {
+    return false;
+  }
+}
+
+export const startUp: Part = {
+  name: 'start-up',
+  heading: 'Start',
+  async run(flags: Flags) {
+    requirePrograms('nginx');
+    const { rounds } = optionsOf(flags, { rounds: 7 });
+    const node = await startCheapNode({ cpu: loadCpu });
+    const [nodeUrl = ''] = node.urls;
+    const starts = startsOf(nodeUrl);
+    // Builds the package, and reads the files of all from the disk.
+    for (const start of starts.values()) await measure(start);
+    const done = new Map<string, Started[]>([...starts.keys()].map((name) => [name, []]));
+    for (let round = 0; round < rounds; round += 1) {
+      for (const [name, start] of round % 2 === 0 ? starts : [...starts].toReversed()) {
+        done.get(name)?.push(await measure(start));
+      }
+    }
+    node.server.stop();
+    const rows = [...done].map(([name, started]) => [
+      name,
+      spread(
+        started.map(({ tookMs }) => tookMs),
+        0,
+      ),
+      median(started.map(({ cpuMs }) => cpuMs)).toFixed(0),
+      median(started.map(({ residentMiB }) => residentMiB)).toFixed(0),
+    ]);
+    const text = `From the start of the process to the first 200 to a pinned read, with a node that is there; the gateway is the built package. \`node:http\` and Fastify hand on and keep nothing. Resident memory with shared pages, of all processes. ${rounds} rounds, interleaved: median (least-most).
+
+${table(['server', 'ms to the first answer', 'CPU ms', 'resident MiB'], rows)}`;
+    const figures = ['ledgergate', 'fastify', 'node:http', 'nginx'].flatMap((name) => {
+      const started = done.get(name);
+      return started === undefined ? [] : [median(started.map(({ tookMs }) => tookMs)).toFixed(0)];
+    });
+    const short = { what: 'start of the process to its first answer', beside: 'Fastify / `node:http` / nginx' };
+    return { text, short: [{ ...short, figure: `${figures.join(' / ')} ms` }] };
+  },
+};

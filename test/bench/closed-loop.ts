@@ -1,0 +1,40 @@
+/**
+ * A client process: `node test/bench/closed-loop.ts URL CONNECTIONS SECONDS` asks for the URL over and over, each
+ * connection as soon as it was answered, and prints how many answers it got. Anything but a whole 200 ends it.
+ */
+import { connect } from 'node:net';
+import process from 'node:process';
+
+const [, , address = '', connections = '1', seconds = '1'] = process.argv;
+const url = new URL(address);
+const request = `GET ${url.pathname}${url.search} HTTP/1.1\r\nHost: ${url.host}\r\naccept: application/json\r\n\r\n`;
+let answers = 0;
+
+for (let count = 0; count < Number(connections); count += 1) {
+  const socket = connect({ host: url.hostname, port: Number(url.port), noDelay: true });
+  let text = '';
+  const ask = (): void => void socket.write(request);
+  socket.on('connect', ask);
+  socket.on('data', (chunk) => {
+    text += chunk.toString('latin1');
+    const body = text.indexOf('\r\n\r\n') + 4;
+    if (body < 4) return;
+    const length = Number(/\r\ncontent-length: *(\d+)/i.exec(text.slice(0, body))?.[1]);
+    if (!text.startsWith('HTTP/1.1 200 ') || Number.isNaN(length)) throw new Error(text);
+    if (text.length < body + length) return;
+    text = '';
+    answers += 1;
+    ask();
+  });
+  socket.on('close', () => {
+    throw new Error('the connection was closed');
+  });
+}
+
+setTimeout(
+  () => {
+    process.stdout.write(`${answers}\n`);
+    process.exit();
+  },
+  Number(seconds) * 1000,
+);
