@@ -64,6 +64,11 @@ const wide = { replicas: 1_000, regions: 5 } as const;
 
 const best = { ...wide, redis: cluster(6), cdn, news: 'none' } as const;
 
+const inStep = { ...wide, redis: cluster(6), cdn } as const;
+
+/** Nobody needs to see at once what they have committed, so that replicas move on by their timers, in step. */
+const reading: Traffic = { ...usualTraffic, rate: million, mix: { ...usualTraffic.mix, submit: 0 } };
+
 /** Clients that read a page at the version that its first read was of. */
 const pinning: Traffic = {
   ...usualTraffic,
@@ -84,10 +89,9 @@ export const shapes: readonly Shape[] = [
   shapeOf('5 regions, Cluster of 6, CDN', million, { ...wide, redis: cluster(6), cdn }),
   shapeOf('5 regions, CDN, no Redis', million, { ...wide, cdn }),
   shapeOf('5 regions, one Cluster of 30 for all', million, { ...wide, redis: { ...cluster(30), scope: 'global' } }),
-  shapeOf('5 regions, CDN, Cluster of 6, no news', million, { ...best }),
+  shapeOf('5 regions, Cluster of 6, CDN, no news', million, best),
   shapeOf('the same, 1 s of staleness', million, { ...best, maxStalenessMs: 1_000 }),
-  {
-    ...shapeOf('the same, and clients pin what follows', million, { ...best, maxStalenessMs: 1_000 }),
-    traffic: pinning,
-  },
+  { ...shapeOf('the same, and clients pin more', million, { ...best, maxStalenessMs: 1_000 }), traffic: pinning },
+  { ...shapeOf('5 regions, Cluster of 6, CDN, nobody submits', million, inStep), traffic: reading },
+  { ...shapeOf('the same, 1 s of staleness', million, { ...inStep, maxStalenessMs: 1_000 }), traffic: reading },
 ];

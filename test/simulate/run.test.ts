@@ -12,7 +12,7 @@ const only = (kind: keyof Mix): Mix => ({
 });
 
 function run(shape: Shape, options: Partial<RunOptions> = {}) {
-  const outcome = simulate(shape, { seed: 1, sample: 1, requests: 3_000, ...options });
+  const outcome = simulate(shape, { seed: 1, sample: 1, requests: 2_500, ...options });
   return { outcome, capacity: capacityOf(outcome) };
 }
 
@@ -73,7 +73,7 @@ test('one simulated replica stands for eight: the others are drawn, or simulated
   for (const news of ['first tells', 'none'] as const) {
     const traffic = { ...small, accounts: 20_000, rate: 8_000 };
     const shape = shapeOf('', 8_000, { traffic, replicas: 8, redis, news });
-    const [drawn, whole] = [run(shape, { requests: 6_000 }), run(shape, { sample: 8, requests: 48_000 })];
+    const [drawn, whole] = [run(shape, { requests: 5_000 }), run(shape, { sample: 8, requests: 40_000 })];
     for (const server of ['memory', 'redis', 'upstream'] as const) {
       const [a, b] = [drawn.capacity.shares[server], whole.capacity.shares[server]];
       assert.ok(Math.abs(a - b) < bounds[news], `${news}, ${server}: ${a} drawn, ${b} simulated`);
