@@ -1,7 +1,8 @@
 /** What a trace comes to, simulated and played to real gateways. */
 import { request } from 'undici';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
-import { startGateway } from '../src/gateway.ts';
+import { startGateway, type RunningGateway } from '../src/gateway.ts';
 import { ManualClock } from '../src/sample/ledger-clock.ts';
 import { createSampleNode, type SampleNode } from '../src/sample/sample-node.ts';
 import { testConfig } from '../test/support/gateway.ts';
@@ -58,12 +59,11 @@ export async function playReal(trace: Trace): Promise<Counts> {
     );
     closing.unshift(...gateways.map((gateway) => () => gateway.close()));
     const nodes = [full, archive] as const;
-    if (steps.some(({ arrivals }) => arrivals.length > 1))
-      for (const node of nodes) node.fault = { kind: 'latency', ms: 100 };
     const sources = new Map<string, number>();
     for (const step of steps) {
       for (const { clock } of nodes) clock.head = headAt(ledger, step);
-      for (const source of await playStep(gateways[step.replica]?.url ?? '', step, ledger)) add(sources, source, 1);
+      for (const source of await playStep(gateways[step.replica] as RunningGateway, step, { ledger, nodes }))
+        add(sources, source, 1);
     }
     return {
       memory: sources.get('memory') ?? 0,
@@ -116,8 +116,43 @@ async function startOne({ shape }: Trace, [full, archive]: readonly SampleNode[]
   return startGateway(config, { log: pino({ level: 'silent' }), drainDelayMs: 0 });
 }
 
-function playStep(url: string, { arrivals }: Step, ledger: SimulatedLedger): Promise<string[]> {
-  return Promise.all(arrivals.map((arrival) => play(url, arrival, ledger)));
+interface Around {
+  readonly ledger: SimulatedLedger;
+  readonly nodes: readonly SampleNode[];
+}
+
+async function playStep(gateway: RunningGateway, { arrivals }: Step, { ledger, nodes }: Around): Promise<string[]> {
+  const [first] = arrivals;
+  if (arrivals.length === 1 && first !== undefined) return [await play(gateway.url, first, ledger)];
+  // Nodes answer reads when all requests have come, so that none is too late to join.
+  const { promise: isOpen, resolve: open } = Promise.withResolvers<undefined>();
+  for (const { faults } of nodes) {
+    faults.add({ kind: 'hold', until: isOpen }, { when: ({ route }) => route !== 'ledgerInfo' && route !== 'healthy' });
+  }
+  const asked = nodes.map(readsOf);
+  let answered = 0;
+  const answers = arrivals.map(async (arrival) => {
+    const source = await play(gateway.url, arrival, ledger);
+    answered += 1;
+    return source;
+  });
+  const haveCome = async (): Promise<boolean> => {
+    if (answered === arrivals.length) return true;
+    const isAsked = nodes.some((node, index) => readsOf(node) > (asked[index] ?? 0));
+    return isAsked && answered + (await inFlight(gateway)) >= arrivals.length;
+  };
+  for (const endMs = performance.now() + longestWaitMs; performance.now() < endMs && !(await haveCome());)
+    await sleep(2);
+  open(undefined);
+  for (const { faults } of nodes) faults.clear();
+  return Promise.all(answers);
+}
+
+const longestWaitMs = 2_000;
+
+async function inFlight({ operationsUrl }: RunningGateway): Promise<number> {
+  const { body } = await request(`${operationsUrl}/metrics`);
+  return Number(/^ledgergate_http_in_flight_requests (\d+)/m.exec(await body.text())?.[1] ?? 0);
 }
 
 /** Asks as a client does; where the answer came from. */
