@@ -36,8 +36,10 @@ export interface LeaseOptions {
 /** Stands in the lease's place for a moment when a read gave nothing to share: nobody need queue up for the same. */
 const nothing = 'nothing';
 const nothingMs = 500;
-const firstPollMs = 4;
-const longestPollMs = 40;
+/** Pauses between two looks for another replica's answer, in milliseconds: the first, how they grow, and the longest. */
+export const firstPollMs = 4;
+export const pollGrowth = 1.5;
+export const longestPollMs = 40;
 
 export class Leases {
   readonly #link: RedisLink;
@@ -79,7 +81,7 @@ export class Leases {
       if ('answer' in lookup) return lookup;
       if (!('value' in lease) || lookup.miss === 'unavailable' || lease.value === nothing) return undefined;
       if (lease.value === null) return lookup;
-      pauseMs = Math.min(pauseMs * 1.5, longestPollMs);
+      pauseMs = Math.min(pauseMs * pollGrowth, longestPollMs);
     }
     return undefined;
   }

@@ -29,7 +29,7 @@ export interface SharedStateOptions {
 }
 
 /** Versions that follow each other this closely are told as one, the last. */
-const tellMs = 2;
+export const tellMs = 2;
 /** Longer messages are not ours. */
 const longestMessage = 128;
 /** Scores are doubles: beyond this they would not be versions any more. */
@@ -45,6 +45,8 @@ export class SharedState {
   #ledger: string | undefined;
   #purges: PurgeNews | undefined;
   #told = -1n;
+  /** The last version that another replica told: not to be told once more by everybody who looks into it. */
+  #heard = -1n;
   #hasTakenUp = false;
   #toTell = -1n;
   #timer: NodeJS.Timeout | undefined;
@@ -72,6 +74,7 @@ export class SharedState {
     this.#ledger = ledger;
     this.#hasTakenUp = false;
     this.#told = -1n;
+    this.#heard = -1n;
     if (before !== undefined) {
       this.#toTell = -1n;
       this.#subscriber.unsubscribe(this.#channel(before)).catch(() => undefined);
@@ -143,6 +146,8 @@ export class SharedState {
     if (ledger === undefined || this.#toTell <= this.#told) return;
     const version = this.#toTell.toString();
     this.#told = this.#toTell;
+    // This very version and no other: a wrong word must not silence what is true.
+    if (this.#toTell === this.#heard) return;
     this.#publish(`served ${version}`);
     const key = this.#key(ledger);
     void this.#link.write(key, (client) => client.zadd(key, 'GT', version, member));
@@ -161,8 +166,10 @@ export class SharedState {
     const [, kind, node = '', number = ''] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
     const version = findU64(number);
     if (version === undefined) return;
-    if (kind === 'served') this.#listener.onServed(version);
-    else this.#listener.onRefused(node.trim(), version);
+    if (kind === 'served') {
+      this.#heard = version;
+      this.#listener.onServed(version);
+    } else this.#listener.onRefused(node.trim(), version);
   }
 
   #key(ledger: string): string {

@@ -28,7 +28,7 @@ const maxBytes = 32 * 1024 * 1024;
 /** Written at a time: enough to fill a pipeline. */
 const maxConcurrent = 32;
 /** Smaller answers are written again rather than asked after: that takes one command instead of one or two. */
-const smallBytes = 1_024;
+export const smallBytes = 1_024;
 
 export class WriteQueue {
   readonly #link: RedisLink;

@@ -38,11 +38,11 @@ export interface Demand {
  * Share of the bound after which the next look is taken while reads of "latest" come: late, for every look costs a node
  * a request, but before the bound, so that the look is under way when a read would have to ask for it.
  */
-const renewAt = 0.98;
+export const renewAt = 0.98;
 /** The cheapest question there is: a node that takes longer must not hold up every read of "latest". */
 const lookTimeoutMs = 500;
 /** Without reads of "latest" for this many bounds, nobody is asked any more. */
-const idleBounds = 5;
+export const idleBounds = 5;
 
 export class Latest {
   readonly #fleet: Fleet;

@@ -47,6 +47,37 @@ test('what one replica has shown is the floor of another', { skip: noRedis }, as
   );
 });
 
+test('a version is told once, by the replica that showed it first', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const node = await fakeNode(t, { head: 1000n });
+  const replicas = [];
+  for (let count = 0; count < 4; count += 1) replicas.push(await replica(t, { server, full: [node] }));
+  const [first] = replicas;
+  assert.ok(first);
+  const listeners = () => server.run((client) => client.pubsub('NUMSUB', 'lg:news:1.nogenesis'));
+  await eventually(listeners, ([, count]) => count === replicas.length);
+  const told = () =>
+    server.run(async (client) => {
+      const calls = /cmdstat_publish:calls=(\d+)/.exec(await client.info('commandstats'))?.[1];
+      return Number(calls ?? 0);
+    });
+  const before = await told();
+
+  for (const head of [1500n, 1600n, 1700n]) {
+    node.clock.head = head;
+    assert.equal(await servedVersion(first, { 'ledgergate-max-staleness': '0' }), head);
+    for (const other of replicas) {
+      await eventually(
+        () => servedVersion(other),
+        (version) => version === head,
+      );
+    }
+  }
+  // What the others would tell is on its way for a few milliseconds.
+  await sleep(50);
+  assert.equal((await told()) - before, 3);
+});
+
 test('a replica that started while Redis was away hears the others once it is back', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   await server.kill();
