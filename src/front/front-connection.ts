@@ -128,10 +128,11 @@ export class FrontConnection {
     return alias;
   }
 
-  #begin({ method, target, block: { headers } }: RequestHead, { route, read }: Alias): void {
+  #begin({ method, target, block: { headers, isKept } }: RequestHead, { route, read }: Alias): void {
     const { proxy, live } = this.#parts;
     const { socket } = this;
     const response = new FrontResponse({ socket, live, onDone: (done) => this.#done(done) });
+    response.shouldKeepAlive = isKept;
     this.#answering = response;
     const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
     const exchange = new Exchange(request, response, route, proxy.observer);

@@ -49,9 +49,9 @@ export class KnownHits {
   }
 
   /** Answers a `GET`; false: not answered, and nothing has happened. */
-  answer({ headers, isPlain, coding }: HeaderBlock, alias: Alias, socket: Socket): boolean {
+  answer({ headers, isPlain, isKept, coding }: HeaderBlock, alias: Alias, socket: Socket): boolean {
     const { observer, replier, reader, latestReads } = this.#proxy;
-    if (!isPlain || !replier.isUndisturbed || observer.spans !== undefined) return false;
+    if (!isPlain || !isKept || !replier.isUndisturbed || observer.spans !== undefined) return false;
     const startedMs = performance.now();
     const isLatest = isOfLatest(alias.read);
     const snapshot = isLatest ? latestReads.snapshotFor({ headers, socket }) : undefined;

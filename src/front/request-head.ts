@@ -15,6 +15,8 @@ export interface HeaderBlock {
   readonly headers: IncomingHttpHeaders;
   /** Nothing in it but the form and the coding of the answer can change what the answer is. */
   readonly isPlain: boolean;
+  /** False: the connection ends with the answer. */
+  readonly isKept: boolean;
   readonly form: AnswerForm;
   /** The coding that answers are given in where they have it. */
   readonly coding: ContentCoding | undefined;
@@ -106,12 +108,14 @@ function readBlock(text: string): HeaderBlock | undefined {
     if (given === undefined) return undefined;
     const name = given.toLowerCase();
     if (refused.has(name) || Object.hasOwn(headers, name)) return undefined;
-    if (name === 'connection' && value.toLowerCase() !== 'keep-alive') return undefined;
     if (decisive.test(name)) isPlain = false;
     headers[name] = value;
   }
   const { host = '', 'content-type': type = '' } = headers;
   if (host === '' || !isAuthority(host) || type.includes(',')) return undefined;
-  const { accept, 'accept-encoding': codings } = headers;
-  return { headers, isPlain, form: answerForm(accept), coding: chooseCoding(codings) };
+  const { accept, 'accept-encoding': codings, connection = 'keep-alive' } = headers;
+  const kept = connection.toLowerCase();
+  if (kept !== 'keep-alive' && kept !== 'close') return undefined;
+  const isKept = kept === 'keep-alive';
+  return { headers, isPlain, isKept, form: answerForm(accept), coding: chooseCoding(codings) };
 }

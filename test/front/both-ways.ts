@@ -44,11 +44,8 @@ export async function bothWays(t: TestContext): Promise<BothWays> {
       let pair: readonly [front: string, server: string] = ['', ''];
       for (let tries = 0; tries < mostTries; tries += 1) {
         pair = await Promise.all([say(front, pieces), say(server, pieces)]);
-        if (pair[0] === pair[1]) return undefined;
-        // Where what comes behind is no request, the server drops answers that it has not written yet. Given the same
-        // bytes request by request, it has none of those: the front may say as much, and no less than the server did.
-        const atMost = await say(server, byRequest(pieces), answerMs * 4 ** tries);
-        if (pair[0].startsWith(pair[1]) && atMost.startsWith(pair[0])) return undefined;
+        if (isAsSaid(pair[0], pair[1])) return undefined;
+        if (await isSaidInTurn(pair[0], server, pieces, answerMs * 4 ** tries)) return undefined;
         for (const gateway of [front, server]) await readAll(gateway, Buffer.concat(pieces).toString('latin1'));
       }
       return pair;
@@ -99,20 +96,43 @@ async function readAll(gateway: TestGateway, stream: string): Promise<void> {
   }
 }
 
-/** The same bytes, cut behind each empty line. */
-function byRequest(pieces: readonly Buffer[]): readonly Buffer[] {
+/** What is said last of bytes that are no request. */
+const brokenOff =
+  /"message":"the (?:request is not well-formed HTTP|request head is too large|chunk extensions are too large|request did not arrive in time)"[^]{0,60}$/;
+
+/**
+ * The same; or less where the server came to bytes that are no request: which of the answers before are out by then is
+ * a matter of microtasks, for Node's parser reads what is handed over in another way than what it reads itself.
+ */
+function isAsSaid(said: string, byServer: string): boolean {
+  return said === byServer || (byServer.startsWith(said) && brokenOff.test(byServer));
+}
+
+/**
+ * Whether the server says the same when it is given the first of the requests one by one, each after the answer to the
+ * one before, and the rest at once. Where what comes behind is no request, it drops answers that it has not written yet,
+ * and the front has written those of the requests that it took.
+ */
+async function isSaidInTurn(said: string, server: TestGateway, pieces: readonly Buffer[], pauseMs: number) {
   const parts = Buffer.concat(pieces)
     .toString('latin1')
-    .split(/(?<=\r\n\r\n|\n\n)/);
-  return parts.map((part) => Buffer.from(part, 'latin1'));
+    .split(/(?<=\r\n\r\n)/);
+  for (let taken = 1; taken < parts.length; taken += 1) {
+    const turns = [...parts.slice(0, taken), parts.slice(taken).join('')].map((turn) => Buffer.from(turn, 'latin1'));
+    if (isAsSaid(said, await say(server, turns, pauseMs))) return true;
+  }
+  return false;
 }
 
 /** All that the gateway says until it ends the connection. `pauseMs`: between the pieces. */
 function told({ url }: TestGateway, pieces: readonly Buffer[], pauseMs: number): Promise<string> {
-  return new Promise((resolve, reject) => {
+  return new Promise((resolve) => {
     const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', noDelay: true });
     const chunks: Buffer[] = [];
-    const timer = setTimeout(() => reject(new Error('the connection was left open')), 20_000);
+    const timer = setTimeout(() => {
+      chunks.push(leftOpen);
+      socket.destroy();
+    }, patienceMs);
     socket.on('data', (chunk) => chunks.push(chunk));
     // A reset: what came before it counts.
     socket.on('error', () => undefined);
@@ -134,6 +154,10 @@ function told({ url }: TestGateway, pieces: readonly Buffer[], pauseMs: number):
     };
   });
 }
+
+/** What a connection said last that is not ended by the gateway within its times. */
+const leftOpen = Buffer.from('(left open)');
+const patienceMs = 20_000;
 
 /** Without what may differ: the moment, and who of several requests at once was the first to ask a node. */
 function comparable(said: string): string {

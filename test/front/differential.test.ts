@@ -13,10 +13,16 @@ test(`${count} streams of all kinds are answered with the front as without`, asy
 
   assert.equal(await compareStreams(both, { first, count }), undefined);
 
-  // The comparison is of something: the front takes part, and hands over.
-  assert.ok((await both.front.metric('ledgergate_fast_path_requests_total{kind="known"}')) > 200);
-  assert.ok((await both.front.metric('ledgergate_fast_path_requests_total{kind="read"}')) > 50);
-  assert.ok((await both.front.metric('ledgergate_fast_path_handovers_total')) > 300);
+  // The comparison is of something: the front takes part, in both ways, and hands over.
+  const shareOf = async (sample: string): Promise<number> =>
+    (await both.front.metric(`ledgergate_fast_path_${sample}`)) / count;
+  const shares = await Promise.all(
+    ['requests_total{kind="known"}', 'requests_total{kind="read"}', 'handovers_total'].map(shareOf),
+  );
+  assert.ok(
+    shares.every((share) => share > 0.1),
+    shares.join(),
+  );
 });
 
 test('a request is answered as without wherever it is cut in two', async (t) => {
