@@ -1,7 +1,7 @@
 /** The answer to one request that the front has taken, in the form and with the headers of Node's HTTP server. */
-import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Outgoing } from '../proxy/message.ts';
+import { STATUS_CODES } from '../proxy/node-http.ts';
 import type { ConnectionHeaders } from './connection-headers.ts';
 
 /** Larger bodies are cheaper written beside the head than copied behind it. */
