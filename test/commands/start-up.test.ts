@@ -79,9 +79,8 @@ function builtPackage(t: TestContext): string {
   return folder;
 }
 
-/** What it prints; nothing may be said of the cache. */
+/** What it prints. */
 function run(folder: string, env: Readonly<Record<string, string>> = {}): string {
   const args = [join(folder, 'bin/ledgergate.js')];
-  const options = { encoding: 'utf8', env, stdio: ['ignore', 'pipe', 'inherit'], timeout: 30_000 } as const;
-  return execFileSync(process.execPath, args, options);
+  return execFileSync(process.execPath, args, { encoding: 'utf8', env, timeout: 30_000 });
 }
