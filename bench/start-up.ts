@@ -20,7 +20,7 @@ import { startNode } from './support/process-under-test.ts';
 interface Contestant {
   readonly name: string;
   readonly env?: Readonly<Record<string, string>>;
-  args(port: number): readonly string[];
+  readonly args: (port: number) => readonly string[];
 }
 
 const { starts } = benchOptions({ starts: 15 });

@@ -91,10 +91,9 @@ function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
         leave();
         resolve(value);
       },
-      (error: unknown) => {
+      (error: Error) => {
         leave();
-        // As it is: whoever waits looks at what it was.
-        reject(error as Error);
+        reject(error);
       },
     );
   });

@@ -43,7 +43,11 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
   const { fleet, registry, sender } = fleetParts;
   const cache: Cache = buildCache(config, settings, fleetParts, { status, buildShared: optional.sharedCache });
   const access = optional.access?.({
-    ...{ registry, status, limits, processes, siblings },
+    registry,
+    status,
+    limits,
+    processes,
+    siblings,
     redis: liveRedis(config, settings),
   });
   siblings?.attach(fleet);

@@ -29,7 +29,7 @@ const listing = `
   await runCommand(process.argv.slice(1), terminal);
 `;
 
-test('a start without Redis loads no client for it, nor what else serves nothing', async (t) => {
+test('a start without Redis and without a file loads nothing for them, nor what else serves nothing', async (t) => {
   const node = await fakeNode(t);
   const run = ['--input-type=module', '--eval', listing, '--', 'serve', '--upstream', node.url];
 
@@ -41,7 +41,7 @@ test('a start without Redis loads no client for it, nor what else serves nothing
   });
   const loaded = JSON.parse(stdout) as readonly string[];
 
-  const packages = /\/node_modules\/(ioredis|ajv|@fastify\/ajv-compiler|undici\/lib\/web)\//;
+  const packages = /\/node_modules\/(ioredis|yaml|ajv|@fastify\/ajv-compiler|undici\/lib\/web)\//;
   assert.ok(loaded.some((name) => name.includes('/node_modules/fastify/')));
   assert.deepEqual(
     loaded.filter((name) => packages.test(name)),
