@@ -1,5 +1,4 @@
 /** The process: arguments in, exit code out, signals, and what nobody caught. */
-import process from 'node:process';
 import type { Screen, Terminal } from './commands/command.ts';
 import { runCommand } from './commands/run-command.ts';
 

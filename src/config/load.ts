@@ -1,6 +1,5 @@
 /** Joins file, environment, flags and defaults into the one Config everything else is built from. */
 import { dirname, resolve } from 'node:path';
-import process from 'node:process';
 import type { Config } from './config.ts';
 import { findContradictions } from './consistency.ts';
 import { explainIssues } from './explain.ts';

@@ -1,16 +1,7 @@
 /** Reads a YAML text into plain values, putting environment variables in and remembering where everything stood. */
-import {
-  type Alias,
-  type Document,
-  isAlias,
-  isMap,
-  isScalar,
-  isSeq,
-  LineCounter,
-  type Node,
-  parseDocument,
-  Scalar,
-} from 'yaml';
+import { createRequire } from 'node:module';
+import type * as Yaml from 'yaml';
+import type { Alias, Document, Node, Scalar } from 'yaml';
 import { type Environment, interpolate } from './interpolate.ts';
 import type { KeyPath } from './key-path.ts';
 import type { Positions } from './positions.ts';
@@ -21,13 +12,19 @@ export interface YamlSource {
   readonly problems: readonly Problem[];
 }
 
+const require = createRequire(import.meta.url);
+
+/** Loaded with the first file: a start by flags alone has none, and a check every few seconds mostly none either. */
+const loadYaml = (): typeof Yaml => require('yaml') as typeof Yaml;
+
 /** More aliases than any honest config has: a bound on what an alias that holds itself can expand to. */
 const maxAliases = 100;
 
 /** Places go to `positions`. When the text is not YAML at all, `value` is `undefined`. */
 export function readYaml(text: string, file: string, env: Environment, positions: Positions): YamlSource {
-  const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
+  const yaml = loadYaml();
+  const lines = new yaml.LineCounter();
+  const document = yaml.parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const whereOf = (offset: number): Where => {
     const { line, col } = lines.linePos(offset);
     return { kind: 'file', file, line: Math.max(1, line), column: Math.max(1, col) };
@@ -38,19 +35,27 @@ export function readYaml(text: string, file: string, env: Environment, positions
     .map((fault) => ({ where: whereOf(fault.pos[0]), path: [], message: yamlMessage(fault.code, fault.message) }));
   if (faults.length > 0) return { value: undefined, problems: faults };
 
-  const reader = new YamlReader(document, whereOf, env, positions);
+  const reader = new YamlReader(yaml, document, { whereOf, env, positions });
   return { value: reader.read(document.contents, []), problems: reader.problems };
+}
+
+interface Surroundings {
+  readonly whereOf: (offset: number) => Where;
+  readonly env: Environment;
+  readonly positions: Positions;
 }
 
 class YamlReader {
   readonly problems: Problem[] = [];
+  readonly #yaml: typeof Yaml;
   readonly #document: Document;
   readonly #whereOf: (offset: number) => Where;
   readonly #env: Environment;
   readonly #positions: Positions;
   #aliases = 0;
 
-  constructor(document: Document, whereOf: (offset: number) => Where, env: Environment, positions: Positions) {
+  constructor(yaml: typeof Yaml, document: Document, { whereOf, env, positions }: Surroundings) {
+    this.#yaml = yaml;
     this.#document = document;
     this.#whereOf = whereOf;
     this.#env = env;
@@ -61,6 +66,7 @@ class YamlReader {
   read(node: unknown, path: KeyPath, keyOffset?: number): unknown {
     const offset = (node as Node | null)?.range?.[0] ?? keyOffset ?? 0;
     this.#positions.set(path, this.#whereOf(offset), this.#whereOf(keyOffset ?? offset));
+    const { isAlias, isMap, isScalar, isSeq } = this.#yaml;
     if (isAlias(node)) return this.#readAlias(node, path, keyOffset);
     if (isMap(node)) return this.#readMapping(node.items, path);
     if (isSeq(node)) return node.items.map((item, index) => this.read(item, [...path, index]));
@@ -75,7 +81,7 @@ class YamlReader {
       const offset = (key as Node | null)?.range?.[0] ?? 0;
       const where = this.#whereOf(offset);
       // A key that YAML reads as a number or a truth value is taken as it is written: an unknown key like any other.
-      const name = isScalar(key) ? (typeof key.value === 'string' ? key.value : key.source) : undefined;
+      const name = this.#yaml.isScalar(key) ? (typeof key.value === 'string' ? key.value : key.source) : undefined;
       if (name === undefined || name === '') {
         this.problems.push({ where, path, message: 'a key must be a word' });
         continue;
@@ -98,7 +104,7 @@ class YamlReader {
     const { value, replaced, faults } = interpolate(scalar.value, this.#env);
     for (const message of faults) this.problems.push({ where: this.#positions.ofValue(path), path, message });
     if (replaced) this.#positions.setTemplate(path, scalar.value);
-    return replaced && scalar.type === Scalar.PLAIN ? plainValue(value) : value;
+    return replaced && scalar.type === this.#yaml.Scalar.PLAIN ? plainValue(value) : value;
   }
 
   /** The keys inside stand where the anchor is; the value as a whole stands where the alias is. */

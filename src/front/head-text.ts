@@ -1,5 +1,5 @@
 /** Heads of answers as text, in the form that Node's HTTP server gives them. */
-import { STATUS_CODES } from 'node:http';
+import { STATUS_CODES } from '../proxy/node-http.ts';
 
 /** Status line and headers, without the empty line. `head`: names and values in turn. Throws as `fieldLines` does. */
 export function headText(status: number, head: readonly string[]): string {

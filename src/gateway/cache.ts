@@ -10,13 +10,20 @@ import type { Origin } from '../proxy/read.ts';
 import { Genesis } from '../upstream/genesis.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { FleetParts } from './fleet.ts';
+import type { Optional } from './optional.ts';
 import type { Settings } from './settings.ts';
-import { buildSharedCache } from './shared-cache.ts';
 import type { StatusSource } from './status.ts';
 
 export type Cache = ReturnType<typeof buildCache>;
 
-export function buildCache(config: Config, settings: Settings, parts: FleetParts, status: StatusSource) {
+export interface CacheContext {
+  readonly status: StatusSource;
+  /** Absent: memory is the only tier. */
+  readonly buildShared: Optional['sharedCache'];
+}
+
+export function buildCache(config: Config, settings: Settings, parts: FleetParts, context: CacheContext) {
+  const { status, buildShared } = context;
   const { fleet, floor, sender, registry } = parts;
   const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
   const memory: MemoryCache = new MemoryCache({
@@ -26,24 +33,20 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
       metrics.evictions.inc(reads);
     },
   });
-  const { redis } = config.cache;
   const genesis = new Genesis(fleet, sender);
-  const shared =
-    redis === undefined
-      ? undefined
-      : buildSharedCache(redis, {
-          memory,
-          registry,
-          journal: status.journal,
-          chainId: () => fleet.chainId,
-          ledger: () => genesis.name,
-          settings: settings.redis,
-          news: {
-            onServed: (version) => floor.hear(version as LedgerVersion),
-            onRefused: (node, version) => fleet.hearRefusal(node, version as LedgerVersion, performance.now()),
-            onPurge: (scope) => tiers.purge(scope),
-          },
-        });
+  const shared = buildShared?.({
+    memory,
+    registry,
+    journal: status.journal,
+    chainId: () => fleet.chainId,
+    ledger: () => genesis.name,
+    settings: settings.redis,
+    news: {
+      onServed: (version) => floor.hear(version as LedgerVersion),
+      onRefused: (node, version) => fleet.hearRefusal(node, version as LedgerVersion, performance.now()),
+      onPurge: (scope) => tiers.purge(scope),
+    },
+  });
   const tiers: ReadThrough<Origin> = new ReadThrough<Origin>({ memory, shared });
   const forget = (scope: PurgeScope): Promise<number> => tiers.purge(scope);
   return {

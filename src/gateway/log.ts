@@ -1,6 +1,5 @@
 /** The log of a process: JSON lines, counted where they are loud. */
 import { hostname } from 'node:os';
-import process from 'node:process';
 import { pino, type DestinationStream, type Logger } from 'pino';
 import { LogLines } from '../metrics/log-metrics.ts';
 

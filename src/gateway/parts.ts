@@ -1,5 +1,5 @@
 /** What a process that answers clients is made of: built and joined. Nothing listens, and no node is asked, before it is started. */
-import type { Config } from '../config/config.ts';
+import type { Config, RedisConfig } from '../config/config.ts';
 import { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createOverloadMetrics, type OverloadMetrics } from '../metrics/overload-metrics.ts';
@@ -8,11 +8,10 @@ import { usualInactivityMs } from '../proxy/listener.ts';
 import { LoopLag } from '../proxy/loop-lag.ts';
 import { Submissions } from '../proxy/submissions.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import { buildAccess, type AccessContext } from './access.ts';
 import { buildCache, type Cache } from './cache.ts';
-import { buildEncryption } from './encryption.ts';
 import { buildFleet } from './fleet.ts';
 import { LogControl } from './log-control.ts';
+import type { Optional } from './optional.ts';
 import { buildProxy } from './proxy.ts';
 import type { ServingOptions } from './serving.ts';
 import { createSettings, type Settings } from './settings.ts';
@@ -23,8 +22,8 @@ const usualStallMs = 30_000;
 
 export type Parts = ReturnType<typeof buildParts>;
 
-/** `config`: what this process may take of it. */
-export function buildParts(config: Config, options: ServingOptions) {
+/** `config`: what this process may take of it. `optional`: what it asks for. */
+export function buildParts(config: Config, options: ServingOptions, optional: Optional) {
   const { log, now = () => performance.now(), processes = 1, siblings, limits } = options;
   const draining = { isOn: false };
   const status = new StatusSource(log);
@@ -42,8 +41,15 @@ export function buildParts(config: Config, options: ServingOptions) {
   const shared = { settings, processes, siblings, status };
   const fleetParts = buildFleet(config, log, listener, { ...shared, ownLag: () => lag.lagMs });
   const { fleet, registry, sender } = fleetParts;
-  const cache: Cache = buildCache(config, settings, fleetParts, status);
-  const access = accessOf(config, settings, { registry, status, limits, processes, siblings });
+  const cache: Cache = buildCache(config, settings, fleetParts, { status, buildShared: optional.sharedCache });
+  const access = optional.access?.({
+    registry,
+    status,
+    limits,
+    processes,
+    siblings,
+    redis: liveRedis(config, settings),
+  });
   siblings?.attach(fleet);
   const proof = new ShadowProof({
     get share() {
@@ -62,8 +68,7 @@ export function buildParts(config: Config, options: ServingOptions) {
     metrics.shed('event loop');
   };
   const times = { inactivityMs: inactivityMs(config), ...options.times };
-  const { tls } = config.listen;
-  const encryption = tls && buildEncryption(tls, { log, journal: status.journal, times, registry });
+  const encryption = optional.encryption?.({ log, journal: status.journal, times, registry });
   const proxy = buildProxy(config, {
     ...shared,
     parts: fleetParts,
@@ -146,14 +151,13 @@ export function inactivityMs({ upstream }: Config): number {
   return Math.max(usualInactivityMs, upstream.deadlineMs + 15_000);
 }
 
-function accessOf({ access, cache: { redis } }: Config, settings: Settings, context: Omit<AccessContext, 'redis'>) {
-  if (access === undefined) return undefined;
-  if (redis === undefined) return buildAccess(access, { ...context, redis });
-  const live = {
+/** Counting requests follows a change of the time that Redis is given. */
+function liveRedis({ cache: { redis } }: Config, settings: Settings): RedisConfig | undefined {
+  if (redis === undefined) return undefined;
+  return {
     ...redis,
     get timeoutMs() {
       return settings.redis.timeoutMs;
     },
   };
-  return buildAccess(access, { ...context, redis: live });
 }

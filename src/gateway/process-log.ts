@@ -1,5 +1,4 @@
 /** The log of a process that serves: over standard error, and what becomes of its lines. */
-import process from 'node:process';
 import type { LogLevel } from '../config/config.ts';
 import { LogLines } from '../metrics/log-metrics.ts';
 import { createLog, type CountedLog } from './log.ts';

@@ -1,5 +1,4 @@
 /** Metrics of the process itself: what runs, and how loud its log is. */
-import process from 'node:process';
 import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
 import { createBuildMetrics } from '../metrics/build-metrics.ts';

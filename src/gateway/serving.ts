@@ -13,6 +13,7 @@ import type { Journal } from '../status/events.ts';
 import type { Told } from '../status/facts.ts';
 import { portOf } from './address.ts';
 import { outageOf, statusOf } from './fleet.ts';
+import { loadOptional } from './optional.ts';
 import { buildParts, freeParts, inactivityMs, type Parts } from './parts.ts';
 import { shareOf } from './share.ts';
 import type { Heard, Siblings } from './siblings.ts';
@@ -76,7 +77,7 @@ const firstLookMs = 300;
 export async function startServing(whole: Config, options: ServingOptions): Promise<Serving> {
   const { processes = 1 } = options;
   const config = shareOf(whole, processes);
-  const parts = buildParts(config, options);
+  const parts = buildParts(config, options, await loadOptional(config));
   const { cache, draining, logging, proof, proxy, registry, status, submissions } = parts;
   const found = foundAt(parts);
   try {

@@ -31,13 +31,13 @@ export interface Dialect {
   readonly oldestBlockHeight: string;
   readonly gasUsed: string;
   readonly cursor: string;
+  /** The names of the seven in the case nodes write, in the order of `ledgerHeaderList`. */
+  readonly written: readonly string[];
 }
 
 export function dialectOf(name: DialectName): Dialect {
   const prefix = name === 'aptos' ? 'x-aptos-' : 'x-node-';
-  return {
-    name,
-    prefix,
+  const seven = {
     chainId: `${prefix}chain-id`,
     version: `${prefix}ledger-version`,
     oldestVersion: `${prefix}ledger-oldest-version`,
@@ -45,6 +45,12 @@ export function dialectOf(name: DialectName): Dialect {
     epoch: `${prefix}epoch`,
     blockHeight: `${prefix}block-height`,
     oldestBlockHeight: `${prefix}oldest-block-height`,
+  };
+  return {
+    name,
+    prefix,
+    ...seven,
+    written: Object.values(seven).map(titleCase),
     gasUsed: `${prefix}gas-used`,
     cursor: `${prefix}cursor`,
   };
@@ -113,16 +119,9 @@ function isAbsurd({ version, oldestVersion, timestampUsec, blockHeight, oldestBl
 
 /** The seven headers as a flat list of names and values, the form `writeHead` takes cheapest. */
 export function ledgerHeaderList(info: LedgerInfo, dialect: Dialect): readonly string[] {
-  const list: readonly (readonly [string, number | bigint])[] = [
-    [dialect.chainId, info.chainId],
-    [dialect.version, info.version],
-    [dialect.oldestVersion, info.oldestVersion],
-    [dialect.timestampUsec, info.timestampUsec],
-    [dialect.epoch, info.epoch],
-    [dialect.blockHeight, info.blockHeight],
-    [dialect.oldestBlockHeight, info.oldestBlockHeight],
-  ];
-  return list.flatMap(([name, value]) => [titleCase(name), String(value)]);
+  const { chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestBlockHeight } = info;
+  const values = [chainId, version, oldestVersion, timestampUsec, epoch, blockHeight, oldestBlockHeight];
+  return values.flatMap((value, index) => [dialect.written[index] ?? '', String(value)]);
 }
 
 /** `x-node-chain-id` as `X-Node-Chain-Id`, the case nodes write. */

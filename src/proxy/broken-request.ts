@@ -1,7 +1,8 @@
 /** Requests that Node's HTTP parser refuses: answered on the socket, because there is no request object. */
-import { STATUS_CODES, type ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { errorBody, GatewayError, type Fault } from '../ledger/errors.ts';
+import { STATUS_CODES } from './node-http.ts';
 
 const faults: Readonly<Record<string, readonly [Fault, string]>> = {
   HPE_HEADER_OVERFLOW: ['headersTooLarge', 'the request head is too large'],

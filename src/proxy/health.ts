@@ -6,6 +6,7 @@ import type { ReloadResult } from '../metrics/reload-metrics.ts';
 import type { StatusFacts } from '../status/facts.ts';
 import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
 import { addLogRoutes, type LogFunctions } from './log-routes.ts';
+import { schemaController } from './no-schemas.ts';
 import { addStatusRoutes } from './status-routes.ts';
 
 /** One node as readiness details show it; 64-bit numbers as text. */
@@ -112,7 +113,12 @@ function statusOf({ isReady, outage }: Readiness): string {
 }
 
 export function createOperationsServer(parts: OperationsParts): FastifyInstance {
-  const app = fastify({ forceCloseConnections: true, requestTimeout: arrival.requestMs, http: arrival.http });
+  const app = fastify({
+    forceCloseConnections: true,
+    schemaController,
+    requestTimeout: arrival.requestMs,
+    http: arrival.http,
+  });
   // Pages of other sites can send text without asking; they cannot send JSON.
   app.removeContentTypeParser('text/plain');
   app.get('/livez', () => ({ status: 'alive' }));

@@ -3,7 +3,7 @@
  * same text is answered from memory, and signing messages go straight to the encoder. Where there are keys and limits
  * (gatekeeper.ts), nothing of it happens to whom they keep out.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
 import { refuseNext } from './broken-request.ts';
 import { findHit, giveRead, guard, isOfLatest, takeBody } from './answer-read.ts';
@@ -12,6 +12,7 @@ import { statesDemand } from './consistency.ts';
 import { Exchange } from './exchange.ts';
 import type { Gatekeeper } from './gatekeeper.ts';
 import { answerForm } from './negotiate.ts';
+import { createServer } from './node-http.ts';
 import { faultOfHead, maxHeaderBytes, mostHeaders, notAllowed } from './request-faults.ts';
 import type { ServerParts } from './server-parts.ts';
 import { originForm } from './target.ts';

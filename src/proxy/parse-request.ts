@@ -8,6 +8,7 @@ import { GatewayError } from '../ledger/errors.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
 import type { Need } from '../upstream/select.ts';
 import { answerForm } from './negotiate.ts';
+import { schemaController } from './no-schemas.ts';
 import { isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
 import type { Read } from './read.ts';
 import { Bodies } from './request-body.ts';
@@ -37,24 +38,13 @@ export type Parsed =
 const targetHeader = 'ledgergate-described-target';
 
 export class RequestParser {
-  readonly #app: FastifyInstance;
+  readonly #parts: RouteParts;
+  /** Built for the first request: hardly any process is ever asked. */
+  #app: FastifyInstance | undefined;
   readonly #parsed = new WeakMap<object, Parsed>();
 
   constructor(parts: RouteParts) {
-    const app = fastify({
-      exposeHeadRoutes: false,
-      routerOptions,
-      // Past any URL parser, which would write targets anew.
-      rewriteUrl: (request) => originForm(String(request.headers[targetHeader])),
-      frameworkErrors: (error, request, reply) => this.#end(request, reply, refusal(error)),
-    });
-    app.addHook('onRequest', (request, _reply, done) => done(faultOfHead(request.raw)));
-    app.setErrorHandler((error, request, reply) => this.#end(request, reply, refusal(error)));
-    app.setNotFoundHandler((request, reply) => {
-      this.#end(request, reply, { kind: 'refused', error: faultOfUnknown(parts.basePath, request) });
-    });
-    addRoutes(app, parts, this.#handlers(parts.basePath));
-    this.#app = app;
+    this.#parts = parts;
   }
 
   async parse({ target, body, ...given }: DescribedRequest): Promise<Parsed> {
@@ -78,7 +68,27 @@ export class RequestParser {
   }
 
   async #route(options: InjectOptions): Promise<object> {
+    this.#app ??= this.#build();
     return (await this.#app.inject(options)).raw.req;
+  }
+
+  #build(): FastifyInstance {
+    const parts = this.#parts;
+    const app = fastify({
+      exposeHeadRoutes: false,
+      schemaController,
+      routerOptions,
+      // Past any URL parser, which would write targets anew.
+      rewriteUrl: (request) => originForm(String(request.headers[targetHeader])),
+      frameworkErrors: (error, request, reply) => this.#end(request, reply, refusal(error)),
+    });
+    app.addHook('onRequest', (request, _reply, done) => done(faultOfHead(request.raw)));
+    app.setErrorHandler((error, request, reply) => this.#end(request, reply, refusal(error)));
+    app.setNotFoundHandler((request, reply) => {
+      this.#end(request, reply, { kind: 'refused', error: faultOfUnknown(parts.basePath, request) });
+    });
+    addRoutes(app, parts, this.#handlers(parts.basePath));
+    return app;
   }
 
   #handlers(basePath: string): RouteHandlers {

@@ -11,6 +11,7 @@ import { Exchange } from './exchange.ts';
 import { createHttpServer, headersNow } from './listener.ts';
 import { answerForm } from './negotiate.ts';
 import { announcesBody } from './request-body.ts';
+import { schemaController } from './no-schemas.ts';
 import { asGatewayError, notAllowed } from './request-faults.ts';
 import {
   addRoutes,
@@ -27,6 +28,7 @@ import type { ServerParts } from './server-parts.ts';
 export function createProxyServer(parts: ServerParts): FastifyInstance {
   const app = fastify({
     exposeHeadRoutes: false,
+    schemaController,
     // Whoever got a request in while the gateway leaves is answered.
     return503OnClosing: false,
     routerOptions,

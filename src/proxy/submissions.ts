@@ -11,7 +11,13 @@ const maxRemembered = 100_000;
 
 export class Submissions {
   readonly #onTaken: (hash: string, upstream: string) => Promise<void> | void;
-  readonly #takers = new LRUCache<string, string>({ max: maxRemembered, ttl: rememberMs, ttlResolution: 1000 });
+  readonly #takers = new LRUCache<string, string>({
+    // By size, which is their number: `max` would make room for all of them at the start, for 20 ms.
+    maxSize: maxRemembered,
+    sizeCalculation: () => 1,
+    ttl: rememberMs,
+    ttlResolution: 1000,
+  });
 
   /** `onTaken` tells others; what it returns is waited for. */
   constructor(onTaken: (hash: string, upstream: string) => Promise<void> | void = () => undefined) {

@@ -44,6 +44,14 @@ export interface FleetLimits {
   readonly maxLagMs: number;
 }
 
+/** Headers, and what they tell. */
+interface KnownHeaders {
+  readonly head: LedgerInfo;
+  readonly oldestVersion: bigint;
+  readonly oldestBlockHeight: bigint;
+  readonly list: readonly string[];
+}
+
 const usualLimits: FleetLimits = { maxLagMs: 30_000 };
 
 export class Fleet {
@@ -55,7 +63,9 @@ export class Fleet {
   #chainId: number | undefined;
   #isSettled = false;
   readonly #head: BelievedHead;
-  #headerList: readonly string[] | undefined;
+  #headers: KnownHeaders | undefined;
+  /** An answer has come since: what they are made of may be another. */
+  #areHeadersDoubted = true;
   readonly #shown: Shown | undefined;
   readonly #limits: FleetLimits;
 
@@ -143,16 +153,18 @@ export class Fleet {
 
   /** The seven ledger headers for an answer given now, flat; empty before the first node has answered. */
   ledgerHeaders(): readonly string[] {
-    if (this.#headerList === undefined) {
-      const [head, oldest] = [this.#shown === undefined ? this.head : this.#shown.head, this.oldest];
-      if (head === undefined) return [];
-      const deepest = oldest ?? head;
-      this.#headerList = ledgerHeaderList(
-        { ...head, oldestVersion: deepest.oldestVersion, oldestBlockHeight: deepest.oldestBlockHeight },
-        this.dialect,
-      );
-    }
-    return this.#headerList;
+    const known = this.#headers;
+    if (known !== undefined && !this.#areHeadersDoubted) return known.list;
+    const [head, oldest] = [this.#shown === undefined ? this.head : this.#shown.head, this.oldest];
+    if (head === undefined) return [];
+    this.#areHeadersDoubted = false;
+    const { oldestVersion, oldestBlockHeight } = oldest ?? head;
+    const isSame = known?.oldestVersion === oldestVersion && known.oldestBlockHeight === oldestBlockHeight;
+    // Most answers tell what the last one told: the same list again, also for those who keep what they made of it.
+    if (isSame && known.head === head) return known.list;
+    const list = ledgerHeaderList({ ...head, oldestVersion, oldestBlockHeight }, this.dialect);
+    this.#headers = { head, oldestVersion, oldestBlockHeight, list };
+    return list;
   }
 
   /**
@@ -193,7 +205,7 @@ export class Fleet {
     const isNews = upstream.chainId !== info.chainId;
     const hasGoneBack = upstream.observe(info, nowMs);
     if (isNews) this.#agreeOnChain();
-    this.#headerList = undefined;
+    this.#areHeadersDoubted = true;
     if (info.chainId !== this.#chainId) return false;
     this.#head.hear(upstream, info, hasGoneBack, nowMs);
     if (!upstream.isSuspect) this.#waiters.wake(info.version);
@@ -216,7 +228,7 @@ export class Fleet {
 
   /** To be called when a node's health changes: what the fleet can serve changes with it. */
   refresh(): void {
-    this.#headerList = undefined;
+    this.#areHeadersDoubted = true;
     const change = this.#outage.update(this.#upstreams, Date.now());
     if (change !== undefined) this.#events.onOutage(change === 'begins');
   }

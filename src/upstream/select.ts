@@ -236,6 +236,7 @@ function byRank<C extends Candidate>(
   random: () => number,
   settle: (group: readonly C[]) => C[] = (group) => byLoad(group, random),
 ): C[] {
+  if (candidates.length < 2) return settle(candidates);
   const groups = new Map<string, { readonly rank: number[]; readonly members: C[] }>();
   for (const candidate of candidates) {
     const own = ranking.of(candidate);

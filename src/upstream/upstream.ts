@@ -1,10 +1,10 @@
 /** One node of the fleet: its address, its connections, and what its answers have taught. */
 import { hash } from 'node:crypto';
-import { Pool } from 'undici';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { ConcurrencyLimit } from './concurrency-limit.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
+import { Pool } from './pool.ts';
 import type { ReadClass } from './read-class.ts';
 import { RetentionWindow } from './retention-window.ts';
 import { Slots } from './slots.ts';

@@ -3,7 +3,6 @@
  * `performance.now()` is the same clock, counted from the start of the process.
  */
 import { performance } from 'node:perf_hooks';
-import process from 'node:process';
 
 const startMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
 

@@ -1,6 +1,5 @@
 /** The workers: started, started again when they crash, asked, and sent home. */
 import cluster from 'node:cluster';
-import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { BackOff } from './back-off.ts';
 import { Forked, type Member, type Role, type Services } from './forked.ts';

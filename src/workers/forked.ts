@@ -1,6 +1,7 @@
 /** One process, from its fork to its end: what it says, what its end means, and how it is ended from here. */
 import cluster, { type Worker } from 'node:cluster';
 import { once } from 'node:events';
+import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Channel } from './channel.ts';
 import { closeUntaken } from './handed-over.ts';
@@ -56,7 +57,7 @@ export class Forked implements Member {
 
   /** Throws where no process can be had and that is known at once; otherwise it is gone a moment later. */
   constructor(servicesFor: (member: Member) => Services, role = idle) {
-    const worker = cluster.fork();
+    const worker = cluster.fork(compiled());
     if (worker.isConnected()) closeUntaken(worker.process);
     const handlers: Partial<PrimaryHandlers> = {};
     this.id = worker.id;
@@ -145,4 +146,10 @@ export class Forked implements Member {
 
 function deliver(worker: Worker, message: object): void {
   if (worker.isConnected()) worker.send(message, undefined, undefined, () => undefined);
+}
+
+/** Workers load what this process has loaded: what was compiled for it is there for them, where it is kept. */
+function compiled(): Readonly<Record<string, string>> {
+  const folder = getCompileCacheDir();
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: folder };
 }

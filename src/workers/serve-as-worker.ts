@@ -1,6 +1,5 @@
 /** What a worker does: serves clients as it is told to, and answers its primary. */
 import cluster from 'node:cluster';
-import process from 'node:process';
 import { createProcessLog } from '../gateway/process-log.ts';
 import { addLogMetrics } from '../gateway/process-metrics.ts';
 import { startServing, type Serving } from '../gateway/serving.ts';

@@ -2,8 +2,6 @@
  * A worker's process, from its first line on. A terminal's Ctrl-C and a service manager's SIGTERM or SIGHUP reach the whole
  * group: only the primary acts on them, and tells its workers. A worker whose primary is gone has nobody to listen for.
  */
-import process from 'node:process';
-
 process.on('SIGTERM', () => undefined);
 process.on('SIGINT', () => undefined);
 process.on('SIGHUP', () => undefined);

@@ -137,3 +137,14 @@ test('a caller that has hung up already waits for nothing', async () => {
   await assert.rejects(loads.run(key, AbortSignal.abort(new Error('gone')), load), /gone/);
   await assert.rejects(loads.run(key, AbortSignal.abort('not an Error'), load), { message: 'aborted' });
 });
+
+test('a load that has an outcome is not aborted afterwards', async () => {
+  const { load, at } = controlledLoad();
+  const loads = new Coalescer<string>();
+
+  const call = loads.run(key, never, load);
+  at(0).end.resolve('body');
+  await call;
+
+  assert.equal(at(0).signal.aborted, false);
+});

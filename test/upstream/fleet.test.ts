@@ -181,17 +181,21 @@ test('the oldest version is the deepest usable node’s, with that node’s olde
   assert.equal(shown(fleet, 'X-Node-Ledger-Version'), '1010');
 });
 
-test('the list of headers is made once per news', (t) => {
+test('the list of headers is made once per news, and an answer that tells the same is none', (t) => {
   const { fleet, tell, takeDown } = fleetOf(t, 'full', 'full');
-  tell(0, { version: 100n });
+  tell(0, { version: 100n, oldest: 20n });
   const first = fleet.ledgerHeaders();
   assert.equal(fleet.ledgerHeaders(), first);
-  tell(1, { version: 101n });
+  tell(1, { version: 101n, oldest: 10n });
   const second = fleet.ledgerHeaders();
   assert.notEqual(second, first);
+  tell(1, { version: 101n, oldest: 10n });
+  tell(0, { version: 100n, oldest: 20n });
   assert.equal(fleet.ledgerHeaders(), second);
-  takeDown(1);
+  tell(0, { version: 102n, oldest: 5n });
   assert.notEqual(fleet.ledgerHeaders(), second);
+  takeDown(0);
+  assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '10');
 });
 
 test('the chain of most nodes is the fleet’s; the others are marked, reported once, and teach nothing', (t) => {
