@@ -21,7 +21,7 @@ import { WideMap } from './wide-map.ts';
 export type AnswerId = number;
 
 /** What an answer takes beside its bytes: its place in the tables. */
-const tableBytes = 34;
+const tableBytes = 30;
 /** And what one takes more that stays an object. Measured. */
 const objectBytes = 750;
 /** In place of a block: the answer is an object. */
@@ -43,11 +43,9 @@ export class Answers {
   #slabs: Slabs;
   /** By digest. */
   #chains = new Chains();
-  /** By id: the block of its record, the reads that have it, and which of all answers it is. */
+  /** By id: the block of its record, and the reads that have it. */
   #refs = new Uint32Array(fewestRows);
   #uses = new Uint32Array(fewestRows);
-  #stamps = new Uint32Array(fewestRows);
-  #added = 0;
   readonly #objects = new WideMap<CachedResponse>();
   /** Compressed forms of answers that have any. */
   readonly #coded = new WideMap<Coded>();
@@ -89,11 +87,6 @@ export class Answers {
     const coded = this.codedOf(id);
     if (ref === noBlock) return { ...this.#objectOf(id), coded };
     return readRecord(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), { types: this.#types, coded });
-  }
-
-  /** Tells the answer apart from others that had its id before, as far as four thousand million of them go. */
-  stampOf(id: AnswerId): number {
-    return at(this.#stamps, id);
   }
 
   /** Where the body lies: to be used before anything else is done with the cache, and the object before the next call. */
@@ -176,7 +169,6 @@ export class Answers {
       this.#refs[id] = ref;
     }
     this.#uses[id] = 0;
-    this.#stamps[id] = this.#added += 1;
     return id;
   }
 
@@ -194,7 +186,6 @@ export class Answers {
   #grow(length: number): void {
     this.#refs = longer(this.#refs, length);
     this.#uses = longer(this.#uses, length);
-    this.#stamps = longer(this.#stamps, length);
   }
 }
 

@@ -22,10 +22,18 @@ export interface MemoryOptions {
   onEvict(reads: number): void;
 }
 
+/** Where memory has the answer of a read. */
+export interface Held {
+  readonly page: PageId;
+  readonly answer: AnswerId;
+  /** Of the page: as long as it stays the same, the answer is there. Good for a minute: see `PageTable.stampOf`. */
+  readonly stamp: number;
+}
+
 /** No single answer may push out more than this share of everything else. */
 const largestShare = 1 / 8;
 /** What a page takes, and what each version beyond its first one does. Measured. */
-const pageBytes = 90;
+const pageBytes = 94;
 const slotBytes = 45;
 
 /** A bound is lowered in steps of so many bytes: a few milliseconds each, however small the answers are. */
@@ -64,35 +72,42 @@ export class MemoryCache {
     }
   }
 
-  find(key: CacheKey): CachedResponse | undefined {
-    const answer = this.locate(key);
-    return answer === undefined ? undefined : this.#answers.get(answer);
-  }
-
-  /** As `find`, but only which answer it is: good until the cache is next changed, and for the four methods below. */
-  locate({ id, slot }: CacheKey): AnswerId | undefined {
+  find({ id, slot }: CacheKey): CachedResponse | undefined {
     const page = this.#pages.find(id);
     if (page === undefined) return undefined;
     this.#pages.touch(page);
-    return this.#table.find(page, slot);
+    return this.#answerAt(page, slot);
   }
 
-  answer(located: AnswerId): CachedResponse {
-    return this.#answers.get(located);
+  /** Where the answer of a read is, when it is one for ever: to be asked for by this as long as it `isHeld`. */
+  locate({ id, slot }: CacheKey): Held | undefined {
+    const page = this.#pages.find(id);
+    if (page === undefined || this.#table.endsAt(page)) return undefined;
+    const answer = this.#table.find(page, slot);
+    return answer === undefined ? undefined : { page, answer, stamp: this.#table.stampOf(page) };
   }
 
-  /** Equal stamps are of one answer. */
-  stampOf(located: AnswerId): number {
-    return this.#answers.stampOf(located);
+  /** Whether it is still so: to be asked each time before one of the four below. */
+  isHeld({ page, stamp }: Held): boolean {
+    return this.#table.stampOf(page) === stamp;
   }
 
-  /** Where the body lies; the object is good until the next call. */
-  bodyOf(located: AnswerId): Readonly<Place> {
-    return this.#answers.bodyOf(located);
+  /** The answer is used now. */
+  use({ page }: Held): void {
+    this.#pages.touch(page);
   }
 
-  codedOf(located: AnswerId): CachedResponse['coded'] {
-    return this.#answers.codedOf(located);
+  answerOf({ answer }: Held): CachedResponse {
+    return this.#answers.get(answer);
+  }
+
+  /** Where the body lies; the object is good until the next call, and until the cache is changed. */
+  bodyOf({ answer }: Held): Readonly<Place> {
+    return this.#answers.bodyOf(answer);
+  }
+
+  codedOf({ answer }: Held): CachedResponse['coded'] {
+    return this.#answers.codedOf(answer);
   }
 
   /** As `find`, without counting as a use of the answer. */

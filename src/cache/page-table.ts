@@ -29,6 +29,9 @@ export class PageTable {
   /** Other versions of pages that have more than one. */
   readonly #others = new WideMap<Map<number, AnswerId>>();
   readonly #endsMs = new WideMap<number>();
+  /** By page: the last change of it, of all changes of pages. */
+  #stamps = new Int32Array(fewestPages);
+  #changes = 0;
 
   /** Fills the row of a page that is new. */
   add(page: PageId, { slot, answer, endMs, marks }: NewPage): void {
@@ -38,6 +41,7 @@ export class PageTable {
     this.#answers[page] = answer;
     this.#readMarks[page] = marks.read;
     this.#accountMarks[page] = marks.account;
+    this.#note(page);
   }
 
   /** The answer at a slot; `undefined` as well where it has ended. */
@@ -46,6 +50,19 @@ export class PageTable {
     if ((word & hasEnd) !== 0 && performance.now() >= (this.#endsMs.get(page) ?? Infinity)) return undefined;
     if ((word & slotMask) === slot) return this.#answerOf(page);
     return (word & hasOthers) === 0 ? undefined : this.#others.get(page)?.get(slot);
+  }
+
+  /**
+   * As long as it stays the same, the page is there and each of its slots has the answer that it had. It comes again
+   * after 2^32 changes of pages.
+   */
+  stampOf(page: PageId): number {
+    return this.#stamps[page] as number;
+  }
+
+  /** Whether the answers on the page have an end. */
+  endsAt(page: PageId): boolean {
+    return (this.#word(page) & hasEnd) !== 0;
   }
 
   /** The first version's slot. */
@@ -64,6 +81,7 @@ export class PageTable {
 
   /** Puts the answer at a slot; the one that was there before, if there was. */
   place(page: PageId, slot: number, answer: AnswerId): AnswerId | undefined {
+    this.#note(page);
     if (this.slotOf(page) === slot) {
       const before = this.#answerOf(page);
       this.#answers[page] = answer;
@@ -85,6 +103,7 @@ export class PageTable {
     const isFirst = this.slotOf(page) === slot;
     const gone = isFirst ? this.#answerOf(page) : others.get(slot);
     if (gone === undefined) return undefined;
+    this.#note(page);
     others.delete(isFirst ? next[0] : slot);
     if (isFirst) {
       this.#slots[page] = (this.#word(page) & ~slotMask) | next[0];
@@ -98,6 +117,7 @@ export class PageTable {
 
   /** Forgets the page; the answers that its versions had. */
   remove(page: PageId): readonly AnswerId[] {
+    this.#note(page);
     const word = this.#word(page);
     const first = this.#answerOf(page);
     const answers = (word & hasOthers) === 0 ? [first] : [first, ...(this.#others.get(page)?.values() ?? [])];
@@ -107,8 +127,14 @@ export class PageTable {
   }
 
   clear(): void {
+    this.#stamps.fill(0);
     this.#others.clear();
     this.#endsMs.clear();
+  }
+
+  #note(page: PageId): void {
+    this.#changes = (this.#changes + 1) | 0;
+    this.#stamps[page] = this.#changes;
   }
 
   #word(page: PageId): number {
@@ -122,6 +148,9 @@ export class PageTable {
   #grow(length: number): void {
     const [slots, answers] = [new Uint16Array(length), new Uint32Array(length)];
     const [readMarks, accountMarks] = [new Float64Array(length), new Float64Array(length)];
+    const stamps = new Int32Array(length);
+    stamps.set(this.#stamps);
+    this.#stamps = stamps;
     slots.set(this.#slots);
     answers.set(this.#answers);
     readMarks.set(this.#readMarks);

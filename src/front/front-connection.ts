@@ -12,8 +12,8 @@ import { FrontResponse } from './front-response.ts';
 import type { KnownHits } from './known-hits.ts';
 import type { LiveHeaders } from './live-headers.ts';
 import { readOf } from './read-target.ts';
-import { ownCopy, readHead, type HeaderBlocks, type RequestHead } from './request-head.ts';
-import type { Alias } from '../proxy/aliases.ts';
+import { readHead, type HeaderBlocks, type RequestHead } from './request-head.ts';
+import { ownCopy, type Alias } from '../proxy/aliases.ts';
 
 /** What all connections share. */
 export interface FrontParts {

@@ -19,3 +19,21 @@ export function fieldLines(head: readonly string[]): string {
 
 /** A line feed would begin another header. */
 const forbidden = /[^\t -~\x80-\xff]/;
+
+/** Beginnings of heads that many answers have: few, for that is what they are made for. */
+export class CommonHeads {
+  readonly #known = new Map<string, Buffer>();
+
+  /** From the status line on; one buffer for the same beginning. Throws as `fieldLines` does. */
+  of(status: number, head: readonly string[]): Buffer {
+    const text = headText(status, head);
+    const known = this.#known.get(text);
+    if (known !== undefined) return known;
+    if (this.#known.size >= mostKnown) this.#known.clear();
+    const made = Buffer.from(text, 'latin1');
+    this.#known.set(text, made);
+    return made;
+  }
+}
+
+const mostKnown = 64;

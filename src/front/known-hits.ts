@@ -1,25 +1,31 @@
 /**
- * Hits of targets that have been read before: the part of the answer that does not change is prepared, the live part is
- * made once for all answers, and the body is copied from where it lies. Nothing is made for one request alone.
+ * Hits of targets that have been read before: what does not change of an answer's head is prepared, what is live of it
+ * is made once for all answers, and the body is copied from where it lies. Nothing is made for one request alone, and
+ * little is looked at: with many targets it is the memory behind them that takes the time.
  */
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import type { AnswerId } from '../cache/answers.ts';
-import type { Ended } from '../proxy/exchange.ts';
+import type { ContentCoding } from '../cache/entry.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { RouteName } from '../metrics/http-metrics.ts';
 import type { Alias, PreparedHead } from '../proxy/aliases.ts';
 import { isOfLatest } from '../proxy/answer-read.ts';
 import { smallestCompressed } from '../proxy/compress.ts';
-import type { Read } from '../proxy/read.ts';
+import type { Ended } from '../proxy/exchange.ts';
+import type { Read, Served } from '../proxy/read.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
-import type { RouteName } from '../metrics/http-metrics.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
-import { headText } from './head-text.ts';
+import type { Snapshot } from '../upstream/shown.ts';
+import { CommonHeads, fieldLines } from './head-text.ts';
 import type { LiveHeaders } from './live-headers.ts';
 import type { HeaderBlock } from './request-head.ts';
 
 /** Larger bodies, which are buffers of their own in memory, are written beside their head. */
 const largestCopied = 16 * 1024;
+const longestHead = 8 * 1024;
+/** Room for a head, the live headers, and a body that is copied. */
 const scratchBytes = 32 * 1024;
+/** What was prepared is looked for anew when it has not been used for so many seconds. */
+const longestUnused = 60;
 
 /** What is told of an answer: one object for all of them. */
 class Hit implements Ended {
@@ -40,6 +46,7 @@ class Hit implements Ended {
 export class KnownHits {
   readonly #proxy: ServerParts;
   readonly #live: LiveHeaders;
+  readonly #commonHeads = new CommonHeads();
   readonly #hit = new Hit();
   #scratch = Buffer.allocUnsafeSlow(scratchBytes);
 
@@ -49,93 +56,140 @@ export class KnownHits {
   }
 
   /** Answers a `GET`; false: not answered, and nothing has happened. */
-  answer({ headers, isPlain, isKept, coding }: HeaderBlock, alias: Alias, socket: Socket): boolean {
-    const { observer, replier, reader, latestReads } = this.#proxy;
-    if (!isPlain || !isKept || !replier.isUndisturbed || observer.spans !== undefined) return false;
-    const startedMs = performance.now();
+  answer(block: HeaderBlock, alias: Alias, socket: Socket): boolean {
+    const { observer, replier } = this.#proxy;
+    const { isPlain, isKept, coding } = block;
+    if (!isPlain || !replier.isUndisturbed || observer.spans !== undefined) return false;
+    const nowMs = performance.now();
+    const asked = { alias, socket, nowMs, isKept };
+    const { prepared } = alias;
+    if (prepared !== undefined && !prepared.isLatest && this.#isGood(prepared, coding, nowMs)) {
+      return this.#give(prepared, asked);
+    }
+    return this.#find(block, asked);
+  }
+
+  /** Looks for the answer in memory, at the version of now where the read names none. */
+  #find({ headers, coding }: HeaderBlock, asked: Asked): boolean {
+    const { latestReads } = this.#proxy;
+    const { alias } = asked;
     const isLatest = isOfLatest(alias.read);
-    const snapshot = isLatest ? latestReads.snapshotFor({ headers, socket }) : undefined;
+    const snapshot = isLatest ? latestReads.snapshotFor({ headers, socket: asked.socket }) : undefined;
     if (isLatest && snapshot === undefined) return false;
+    const version = snapshot === undefined ? alias.read.version : snapshot.info.version;
+    const { prepared } = alias;
+    if (
+      prepared?.version === version &&
+      prepared?.isLatest === isLatest &&
+      this.#isGood(prepared, coding, asked.nowMs)
+    ) {
+      return this.#give(prepared, asked, snapshot);
+    }
     const read = snapshot === undefined ? alias.read : latestReads.pinned(alias.read, snapshot);
-    const located = reader.locate(read);
-    const bytes =
-      located === undefined
-        ? undefined
-        : this.#write(located, { alias, read, isLatest, coding, socket, nowMs: startedMs });
-    if (bytes === undefined) return false;
+    const made = this.#prepare(read, isLatest, coding);
+    alias.prepared = made;
+    return made !== undefined && this.#give(made, asked, snapshot);
+  }
+
+  #isGood(prepared: PreparedHead, coding: ContentCoding | undefined, nowMs: number): boolean {
+    const { memory, reader } = this.#proxy;
+    if (!memory.isHeld(prepared) || prepared.chainId !== reader.chainId) return false;
+    return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === coding);
+  }
+
+  /** Writes head and body, and tells that it did; false where the wanted form of the body is not there any more. */
+  #give(prepared: PreparedHead, asked: Asked, snapshot?: Snapshot): boolean {
+    const { memory, observer, reader, latestReads } = this.#proxy;
+    const { alias, nowMs } = asked;
+    if (!this.#write(prepared, asked)) return false;
+    const now = secondsOf(nowMs);
+    // Once a second is enough: which answers go first is a matter of minutes.
+    if (now !== prepared.usedAt) {
+      prepared.usedAt = now;
+      memory.use(prepared);
+    }
     observer.metrics.started();
     reader.noteHit();
     if (snapshot !== undefined) latestReads.noteServed(snapshot);
-    this.#tell(alias, read, bytes, performance.now() - startedMs);
+    const hit = this.#hit;
+    hit.route = alias.route;
+    hit.status = prepared.status;
+    hit.version = prepared.version;
+    hit.bytes = prepared.sentBytes;
+    hit.savedBytes = prepared.bodyBytes;
+    const seconds = (performance.now() - nowMs) / 1000;
+    observer.metrics.finished(hit, seconds);
+    observer.onEnd(hit, seconds);
     return true;
   }
 
-  /** Writes head and body; the bytes of the body, `undefined` where the wanted form of it is not there. */
-  #write(located: AnswerId, wanted: Wanted): number | undefined {
-    const { memory } = this.#proxy;
-    const body = memory.bodyOf(located);
-    const length = body.to - body.from;
-    const coding = length >= smallestCompressed ? wanted.coding : undefined;
-    const coded = coding === undefined ? undefined : memory.codedOf(located)[coding];
-    if (coding !== undefined && coded === undefined) return undefined;
-    const head = this.#headFor(located, wanted, coding, coded?.length ?? length);
-    const live = this.#live.bytes(this.#proxy.replier.ledgerHeaders(), wanted.nowMs);
-    const { socket } = wanted;
-    if (coded !== undefined || length > largestCopied) {
-      const whole = coded ?? body.bytes.subarray(body.from, body.to);
+  #write(prepared: PreparedHead, { socket, isKept, nowMs }: Asked): boolean {
+    const { coding, common, own, sentBytes } = prepared;
+    const { memory, replier } = this.#proxy;
+    const live = this.#live.bytes(replier.ledgerHeaders(), isKept, nowMs);
+    const body = memory.bodyOf(prepared);
+    const coded = coding === undefined ? undefined : memory.codedOf(prepared)[coding];
+    if (coding !== undefined && coded === undefined) return false;
+    const scratch = this.#scratch;
+    let end = common.copy(scratch);
+    end += scratch.write(own, end, 'latin1');
+    end += live.copy(scratch, end);
+    const whole = coded ?? (sentBytes > largestCopied ? body.bytes.subarray(body.from, body.to) : undefined);
+    if (whole === undefined) {
+      end += body.bytes.copy(scratch, end, body.from, body.to);
+      socket.write(scratch.subarray(0, end));
+    } else {
       socket.cork();
-      socket.write(head.text, 'latin1');
-      socket.write(live);
+      socket.write(scratch.subarray(0, end));
       socket.write(whole);
       socket.uncork();
-      return length;
     }
-    const scratch = this.#scratch;
-    let end = scratch.write(head.text, 0, 'latin1');
-    end += live.copy(scratch, end);
-    end += body.bytes.copy(scratch, end, body.from, body.to);
-    socket.write(scratch.subarray(0, end));
+    if (!isKept) socket.destroySoon();
     // As long as bytes are on their way, they must stay as they are.
     if (socket.writableLength > 0) this.#scratch = Buffer.allocUnsafeSlow(scratchBytes);
-    return length;
+    return true;
   }
 
-  #headFor(located: AnswerId, wanted: Wanted, coding: Wanted['coding'], length: number): PreparedHead {
-    const { memory, replier } = this.#proxy;
-    const { alias, read, isLatest } = wanted;
-    const stamp = memory.stampOf(located);
-    const { prepared } = alias;
-    if (prepared?.stamp === stamp && prepared.version === read.version && prepared.coding === coding) return prepared;
-    const entry = memory.answer(located);
+  /** `undefined`: memory does not have the answer, or not in the wanted coding. */
+  #prepare(read: Read, isLatest: boolean, wanted: ContentCoding | undefined): PreparedHead | undefined {
+    const { memory, reader, replier } = this.#proxy;
+    const held = reader.locate(read);
+    if (held === undefined) return undefined;
+    const entry = memory.answerOf(held);
+    const { status, body } = entry;
+    const isCodable = body.length >= smallestCompressed;
+    const coding = isCodable ? wanted : undefined;
+    const sent = coding === undefined ? body : entry.coded[coding];
+    if (sent === undefined) return undefined;
     const source = { kind: 'memory' } as const;
-    const served = { entry, version: read.version, contentEncoding: undefined, isFinal: true, isLatest, source };
-    const head = replier.headOf(served, coding, false);
+    const { version } = read;
+    const served: Served = { entry, version, contentEncoding: undefined, isFinal: true, isLatest, source };
+    const common = this.#commonHeads.of(status, replier.commonHeadOf(served, false));
+    const head = replier.ownHeadOf(served, coding);
     if (coding !== undefined) head.push('Content-Encoding', coding);
-    head.push('Content-Length', String(length));
-    const { status } = entry;
-    alias.prepared = { stamp, version: read.version, coding, status, text: headText(status, head) };
-    return alias.prepared;
-  }
-
-  #tell({ route, prepared }: Alias, { version }: Read, bytes: number, tookMs: number): void {
-    const { observer } = this.#proxy;
-    const hit = this.#hit;
-    hit.route = route;
-    hit.status = prepared?.status ?? 200;
-    hit.version = version;
-    hit.bytes = bytes;
-    hit.savedBytes = bytes;
-    observer.metrics.finished(hit, tookMs / 1000);
-    observer.onEnd(hit, tookMs / 1000);
+    head.push('Content-Length', String(sent.length));
+    const own = fieldLines(head);
+    if (common.length + own.length > longestHead) return undefined;
+    memory.use(held);
+    const sizes = { sentBytes: sent.length, bodyBytes: body.length };
+    const { chainId } = reader;
+    const usedAt = secondsOf(performance.now());
+    const { page, stamp, answer } = held;
+    const where = { page, stamp, answer, chainId, usedAt };
+    return { ...where, version, isLatest, wanted, isCodable, coding, status, common, own, ...sizes };
   }
 }
 
-interface Wanted {
+/** Small whole numbers lie in the object itself, others beside it. */
+function secondsOf(ms: number): number {
+  return (ms / 1000) | 0;
+}
+
+/** Who asks, and since when. */
+interface Asked {
   readonly alias: Alias;
-  /** Pinned. */
-  readonly read: Read;
-  readonly isLatest: boolean;
-  readonly coding: HeaderBlock['coding'];
   readonly socket: Socket;
+  /** `performance.now()`. */
   readonly nowMs: number;
+  readonly isKept: boolean;
 }

@@ -8,8 +8,9 @@ const close = 'Connection: close\r\n\r\n';
 export class LiveHeaders {
   #untilMs = -Infinity;
   #date = '';
-  #ledger: readonly string[] = [];
-  #bytes = Buffer.alloc(0);
+  #ledger: readonly string[] | undefined;
+  #kept = Buffer.alloc(0);
+  #closing = Buffer.alloc(0);
 
   /** The end of a head, with the empty line. */
   endOfHead(isKept: boolean): string {
@@ -17,20 +18,23 @@ export class LiveHeaders {
     return this.#date + (isKept ? keepAlive : close);
   }
 
-  /** The ledger headers and the end of a head of a connection that is kept. `nowMs`: `performance.now()`. */
-  bytes(ledger: readonly string[], nowMs: number): Buffer {
-    if (this.#renewDate(nowMs) || ledger !== this.#ledger) {
+  /** The ledger headers and the end of a head. `nowMs`: `performance.now()`. */
+  bytes(ledger: readonly string[], isKept: boolean, nowMs: number): Buffer {
+    this.#renewDate(nowMs);
+    if (ledger !== this.#ledger) {
       this.#ledger = ledger;
-      this.#bytes = Buffer.from(fieldLines(ledger) + this.#date + keepAlive, 'latin1');
+      const lines = fieldLines(ledger) + this.#date;
+      this.#kept = Buffer.from(lines + keepAlive, 'latin1');
+      this.#closing = Buffer.from(lines + close, 'latin1');
     }
-    return this.#bytes;
+    return isKept ? this.#kept : this.#closing;
   }
 
-  #renewDate(nowMs: number): boolean {
-    if (nowMs < this.#untilMs) return false;
+  #renewDate(nowMs: number): void {
+    if (nowMs < this.#untilMs) return;
     const dateMs = Date.now();
     this.#untilMs = nowMs + 1000 - (dateMs % 1000);
     this.#date = `Date: ${new Date(dateMs).toUTCString()}\r\n`;
-    return true;
+    this.#ledger = undefined;
   }
 }

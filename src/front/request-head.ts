@@ -6,6 +6,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ContentCoding } from '../cache/entry.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
+import { ownCopy } from '../proxy/aliases.ts';
 import { answerForm, chooseCoding } from '../proxy/negotiate.ts';
 import { isAuthority } from '../proxy/target.ts';
 
@@ -79,11 +80,6 @@ export class HeaderBlocks {
 }
 
 const mostBlocks = 512;
-
-/** A part of a text keeps the whole of it in memory; this is a text by itself. */
-export function ownCopy(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1');
-}
 
 /** One header: a token, a value of visible ASCII, and between them what everybody writes there. */
 const field = /^([!#$%&'*+.^`|~\w-]+): ?([!-~](?:[\t -~]*[!-~])?)?$/;

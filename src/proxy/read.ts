@@ -7,8 +7,7 @@
 import { Coalescer } from '../cache/coalesce.ts';
 import { contentDigest, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
 import { cacheKey, type CacheKey, type Operation } from '../cache/key.ts';
-import type { AnswerId } from '../cache/answers.ts';
-import type { MemoryCache } from '../cache/memory.ts';
+import type { Held, MemoryCache } from '../cache/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
 import { fromRedis, type Loaded, type ReadThrough } from '../cache/read-through.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
@@ -96,10 +95,15 @@ export class Reader {
     this.#parts = parts;
   }
 
-  /** Which answer memory has of the read: see `MemoryCache.locate`. Whoever gives it to a client counts it (`noteHit`). */
-  locate(read: Read): AnswerId | undefined {
+  /** Where memory has the answer of the read: see `MemoryCache.locate`. Whoever gives it to a client counts it (`noteHit`). */
+  locate(read: Read): Held | undefined {
     const key = this.keyOf(read);
     return key === undefined ? undefined : this.#parts.memory.locate(key);
+  }
+
+  /** Of the ledger whose reads are answered now. */
+  get chainId(): number | undefined {
+    return this.#parts.fleet.chainId;
   }
 
   noteHit(): void {

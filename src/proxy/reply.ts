@@ -49,7 +49,8 @@ export class Replier {
   #readAs(exchange: Exchange<Outgoing>, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry } = served;
     note(exchange, served);
-    const head = this.headOf(served, coding, exchange.visit?.isPrivate === true);
+    const head = this.commonHeadOf(served, exchange.visit?.isPrivate === true);
+    head.push(...this.ownHeadOf(served, coding));
     const isHeld = served.isFinal && entry.status === 200;
     if (isHeld && matchesTag(exchange.request.headers['if-none-match'], entityTag(entry, coding))) {
       this.write(exchange, 304, head, undefined);
@@ -60,19 +61,27 @@ export class Replier {
     this.write(exchange, entry.status, head, body);
   }
 
-  /** Headers that belong to what a read is answered with, its coding and length apart. `isPrivate`: to who asked alone. */
-  headOf(served: Served, coding: ContentCoding | undefined, isPrivate: boolean): string[] {
-    const { entry, isFinal, source } = served;
-    const head = ['Content-Type', entry.contentType, 'Vary', this.vary, 'Cache-Status', this.#cacheStatus(source)];
-    if (served.version !== undefined) head.push('Ledgergate-Served-Version', String(served.version));
+  /** Headers that many answers have in common. `isPrivate`: they are for who asked alone. */
+  commonHeadOf({ entry, isFinal, isLatest, source }: Served, isPrivate: boolean): string[] {
+    const isKept = isFinal && entry.isImmutable && !isLatest;
+    return [
+      'Content-Type',
+      entry.contentType,
+      'Vary',
+      this.vary,
+      'Cache-Status',
+      this.#cacheStatus(source),
+      'Cache-Control',
+      isKept ? `${isPrivate ? 'private' : 'public'}, max-age=31536000, immutable` : 'no-store',
+    ];
+  }
+
+  /** Headers that are of this answer, its coding and length apart. */
+  ownHeadOf({ entry, isFinal, version }: Served, coding: ContentCoding | undefined): string[] {
+    const head: string[] = [];
+    if (version !== undefined) head.push('Ledgergate-Served-Version', String(version));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
     if (entry.cursor !== undefined) head.push(this.#cursor, entry.cursor);
-    head.push(
-      'Cache-Control',
-      isFinal && entry.isImmutable && !served.isLatest
-        ? `${isPrivate ? 'private' : 'public'}, max-age=31536000, immutable`
-        : 'no-store',
-    );
     if (isFinal) head.push('ETag', entityTag(entry, coding));
     return head;
   }
