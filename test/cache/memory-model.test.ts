@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AnswerContent, CachedResponse } from '../../src/cache/entry.ts';
 import { cacheKey, keyText, readText, type CacheKey, type KeyParts } from '../../src/cache/key.ts';
-import { MemoryCache } from '../../src/cache/memory.ts';
+import { MemoryCache, type Held } from '../../src/cache/memory.ts';
 import { pageMatcher, type PurgeScope } from '../../src/cache/purge-scope.ts';
 import { parseAddress } from '../../src/ledger/address.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
@@ -35,9 +35,12 @@ class World {
   readonly #random: (below: number) => number;
   readonly #stored = new Map<string, { readonly key: CacheKey; readonly answer: CachedResponse }>();
   readonly #given: { readonly answer: CachedResponse; readonly bytes: Buffer }[] = [];
+  readonly #located: { readonly key: CacheKey; readonly held: Held }[] = [];
   readonly memory: MemoryCache;
   #pushedOut = 0;
   found = 0;
+  stillHeld = 0;
+  notHeld = 0;
 
   constructor(maxBytes: number, start: number) {
     this.#random = randomOf(start);
@@ -123,6 +126,33 @@ class World {
       assert.equal(body.toString(), `${coding} ${found.digest}`);
     assert.deepEqual(this.memory.findAnswer(found.digest)?.body, expected.body);
     this.#hand(found);
+    this.#locate(key);
+  }
+
+  /** Somebody knows where it is, and looks there again much later: it is the key's answer still, or not held. */
+  #locate(key: CacheKey): void {
+    const at = this.#random(200);
+    this.#lookAgain(at);
+    const held = this.memory.locate(key);
+    assert.equal(held === undefined, key.page.includes('|transaction|'));
+    if (held !== undefined) this.#located[at] = { key, held };
+  }
+
+  #lookAgain(at: number): void {
+    const located = this.#located[at];
+    if (located === undefined) return;
+    const { key, held } = located;
+    if (!this.memory.isHeld(held)) {
+      this.notHeld += 1;
+      return;
+    }
+    this.stillHeld += 1;
+    const expected = this.#stored.get(keyText(key))?.answer;
+    assert.ok(expected !== undefined, `${keyText(key)} is held, and was forgotten`);
+    const { bytes, from, to } = this.memory.bodyOf(held);
+    assert.ok(expected.body.equals(bytes.subarray(from, to)), `${keyText(key)} is held, and is another answer`);
+    assert.deepEqual({ ...this.memory.answerOf(held), coded: {} }, { ...expected, coded: {} });
+    this.memory.use(held);
   }
 
   /** Somebody still sends it. */
@@ -174,6 +204,7 @@ class World {
 
   /** All that is held, one by one, beside what memory says that it holds. */
   checkAll(): void {
+    for (const at of this.#located.keys()) this.#lookAgain(at);
     const held = [...this.#stored.values()].filter(({ key, answer }) => {
       const found = this.memory.peek(key);
       if (found !== undefined) assert.deepEqual({ ...found, coded: {} }, { ...answer, coded: {} });
@@ -199,4 +230,8 @@ test('whatever is stored, used, pushed out and purged, a key has its own last an
   world.checkAll();
   // Otherwise little of it was tested.
   assert.ok(world.found > steps / 20 && world.pushedOut > 0, `${world.found} found, ${world.pushedOut} pushed out`);
+  assert.ok(
+    world.stillHeld > steps / 50 && world.notHeld > steps / 50,
+    `${world.stillHeld} held, ${world.notHeld} not`,
+  );
 });
