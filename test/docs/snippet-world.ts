@@ -52,6 +52,7 @@ export async function snippetWorld(t: TestContext): Promise<World> {
     env: {
       PATH: `${bin}:${path()}`,
       HOME: root,
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
       REDIS_URL: redis,
       NODE_KEY: 'a-key-of-a-node',
       LEDGERGATE_ADMIN_TOKEN: 'a-token-of-the-operations-port',

@@ -138,7 +138,7 @@ function cleanEnvironment(into: string): Record<string, string> {
 }
 
 const ofTheCheckout =
-  /^(npm_(package|lifecycle|config_local_prefix|command|execpath)|INIT_CWD|NODE_(ENV|OPTIONS|TEST))/;
+  /^(npm_(package|lifecycle|config_local_prefix|command|execpath)|INIT_CWD|NODE_(ENV|OPTIONS|TEST|COMPILE_CACHE))/;
 
 /** A folder that goes when the process of the tests ends. */
 export function temporaryFolder(name: string): string {
