@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway, type LogLine } from '../support/gateway.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
@@ -63,7 +64,7 @@ test('requests that a healthy node takes too long for do not take it out', async
     const slow = await gateway.post(`/view?ledger_version=${600 + index}`, JSON.stringify(view));
     assert.equal(slow.status, 503);
   }
-  while (node.requestsTo('ledgerInfo') < 2) await new Promise(setImmediate);
+  await until(() => node.requestsTo('ledgerInfo') >= 2);
 
   assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="timeout"}'), 3);
   assert.deepEqual(
@@ -80,7 +81,7 @@ test('a time-out and the probe after it take out a node that hangs', async (t) =
   hanging.fault = { kind: 'hang' };
 
   await gateway.get(at(600));
-  while (gateway.fleet()[0]?.state === 'usable') await new Promise(setImmediate);
+  await until(() => gateway.fleet()[0]?.state !== 'usable');
   await gateway.get(at(601));
 
   assert.equal(gateway.fleet()[0]?.state, 'down');
@@ -93,7 +94,7 @@ test('what every node has pruned is called so by a node that answers, not waited
   const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 100 } } });
   hanging.fault = { kind: 'hang' };
   await gateway.get(at(520));
-  while (gateway.fleet()[0]?.state === 'usable') await new Promise(setImmediate);
+  await until(() => gateway.fleet()[0]?.state !== 'usable');
   const asked = hanging.requestsTo('resource');
 
   const gone = await gateway.get(at(400));
@@ -179,7 +180,7 @@ test('a node whose ledger info is answered by something broken as well is down',
 
   assert.equal((await gateway.get(at(600))).status, 503);
 
-  while (gateway.fleet()[0]?.state !== 'down') await new Promise(setImmediate);
+  await until(() => gateway.fleet()[0]?.state === 'down');
   node.faults.clear();
   assert.equal((await gateway.get(at(600))).status, 200);
   // Only what somebody should look at is a warning.
@@ -372,15 +373,15 @@ async function rawNode(t: TestContext, answer: string): Promise<{ url: string; c
 }
 
 async function untilReads(node: { readonly reads: number }, count: number): Promise<void> {
-  while (node.reads < count) await new Promise(setImmediate);
+  await until(() => node.reads >= count);
 }
 
 async function untilCoalesced(gateway: { metric(name: string): Promise<number> }, waiting: number): Promise<void> {
-  while ((await gateway.metric('ledgergate_http_in_flight_requests')) < waiting + 1) await new Promise(setImmediate);
+  await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) >= waiting + 1);
 }
 
 async function untilReady(operationsUrl: string): Promise<void> {
-  while ((await fetch(`${operationsUrl}/readyz`)).status !== 200) await new Promise(setImmediate);
+  await until(async () => (await fetch(`${operationsUrl}/readyz`)).status === 200);
 }
 
 test('a node that has fallen behind what it told is not asked twice while another has not been asked', async (t) => {

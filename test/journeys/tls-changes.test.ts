@@ -22,7 +22,8 @@ test('a gateway that leaves under HTTP/2 load: 0 failed', async (t) => {
   const ca = authority(t);
   const tls = ca.certify('gateway');
   // Whether a busy machine makes it refuse requests is another question.
-  const options = { full: [node], config: { listen: { tls } }, drainDelayMs: 300, isOverloaded: () => false };
+  const upstream = { timeoutMs: 20_000, deadlineMs: 20_000 };
+  const options = { full: [node], config: { listen: { tls }, upstream }, drainDelayMs: 300 };
   const [leaving, staying] = [await testGateway(t, options), await testGateway(t, options)];
   let target = leaving;
   const crowd = new H2Crowd(t, {
