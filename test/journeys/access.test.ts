@@ -206,7 +206,9 @@ test('who may only read cannot submit, view, encode or pass, in whatever spellin
 
   assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
   assert.equal((await gateway.get('', bearer(key.text))).status, 200);
-  const asked = node.log.count;
+  // Looks at the ledger are the gateway's own.
+  const passedOn = () => node.log.count - node.log.countOf('ledgerInfo');
+  const asked = passedOn();
   const submits = [
     '/transactions',
     '/transactions/',
@@ -219,7 +221,7 @@ test('who may only read cannot submit, view, encode or pass, in whatever spellin
     assertRefused(await gateway.post(target, submission(), bearer(key.text)), 403, 'api_disabled');
   }
   assertRefused(await gateway.get('/accounts/0x1', bearer(key.text)), 403, 'api_disabled');
-  assert.equal(node.log.count, asked);
+  assert.equal(passedOn(), asked);
   assert.equal(await gateway.metric('ledgergate_access_refusals_total{reason="operation",plan="free"}'), 11);
 });
 

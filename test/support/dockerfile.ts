@@ -111,14 +111,17 @@ function run(command: string, cwd: string, into: string): void {
   runPolitely('sh', ['-ec', command], { cwd, into });
 }
 
-/** Installing takes every core it gets, and tests beside this one wait for times: they come first. */
+/**
+ * Installing takes every core it gets, and tests beside this one wait for times: they come first. Not by more than that:
+ * where they leave nothing over, who comes last does not come within any time-out.
+ */
 export function runPolitely(
   program: string,
   args: readonly string[],
   { cwd, into }: { readonly cwd: string; readonly into: string },
 ): void {
   const env = cleanEnvironment(into);
-  execFileSync('nice', ['-n', '19', program, ...args], { cwd, env, stdio: 'pipe', timeout: installMs });
+  execFileSync('nice', ['-n', '5', program, ...args], { cwd, env, stdio: 'pipe', timeout: installMs });
 }
 
 /** The machine's own settings (proxies, certificates), nothing of the checkout or of the npm that runs the tests. */
