@@ -7,6 +7,7 @@ import { until } from '../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { testGateway, type TestGateway } from '../support/gateway.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
+import { watchStalls } from '../support/stalls.ts';
 
 const at = (version: number): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
@@ -79,9 +80,11 @@ test('a node that goes down and up all the time takes a few lines', async (t) =>
   // Two failures take it out, the next answer brings it back: it is the only one.
   node.faults.add({ kind: 'reset' }, { when: () => (turn += 1) % 6 < 4 });
 
+  const stalls = watchStalls(t);
   await load(the, (asked) => asked >= 150);
 
-  for (const [line, count] of the.counts) assert.ok(count <= 10, `${count} times "${line}"`);
+  // So many in the seconds that it takes; where it takes a quarter of a minute there are more.
+  for (const [line, count] of the.counts) stalls.judge(count <= 10, `${count} times "${line}"`);
 });
 
 test('Redis that is gone under load is told of once, and once when it is back', { skip: noRedis }, async (t) => {
