@@ -45,7 +45,7 @@ for (const fault of faults) {
 test('a node that hangs costs one attempt, not the request', async (t) => {
   const hanging = await fakeNode(t, { oldest: 500n, head: 900n });
   const good = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 100 } } });
+  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
 
   const reply = await gateway.get(at(600));
@@ -57,7 +57,7 @@ test('a node that hangs costs one attempt, not the request', async (t) => {
 test('requests that a healthy node takes too long for do not take it out', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const other = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node, other], config: { upstream: { timeoutMs: 100 } } });
+  const gateway = await testGateway(t, { full: [node, other], config: { upstream: { timeoutMs: 300 } } });
   for (const { faults } of [node, other]) faults.add({ kind: 'hang' }, { when: ({ route }) => route === 'view' });
   const view = { function: '0x1::slow::view', type_arguments: [], arguments: [] };
 
@@ -78,7 +78,7 @@ test('requests that a healthy node takes too long for do not take it out', async
 test('a time-out and the probe after it take out a node that hangs', async (t) => {
   const hanging = await fakeNode(t, { oldest: 500n, head: 900n });
   const good = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 100 } } });
+  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
 
   await gateway.get(at(600));
@@ -92,7 +92,7 @@ test('a time-out and the probe after it take out a node that hangs', async (t) =
 test('what every node has pruned is called so by a node that answers, not waited for from one that hangs', async (t) => {
   const hanging = await fakeNode(t, { oldest: 500n, head: 900n });
   const good = await fakeNode(t, { oldest: 550n, head: 900n });
-  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 100 } } });
+  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
   await gateway.get(at(520));
   await until(() => gateway.fleet()[0]?.state !== 'usable');
@@ -110,7 +110,7 @@ test('a node that tells its ledger but answers no reads is passed over after two
   const lines: string[] = [];
   const gateway = await testGateway(t, {
     full: [hanging, good],
-    config: { upstream: { timeoutMs: 100 } },
+    config: { upstream: { timeoutMs: 300 } },
     onLog: ({ msg }) => lines.push(String(msg)),
   });
   hanging.faults.add({ kind: 'hang' }, { when: ({ route }) => route === 'resource' });
@@ -408,7 +408,7 @@ test('a node that has fallen behind what it told is not asked twice while anothe
 test('"not there yet" is not said of a version that the ledger is known to have got to', async (t) => {
   const behind = await fakeNode(t, { head: 900n });
   const gone = await fakeNode(t, { head: 950n });
-  const gateway = await testGateway(t, { full: [behind, gone], config: { upstream: { timeoutMs: 100 } } });
+  const gateway = await testGateway(t, { full: [behind, gone], config: { upstream: { timeoutMs: 300 } } });
   gone.fault = { kind: 'reset' };
 
   const reply = await gateway.get(at(940));
