@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/client-address.ts';
+import { fc } from '../support/fast-check.ts';
 
 const ours = new Networks(['10.0.0.0/8', 'fd00::/8', '192.0.2.7']);
 

@@ -1,10 +1,10 @@
 /** What requests cost, and what clients are told of it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { costOf, leastCostOf, type Costs } from '../../src/access/cost.ts';
 import { limitHeaders } from '../../src/access/limit-headers.ts';
 import type { Settled } from '../../src/access/ticket.ts';
+import { fc } from '../support/fast-check.ts';
 import { hit, usualCosts } from '../support/limits.ts';
 
 const miss = { outcome: 'miss', upstreamMs: 30 } as const;

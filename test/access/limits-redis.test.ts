@@ -12,6 +12,7 @@ import { eventually } from '../support/eventually.ts';
 import { hit, isAdmitted, planOf, principalOf, replica, type Replica } from '../support/limits.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 import { redisCluster } from '../support/redis-topology.ts';
+import { watchStalls } from '../support/stalls.ts';
 
 /** Numbers from 0 to 1 that a seed decides. */
 function randomOf(seed: number): () => number {
@@ -112,6 +113,7 @@ test(
 );
 
 test('a replica that dies holds its places no longer than its leases', { skip: noRedis }, async (t) => {
+  const stalls = watchStalls(t);
   const { url } = await redisServer(t);
   const link = () => {
     const made = new RedisLink((onError) => connectRedis({ kind: 'single', url }, onError), {
@@ -140,7 +142,7 @@ test('a replica that dies holds its places no longer than its leases', { skip: n
   dying.close();
   const diedMs = performance.now();
   await eventually(() => isIn(other), Boolean);
-  assert.ok(performance.now() - diedMs < 2_000);
+  stalls.judge(performance.now() - diedMs < 2_000, 'no longer than its leases');
 });
 
 test('who asks on and on over a limit is refused without a look at Redis', { skip: noRedis }, async (t) => {
@@ -175,6 +177,7 @@ test('a limit that was raised is in force at once for who was just refused', { s
 });
 
 test('a burst that is over is let in when it is free, and not before Redis would', { skip: noRedis }, async (t) => {
+  const stalls = watchStalls(t);
   const { url } = await redisServer(t);
   const one = await replica(t, { target: { kind: 'single', url } });
   const some = principalOf(planOf({ burst: 1 }));
@@ -186,7 +189,8 @@ test('a burst that is over is let in when it is free, and not before Redis would
     ticket = await one.ask(some);
   }
   const afterMs = performance.now() - startMs;
-  assert.ok(afterMs >= 1_000 && afterMs < 1_500, `${afterMs} ms`);
+  assert.ok(afterMs >= 1_000, `${afterMs} ms`);
+  stalls.judge(afterMs < 1_500, `${afterMs} ms`);
 });
 
 test('a cluster counts as one server does', { skip: noRedis }, async (t) => {

@@ -6,6 +6,7 @@ import type { Taken } from '../../src/access/counter.ts';
 import { eventually } from '../support/eventually.ts';
 import { anonymousOf, hit, isAdmitted, planOf, principalOf, replica } from '../support/limits.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
+import { watchStalls } from '../support/stalls.ts';
 
 const never = new AbortController().signal;
 
@@ -14,6 +15,7 @@ async function memoryReplica(t: TestContext) {
 }
 
 test('a request over the burst waits until there is room, and those behind it wait in order', async (t) => {
+  const stalls = watchStalls(t);
   const one = await memoryReplica(t);
   const patient = principalOf(planOf({ burst: 2, waitMs: 3_000 }));
   const order: number[] = [];
@@ -27,17 +29,19 @@ test('a request over the burst waits until there is room, and those behind it wa
   );
   assert.ok(tickets.every(({ ticket }) => isAdmitted(ticket)));
   assert.deepEqual(order, [0, 1, 2, 3, 4]);
-  assert.ok(tickets[1]!.afterMs < 500 && tickets[2]!.afterMs >= 1_000 && tickets[4]!.afterMs >= 2_000);
+  assert.ok(tickets[2]!.afterMs >= 1_000 && tickets[4]!.afterMs >= 2_000);
+  stalls.judge(tickets[1]!.afterMs < 500, 'the burst waits for nothing');
 });
 
 test('who would wait in vain is told at once', async (t) => {
+  const stalls = watchStalls(t);
   const one = await memoryReplica(t);
   const plan = planOf({ requests: 1, waitMs: 500 });
   assert.ok(isAdmitted(await one.ask(principalOf(plan))));
   const startMs = performance.now();
   const ticket = await one.ask(principalOf(plan));
   assert.ok(ticket.kind === 'refused' && ticket.because === 'limit' && ticket.retryAfterMs > 9_000);
-  assert.ok(performance.now() - startMs < 400);
+  stalls.judge(performance.now() - startMs < 400, 'at once');
 });
 
 test('a place that becomes free is given at once to who waits longest, and who waits too long is refused', async (t) => {

@@ -1,9 +1,9 @@
 /** Windows against an exact log of what was let in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { Account } from '../../src/access/account.ts';
 import { partMsOf, Window } from '../../src/access/window.ts';
+import { fc } from '../support/fast-check.ts';
 
 interface Step {
   readonly afterMs: number;

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { Answers } from '../../src/cache/answers.ts';
 import { contentDigest, type AnswerContent, type CachedResponse } from '../../src/cache/entry.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { answerOf } from '../support/answers.ts';
+import { fc } from '../support/fast-check.ts';
 
 const content: fc.Arbitrary<AnswerContent> = fc.record({
   status: fc.constantFrom(200, 404),

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { contentDigest, type CachedResponse } from '../../src/cache/entry.ts';
 import { cacheKey, keyText, type CacheKey } from '../../src/cache/key.ts';
 import { MemoryCache } from '../../src/cache/memory.ts';
 import { parseAddress } from '../../src/ledger/address.ts';
 import { answerOf, keyAt } from '../support/answers.ts';
+import { fc } from '../support/fast-check.ts';
 
 const mebibyte = 1024 * 1024;
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { PageIndex } from '../../src/cache/page-index.ts';
+import { fc } from '../support/fast-check.ts';
 
 function idOf(text: string | number): string {
   return hash('sha256', String(text), 'binary');

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { zstdCompressSync } from 'node:zlib';
-import * as fc from 'fast-check';
 import type { AnswerContent, CachedResponse } from '../../src/cache/entry.ts';
 import {
   decodeRecord,
@@ -13,6 +12,7 @@ import {
 } from '../../src/cache/record.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { answerOf, keyAt } from '../support/answers.ts';
+import { fc } from '../support/fast-check.ts';
 
 /** Bytes before the first text, and where in them the length of the body stands. */
 const headBytes = 22;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { largestPiece, Slabs, type Ref } from '../../src/cache/slabs.ts';
+import { fc } from '../support/fast-check.ts';
 
 const mebibyte = 1024 * 1024;
 

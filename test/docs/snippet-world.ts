@@ -52,6 +52,7 @@ export async function snippetWorld(t: TestContext): Promise<World> {
     env: {
       PATH: `${bin}:${path()}`,
       HOME: root,
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'] ?? '',
       REDIS_URL: redis,
       NODE_KEY: 'a-key-of-a-node',
       LEDGERGATE_ADMIN_TOKEN: 'a-token-of-the-operations-port',
@@ -104,23 +105,26 @@ export interface Ran {
   readonly said: string;
 }
 
-/** Runs a script in a folder, for 20 s at most. */
+/** Documents are checked beside each other, and each script starts processes. */
+const scriptMs = 60_000;
+
+/** Runs a script in a folder, for a minute at most. */
 export async function runScript(world: World, folder: string, script: string): Promise<Ran> {
-  const child = spawn('sh', ['-eu', '-c', script], { cwd: folder, env: world.env, timeout: 20_000 });
+  const child = spawn('sh', ['-eu', '-c', script], { cwd: folder, env: world.env, timeout: scriptMs });
   const said: string[] = [];
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => said.push(String(chunk)));
   const [code] = (await once(child, 'close')) as [number | null];
   return { code, said: said.join('') };
 }
 
-/** Runs a command until it serves, which counts as an end with 0, or until it ends by itself; for 20 s at most. */
+/** Runs a command until it serves, which counts as an end with 0, or until it ends by itself; for a minute at most. */
 export async function runService(world: World, folder: string, command: string): Promise<Ran> {
   // In a group of its own, so that what the shell has started ends with it.
   const child = spawn('sh', ['-eu', '-c', command], { cwd: folder, env: world.env, detached: true });
   const end = (): void => {
     if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL');
   };
-  const timer = setTimeout(end, 20_000);
+  const timer = setTimeout(end, scriptMs);
   let said = '';
   let serves = false;
   for (const stream of [child.stdout, child.stderr]) {

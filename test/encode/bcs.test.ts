@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bcs } from '@mysten/bcs';
-import * as fc from 'fast-check';
 import { BcsWriter } from '../../src/encode/bcs.ts';
 import { parseAddress } from '../../src/ledger/address.ts';
 import { findTypeTag, type TypeTag } from '../../src/ledger/type-tag.ts';
+import { fc } from '../support/fast-check.ts';
 
 function hexOf(write: (writer: BcsWriter) => void): string {
   const writer = new BcsWriter();

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { compileModule, type CompiledModule } from '../../src/encode/abi.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import type { EncodeOutcome } from '../../src/encode/outcome.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 interface Options {
   readonly params?: readonly string[];
@@ -99,11 +100,11 @@ test('a large integer is a string, in the spellings that every node takes', asyn
 
 test('megabytes of zeros are read in the time they take to scan', async () => {
   const zeros = '0'.repeat(4_000_000);
-  const started = performance.now();
+  const started = cpuMs();
   assert.equal(await encodeOne('u64', `"${zeros}7"`), 'encoded');
   assert.equal(await encodeOne('u64', `"${zeros}x"`), 'refused');
   assert.equal((await encode({ more: `,"replay_protection_nonce":"${zeros}x"` })).kind, 'refused');
-  assert.ok(performance.now() - started < 1000);
+  assert.ok(cpuMs() - started < 1000);
 });
 
 test('an option that says more than one thing is left to a node', async () => {

@@ -1,11 +1,11 @@
 /** Bodies of clients. */
 import assert from 'node:assert/strict';
-import * as fc from 'fast-check';
 import { parseViewBody } from '../../src/cache/view-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { findAddress } from '../../src/ledger/address.ts';
 import { canonicalJson, JsonError, parseJson } from '../../src/ledger/json-value.ts';
+import { fc } from '../support/fast-check.ts';
 import { changed, soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';
 import { isRefusal } from './words.ts';

@@ -16,6 +16,7 @@ import { findRefusal } from '../../src/proxy/admin-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
 import { needOfPath, passedPath } from '../../src/proxy/passed-path.ts';
 import { isAuthority, originForm, versionParameter } from '../../src/proxy/target.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 const list = (count: number, item: (index: number) => string): string =>
   Array.from({ length: count }, (_, index) => item(index)).join();
@@ -100,31 +101,47 @@ const rows: readonly (readonly [
   ['the scope of a purge', 2_000, (n) => `read ${'@1'.repeat(n)}@`, findScope],
 ];
 
+type Parse = (text: string) => unknown;
+
+async function go(parse: Parse, text: string): Promise<void> {
+  try {
+    await parse(text);
+  } catch {
+    // Refusing takes time as well.
+  }
+}
+
 /** The fastest of several goes: what else the machine does only adds. */
-async function bestMs(parse: (text: string) => unknown, text: string): Promise<number> {
+async function bestMs(parse: Parse, text: string): Promise<number> {
   let best = Infinity;
-  for (let go = 0; go < 7; go += 1) {
+  for (let goes = 0; goes < 7; goes += 1) {
     const startedMs = performance.now();
-    try {
-      await parse(text);
-    } catch {
-      // Refusing takes time as well.
-    }
+    await go(parse, text);
     best = Math.min(best, performance.now() - startedMs);
   }
   return best;
+}
+
+/** What one go computes, for when the machine has added to each of them. Kernels count in steps of some milliseconds. */
+async function meanCpuMs(parse: Parse, text: string): Promise<number> {
+  const startedMs = cpuMs();
+  let goes = 0;
+  for (; goes === 0 || cpuMs() - startedMs < 60; goes += 1) await go(parse, text);
+  return (cpuMs() - startedMs) / goes;
 }
 
 const factor = 16;
 /** Between the factor and its square; and what is over in a fifth of a millisecond tells nothing. */
 const most = 80;
 const floorMs = 0.2;
+const bound = (smallMs: number): number => Math.max(smallMs, floorMs) * most;
 
 for (const [title, parts, make, parse] of rows) {
   test(`${title}: sixteen times as many take no more than some sixteen times as long`, async () => {
-    const small = await bestMs(parse, make(parts));
-    const large = await bestMs(parse, make(parts * factor));
+    const [few, many] = [make(parts), make(parts * factor)];
+    let [small, large] = [await bestMs(parse, few), await bestMs(parse, many)];
+    if (large > bound(small)) [small, large] = [await meanCpuMs(parse, few), await meanCpuMs(parse, many)];
 
-    assert.ok(large <= Math.max(small, floorMs) * most, `${small} ms and ${large} ms`);
+    assert.ok(large <= bound(small), `${small} ms and ${large} ms`);
   });
 }

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
-import * as fc from 'fast-check';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { Consistency } from '../../src/proxy/consistency.ts';
 import { requestHeaders } from '../../src/proxy/headers.ts';
@@ -11,6 +10,7 @@ import { isHidden, isIdempotent, isReadOfLatest, needOfPath, passedPath } from '
 import { faultOfHead } from '../../src/proxy/request-faults.ts';
 import { passedOn } from '../../src/trace/trace-context.ts';
 import { decodedPath, isAuthority, numberParameter, originForm, versionParameter } from '../../src/proxy/target.ts';
+import { fc } from '../support/fast-check.ts';
 import { soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';
 

@@ -1,7 +1,6 @@
 /** What comes from nodes, from Redis, and from other replicas by way of it. */
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
-import * as fc from 'fast-check';
 import { JsonBody } from '../../src/ledger/json-body.ts';
 import { keyText } from '../../src/cache/key.ts';
 import { findScope, formatScope, keyMatcher, pageMatcher } from '../../src/cache/purge-scope.ts';
@@ -12,6 +11,7 @@ import { SharedState } from '../../src/cache/shared-state.ts';
 import { dialectOf, findLedgerInfo, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
 import { answerOf, keyAt } from '../support/answers.ts';
+import { fc } from '../support/fast-check.ts';
 import { soup } from './soup.ts';
 import { fuzzTarget } from './target.ts';
 

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import * as fc from 'fast-check';
 import { loadConfig } from '../../src/config/load.ts';
 import { ConfigError, formatProblem } from '../../src/config/problem.ts';
 import { findRefusal } from '../../src/proxy/admin-access.ts';
 import { RequestParser } from '../../src/proxy/parse-request.ts';
 import { AdminFault, parseDescribed, parsePurgeRequest } from '../../src/proxy/purge-request.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
+import { fc } from '../support/fast-check.ts';
 import { changed, soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';
 

@@ -1,5 +1,5 @@
 /** Texts for fuzzing: words that mean something to the parser, in any order, with anything between them. */
-import * as fc from 'fast-check';
+import { fc } from '../support/fast-check.ts';
 
 /** Pieces of `words`, and of characters of any kind, put together; sometimes long. */
 export function soup(...words: readonly string[]): fc.Arbitrary<string> {

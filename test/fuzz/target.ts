@@ -1,7 +1,7 @@
 /** What a fuzz target is, and how it is run: in the tests for a moment, by `npm run fuzz` for as long as wanted. */
 import assert from 'node:assert/strict';
 import process from 'node:process';
-import * as fc from 'fast-check';
+import { fc } from '../support/fast-check.ts';
 
 export interface FuzzTarget {
   readonly name: string;

@@ -1,6 +1,5 @@
 /** The words of the field: addresses, types, versions, names. */
 import assert from 'node:assert/strict';
-import * as fc from 'fast-check';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { addressBytes, findAddress, parseAddress } from '../../src/ledger/address.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
@@ -8,6 +7,7 @@ import { findFunctionId, formatFunctionId } from '../../src/ledger/identifier.ts
 import { parseTransactionHash } from '../../src/ledger/transaction-hash.ts';
 import { findTypeTag, formatTypeTag, parseStructTag } from '../../src/ledger/type-tag.ts';
 import { findU64, parseLedgerVersion } from '../../src/ledger/version.ts';
+import { fc } from '../support/fast-check.ts';
 import { changed, soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';
 

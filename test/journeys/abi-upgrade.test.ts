@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { until } from '../support/eventually.ts';
 import { testGateway } from '../support/gateway.ts';
 import { overloaded, vectorNode } from '../support/vector-node.ts';
 
@@ -109,7 +110,7 @@ test('a function is checked anew as soon as its ABI has changed, however small t
   publish({ buy: ['&signer', 'u64', 'bool'] });
 
   await ask('buy', ['5', true]);
-  while (node.encodes.length < 2) await new Promise(setImmediate);
+  await until(() => node.encodes.length >= 2);
 
   const checked = node.encodes.map(({ body }) => (JSON.parse(body.toString()) as { payload: unknown }).payload);
   assert.deepEqual(

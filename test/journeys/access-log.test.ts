@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Limits } from '../../src/access/ticket.ts';
 import type { AccessLogConfig } from '../../src/config/config.ts';
+import { until } from '../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway, type LogLine, type TestGateway } from '../support/gateway.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
 import { accessConfig, keysFile, testKey } from '../support/keys.ts';
 import { statusOf } from '../support/status.ts';
-import { until } from '../support/workers.ts';
 
 const at = (version: number): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;

@@ -5,15 +5,16 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashKey } from '../../src/access/api-key.ts';
-import { eventually } from '../support/eventually.ts';
+import { eventually, until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
 import { fetchReply, testGateway, type LogLine, type Reply } from '../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../support/keys.ts';
 import { exchangeRaw } from '../support/raw-http.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
+import { watchStalls } from '../support/stalls.ts';
 import { submission } from '../support/submission.ts';
-import { metric, until } from '../support/workers.ts';
+import { metric } from '../support/workers.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
 const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
@@ -94,6 +95,7 @@ test('a header of choice holds the key, and reaches no node', async (t) => {
 });
 
 test('a key that is taken out of the file is refused within a second, one that is put in is taken', async (t) => {
+  const stalls = watchStalls(t);
   const node = await fakeNode(t, { head: 900n });
   const [first, second] = [testKey('first'), testKey('second')];
   const file = keysFile(t, [first]);
@@ -109,7 +111,7 @@ test('a key that is taken out of the file is refused within a second, one that i
   file.write([second]);
   await eventually(statuses, ([one, two]) => one === 401 && two === 200);
 
-  assert.ok(performance.now() - startedMs < 1_000);
+  stalls.judge(performance.now() - startedMs < 1_000, 'within a second');
   assert.equal(await gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}'), 1);
 });
 
@@ -204,7 +206,9 @@ test('who may only read cannot submit, view, encode or pass, in whatever spellin
 
   assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
   assert.equal((await gateway.get('', bearer(key.text))).status, 200);
-  const asked = node.log.count;
+  // Looks at the ledger are the gateway's own.
+  const passedOn = () => node.log.count - node.log.countOf('ledgerInfo');
+  const asked = passedOn();
   const submits = [
     '/transactions',
     '/transactions/',
@@ -217,7 +221,7 @@ test('who may only read cannot submit, view, encode or pass, in whatever spellin
     assertRefused(await gateway.post(target, submission(), bearer(key.text)), 403, 'api_disabled');
   }
   assertRefused(await gateway.get('/accounts/0x1', bearer(key.text)), 403, 'api_disabled');
-  assert.equal(node.log.count, asked);
+  assert.equal(passedOn(), asked);
   assert.equal(await gateway.metric('ledgergate_access_refusals_total{reason="operation",plan="free"}'), 11);
 });
 

@@ -14,7 +14,7 @@ import { Tally } from '../support/chaos/tally.ts';
 import { chaosWorld, type ChaosGateway, type ChaosWorld } from '../support/chaos/world.ts';
 import { noRedis } from '../support/redis-server.ts';
 
-const seconds = Number(process.env['LEDGERGATE_CHAOS_SECONDS'] ?? 60);
+const seconds = Number(process.env['LEDGERGATE_CHAOS_SECONDS'] ?? 25);
 const seed = Number(process.env['LEDGERGATE_CHAOS_SEED'] ?? 1);
 const clients = 24;
 const restMs = 60;
@@ -64,7 +64,10 @@ test(`${seconds} s of chaos, seed ${seed}: nothing wrong, nothing back, nothing 
   // A machine that stands still for so long keeps no gateway from refusing, and no claim is made for it.
   if (stalls.longestMs > longestStallMs) t.diagnostic('a busy machine: refusals are not judged');
   else
-    assert.ok(tally.errorCount <= tally.answered * mostRefused, `refused while a node was able: ${list(tally.errors)}`);
+    assert.ok(
+      tally.errorCount <= Math.max(1, tally.answered * mostRefused),
+      `refused while a node was able: ${list(tally.errors)}`,
+    );
 });
 
 interface Outcome {

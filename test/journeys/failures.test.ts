@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway, type LogLine } from '../support/gateway.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
+import { watchStalls } from '../support/stalls.ts';
 
 const at = (version: number): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
@@ -43,7 +45,7 @@ for (const fault of faults) {
 test('a node that hangs costs one attempt, not the request', async (t) => {
   const hanging = await fakeNode(t, { oldest: 500n, head: 900n });
   const good = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 100 } } });
+  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
 
   const reply = await gateway.get(at(600));
@@ -55,7 +57,7 @@ test('a node that hangs costs one attempt, not the request', async (t) => {
 test('requests that a healthy node takes too long for do not take it out', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const other = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node, other], config: { upstream: { timeoutMs: 100 } } });
+  const gateway = await testGateway(t, { full: [node, other], config: { upstream: { timeoutMs: 300 } } });
   for (const { faults } of [node, other]) faults.add({ kind: 'hang' }, { when: ({ route }) => route === 'view' });
   const view = { function: '0x1::slow::view', type_arguments: [], arguments: [] };
 
@@ -63,7 +65,7 @@ test('requests that a healthy node takes too long for do not take it out', async
     const slow = await gateway.post(`/view?ledger_version=${600 + index}`, JSON.stringify(view));
     assert.equal(slow.status, 503);
   }
-  while (node.requestsTo('ledgerInfo') < 2) await new Promise(setImmediate);
+  await until(() => node.requestsTo('ledgerInfo') >= 2);
 
   assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="timeout"}'), 3);
   assert.deepEqual(
@@ -76,11 +78,11 @@ test('requests that a healthy node takes too long for do not take it out', async
 test('a time-out and the probe after it take out a node that hangs', async (t) => {
   const hanging = await fakeNode(t, { oldest: 500n, head: 900n });
   const good = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 100 } } });
+  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
 
   await gateway.get(at(600));
-  while (gateway.fleet()[0]?.state === 'usable') await new Promise(setImmediate);
+  await until(() => gateway.fleet()[0]?.state !== 'usable');
   await gateway.get(at(601));
 
   assert.equal(gateway.fleet()[0]?.state, 'down');
@@ -90,10 +92,10 @@ test('a time-out and the probe after it take out a node that hangs', async (t) =
 test('what every node has pruned is called so by a node that answers, not waited for from one that hangs', async (t) => {
   const hanging = await fakeNode(t, { oldest: 500n, head: 900n });
   const good = await fakeNode(t, { oldest: 550n, head: 900n });
-  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 100 } } });
+  const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
   await gateway.get(at(520));
-  while (gateway.fleet()[0]?.state === 'usable') await new Promise(setImmediate);
+  await until(() => gateway.fleet()[0]?.state !== 'usable');
   const asked = hanging.requestsTo('resource');
 
   const gone = await gateway.get(at(400));
@@ -108,7 +110,7 @@ test('a node that tells its ledger but answers no reads is passed over after two
   const lines: string[] = [];
   const gateway = await testGateway(t, {
     full: [hanging, good],
-    config: { upstream: { timeoutMs: 100 } },
+    config: { upstream: { timeoutMs: 300 } },
     onLog: ({ msg }) => lines.push(String(msg)),
   });
   hanging.faults.add({ kind: 'hang' }, { when: ({ route }) => route === 'resource' });
@@ -153,6 +155,7 @@ test('a node with a broken way to some of its routes stays in, and is passed ove
   const broken = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
   const good = await fakeNode(t, { head: 90_000n });
   const gateway = await testGateway(t, { full: [broken, good] });
+  const stalls = watchStalls(t);
   broken.faults.add(
     { kind: 'answer', status: 502, body: '<html>', contentType: 'text/html' },
     { when: ({ route }) => route === 'resource' },
@@ -162,7 +165,9 @@ test('a node with a broken way to some of its routes stays in, and is passed ove
     assert.equal((await gateway.get(at(version))).status, 200);
     assert.equal(gateway.fleet()[0]?.state, 'usable');
   }
-  assert.deepEqual([broken.requestsTo('resource'), good.requestsTo('resource')], [5, 10]);
+  assert.equal(good.requestsTo('resource'), 10);
+  // After a while it is tried again.
+  stalls.judge(broken.requestsTo('resource') === 5, `${broken.requestsTo('resource')} reads`);
   const sample = 'ledgergate_upstream_ejections_total{upstream="full-0",class="head",reason="error"}';
   assert.equal(await gateway.metric(sample), 1);
   assert.equal(await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}'), 1);
@@ -179,7 +184,7 @@ test('a node whose ledger info is answered by something broken as well is down',
 
   assert.equal((await gateway.get(at(600))).status, 503);
 
-  while (gateway.fleet()[0]?.state !== 'down') await new Promise(setImmediate);
+  await until(() => gateway.fleet()[0]?.state === 'down');
   node.faults.clear();
   assert.equal((await gateway.get(at(600))).status, 200);
   // Only what somebody should look at is a warning.
@@ -372,15 +377,15 @@ async function rawNode(t: TestContext, answer: string): Promise<{ url: string; c
 }
 
 async function untilReads(node: { readonly reads: number }, count: number): Promise<void> {
-  while (node.reads < count) await new Promise(setImmediate);
+  await until(() => node.reads >= count);
 }
 
 async function untilCoalesced(gateway: { metric(name: string): Promise<number> }, waiting: number): Promise<void> {
-  while ((await gateway.metric('ledgergate_http_in_flight_requests')) < waiting + 1) await new Promise(setImmediate);
+  await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) >= waiting + 1);
 }
 
 async function untilReady(operationsUrl: string): Promise<void> {
-  while ((await fetch(`${operationsUrl}/readyz`)).status !== 200) await new Promise(setImmediate);
+  await until(async () => (await fetch(`${operationsUrl}/readyz`)).status === 200);
 }
 
 test('a node that has fallen behind what it told is not asked twice while another has not been asked', async (t) => {
@@ -403,7 +408,7 @@ test('a node that has fallen behind what it told is not asked twice while anothe
 test('"not there yet" is not said of a version that the ledger is known to have got to', async (t) => {
   const behind = await fakeNode(t, { head: 900n });
   const gone = await fakeNode(t, { head: 950n });
-  const gateway = await testGateway(t, { full: [behind, gone], config: { upstream: { timeoutMs: 100 } } });
+  const gateway = await testGateway(t, { full: [behind, gone], config: { upstream: { timeoutMs: 300 } } });
   gone.fault = { kind: 'reset' };
 
   const reply = await gateway.get(at(940));

@@ -83,7 +83,7 @@ test('a connection on which nothing is ever said is closed in its time', async (
 
 test('a client that takes nothing of its answers loses the connection', async (t) => {
   const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], times: { inactivityMs: 300 } });
+  const gateway = await testGateway(t, { full: [node], times: { inactivityMs: 1_000 } });
   const target = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Padded3000000?ledger_version=';
   // What is no good answer becomes a short one, which every client takes.
   assert.equal((await gateway.get(`${target.slice(3)}600`)).text.length, 3_000_000);

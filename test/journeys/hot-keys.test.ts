@@ -1,5 +1,6 @@
 // Reads of "latest" in an open loop: requests come when they come, whether or not earlier ones are answered.
-// LEDGERGATE_HOT_SECONDS sets the length; the figure of the project's claims is taken with 10.
+// LEDGERGATE_HOT_SECONDS and LEDGERGATE_HOT_RATE set the length and the requests per second; the figure of the
+// project's claims is taken with 10 and 1000.
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
@@ -9,7 +10,7 @@ import { createSampleNode } from '../../src/sample/sample-node.ts';
 import { testGateway } from '../support/gateway.ts';
 
 const seconds = Number(process.env['LEDGERGATE_HOT_SECONDS'] ?? 2);
-const requestsPerSecond = 1_000;
+const requestsPerSecond = Number(process.env['LEDGERGATE_HOT_RATE'] ?? 400);
 const keys = 20;
 const boundMs = 200;
 

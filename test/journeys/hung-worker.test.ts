@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
-import { get, isAlive, metric, until } from '../support/workers.ts';
+import { get, isAlive, metric } from '../support/workers.ts';
 
 const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { Agent, request as send } from 'undici';
 import { test } from 'node:test';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway } from '../support/gateway.ts';
 import { submission } from '../support/submission.ts';
@@ -71,7 +72,7 @@ test('while a token is waited for, quiet nodes are looked at', async (t) => {
   const startedMs = performance.now();
 
   const reply = gateway.get(probe, { 'ledgergate-min-version': '940' });
-  while (node.requestsTo('ledgerInfo') < 3) await new Promise(setImmediate);
+  await until(() => node.requestsTo('ledgerInfo') >= 3);
   node.clock.advance(50n);
 
   assert.equal((await reply).headers['ledgergate-served-version'], '950');
@@ -190,7 +191,7 @@ test('requests that hold every connection to a node do not hold up the look at i
   node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'view' });
   const view = JSON.stringify({ function: '0x1::slow::view', type_arguments: [], arguments: [] });
   const slow = [1, 2, 3, 4].map((version) => gateway.post(`/view?ledger_version=${version}`, view));
-  while (node.requestsTo('view') < 2) await new Promise(setImmediate);
+  await until(() => node.requestsTo('view') >= 2);
 
   const info = await gateway.get('');
 

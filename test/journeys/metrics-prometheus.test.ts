@@ -12,6 +12,7 @@ import { familiesOf, type Declared, type FamilyData } from '../../src/metrics/fa
 import { createHttpMetrics, type Finished } from '../../src/metrics/http-metrics.ts';
 import { encodeVectors } from '../../src/sample/recorded.ts';
 import { WorkerMetrics } from '../../src/workers/metrics.ts';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply } from '../support/gateway.ts';
 import { gatewayProcess, type GatewayProcess } from '../support/gateway-process.ts';
@@ -19,7 +20,7 @@ import { keysFile, testKey } from '../support/keys.ts';
 import { lintMetrics, noPrometheus, prometheus } from '../support/prometheus.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 import { askH1, authority } from '../support/tls.ts';
-import { metric, until } from '../support/workers.ts';
+import { metric } from '../support/workers.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 /** Names that the config of the test has. */

@@ -7,7 +7,7 @@ import { advancingClock } from '../../src/sample/ledger-clock.ts';
 import { createSampleNode } from '../../src/sample/sample-node.ts';
 import { testGateway } from '../support/gateway.ts';
 
-const reads = Number(process.env['LEDGERGATE_EDGE_READS'] ?? 5_000);
+const reads = Number(process.env['LEDGERGATE_EDGE_READS'] ?? 2_500);
 const versionsPerSecond = 20_000;
 const reach = 5_000;
 const clients = 32;

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import { encodeVectors } from '../../src/sample/recorded.ts';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway } from '../support/gateway.ts';
 
@@ -66,7 +67,7 @@ test('requests whose clients hang up are not counted as in flight for ever', asy
   client.abort();
   await assert.rejects(gone);
 
-  while ((await gateway.metric('ledgergate_http_in_flight_requests')) > 0) await new Promise(setImmediate);
+  await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) === 0);
 });
 
 test('liveness and readiness answer on the operations port, and say nothing of addresses', async (t) => {

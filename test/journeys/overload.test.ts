@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { request, type IncomingMessage } from 'node:http';
 import { test, type TestContext } from 'node:test';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
+import { watchStalls } from '../support/stalls.ts';
 
 const at = (version: number): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
@@ -17,15 +19,16 @@ async function busyGateway(t: TestContext) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'resource' });
   const held = [gateway.get(at(60_000)), gateway.get(at(60_001))];
-  while (node.requestsTo('resource') < 3) await new Promise(setImmediate);
+  await until(() => node.requestsTo('resource') >= 3);
   const waiting = (): Promise<number> => gateway.metric('ledgergate_upstream_queue_requests');
   return { node, gateway, release, held, waiting };
 }
 
 test('who gets no place is told so quickly, and what is in memory is answered all the while', async (t) => {
+  const stalls = watchStalls(t);
   const { gateway, release, held, waiting } = await busyGateway(t);
   const patient = Array.from({ length: 64 }, (_, index) => gateway.get(at(61_000 + index)));
-  while ((await waiting()) < 64);
+  await until(async () => (await waiting()) >= 64);
 
   const startedMs = performance.now();
   const refused = await gateway.get(at(62_000));
@@ -34,7 +37,7 @@ test('who gets no place is told so quickly, and what is in memory is answered al
 
   assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '1']);
   assert.match(refused.text, /"message":"the nodes have more to do than they can now; try again"/);
-  assert.ok(refusedMs < 300, `${refusedMs} ms`);
+  stalls.judge(refusedMs < 300, `${refusedMs} ms`);
   assert.deepEqual([hit.status, hit.headers['cache-status']], [200, 'ledgergate; hit; detail=memory']);
   const late = await Promise.all(patient);
   assert.deepEqual([...new Set(late.map(({ status }) => status))], [503]);
@@ -61,9 +64,9 @@ test('a client that asks for everything at once waits for itself, others have th
       request(target, onAnswer).on('error', reject).end();
     });
   const greedy = Array.from({ length: 60 }, (_, index) => from('127.0.0.2', 61_000 + index));
-  while ((await waiting()) < 60);
+  await until(async () => (await waiting()) >= 60);
   const modest = from('127.0.0.3', 62_000);
-  while ((await waiting()) < 61);
+  await until(async () => (await waiting()) >= 61);
   node.faults.clear();
 
   release();

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { errorBody } from '../../src/ledger/errors.ts';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway, type Reply } from '../support/gateway.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
@@ -124,7 +125,7 @@ test('long polls hold half of the connections to a node at most; more are answer
   node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'waitByHash' });
   const wait = (index: number) => gateway.get(`/transactions/wait_by_hash/0x${String(index).padStart(64, '0')}`);
   const held = [wait(1), wait(2)];
-  while (node.requestsTo('waitByHash') < 2) await new Promise(setImmediate);
+  await until(() => node.requestsTo('waitByHash') >= 2);
 
   const more = await Promise.all([3, 4, 5, 6].map(wait));
   const read = await gateway.get('/accounts/0x1/module/coin?ledger_version=800');

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
 
@@ -143,7 +144,7 @@ test('a version that a quiet node reaches during the wait is read then', async (
   const startedMs = performance.now();
 
   const reply = gateway.get(at(905));
-  while (node.requestsTo('ledgerInfo') < 2) await new Promise(setImmediate);
+  await until(() => node.requestsTo('ledgerInfo') >= 2);
   node.clock.head = 910n;
 
   assert.equal((await reply).status, 200);

@@ -7,6 +7,7 @@ import { test, type TestContext } from 'node:test';
 import { pino } from 'pino';
 import { startGateway } from '../../src/gateway.ts';
 import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
+import { until } from '../support/eventually.ts';
 import { fetchReply, testConfig } from '../support/gateway.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 
@@ -57,7 +58,7 @@ test('clients that do not read lose their answers; reads go on meanwhile, and ot
     socket.on('error', () => undefined);
     return { socket, closed: once(socket, 'close') };
   });
-  while (node.blocks() < 3) await new Promise(setImmediate);
+  await until(() => node.blocks() >= 3);
 
   const read = await fetchReply(`${gateway.url}/accounts/0x1/module/coin?ledger_version=800`, { method: 'GET' });
   const blocksThen = node.blocks();
@@ -67,7 +68,7 @@ test('clients that do not read lose their answers; reads go on meanwhile, and ot
   assert.equal(gateway.fleet()[0]?.state, 'usable');
   // Who reads again before that is served again, without end.
   const metrics = () => fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
-  while (!/^ledgergate_upstream_in_flight_requests\{.*\} 0$/m.test((await metrics()).text));
+  await until(async () => /^ledgergate_upstream_in_flight_requests\{.*\} 0$/m.test((await metrics()).text));
   for (const { socket, closed } of slow) {
     socket.resume();
     await closed;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { moduleText, moduleTexts, readGroup, type Vector } from '../encode/vectors.ts';
+import { until } from '../support/eventually.ts';
 import { testGateway, type LogLine, type TestGateway } from '../support/gateway.ts';
 import { overloaded, refusal, vectorNode, type Encode } from '../support/vector-node.ts';
 
@@ -34,10 +35,8 @@ async function scene(t: TestContext, shadow: number, encode: Encode) {
 }
 
 async function checks(gateway: TestGateway, result: string, count: number): Promise<void> {
-  while ((await gateway.metric(`ledgergate_encode_checks_total{result="${result}"}`)) < count) await turn();
+  await until(async () => (await gateway.metric(`ledgergate_encode_checks_total{result="${result}"}`)) >= count);
 }
-
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 test('other bytes from a node: counted, logged with both, shown, and nobody receives the doubtful ones again', async (t) => {
   const { gateway, lines, ask } = await scene(t, 1, () => otherBytes);
@@ -139,7 +138,7 @@ test('a request that was being encoded when the mismatch came is not answered wi
   const reads = node.moduleReads;
 
   const waiting = ask();
-  while (node.moduleReads === reads) await turn();
+  await until(() => node.moduleReads !== reads);
   judge();
   await checks(gateway, 'mismatch', 1);
   release();
@@ -192,7 +191,7 @@ test('200 first requests at once cause one module read', async (t) => {
   const before = node.moduleReads;
 
   const replies = Promise.all(Array.from({ length: 200 }, ask));
-  while (node.moduleReads === before) await turn();
+  await until(() => node.moduleReads !== before);
   release();
 
   assert.deepEqual(new Set((await replies).map(({ text }) => text)), new Set([bytes.body]));

@@ -9,7 +9,7 @@ import { Agent, request as send } from 'undici';
 import { eventually } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
-import { testGateway, type LogLine } from '../support/gateway.ts';
+import { patient, testGateway, type LogLine } from '../support/gateway.ts';
 import { H2Crowd } from '../support/h2-crowd.ts';
 import { askH1, askH2, authority, h2Session, replaceFiles, tlsSocket } from '../support/tls.ts';
 
@@ -22,7 +22,7 @@ test('a gateway that leaves under HTTP/2 load: 0 failed', async (t) => {
   const ca = authority(t);
   const tls = ca.certify('gateway');
   // Whether a busy machine makes it refuse requests is another question.
-  const options = { full: [node], config: { listen: { tls } }, drainDelayMs: 300, isOverloaded: () => false };
+  const options = { full: [node], config: { listen: { tls }, upstream: patient }, drainDelayMs: 300 };
   const [leaving, staying] = [await testGateway(t, options), await testGateway(t, options)];
   let target = leaving;
   const crowd = new H2Crowd(t, {
@@ -79,7 +79,11 @@ test('another certificate under load: 0 failed, new connections are shown it; a 
   const second = ca.certify('second');
   const ended = ca.certify('ended', -1);
   const log: LogLine[] = [];
-  const gateway = await testGateway(t, { full: [node], config: { listen: { tls } }, onLog: (line) => log.push(line) });
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: { listen: { tls }, upstream: patient },
+    onLog: (line) => log.push(line),
+  });
   const { origin } = new URL(gateway.url);
   const shown = async (): Promise<string> => {
     const socket = await tlsSocket(t, gateway.port, { ca: ca.ca, ALPNProtocols: ['h2'] });

@@ -7,7 +7,7 @@ import { test, type TestContext } from 'node:test';
 import type { ClientHttp2Session } from 'node:http2';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
-import { testGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
+import { patient, testGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
 import { submission } from '../support/submission.ts';
 import {
   askH1,
@@ -259,7 +259,7 @@ test('requests taken back as fast as they are made cost their client the connect
 });
 
 test('no more than 100 requests of a connection are under way at once', async (t) => {
-  const { node, session } = await bothWays(t);
+  const { node, session } = await bothWays(t, { config: { upstream: patient } });
   const release = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: release.promise }, { when: ({ url }) => url.includes('Probe') });
   assert.equal(session.remoteSettings.maxConcurrentStreams, 100);

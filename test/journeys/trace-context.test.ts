@@ -1,6 +1,7 @@
 /** The client's trace, where nobody records one: it goes on to the node, and to nothing else. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
 
@@ -45,7 +46,7 @@ test('of clients that share a read the one that leads it is the one whose trace 
   const leading = gateway.get(probe, { traceparent });
   const received = await asked;
   const following = gateway.get(probe, { traceparent: another });
-  while ((await gateway.metric('ledgergate_http_in_flight_requests')) < 2);
+  await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) >= 2);
   held.resolve();
   const answers = await Promise.all([leading, following]);
   const hit = await gateway.get(probe, { traceparent: another });

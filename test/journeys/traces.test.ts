@@ -5,12 +5,13 @@ import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { moduleText, moduleTexts, readGroup } from '../encode/vectors.ts';
 import { collector, type CollectedSpan, type Collector } from '../support/collector.ts';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, type NodeAddress, type Reply } from '../support/gateway.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../support/gateway-process.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 import { vectorNode } from '../support/vector-node.ts';
-import { metric, until } from '../support/workers.ts';
+import { metric } from '../support/workers.ts';
 
 const example = fileURLToPath(new URL('../../examples/tracing.mjs', import.meta.url));
 const at = (version: number): string =>

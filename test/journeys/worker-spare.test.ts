@@ -1,9 +1,10 @@
 /** The process that waits to take the place of a worker, as a real process. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess, type GatewayProcess } from '../support/gateway-process.ts';
-import { get, isAlive, metric, until } from '../support/workers.ts';
+import { get, isAlive, metric } from '../support/workers.ts';
 
 /** The spare, when it waits. */
 async function spareOf(gateway: GatewayProcess, not = 0): Promise<number> {

@@ -5,9 +5,10 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { binary, start } from '../commands/command-line.ts';
 import { configFile } from '../config/config-file.ts';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { childrenOf } from '../support/gateway-process.ts';
-import { get, until } from '../support/workers.ts';
+import { get } from '../support/workers.ts';
 
 test('a worker that cannot be started comes when it can be', async (t) => {
   const { url } = await fakeNode(t, { head: 900n });

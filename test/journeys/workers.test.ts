@@ -7,9 +7,10 @@ import { test, type TestContext } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { configFile } from '../config/config-file.ts';
 import { start } from '../commands/command-line.ts';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
-import { get, isAlive, metric, until } from '../support/workers.ts';
+import { get, isAlive, metric } from '../support/workers.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { addressBytes, findAddress, parseAddress } from '../../src/ledger/address.ts';
+import { fc } from '../support/fast-check.ts';
 
 test('every spelling of an address has one canonical text and one value', () => {
   const digits = fc.string({

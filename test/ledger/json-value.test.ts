@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { canonicalJson, JsonError, parseJson, type JsonValue } from '../../src/ledger/json-value.ts';
+import { fc } from '../support/fast-check.ts';
 
 /** What JavaScript would have made of the value. */
 function toPlain(value: JsonValue): unknown {

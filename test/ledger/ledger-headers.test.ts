@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import {
   dialectOf,
   findLedgerInfo,
@@ -8,6 +7,7 @@ import {
   ledgerHeaderList,
   type HeaderValues,
 } from '../../src/ledger/ledger-headers.ts';
+import { fc } from '../support/fast-check.ts';
 
 /** As the interface specification names them. */
 const complete = {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import * as fc from 'fast-check';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { findTypeTag, formatTypeTag, parseStructTag } from '../../src/ledger/type-tag.ts';
+import { fc } from '../support/fast-check.ts';
 import { Draw, plainTag, seed, spellTag, structTag } from '../support/spellings.ts';
 
 /** Texts that look like tags more often than not. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { findU64, maxU64 } from '../../src/ledger/version.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 
 test('a u64 is decimal digits with leading zeros or one plus', () => {
   const table: [string, bigint | undefined][] = [
@@ -21,8 +22,8 @@ test('a u64 is decimal digits with leading zeros or one plus', () => {
 
 test('megabytes of leading zeros are read in the time they take to scan', () => {
   const zeros = '0'.repeat(8_000_000);
-  const started = performance.now();
+  const started = cpuMs();
   assert.equal(findU64(`${zeros}7`), 7n);
   assert.equal(findU64(`${zeros}x`), undefined);
-  assert.ok(performance.now() - started < 1000);
+  assert.ok(cpuMs() - started < 1000);
 });

@@ -1,12 +1,12 @@
 /** Addresses, versions, hashes and names: what is read, and what is refused. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { addressBytes, parseAddress } from '../../src/ledger/address.ts';
 import { errorBody, GatewayError, quote, type Fault } from '../../src/ledger/errors.ts';
 import { findFunctionId, formatFunctionId, isIdentifier } from '../../src/ledger/identifier.ts';
 import { parseTransactionHash } from '../../src/ledger/transaction-hash.ts';
 import { findU64, ledgerVersion, parseLedgerVersion } from '../../src/ledger/version.ts';
+import { fc } from '../support/fast-check.ts';
 import { Draw, hex, seed, spellAddress } from '../support/spellings.ts';
 
 const maxU64 = 18446744073709551615n;

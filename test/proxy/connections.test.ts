@@ -5,6 +5,7 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { isRefused, takeTurn } from '../../src/proxy/connection-state.ts';
 import { Connections } from '../../src/proxy/connections.ts';
+import { until } from '../support/eventually.ts';
 
 /** A server with a bound; `/held` is never answered. The clock stands until it is moved. */
 async function boundedServer(t: TestContext, max: number) {
@@ -120,7 +121,7 @@ test('who leaves makes room', async (t) => {
   const server = await boundedServer(t, 1);
   const socket = await server.open();
   socket.destroy();
-  while (server.connections.open > 0) await new Promise(setImmediate);
+  await until(() => server.connections.open === 0);
 
   assert.match(await server.ask(await server.open()), /^HTTP\/1\.1 200 /);
   assert.deepEqual(server.counts, { refused: 0, displaced: 0 });

@@ -1,9 +1,9 @@
 /** One meaning, one key; two meanings, two keys: through the parsers of the routes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { cacheKey, keyText } from '../../src/cache/key.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
+import { fc } from '../support/fast-check.ts';
 import { keyOf, readModule, readResource, readTransaction, readView } from '../support/reads.ts';
 import {
   Draw,

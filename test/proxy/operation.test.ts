@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
-import * as fc from 'fast-check';
 import type { Operation } from '../../src/access/principal.ts';
 import { operationOf } from '../../src/proxy/operation.ts';
 import { addRoutes, routerOptions } from '../../src/proxy/routes.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
+import { fc } from '../support/fast-check.ts';
 
 const operationOfRoute: Readonly<Record<string, Operation>> = {
   view: 'view',

@@ -1,11 +1,11 @@
 /** The parsers of the routes: what they refuse, and what they make of a request. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
 import { transactionRead } from '../../src/proxy/transaction.ts';
 import { viewRead } from '../../src/proxy/view.ts';
+import { fc } from '../support/fast-check.ts';
 import { keyOf, readModule, readResource, readTransaction, readView } from '../support/reads.ts';
 
 const view = '{"function":"0x1::m::f","type_arguments":[],"arguments":[]}';

@@ -6,6 +6,7 @@ import { test, type TestContext } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Bodies, type BodyLimits } from '../../src/proxy/request-body.ts';
+import { until } from '../support/eventually.ts';
 
 /** A server that answers a body's length (`/echo`: the body), or the status of what is wrong; `/held` waits for `release`. */
 async function bodyServer(t: TestContext, limits: BodyLimits) {
@@ -67,10 +68,10 @@ test('what a client that hangs up had sent does not count any more', async (t) =
   const socket = connect(server.port, '127.0.0.1');
   socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n');
   socket.write(Buffer.alloc(800_000));
-  while (server.bodies.heldBytes < 800_000) await new Promise(setImmediate);
+  await until(() => server.bodies.heldBytes >= 800_000);
 
   socket.destroy();
-  while (server.bodies.heldBytes > 0) await new Promise(setImmediate);
+  await until(() => server.bodies.heldBytes === 0);
 
   assert.equal((await server.post(900_000)).status, 200);
 });
@@ -95,11 +96,11 @@ test('a body counts for as long as work needs it, whether or not its client stay
     new Promise((resolve) => server.getConnections((_error, count) => resolve(count)));
 
   client.destroy();
-  while ((await connections()) > 0) await new Promise(setImmediate);
+  await until(async () => (await connections()) === 0);
   assert.equal(bodies.heldBytes, 900_000);
 
   finish();
-  while (bodies.heldBytes > 0) await new Promise(setImmediate);
+  await until(() => bodies.heldBytes === 0);
 });
 
 test('a body is bounded by its announced length, and by what comes', async (t) => {
@@ -128,7 +129,7 @@ test('a body that comes byte by byte is whole, and takes no more than its bytes'
   socket.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
   const chunks = Buffer.from('1\r\na\r\n'.repeat(count));
   socket.write(chunks);
-  while (server.bodies.heldBytes < count) await new Promise(setImmediate);
+  await until(() => server.bodies.heldBytes >= count);
 
   collect();
   const { heapUsed, arrayBuffers } = process.memoryUsage();

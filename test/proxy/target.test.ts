@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { isHidden, isReadOfLatest, needOfPath } from '../../src/proxy/passed-path.ts';
 import { numberParameter, pathBelow, versionParameter } from '../../src/proxy/target.ts';
+import { fc } from '../support/fast-check.ts';
 
 function statusOf(basePath: string, target: string): number {
   try {

@@ -1,6 +1,6 @@
 /** Gateways in processes of their own, as they run in front of a fleet: the real binary on a config file. */
 import { spawnSync } from 'node:child_process';
-import { renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { start, type Outcome, type RunningProcess } from '../commands/command-line.ts';
 import type { Environment } from '../../src/config/interpolate.ts';
@@ -109,8 +109,22 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
   };
 }
 
-/** Those that call themselves so. */
+/** Those that call themselves so. Tests ask again and again, so that where the kernel tells, no process is started. */
 export function childrenOf(pid: number | undefined, title: string): readonly number[] {
+  const told = `/proc/${pid}/task/${pid}/children`;
+  if (existsSync(told)) {
+    const children = readOrNothing(told).split(' ').filter(Boolean).map(Number);
+    return children.filter((child) => readOrNothing(`/proc/${child}/cmdline`).startsWith(title));
+  }
   const { stdout } = spawnSync('pgrep', ['-P', String(pid), '-f', `^${title}`], { encoding: 'utf8' });
   return stdout.split('\n').filter(Boolean).map(Number);
+}
+
+/** Of a process that is gone meanwhile there is nothing. */
+function readOrNothing(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
 }

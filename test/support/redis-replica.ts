@@ -3,7 +3,16 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RedisConfig } from '../../src/config/config.ts';
-import { fetchReply, testGateway, type LogLine, type NodeAddress, type Reply, type TestGateway } from './gateway.ts';
+import {
+  fetchReply,
+  patient,
+  testGateway,
+  type LogLine,
+  type NodeAddress,
+  type Reply,
+  type TestGateway,
+} from './gateway.ts';
+import { watchStalls, type Stalls } from './stalls.ts';
 
 /** Most that Redis may add to a read in these tests: far above what a busy machine adds by itself. */
 export const redisTimeoutMs = 200;
@@ -15,6 +24,7 @@ export interface ReplicaOptions extends Partial<RedisConfig> {
 export interface Replica extends TestGateway {
   /** Log lines about Redis so far, in order. */
   readonly redisLog: readonly string[];
+  readonly stalls: Stalls;
   /** What `/readyz` says, with its status. */
   readiness(): Promise<{ readonly status: number; readonly redis: { readonly state: string; reason?: string } }>;
 }
@@ -31,10 +41,12 @@ export async function replica(
   const onLog = ({ msg }: LogLine): void => {
     if (typeof msg === 'string' && msg.startsWith('Redis')) redisLog.push(msg);
   };
-  const gateway = await testGateway(t, { full: nodes, config: { cache: { redis } }, onLog });
+  // Redis is what fails here: hundreds of clients beside nodes in one process do not end a read.
+  const gateway = await testGateway(t, { full: nodes, config: { upstream: patient, cache: { redis } }, onLog });
   return {
     ...gateway,
     redisLog,
+    stalls: watchStalls(t),
     async readiness() {
       const { status, text } = await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' });
       return { ...(JSON.parse(text) as Awaited<ReturnType<Replica['readiness']>>), status };
@@ -43,7 +55,7 @@ export async function replica(
 }
 
 /** Polls until `isSo`; fails after `withinMs`. */
-export async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = 10_000): Promise<void> {
+export async function until(what: string, isSo: () => Promise<boolean> | boolean, withinMs = 30_000): Promise<void> {
   for (const end = performance.now() + withinMs; performance.now() < end; await sleep(10)) if (await isSo()) return;
   assert.fail(`not within ${withinMs} ms: ${what}`);
 }
@@ -92,7 +104,7 @@ export async function sourcesOf(gateway: TestGateway, range: readonly number[]):
  * Reads at these versions, one after another, from a gateway whose Redis has just failed: all answers are right, at
  * most one waited for Redis, and that not longer than the timeout.
  */
-export async function readsThroughFault(gateway: TestGateway, range: readonly number[]): Promise<void> {
+export async function readsThroughFault(gateway: Replica, range: readonly number[]): Promise<void> {
   const took: number[] = [];
   for (const version of range) {
     const start = performance.now();
@@ -100,6 +112,9 @@ export async function readsThroughFault(gateway: TestGateway, range: readonly nu
     took.push(performance.now() - start);
   }
   const slow = took.filter((ms) => ms >= redisTimeoutMs);
-  assert.ok(slow.length <= 1, `reads that waited for Redis: ${slow.map(Math.round).join(', ')} ms`);
-  assert.ok(Math.max(...took) < redisTimeoutMs + 300, `the slowest took ${Math.round(Math.max(...took))} ms`);
+  gateway.stalls.judge(slow.length <= 1, `reads that waited for Redis: ${slow.map(Math.round).join(', ')} ms`);
+  gateway.stalls.judge(
+    Math.max(...took) < redisTimeoutMs + 300,
+    `the slowest took ${Math.round(Math.max(...took))} ms`,
+  );
 }

@@ -2,7 +2,7 @@
  * Meanings (addresses, type tags, view requests) and the many ways to spell each. `plain` texts are written here by
  * hand, so that they can stand against the canonical texts of `src`.
  */
-import * as fc from 'fast-check';
+import { fc } from './fast-check.ts';
 
 /** What a `Draw` starts from. Spellings do not shrink: the meaning that failed does, and tells enough. */
 export const seed: fc.Arbitrary<number> = fc.noShrink(fc.integer());

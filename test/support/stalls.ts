@@ -1,11 +1,17 @@
 /** How long this process stood still: what a busy machine does to it, it does to the gateways beside it. */
+import assert from 'node:assert/strict';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { TestContext } from 'node:test';
 
 export interface Stalls {
   /** The longest so far, in ms. */
   readonly longestMs: number;
+  /** Fails where something took too long, unless this process stood still so long that nobody could be in time. */
+  judge(isInTime: boolean, what: string): void;
 }
+
+/** Twice what a test process on a machine of its own stands still for: loading, compiling, collecting garbage. */
+const calmMs = 150;
 
 /** Watches until the test ends. */
 export function watchStalls(t: TestContext): Stalls {
@@ -15,6 +21,11 @@ export function watchStalls(t: TestContext): Stalls {
   return {
     get longestMs() {
       return delay.max / 1e6;
+    },
+    judge(isInTime, what) {
+      if (isInTime) return;
+      if (this.longestMs <= calmMs) assert.fail(what);
+      t.diagnostic(`a busy machine, still for ${Math.round(this.longestMs)} ms: times are not judged: ${what}`);
     },
   };
 }

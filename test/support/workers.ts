@@ -1,6 +1,4 @@
 /** What tests ask of gateways in processes of their own. */
-import { spawnSync } from 'node:child_process';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fetchReply, type Reply } from './gateway.ts';
 import type { GatewayProcess } from './gateway-process.ts';
 
@@ -16,11 +14,10 @@ export async function metric({ operationsUrl }: GatewayProcess, sample: string):
   return line === undefined ? undefined : Number(line.slice(sample.length + 1));
 }
 
-/** Asks again and again; the test's own bound ends it. */
-export async function until(holds: () => Promise<boolean>): Promise<void> {
-  while (!(await holds())) await sleep(20);
-}
-
 export function isAlive(worker: number): boolean {
-  return spawnSync('ps', ['-p', String(worker)]).status === 0;
+  try {
+    return process.kill(worker, 0);
+  } catch {
+    return false;
+  }
 }

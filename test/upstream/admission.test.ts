@@ -5,6 +5,7 @@ import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { Admission, type Place } from '../../src/upstream/admission.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
 import { Upstream, type Tier } from '../../src/upstream/upstream.ts';
+import { until } from '../support/eventually.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { request, senderOf } from '../support/sender.ts';
 
@@ -72,7 +73,7 @@ test('of many who wait for the connections of streams one gets the place that en
   const leaving = new AbortController();
   const waiting = Array.from({ length: 8 }, () => sender.stream(request('/large'), leaving.signal));
   for (const each of waiting) each.catch(() => undefined);
-  while (sender.waiting < 8) await settled();
+  await until(() => sender.waiting >= 8);
 
   gone[0]?.abort();
   const [first] = held;
@@ -85,7 +86,7 @@ test('of many who wait for the connections of streams one gets the place that en
   assert.equal(String((await sender.whole(request('/small'), patient.signal)).body), 'small');
   leaving.abort();
   for (const each of gone) each.abort();
-  while (upstream.inFlight > 0 || sender.waiting > 0) await settled();
+  await until(() => upstream.inFlight === 0 && sender.waiting === 0);
   assert.equal(upstream.streams.isFull, false);
 });
 
@@ -108,15 +109,15 @@ test('streams and long polls together leave a connection to reads', async (t) =>
   await stream();
   const later = [0, 1, 2].map(() => stream());
   for (const each of later) each.catch(() => undefined);
-  while (sender.waiting < 3) await settled();
+  await until(() => sender.waiting >= 3);
 
   assert.equal(String((await sender.whole(request('/small'), patient.signal)).body), 'small');
   assert.equal(await poll(), 'small');
   resolve();
   assert.deepEqual(await Promise.all(polls), ['poll', 'poll']);
   // The connections that polls held are given to those who waited.
-  while (sender.waiting > 1) await settled();
+  await until(() => sender.waiting <= 1);
   leaving.abort();
-  while (upstream.inFlight > 0 || sender.waiting > 0) await settled();
+  await until(() => upstream.inFlight === 0 && sender.waiting === 0);
   assert.deepEqual([upstream.streams.taken, upstream.polls.taken, upstream.places.inFlight], [0, 0, 0]);
 });

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import * as fc from 'fast-check';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
 import { Upstream, type Tier } from '../../src/upstream/upstream.ts';
+import { fc } from '../support/fast-check.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
 

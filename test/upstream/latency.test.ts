@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { LatencyHistogram } from '../../src/upstream/latency.ts';
+import { fc } from '../support/fast-check.ts';
 
 test('a quantile is that of the answers, to a fifth', () => {
   const times = fc.array(fc.double({ min: 0.2, max: 60_000, noNaN: true }), { minLength: 20, maxLength: 500 });

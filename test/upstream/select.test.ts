@@ -1,7 +1,6 @@
 /** Which node is asked first, and which next: tables over made-up fleets. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import * as fc from 'fast-check';
 import { ledgerVersion, type LedgerVersion } from '../../src/ledger/version.ts';
 import type { WindowView } from '../../src/upstream/retention-window.ts';
 import {
@@ -13,6 +12,7 @@ import {
   type Candidate,
   type Need,
 } from '../../src/upstream/select.ts';
+import { fc } from '../support/fast-check.ts';
 import { Draw, seed } from '../support/spellings.ts';
 
 /** `safe`: where the window surely begins; its oldest version unless told otherwise. */

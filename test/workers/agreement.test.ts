@@ -11,8 +11,10 @@ import { Agreement } from '../../src/workers/agreement.ts';
 import { Channel } from '../../src/workers/channel.ts';
 import type { PrimaryHandlers, WorkerHandlers } from '../../src/workers/protocol.ts';
 import { Random } from '../encode/random.ts';
+import { until } from '../support/eventually.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
+import { watchStalls } from '../support/stalls.ts';
 
 /** Hands messages on in their order, each a while after it was sent; while it is stopped, not at all. */
 class SlowLine {
@@ -107,7 +109,7 @@ test('a worker that knows a node only from others notices that it is gone', asyn
   assert.ok(finder !== undefined && told !== undefined);
   finder.hear(100n);
   await finder.agreed.raise({ served: ledgerVersion(100n) });
-  while (told.agreed.served !== 100n) await sleep(1);
+  await until(() => told.agreed.served === 100n);
   assert.equal(told.node.health, 'usable');
 
   while (told.node.health === 'usable') told.node.recordFailure(1, performance.now());
@@ -117,12 +119,13 @@ test('a worker that knows a node only from others notices that it is gone', asyn
 });
 
 test('a worker that does not answer holds up the others for a lease at most, and shows nothing after it', async (t) => {
+  const stalls = watchStalls(t);
   const { workers } = agreeing(t, 2, () => 0);
   const [going, stuck] = workers;
   assert.ok(going !== undefined && stuck !== undefined);
   going.hear(100n);
   await going.agreed.raise({ served: ledgerVersion(100n) });
-  while (!stuck.agreed.isOpen() || stuck.agreed.served !== 100n) await sleep(1);
+  await until(() => stuck.agreed.isOpen() && stuck.agreed.served === 100n);
   stuck.down.isStopped = true;
 
   going.hear(200n);
@@ -132,7 +135,8 @@ test('a worker that does not answer holds up the others for a lease at most, and
 
   assert.equal(going.agreed.served, 200n);
   assert.equal(stuck.agreed.isOpen(), false);
-  assert.ok(tookMs > 500 && tookMs < 1_900, `${tookMs} ms`);
+  assert.ok(tookMs > 500, `${tookMs} ms`);
+  stalls.judge(tookMs < 1_900, `${tookMs} ms`);
 });
 
 test('one looks at a time, and the others are told when it is over, also when it died over it', async (t) => {

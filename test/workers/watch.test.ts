@@ -6,6 +6,7 @@ import { Channel } from '../../src/workers/channel.ts';
 import type { Member } from '../../src/workers/forked.ts';
 import type { WorkerHandlers } from '../../src/workers/protocol.ts';
 import { Watch } from '../../src/workers/watch.ts';
+import { until } from '../support/eventually.ts';
 
 interface Watched {
   readonly member: Member;
@@ -41,7 +42,7 @@ test('a worker that gives no sign of life is hung, once, and is not asked again 
   stuck.isStuck = true;
   const { hung } = watch(t, [well, stuck]);
 
-  while (hung.length === 0) await sleep(10);
+  await until(() => hung.length !== 0);
   await sleep(500);
 
   assert.deepEqual(hung, [2]);
@@ -54,7 +55,7 @@ test('a worker that was stuck for a while starts anew', async (t) => {
   const { hung } = watch(t, [other]);
   for (let round = 0; round < 4; round += 1) {
     const { asked } = other;
-    while (other.asked === asked) await sleep(5);
+    await until(() => other.asked !== asked);
     // The answers that it owes come when it goes on.
     const stopped = performance.now();
     while (performance.now() - stopped < 150) await new Promise((resolve) => setImmediate(resolve));
@@ -67,7 +68,7 @@ test('nobody is hung because the primary itself stood still', async (t) => {
   const { hung } = watch(t, [other]);
   for (let pause = 0; pause < 3; pause += 1) {
     const { asked } = other;
-    while (other.asked === asked) await sleep(5);
+    await until(() => other.asked !== asked);
     // Nobody runs in this time, and the answer is read only after it.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600);
   }
