@@ -108,7 +108,9 @@ test('a tenant at twenty times its plan takes nothing from five modest ones', as
   assert.ok(shed >= 0, 'it is counted');
   // Nodes take 40 ms. Where the modest ones wait for several times that all alone, they run into their own plan.
   if (shed > 0 || p50(alone) > 150) {
-    t.diagnostic(`a busy machine: ${shed} requests were refused for it, half took ${p50(alone).toFixed(0)} ms and more`);
+    t.diagnostic(
+      `a busy machine: ${shed} requests were refused for it, half took ${p50(alone).toFixed(0)} ms and more`,
+    );
     return;
   }
   assert.equal(share(alone), 0);
