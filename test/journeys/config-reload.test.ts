@@ -11,7 +11,7 @@ import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { gatewayProcess, type GatewayProcess } from '../support/gateway-process.ts';
 import { watchStalls } from '../support/stalls.ts';
 import { submission } from '../support/submission.ts';
-import { get, metric } from '../support/workers.ts';
+import { get, metric, noWorker } from '../support/workers.ts';
 
 const encodeRequest = JSON.stringify({
   sender: '0x1',
@@ -291,7 +291,7 @@ test('a worker that is started after a reload gets the config that is in force',
   for (const worker of gateway.workers()) process.kill(worker, 'SIGHUP');
   await until(async () => (await readiness(gateway)).upstreams[0]?.usableBy === 2);
   assert.equal(await metric(gateway, 'ledgergate_worker_restarts_total'), 0);
-  const [worker = 0] = gateway.workers();
+  const [worker = noWorker()] = gateway.workers();
   process.kill(worker, 'SIGKILL');
   await until(async () => (await metric(gateway, 'ledgergate_worker_restarts_total')) === 1);
   await until(async () => (await metric(gateway, 'ledgergate_workers')) === 2);

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
-import { get, isAlive, metric } from '../support/workers.ts';
+import { get, isAlive, metric, noWorker } from '../support/workers.ts';
 
 const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
 
@@ -19,7 +19,7 @@ function connection(t: TestContext, url: string): Socket {
 test('a hung worker is ended and replaced, and lets go of its clients', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'error' } } });
-  const [stuck = 0] = gateway.workers();
+  const [stuck = noWorker()] = gateway.workers();
   process.kill(stuck, 'SIGSTOP');
   t.after(() => isAlive(stuck) && process.kill(stuck, 'SIGKILL'));
 

@@ -6,7 +6,7 @@ import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
 import { fetchReply, testGateway } from '../support/gateway.ts';
 import { kindsOf, statusOf } from '../support/status.ts';
-import { get, isAlive } from '../support/workers.ts';
+import { get, isAlive, noWorker } from '../support/workers.ts';
 
 const at = (version: number | bigint, struct = 'Probe'): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::${struct}?ledger_version=${version}`;
@@ -186,7 +186,7 @@ test('with several workers the page is of all of them, and tells of one that is 
   const finders = answers.reduce((sum, { workers = 1 }) => sum + workers, 0);
   assert.ok(finders >= 1 && finders <= 2, String(finders));
 
-  const [killed = 0] = gateway.workers();
+  const [killed = noWorker()] = gateway.workers();
   process.kill(killed, 'SIGKILL');
   const after = await eventually(
     () => statusOf(gateway),

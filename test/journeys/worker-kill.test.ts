@@ -10,7 +10,7 @@ import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess, type GatewayProcess } from '../support/gateway-process.ts';
 import { watchStalls } from '../support/stalls.ts';
-import { metric } from '../support/workers.ts';
+import { metric, noWorker } from '../support/workers.ts';
 
 const rounds = Number(process.env['LEDGERGATE_KILL_ROUNDS'] ?? 3);
 const clients = 12;
@@ -67,7 +67,7 @@ test(`${rounds} workers killed under load: only what they had in flight fails, a
 
 async function killOne(gateway: GatewayProcess, round: number): Promise<Killed> {
   const workers = gateway.workers();
-  const victim = workers[round % workers.length] ?? 0;
+  const victim = workers[round % workers.length] ?? noWorker();
   const restarts = (await metric(gateway, 'ledgergate_worker_restarts_total')) ?? 0;
   const atMs = performance.now();
   process.kill(victim, 'SIGKILL');

@@ -11,7 +11,7 @@ import { gatewayProcess } from '../support/gateway-process.ts';
 import { watchStalls } from '../support/stalls.ts';
 import { submission } from '../support/submission.ts';
 import { vectorNode } from '../support/vector-node.ts';
-import { get, isAlive, metric } from '../support/workers.ts';
+import { get, isAlive, metric, noWorker } from '../support/workers.ts';
 
 const json = { 'content-type': 'application/json' };
 const post = (url: string, body: string) => fetchReply(url, { method: 'POST', headers: json, body });
@@ -30,7 +30,7 @@ test('a quiet node is probed by one worker for all, and by another when that one
   const inOneSecond = probes() - before;
   node.clock.advance(50n);
   await until(async () => (await metric(gateway, 'ledgergate_fleet_head_version')) === 950);
-  const [first = 0] = gateway.workers();
+  const [first = noWorker()] = gateway.workers();
   process.kill(first, 'SIGKILL');
   await until(async () => (await metric(gateway, 'ledgergate_workers')) === 3);
   node.clock.advance(50n);
@@ -101,7 +101,7 @@ test('a worker that was stuck tells nothing older than the others have told mean
   // Opened one after the other: the even ones are of one worker, the odd ones of the other.
   for (const connection of agents.keys()) assert.equal(await told(connection), 900n);
 
-  const [stuck = 0] = gateway.workers();
+  const [stuck = noWorker()] = gateway.workers();
   process.kill(stuck, 'SIGSTOP');
   t.after(() => isAlive(stuck) && process.kill(stuck, 'SIGCONT'));
   const first = await Promise.race([told(0).then(() => 0), told(1).then(() => 1)]);

@@ -4,13 +4,13 @@ import { test } from 'node:test';
 import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess, type GatewayProcess } from '../support/gateway-process.ts';
-import { get, isAlive, metric } from '../support/workers.ts';
+import { get, isAlive, metric, noWorker } from '../support/workers.ts';
 
 /** The spare, when it waits. */
 async function spareOf(gateway: GatewayProcess, not = 0): Promise<number> {
-  const found = (): number | undefined => gateway.spares().find((spare) => spare !== not);
-  await until(() => Promise.resolve(found() !== undefined));
-  return found() ?? 0;
+  let found: number | undefined;
+  await until(() => (found = gateway.spares().find((spare) => spare !== not)) !== undefined);
+  return found ?? noWorker();
 }
 
 const quiet = { workers: 2, log: { level: 'silent' } };
@@ -20,7 +20,7 @@ test('the spare takes the place of a worker that is lost, is none before, and an
   const gateway = await gatewayProcess(t, { full: [node], config: quiet });
   const spare = await spareOf(gateway);
   const { text } = await get(`${gateway.operationsUrl}/readyz`);
-  const [victim = 0] = gateway.workers();
+  const [victim = noWorker()] = gateway.workers();
 
   process.kill(victim, 'SIGKILL');
   const next = await spareOf(gateway, spare);
@@ -73,7 +73,7 @@ test('a worker that comes while a node says nothing serves with what the others 
   const held = node.log.next(({ url }) => url === '/v1');
   node.faults.add({ kind: 'hold', until: released }, { when: ({ url }) => url === '/v1' });
   await held;
-  const [victim = 0] = gateway.workers();
+  const [victim = noWorker()] = gateway.workers();
   const restarts = async () => metric(gateway, 'ledgergate_worker_restarts_total');
 
   const startMs = performance.now();

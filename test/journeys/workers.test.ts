@@ -10,7 +10,7 @@ import { start } from '../commands/command-line.ts';
 import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
-import { get, isAlive, metric } from '../support/workers.ts';
+import { get, isAlive, metric, noWorker } from '../support/workers.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
 
@@ -88,7 +88,7 @@ test('a killed worker takes its own connections along and is replaced; its count
   for (const connection of connections) assert.equal(await statusOver(connection, url), 200);
   const counted = 'ledgergate_http_requests_total{route="resource",status="200"}';
   assert.equal(await metric(gateway, counted), 8);
-  const [victim = 0] = gateway.workers();
+  const [victim = noWorker()] = gateway.workers();
 
   // Before anybody asks again: four of the connections are of the other worker, and none of those may fail.
   const rounds: (readonly (number | 'cut')[])[] = [];
@@ -108,7 +108,7 @@ test('a killed worker takes its own connections along and is replaced; its count
 test('a connection that a worker had not taken yet when it was killed is closed, not left waiting', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'silent' } } });
-  const [victim = 0] = gateway.workers();
+  const [victim = noWorker()] = gateway.workers();
   process.kill(victim, 'SIGSTOP');
   const connections = keptConnections(t, 6);
   const outcomes = connections.map((connection) => statusOver(connection, gateway.url + at(600)));

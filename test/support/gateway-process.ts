@@ -1,6 +1,6 @@
 /** Gateways in processes of their own, as they run in front of a fleet: the real binary on a config file. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { start, type Outcome, type RunningProcess } from '../commands/command-line.ts';
 import type { Environment } from '../../src/config/interpolate.ts';
@@ -111,19 +111,23 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
 
 /** Those that call themselves so. Tests ask again and again, so that where the kernel tells, no process is started. */
 export function childrenOf(pid: number | undefined, title: string): readonly number[] {
-  const told = `/proc/${pid}/task/${pid}/children`;
-  if (existsSync(told)) {
-    const children = readOrNothing(told).split(' ').filter(Boolean).map(Number);
-    return children.filter((child) => readOrNothing(`/proc/${child}/cmdline`).startsWith(title));
+  if (!existsSync('/proc/self/stat')) {
+    const { stdout } = spawnSync('pgrep', ['-P', String(pid), '-f', `^${title}`], { encoding: 'utf8' });
+    return stdout.split('\n').filter(Boolean).map(Number);
   }
-  const { stdout } = spawnSync('pgrep', ['-P', String(pid), '-f', `^${title}`], { encoding: 'utf8' });
-  return stdout.split('\n').filter(Boolean).map(Number);
+  const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return all.filter((child) => parentOf(child) === pid && ofProcess(child, 'cmdline').startsWith(title)).map(Number);
+}
+
+/** It stands behind the name, which may hold anything, and the state. */
+function parentOf(child: string): number {
+  return Number(/.*\) \S (\d+)/s.exec(ofProcess(child, 'stat'))?.[1]);
 }
 
 /** Of a process that is gone meanwhile there is nothing. */
-function readOrNothing(file: string): string {
+function ofProcess(pid: string, file: 'stat' | 'cmdline'): string {
   try {
-    return readFileSync(file, 'utf8');
+    return readFileSync(`/proc/${pid}/${file}`, 'utf8');
   } catch {
     return '';
   }

@@ -14,6 +14,11 @@ export async function metric({ operationsUrl }: GatewayProcess, sample: string):
   return line === undefined ? undefined : Number(line.slice(sample.length + 1));
 }
 
+/** In the place of a worker that is not there: a signal to process 0 ends the tests and what started them. */
+export function noWorker(): never {
+  throw new Error('no worker is known');
+}
+
 export function isAlive(worker: number): boolean {
   try {
     return process.kill(worker, 0);
