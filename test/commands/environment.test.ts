@@ -19,7 +19,7 @@ test('a flag beats its variable, which beats the file, which beats the default',
 
   const { listen, operations } = await effective([file, '--port', '3000'], env);
 
-  assert.deepEqual(listen, { host: '10.0.0.7', port: 3000, basePath: '/v1', maxConnections: 10_000 });
+  assert.deepEqual(listen, { host: '10.0.0.7', port: 3000, basePath: '/v1', maxConnections: 10_000, fastPath: true });
   assert.deepEqual(operations, { host: '127.0.0.1', port: 2001, readyInOutage: true });
 });
 

@@ -13,7 +13,7 @@ const skip = withoutHelm();
 const mebi = 2 ** 20;
 const perConnection = 35_000;
 const processMiB = 160;
-const workingMiB = 192;
+const workingMiB = 208;
 const idleMiB = 64;
 
 function heapMiB(values: unknown, ci?: string): number | undefined {

@@ -106,8 +106,9 @@ test('a tenant at twenty times its plan takes nothing from five modest ones', as
   // What a machine does not get done at all is refused whoever asks.
   const shed = (await metric(gateway, 'ledgergate_shed_requests_total{reason="event loop"}')) ?? NaN;
   assert.ok(shed >= 0, 'it is counted');
-  // Nodes take 40 ms. Where the modest ones wait for several times that all alone, they run into their own plan.
-  if (shed > 0 || p50(alone) > 150) {
+  // Nodes take 40 ms. Where the modest ones wait for half as long again all alone, the machine has other work, and with the
+  // greedy one beside them they run into their own plan.
+  if (shed > 0 || p50(alone) > 60) {
     t.diagnostic(
       `a busy machine: ${shed} requests were refused for it, half took ${p50(alone).toFixed(0)} ms and more`,
     );
