@@ -87,7 +87,7 @@ export const hits: Part = {
   async run(flags: Flags) {
     requirePrograms('nginx');
     const options = optionsOf(flags, { starts: 2, rounds: 3 });
-    const asked = requests.filter(({ title }) => title.includes(flags.loads));
+    const asked = requests.filter(({ title }) => flags.loads.split(';').some((text) => title.includes(text)));
     const node = await startCheapNode({ cpu: loadCpu });
     const standings = await runContest({
       options,

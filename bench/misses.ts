@@ -41,7 +41,7 @@ export const misses: Part = {
     const [nodeUrl = ''] = node.urls;
     const standings = await runContest({
       options,
-      requests: requests.filter(({ title }) => title.includes(flags.loads)),
+      requests: requests.filter(({ title }) => flags.loads.split(';').some((text) => title.includes(text))),
       async start() {
         const upstream = { nodeUrl, cpu: serverCpu };
         const caches = await startCaches([nginx, varnish, haproxy], upstream);

@@ -36,7 +36,7 @@ export const pruned: Part = {
     const archive = nodes[3].urls[0];
     const standings = await runContest({
       options,
-      requests: requests.filter(({ title }) => title.includes(flags.loads)),
+      requests: requests.filter(({ title }) => flags.loads.split(';').some((text) => title.includes(text))),
       start: () =>
         Promise.all(
           [held, told, repaired].map((name, index) => {

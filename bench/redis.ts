@@ -42,7 +42,7 @@ export const redis: Part = {
     const servers = { well: await startRedis(), hung: await startRedis() };
     const standings = await runContest({
       options,
-      requests: requests.filter(({ title }) => title.includes(flags.loads)),
+      requests: requests.filter(({ title }) => flags.loads.split(';').some((text) => title.includes(text))),
       async start() {
         process.kill(servers.hung.pid, 'SIGCONT');
         const gateway = { nodeUrl, cpu: serverCpu, fastPath: true };

@@ -6,7 +6,7 @@
  *                      [--starts N] [--rounds N] [--seconds S] [--connections N] [--warm-up S]
  *
  * Servers on core 0, load and nodes on core 1. `--quick` tells in short rounds whether it runs, and writes nothing
- * unless `--write` is there too; `--loads` leaves out loads without this text in their title.
+ * unless `--write` is there too; `--loads` leaves out loads that have none of its texts, parted by semicolons, in their title.
  */
 import { spawnSync } from 'node:child_process';
 import { cpus } from 'node:os';

@@ -16,7 +16,7 @@ export interface BenchOptions {
 export interface Flags {
   /** Names of parts; empty for all. */
   readonly only: readonly string[];
-  /** Loads whose title has this text. */
+  /** Loads whose title has one of these texts, parted by semicolons. */
   readonly loads: string;
   /** Short rounds: whether it runs, not what it gives. */
   readonly isQuick: boolean;
