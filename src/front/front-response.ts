@@ -4,9 +4,6 @@ import type { Outgoing } from '../proxy/message.ts';
 import { headText } from './head-text.ts';
 import type { LiveHeaders } from './live-headers.ts';
 
-/** Larger bodies are cheaper written beside the head than copied behind it. */
-const largestJoined = 4 * 1024;
-
 export interface ResponseParts {
   readonly socket: Socket;
   readonly live: LiveHeaders;
@@ -31,9 +28,10 @@ export class FrontResponse implements Outgoing {
   }
 
   writeHead(status: number, head: readonly string[]): this {
+    // Where this throws, nothing is sent yet, and an error can be.
+    this.#head = headText(status, head);
     this.statusCode = status;
     this.headersSent = true;
-    this.#head = headText(status, head);
     return this;
   }
 
@@ -42,7 +40,6 @@ export class FrontResponse implements Outgoing {
     const head = this.#head + live.endOfHead(this.shouldKeepAlive);
     if (body === undefined) socket.write(head, 'latin1');
     else if (typeof body === 'string') socket.write(head + body, encoding);
-    else if (body.length <= largestJoined) socket.write(head + body.toString('latin1'), 'latin1');
     else {
       socket.cork();
       socket.write(head, 'latin1');

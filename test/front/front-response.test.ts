@@ -1,0 +1,16 @@
+import assert from 'node:assert/strict';
+import { Socket } from 'node:net';
+import { test } from 'node:test';
+import { FrontResponse } from '../../src/front/front-response.ts';
+import { LiveHeaders } from '../../src/front/live-headers.ts';
+
+test('a head that HTTP forbids is refused before anything counts as sent, so that an error can be', () => {
+  const response = new FrontResponse({ socket: new Socket(), live: new LiveHeaders(), onDone: () => undefined });
+
+  assert.throws(() => response.writeHead(200, ['X-Node-Cursor', 'a\r\nX: b']), /forbids/);
+
+  assert.equal(response.headersSent, false);
+  assert.equal(response.statusCode, 200);
+  response.writeHead(500, ['Content-Type', 'application/json']);
+  assert.equal(response.headersSent, true);
+});
