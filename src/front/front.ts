@@ -8,14 +8,12 @@ import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { FrontMetrics } from '../metrics/front-metrics.ts';
 import { isRefused } from '../proxy/connection-state.ts';
-import { keepAliveMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
+import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
 import { FrontConnection, type FrontParts } from './front-connection.ts';
 import { KnownHits } from './known-hits.ts';
 import { LiveHeaders } from './live-headers.ts';
 import { HeaderBlocks } from './request-head.ts';
-
-const usualCheckMs = 2_500;
 
 type TakeConnection = (this: Server, socket: Socket) => void;
 
@@ -56,11 +54,6 @@ export class Front {
     this.#timer = setInterval(() => this.#endQuiet(), checkMs);
     this.#timer.unref();
     server.once('close', () => clearInterval(this.#timer));
-  }
-
-  /** Connections that it has now. */
-  get open(): number {
-    return this.#open.size;
   }
 
   /** Closes those that wait for a next request. */

@@ -61,9 +61,10 @@ export class Aliases {
     return older;
   }
 
+  /** `target`: a text by itself (`ownCopy`), which is kept. */
   learn(target: string, alias: Alias): void {
     // A transaction's answers are final by their hash, which is hardly parsed at all.
-    if (alias.read.operation !== 'transaction') this.#keep(ownCopy(aliasOf(target, alias.read.form)), alias);
+    if (alias.read.operation !== 'transaction') this.#keep(aliasOf(target, alias.read.form), alias);
   }
 
   #keep(name: string, alias: Alias): void {

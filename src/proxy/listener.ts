@@ -36,8 +36,9 @@ export const usualInactivityMs = 90_000;
 export const keepAliveMs = 75_000;
 export const usualHeadMs = 15_000;
 export const usualRequestMs = 60_000;
+export const usualCheckMs = 2_500;
 
-function httpOptions({ headMs = usualHeadMs, requestMs = usualRequestMs, checkMs = 2_500 }: ConnectionTimes) {
+function httpOptions({ headMs = usualHeadMs, requestMs = usualRequestMs, checkMs = usualCheckMs }: ConnectionTimes) {
   return {
     maxHeaderSize: maxHeaderBytes,
     headersTimeout: headMs,
