@@ -9,7 +9,7 @@ import { loadCpu, requireHits, runContest, serverCpu, type Request, type Standin
 import { median, timesAsMany } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { pathsOf } from './support/load.ts';
-import { optionsOf, type Flags } from './support/options.ts';
+import { isAsked, optionsOf, type Flags } from './support/options.ts';
 import type { Part } from './support/part.ts';
 import { requirePrograms, startServer, type ServerProcess } from './support/process-under-test.ts';
 import { eitherNginx, haproxy, nginx, nginxSendfile, startCaches, varnish } from './support/reference-caches.ts';
@@ -87,7 +87,7 @@ export const hits: Part = {
   async run(flags: Flags) {
     requirePrograms('nginx');
     const options = optionsOf(flags, { starts: 2, rounds: 3 });
-    const asked = requests.filter(({ title }) => flags.loads.split(';').some((text) => title.includes(text)));
+    const asked = requests.filter(({ title }) => isAsked(flags, title));
     const node = await startCheapNode({ cpu: loadCpu });
     const standings = await runContest({
       options,

@@ -7,7 +7,7 @@ import { loadCpu, runContest, serverCpu, type Request } from './support/contest.
 import { median, timesAsMany } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { accountAt } from './support/load.ts';
-import { optionsOf, type Flags } from './support/options.ts';
+import { isAsked, optionsOf, type Flags } from './support/options.ts';
 import type { Part } from './support/part.ts';
 import { requirePrograms, startServer } from './support/process-under-test.ts';
 import { haproxy, nginx, startCaches, varnish } from './support/reference-caches.ts';
@@ -41,7 +41,7 @@ export const misses: Part = {
     const [nodeUrl = ''] = node.urls;
     const standings = await runContest({
       options,
-      requests: requests.filter(({ title }) => flags.loads.split(';').some((text) => title.includes(text))),
+      requests: requests.filter(({ title }) => isAsked(flags, title)),
       async start() {
         const upstream = { nodeUrl, cpu: serverCpu };
         const caches = await startCaches([nginx, varnish, haproxy], upstream);

@@ -7,7 +7,7 @@ import { loadCpu, runContest, serverCpu, type Request } from './support/contest.
 import { median } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { accountAt } from './support/load.ts';
-import { optionsOf, type Flags } from './support/options.ts';
+import { isAsked, optionsOf, type Flags } from './support/options.ts';
 import type { Part } from './support/part.ts';
 import { requirePrograms } from './support/process-under-test.ts';
 import { cpu, cpuAbove, howTaken, p50, p50Above, p99, readsPerRequest, standingsTable } from './support/report.ts';
@@ -36,7 +36,7 @@ export const pruned: Part = {
     const archive = nodes[3].urls[0];
     const standings = await runContest({
       options,
-      requests: requests.filter(({ title }) => flags.loads.split(';').some((text) => title.includes(text))),
+      requests: requests.filter(({ title }) => isAsked(flags, title)),
       start: () =>
         Promise.all(
           [held, told, repaired].map((name, index) => {

@@ -11,7 +11,7 @@ import { loadCpu, runContest, serverCpu } from './support/contest.ts';
 import { median } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { pathsOf } from './support/load.ts';
-import { optionsOf, type Flags } from './support/options.ts';
+import { isAsked, optionsOf, type Flags } from './support/options.ts';
 import type { Part } from './support/part.ts';
 import { requirePrograms, startProgram, type ServerProcess } from './support/process-under-test.ts';
 import { cpu, cpuAbove, howTaken, p50, p99, rate, readsPerRequest, standingsTable } from './support/report.ts';
@@ -42,7 +42,7 @@ export const redis: Part = {
     const servers = { well: await startRedis(), hung: await startRedis() };
     const standings = await runContest({
       options,
-      requests: requests.filter(({ title }) => flags.loads.split(';').some((text) => title.includes(text))),
+      requests: requests.filter(({ title }) => isAsked(flags, title)),
       async start() {
         process.kill(servers.hung.pid, 'SIGCONT');
         const gateway = { nodeUrl, cpu: serverCpu, fastPath: true };

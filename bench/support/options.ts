@@ -56,6 +56,11 @@ export function readFlags(): Flags {
   return { only: only.split(',').filter(Boolean), loads, isQuick, isWritten: write || !isQuick, given };
 }
 
+/** Whether a load with this title is to be measured. */
+export function isAsked({ loads }: Flags, title: string): boolean {
+  return loads.split(';').some((text) => title.includes(text));
+}
+
 /** What a part does by default, unless the command line has something else. */
 export function optionsOf({ isQuick, given }: Flags, defaults: Partial<BenchOptions> = {}): BenchOptions {
   return { ...usual, ...defaults, ...(isQuick ? quick : {}), ...given };

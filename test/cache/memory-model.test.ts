@@ -6,6 +6,7 @@ import { MemoryCache, type Held } from '../../src/cache/memory.ts';
 import { pageMatcher, type PurgeScope } from '../../src/cache/purge-scope.ts';
 import { parseAddress } from '../../src/ledger/address.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
+import { Random } from '../encode/random.ts';
 import { answerOf } from '../support/answers.ts';
 
 /** More for once: LEDGERGATE_MEMORY_STEPS=1000000. */
@@ -15,17 +16,6 @@ const chainId = 4;
 const addresses = ['0x1', '0x2', '0xa'];
 const codings = ['br', 'zstd', 'gzip'] as const;
 type WideScope = Exclude<PurgeScope, { kind: 'read' }>;
-
-/** Numbers that are the same for the same seed (mulberry32). */
-function randomOf(start: number): (below: number) => number {
-  let state = start;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below);
-  };
-}
 
 /**
  * Memory beside a plain map that never forgets by itself. Memory may have less, and counts what it pushed out; what it
@@ -43,7 +33,8 @@ class World {
   notHeld = 0;
 
   constructor(maxBytes: number, start: number) {
-    this.#random = randomOf(start);
+    const random = new Random(start);
+    this.#random = (below) => random.below(below);
     this.memory = new MemoryCache({ maxBytes, onEvict: (reads) => (this.#pushedOut += reads) });
   }
 
