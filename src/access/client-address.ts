@@ -54,6 +54,18 @@ export function clientAddress(
  * spelling. What is no address is returned as it is.
  */
 export function countedNetwork(address: string): string {
+  if (address !== lastAddress) {
+    lastNetwork = networkOf(address);
+    lastAddress = address;
+  }
+  return lastNetwork;
+}
+
+/** The one asked for last: behind a proxy all have one. */
+let lastAddress = '';
+let lastNetwork = '';
+
+function networkOf(address: string): string {
   const plain = plainAddress(address) ?? address;
   if (!plain.includes(':')) return plain;
   const [left = '', right = ''] = plain.split('::');

@@ -1,5 +1,6 @@
 /** Lets concurrent loads of one key share a single upstream read. */
 import type { Span } from '../trace/span.ts';
+import { Stop, type StopSignal } from '../ledger/stop.ts';
 
 /** `isLeader`: this caller's load was started for it; the others followed. */
 export interface Flight<T> {
@@ -9,7 +10,7 @@ export interface Flight<T> {
 
 interface Shared<T> {
   readonly promise: Promise<T>;
-  readonly abort: AbortController;
+  readonly abort: Stop;
   /** What is done for all of them, in the leader's trace. */
   readonly span: Span | undefined;
   waiting: number;
@@ -18,7 +19,7 @@ interface Shared<T> {
 }
 
 /** `span`: what it does is part of. */
-type Load<T> = (signal: AbortSignal, span: Span | undefined) => Promise<T>;
+type Load<T> = (signal: StopSignal, span: Span | undefined) => Promise<T>;
 
 const role = 'ledgergate.flight.role';
 
@@ -31,7 +32,7 @@ export class Coalescer<T> {
    * hangs up does not fail its followers. `span`: the caller's; the load is part of the leader's, and a follower's wait
    * is linked to it.
    */
-  async run(key: string, signal: AbortSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
+  async run(key: string, signal: StopSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
     const running = this.#inFlight.get(key);
     const wait = running && span?.begin('flight', { link: running.span, attributes: { [role]: 'follower' } });
     const shared = running ?? this.#start(key, load, span);
@@ -51,7 +52,7 @@ export class Coalescer<T> {
   }
 
   #start(key: string, load: Load<T>, leader: Span | undefined): Shared<T> {
-    const abort = new AbortController();
+    const abort = new Stop();
     const span = leader?.begin('flight', { attributes: { [role]: 'leader' } });
     const shared: Shared<T> = { promise: load(abort.signal, span), abort, span, waiting: 0, isOver: false };
     this.#inFlight.set(key, shared);
@@ -75,7 +76,7 @@ export class Coalescer<T> {
 }
 
 /** The promise's outcome, or a rejection as soon as `signal` aborts. */
-function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+function abortable<T>(promise: Promise<T>, signal: StopSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const onAbort = (): void => {
       reject(signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason }));

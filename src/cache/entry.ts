@@ -41,11 +41,21 @@ export function contentDigest(content: AnswerContent): string {
 
 /** Larger bodies are cheaper hashed in two pieces than copied. */
 const largestCopied = 16 * 1024;
+const largestHead = 1024;
+/** Room for a head of such length, three bytes a character, and a body that is copied. */
+const scratch = Buffer.allocUnsafeSlow(largestHead * 3 + largestCopied);
 
 /** A hash that is an object is torn down in the garbage collector's pauses, which thousands of them make long. */
 function digestOf(head: string, body: Buffer): string {
-  if (body.length > largestCopied) return createHash('sha256').update(head).update(body).digest('base64url');
-  return hash('sha256', Buffer.concat([Buffer.from(head), body]), 'base64url');
+  if (body.length > largestCopied) return inPieces(head, body);
+  if (head.length > largestHead) return inPieces(head, body);
+  const end = scratch.write(head);
+  body.copy(scratch, end);
+  return hash('sha256', scratch.subarray(0, end + body.length), 'base64url');
+}
+
+function inPieces(head: string, body: Buffer): string {
+  return createHash('sha256').update(head).update(body).digest('base64url');
 }
 
 /** For how long an answer that is not immutable holds, in every tier: after that it is asked for again (protocol 1.1). */

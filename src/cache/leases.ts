@@ -3,9 +3,9 @@
  * is short and renewed while its holder works, so a holder that dies holds nobody up for long; and it only saves work:
  * when in doubt, a replica reads on its own.
  */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { randomUUID } from 'node:crypto';
 import type { Span } from '../trace/span.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import type { CacheKey } from './key.ts';
 import type { RedisLink } from './redis-link.ts';
 import { tracedCommand } from './redis-span.ts';
@@ -68,13 +68,13 @@ export class Leases {
    * Waits for what another replica reads: its answer, or `undefined` when there will be none to be found. Polls, with
    * growing pauses: a message could be lost, and one poll per key and replica costs next to nothing.
    */
-  async follow(key: CacheKey, tier: SharedTier, signal: AbortSignal): Promise<Lookup | undefined> {
+  async follow(key: CacheKey, tier: SharedTier, signal: StopSignal): Promise<Lookup | undefined> {
     const name = this.#options.nameOf(key);
     if (name === undefined) return undefined;
     const untilMs = performance.now() + this.#options.followMs;
     let pauseMs = firstPollMs;
     while (performance.now() < untilMs && !signal.aborted) {
-      await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+      await pause(pauseMs, signal);
       // The lease is looked at first: what its holder wrote was written before it let go.
       const lease = await this.#link.read(name, (client) => client.get(name));
       const lookup = await tier.find(key, performance.now() + tier.timeoutMs);
@@ -101,4 +101,17 @@ export class Leases {
       },
     };
   }
+}
+
+/** Resolves after `ms`, or as soon as nobody wants to wait any more. */
+function pause(ms: number, signal: StopSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener('abort', end);
+  });
 }

@@ -4,16 +4,18 @@
  */
 import type { Socket } from 'node:net';
 import type { FrontMetrics } from '../metrics/front-metrics.ts';
-import { answerRead, guard } from '../proxy/answer-read.ts';
+import { ownCopy, type Alias } from '../proxy/aliases.ts';
+import { answerRead, guard, isOfLatest } from '../proxy/answer-read.ts';
 import { isRefused, setAnswering } from '../proxy/connection-state.ts';
 import { Exchange } from '../proxy/exchange.ts';
+import type { Read } from '../proxy/read.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
-import { FrontResponse } from './front-response.ts';
+import type { Sending, TurnEnd } from '../upstream/wire/turn-end.ts';
+import { FrontResponse, type Answering } from './front-response.ts';
 import type { KnownHits } from './known-hits.ts';
 import type { LiveHeaders } from './live-headers.ts';
 import { readOf } from './read-target.ts';
 import { readHead, type HeaderBlocks, type RequestHead } from './request-head.ts';
-import { ownCopy, type Alias } from '../proxy/aliases.ts';
 
 /** What all connections share. */
 export interface FrontParts {
@@ -22,6 +24,7 @@ export interface FrontParts {
   readonly blocks: HeaderBlocks;
   readonly live: LiveHeaders;
   readonly hits: KnownHits;
+  readonly turnEnd: TurnEnd;
   /** Takes the connection over: what it sends next is `rest` and then what comes. */
   handOver(connection: FrontConnection, rest: Buffer): void;
   onClose(connection: FrontConnection): void;
@@ -32,7 +35,7 @@ const mostAtOnce = 16;
 /** What a client may send ahead of an answer before it is read no further. */
 const mostAhead = 64 * 1024;
 
-export class FrontConnection {
+export class FrontConnection implements Answering, Sending {
   readonly socket: Socket;
   readonly #parts: FrontParts;
   readonly #listeners;
@@ -43,6 +46,9 @@ export class FrontConnection {
   #answering: FrontResponse | undefined;
   /** What came meanwhile. */
   #ahead: Buffer | undefined;
+  /** Answers that go out at the end of the turn. */
+  #text = '';
+  #encoding: 'latin1' | 'utf8' = 'latin1';
 
   constructor(socket: Socket, parts: FrontParts) {
     this.socket = socket;
@@ -58,7 +64,21 @@ export class FrontConnection {
 
   /** Nothing is under way on it: neither an answer nor bytes that the client has not taken. */
   get isIdle(): boolean {
-    return this.#answering === undefined && this.socket.writableLength === 0;
+    return this.#answering === undefined && this.#text === '' && this.socket.writableLength === 0;
+  }
+
+  send(text: string, encoding: 'latin1' | 'utf8'): void {
+    if (this.#text !== '' && encoding !== this.#encoding) this.flush();
+    if (this.#text === '') this.#parts.turnEnd.add(this);
+    this.#text += text;
+    this.#encoding = encoding;
+  }
+
+  flush(): void {
+    const text = this.#text;
+    if (text === '') return;
+    this.#text = '';
+    if (!this.socket.destroyed) this.socket.write(text, this.#encoding);
   }
 
   /** Whether a request has come on it. */
@@ -107,21 +127,30 @@ export class FrontConnection {
 
   /** False: the request is not taken. */
   #answer(head: RequestHead): boolean {
-    const { proxy, hits, metrics } = this.#parts;
     const { method, target, block } = head;
+    const { proxy, hits, metrics } = this.#parts;
     const known = proxy.aliases.find(target, block.form);
-    if (known !== undefined && method === 'GET' && hits.answer(block, known, this.socket)) {
+    const alias = known ?? readOf(target, block.headers.accept, proxy);
+    if (alias === undefined) return false;
+    const kept = known ?? (this.#comesAgain(alias.read) ? this.#learn(head) : undefined);
+    // What is written at once must not overtake what waits for the end of the turn.
+    if (this.#text !== '') this.flush();
+    if (kept !== undefined && method === 'GET' && hits.answer(block, kept, this.socket)) {
       metrics.known.inc();
       return true;
     }
-    const alias = known ?? this.#learn(head);
-    if (alias === undefined) return false;
     metrics.read.inc();
-    this.#begin(head, alias);
+    this.#begin(head, kept ?? alias);
     return true;
   }
 
+  /** Most targets with a version of their own come once: they would push out those that come again. */
+  #comesAgain(read: Read): boolean {
+    return isOfLatest(read) || this.#parts.proxy.reader.locate(read) !== undefined;
+  }
+
   #learn({ target, block }: RequestHead): Alias | undefined {
+    // One that is kept must not keep the text of all that came with it.
     const own = ownCopy(target);
     const alias = readOf(own, block.headers.accept, this.#parts.proxy);
     if (alias !== undefined) this.#parts.proxy.aliases.learn(own, alias);
@@ -131,7 +160,7 @@ export class FrontConnection {
   #begin({ method, target, block: { headers, isKept } }: RequestHead, { route, read }: Alias): void {
     const { proxy, live } = this.#parts;
     const { socket } = this;
-    const response = new FrontResponse({ socket, live, onDone: (done) => this.#done(done) });
+    const response = new FrontResponse({ connection: this, live, onDone: (done) => this.#done(done) });
     response.shouldKeepAlive = isKept;
     this.#answering = response;
     const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
@@ -146,6 +175,7 @@ export class FrontConnection {
     this.#isActive = true;
     setAnswering(this.socket, false);
     if (!response.shouldKeepAlive) {
+      this.flush();
       this.socket.destroySoon();
       return;
     }
@@ -157,6 +187,7 @@ export class FrontConnection {
   }
 
   #leave(rest: Buffer): void {
+    this.flush();
     for (const [event, listener] of Object.entries(this.#listeners)) this.socket.off(event, listener);
     this.#parts.handOver(this, rest);
   }
@@ -164,6 +195,7 @@ export class FrontConnection {
   /** The client sends no more, which Node's server takes for a hang-up too. */
   #end(): void {
     this.#giveUp();
+    this.flush();
     this.socket.end();
   }
 

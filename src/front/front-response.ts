@@ -4,8 +4,17 @@ import type { Outgoing } from '../proxy/message.ts';
 import { headText } from './head-text.ts';
 import type { LiveHeaders } from './live-headers.ts';
 
-export interface ResponseParts {
+/** Where answers are sent. */
+export interface Answering {
   readonly socket: Socket;
+  /** Sends it at the end of this turn of the event loop. */
+  send(text: string, encoding: 'latin1' | 'utf8'): void;
+  /** Sends what waits for that, now. */
+  flush(): void;
+}
+
+export interface ResponseParts {
+  readonly connection: Answering;
   readonly live: LiveHeaders;
   /** Called when the answer is handed to the socket, or the connection shall end without one. */
   readonly onDone: (response: FrontResponse) => void;
@@ -24,7 +33,7 @@ export class FrontResponse implements Outgoing {
   }
 
   get destroyed(): boolean {
-    return this.#parts.socket.destroyed;
+    return this.#parts.connection.socket.destroyed;
   }
 
   writeHead(status: number, head: readonly string[]): this {
@@ -36,11 +45,13 @@ export class FrontResponse implements Outgoing {
   }
 
   end(body?: string | Buffer, encoding: 'latin1' | 'utf8' = 'latin1'): this {
-    const { socket, live, onDone } = this.#parts;
+    const { connection, live, onDone } = this.#parts;
     const head = this.#head + live.endOfHead(this.shouldKeepAlive);
-    if (body === undefined) socket.write(head, 'latin1');
-    else if (typeof body === 'string') socket.write(head + body, encoding);
+    if (body === undefined) connection.send(head, 'latin1');
+    else if (typeof body === 'string') connection.send(head + body, encoding);
     else {
+      const { socket } = connection;
+      connection.flush();
       socket.cork();
       socket.write(head, 'latin1');
       socket.write(body);
@@ -51,7 +62,7 @@ export class FrontResponse implements Outgoing {
   }
 
   destroy(): void {
-    this.#parts.socket.destroy();
+    this.#parts.connection.socket.destroy();
   }
 
   once(_event: 'close', listener: () => void): this {

@@ -10,6 +10,7 @@ import type { FrontMetrics } from '../metrics/front-metrics.ts';
 import { isRefused } from '../proxy/connection-state.ts';
 import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
+import { TurnEnd } from '../upstream/wire/turn-end.ts';
 import { FrontConnection, type FrontParts } from './front-connection.ts';
 import { KnownHits } from './known-hits.ts';
 import { LiveHeaders } from './live-headers.ts';
@@ -37,6 +38,7 @@ export class Front {
       blocks: new HeaderBlocks(),
       live,
       hits: new KnownHits(parts, live),
+      turnEnd: new TurnEnd(),
       handOver: (connection, rest) => {
         this.#open.delete(connection);
         metrics.handovers.inc();

@@ -5,6 +5,9 @@ export type AnswerForm = 'json' | 'bcs';
 
 /** The form that a `Content-Type` promises; `undefined` for anything that no node sends. */
 export function findForm(contentType: string | undefined): AnswerForm | undefined {
+  // As nodes write them.
+  if (contentType === 'application/json') return 'json';
+  if (contentType === 'application/x-bcs') return 'bcs';
   const mediaType = contentType?.split(';', 1)[0]?.trim().toLowerCase();
   if (mediaType === 'application/json') return 'json';
   return mediaType === 'application/x-bcs' ? 'bcs' : undefined;

@@ -68,6 +68,32 @@ export function findLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerI
   return info === 'missing' || info === 'absurd' ? undefined : info;
 }
 
+/** As `findLedgerInfo`; a node that says the same again is given the same object, and nothing is parsed anew. */
+export class LedgerInfoReader {
+  #last: LedgerInfo | undefined;
+  #lastHeaders: HeaderValues = {};
+
+  find(headers: HeaderValues, dialect: Dialect): LedgerInfo | undefined {
+    if (this.#last !== undefined && saysTheSame(headers, this.#lastHeaders, dialect)) return this.#last;
+    this.#last = findLedgerInfo(headers, dialect);
+    this.#lastHeaders = headers;
+    return this.#last;
+  }
+}
+
+function saysTheSame(headers: HeaderValues, others: HeaderValues, dialect: Dialect): boolean {
+  return (
+    headers === others ||
+    (headers[dialect.version] === others[dialect.version] &&
+      headers[dialect.oldestVersion] === others[dialect.oldestVersion] &&
+      headers[dialect.timestampUsec] === others[dialect.timestampUsec] &&
+      headers[dialect.blockHeight] === others[dialect.blockHeight] &&
+      headers[dialect.oldestBlockHeight] === others[dialect.oldestBlockHeight] &&
+      headers[dialect.epoch] === others[dialect.epoch] &&
+      headers[dialect.chainId] === others[dialect.chainId])
+  );
+}
+
 /** Why headers tell no snapshot: not all seven are numbers, or together they can be true of no ledger. */
 export function ledgerHeaderFault(headers: HeaderValues, dialect: Dialect): 'missing' | 'absurd' | undefined {
   const info = readLedgerInfo(headers, dialect);

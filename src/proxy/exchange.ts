@@ -4,6 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { countedNetwork } from '../access/client-address.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import { Stop, type StopSignal } from '../ledger/stop.ts';
 import type { Finished, HttpMetrics, Outcome, RouteName } from '../metrics/http-metrics.ts';
 import { passedOn } from '../trace/trace-context.ts';
 import type { Span, SpanName } from '../trace/span.ts';
@@ -14,7 +15,7 @@ import { visitOf, type Result, type Visit } from './visit.ts';
 /** Who waits for work that is done for a request. */
 export interface Caller {
   /** Aborts when nobody waits any more. */
-  readonly signal: AbortSignal;
+  readonly signal: StopSignal;
   /** Whoever asks for much at once waits for itself: the name that it is told apart by. */
   readonly client: string;
   /** What is done is part of. */
@@ -83,7 +84,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   readonly #startedMs = performance.now();
   /** Where traces are recorded. */
   readonly #span: Span | undefined;
-  #abort: AbortController | undefined;
+  #abort: Stop | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #hasEnded = false;
 
@@ -102,9 +103,9 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
    * Aborts when the client hangs up, or has waited too long for the head of an answer. Made on demand: who answers at
    * once never waits for anything, and a listener for each cached hit would cost more than finding it.
    */
-  get signal(): AbortSignal {
+  get signal(): StopSignal {
     if (this.#abort === undefined) {
-      const abort = new AbortController();
+      const abort = new Stop();
       this.#abort = abort;
       this.visit?.noteWait();
       const onClose = (): void => {

@@ -4,6 +4,7 @@
  */
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import { within } from '../trace/span.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Floor } from '../upstream/floor.ts';
@@ -71,14 +72,14 @@ export class LatestReads {
   }
 
   /** The body of `GET {base}`. */
-  async ledgerInfo(request: Incoming, signal: AbortSignal): Promise<Buffer> {
+  async ledgerInfo(request: Incoming, signal: StopSignal): Promise<Buffer> {
     const snapshot = await this.#reach(request, signal);
     this.#parts.served.note(snapshot, performance.now());
     return ledgerInfoBody(snapshot, this.#parts.fleet);
   }
 
   /** A state that satisfies the client. Throws `GatewayError` 503 when the fleet has none in time. */
-  #reach(request: Incoming, signal: AbortSignal): Promise<Snapshot> {
+  #reach(request: Incoming, signal: StopSignal): Promise<Snapshot> {
     return this.#parts.latest.reach(this.#parts.consistency.demandOf(request), signal);
   }
 

@@ -27,12 +27,19 @@ export function pinnedRead({ operation, subject, path }: Subject, request: PathR
     subject,
     version,
     form,
-    wire: { method: 'GET', path: withVersion(path, version), headers: { accept: mediaType[form] } },
+    wire: { method: 'GET', path: withVersion(path, version), headers: acceptOnly[form] },
     need: needOf(version),
+    keyed: undefined,
   };
 }
 
 export const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
+
+/** Frozen: what is made of them is made once for all requests. */
+export const acceptOnly = {
+  json: Object.freeze({ accept: mediaType.json }),
+  bcs: Object.freeze({ accept: mediaType.bcs }),
+} as const;
 
 export function withVersion(path: string, version: LedgerVersion | undefined): string {
   return version === undefined ? path : `${path}?ledger_version=${version}`;

@@ -12,6 +12,7 @@ import { committedVersion, decide, type AnswerFacts, type Decision } from '../ca
 import { fromRedis, type Loaded, type ReadThrough } from '../cache/read-through.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
 import type { NodeAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { Fleet } from '../upstream/fleet.ts';
@@ -32,6 +33,14 @@ export interface Read {
   readonly need: Need;
   /** Of a long poll: the same question, to be answered at once. */
   readonly atOnce?: WireRequest;
+  /** The key that was made last, kept here because targets that were parsed before have one `Read`. */
+  keyed?: Keyed | undefined;
+}
+
+interface Keyed {
+  readonly of: Read;
+  readonly chainId: number;
+  readonly key: CacheKey;
 }
 
 /** Where an answer came from, for `Cache-Status`. */
@@ -88,8 +97,6 @@ interface Keep {
 export class Reader {
   readonly #parts: ReaderParts;
   readonly #codings = new Coalescer<Buffer>();
-  /** Keys of reads that come again: targets that were parsed before have one `Read`. */
-  readonly #keys = new WeakMap<Read, { readonly chainId: number; readonly key: CacheKey }>();
 
   constructor(parts: ReaderParts) {
     this.#parts = parts;
@@ -150,7 +157,7 @@ export class Reader {
   }
 
   /** The entry's body in `coding`: compressed once, and kept with the entry while that is in memory. */
-  async codedBody({ entry, isFinal }: Served, coding: ContentCoding, signal: AbortSignal): Promise<Buffer> {
+  async codedBody({ entry, isFinal }: Served, coding: ContentCoding, signal: StopSignal): Promise<Buffer> {
     const known = entry.coded[coding];
     if (known !== undefined) return known;
     if (!isFinal) return compress(coding, entry.body);
@@ -225,12 +232,13 @@ export class Reader {
   /** A read has a key when its answer can be final: pinned, or of a transaction; and the chain must be known. */
   keyOf(read: Read): CacheKey | undefined {
     const { chainId } = this.#parts.fleet;
-    const known = this.#keys.get(read);
-    if (known?.chainId === chainId) return known?.key;
+    const { keyed } = read;
+    // A read that was made of another has that one's.
+    if (keyed !== undefined && keyed.of === read && keyed.chainId === chainId) return keyed.key;
     const { operation, subject, version, form } = read;
     if (chainId === undefined || (version === undefined && operation !== 'transaction')) return undefined;
     const key = cacheKey({ chainId, operation, subject, version, form });
-    this.#keys.set(read, { chainId, key });
+    read.keyed = { of: read, chainId, key };
     return key;
   }
 }

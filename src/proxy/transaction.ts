@@ -4,7 +4,7 @@
  */
 import { parseTransactionHash } from '../ledger/transaction-hash.ts';
 import { answerForm } from './negotiate.ts';
-import { mediaType, type PathRead } from './path-read.ts';
+import { acceptOnly, type PathRead } from './path-read.ts';
 import type { Read } from './read.ts';
 import type { Submissions } from './submissions.ts';
 
@@ -17,7 +17,7 @@ export function transactionRead(hashText: string, request: PathRead, submissions
     subject: hash,
     version: undefined,
     form,
-    wire: { method: 'GET', path: `/transactions/by_hash/${hash}`, headers: { accept: mediaType[form] } },
+    wire: { method: 'GET', path: `/transactions/by_hash/${hash}`, headers: acceptOnly[form] },
     need: { kind: 'transaction', first: submissions.takerOf(hash) },
   };
 }

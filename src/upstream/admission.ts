@@ -2,6 +2,7 @@
  * Gives requests their place at a node: at the best that has one free, or, when all that are as good are full, in turn
  * when one has. What other requests are waiting for is never overtaken.
  */
+import type { StopSignal } from '../ledger/stop.ts';
 import { FairQueue, type Refusal } from './fair-queue.ts';
 import type { Known } from './useful.ts';
 import type { Upstream } from './upstream.ts';
@@ -15,7 +16,7 @@ export interface Place {
 export interface Waiting {
   /** Whose turn it is: requests of one client wait for one another first. */
   readonly client: string;
-  readonly signal: AbortSignal;
+  readonly signal: StopSignal;
   readonly withinMs: number;
   /** The answer is handed on as it comes, which has places of its own. */
   readonly isStreamed: boolean;

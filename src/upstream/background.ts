@@ -1,4 +1,5 @@
 /** Questions that no client waits for: trials of nodes that are passed over, and second opinions. */
+import type { StopSignal } from '../ledger/stop.ts';
 import type { Admission } from './admission.ts';
 import type { Attempts, Fetch } from './attempt.ts';
 import { Bound } from './bound.ts';
@@ -38,7 +39,7 @@ export class Background {
   /**
    * Asks one node beside those in `notOf`, once: a usable one that surely holds what is asked for and has little to do.
    */
-  async another(request: FleetRequest, notOf: readonly Upstream[], signal: AbortSignal): Promise<Another> {
+  async another(request: FleetRequest, notOf: readonly Upstream[], signal: StopSignal): Promise<Another> {
     const { need, wire } = request;
     const position = positionOf(need);
     if (position === undefined) return 'no node';
@@ -79,7 +80,7 @@ export class Background {
     request: FleetRequest,
     fetch: Fetch<A>,
     upstream: Upstream,
-    signal: AbortSignal,
+    signal: StopSignal,
     readClass?: ReadClass,
   ) {
     const { leave: onWorked } = this.#parts.admission.enterAnyway(upstream);

@@ -1,16 +1,17 @@
 /** Bounds of single waits. */
+import { Stop, type StopSignal } from '../ledger/stop.ts';
 
-/** An AbortSignal that follows `parent` and ends by itself after `ms`. */
+/** A signal that follows `parent` and aborts by itself after `ms`. */
 export class Bound {
-  readonly #controller = new AbortController();
-  readonly #parent: AbortSignal;
+  readonly #controller = new Stop();
+  readonly #parent: StopSignal;
   readonly #timer: NodeJS.Timeout;
   readonly #follow = (): void => this.#controller.abort(this.#parent.reason);
   /** The time is up. */
   isOver = false;
   #isGivenUp = false;
 
-  constructor(parent: AbortSignal, ms: number) {
+  constructor(parent: StopSignal, ms: number) {
     this.#parent = parent;
     this.#timer = setTimeout(() => {
       this.isOver = true;
@@ -20,7 +21,7 @@ export class Bound {
     else parent.addEventListener('abort', this.#follow);
   }
 
-  get signal(): AbortSignal {
+  get signal(): StopSignal {
     return this.#controller.signal;
   }
 

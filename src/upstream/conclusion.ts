@@ -1,5 +1,6 @@
 /** What a client is told when no node gave a final answer. */
 import { GatewayError } from '../ledger/errors.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import type { Course } from './course.ts';
 import type { NodeAnswer } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
@@ -12,7 +13,7 @@ import { errorCodeOf } from './verdict.ts';
  * The most telling answer of those that came, unless it would be a false claim about the ledger. Throws `GatewayError`
  * 503 when there is none.
  */
-export function conclude(fleet: Fleet, need: Need, course: Course, signal: AbortSignal): NodeAnswer {
+export function conclude(fleet: Fleet, need: Need, course: Course, signal: StopSignal): NodeAnswer {
   if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
   const kept = course.kept;
   // An answer from an older state than asked for is no answer, whatever it says; nor is "not there yet" from a node that

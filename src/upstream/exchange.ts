@@ -1,9 +1,12 @@
-/** One request to one node, over undici: headers and body in, nothing decided. */
+/** One request to one node: headers and body in, nothing decided. */
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { JsonBody } from '../ledger/json-body.ts';
-import { findLedgerInfo, type Dialect, type HeaderValues, type LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { Dialect, HeaderValues, LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import type { ByteBudget, Share } from './byte-budget.ts';
+import { BadAnswerError } from './wire/bad-answer.ts';
+import type { Pool } from './pool.ts';
 import type { Upstream } from './upstream.ts';
 
 /** What goes over the wire. `path` is below the base path, percent-encoded, with its query. */
@@ -51,7 +54,7 @@ export interface Progress {
 
 export interface ExchangeContext {
   readonly dialect: Dialect;
-  readonly signal: AbortSignal;
+  readonly signal: StopSignal;
   readonly progress: Progress;
   /** Bodies that are read whole are gathered within it. */
   readonly budget: ByteBudget;
@@ -64,34 +67,30 @@ export function fetchWhole(
   upstream: Upstream,
   request: WireRequest,
   context: ExchangeContext,
-  pool: Dispatcher = upstream.pool,
+  pool: Pool = upstream.pool,
 ): Promise<NodeAnswer> {
   return new Promise((resolve, reject) => {
     if (context.signal.aborted) {
       reject(abortReason(context.signal));
       return;
     }
-    pool.dispatch(dispatchOptions(upstream, request, context), new Collector(upstream, context, { resolve, reject }));
+    pool.dispatch(requestTo(upstream, request, context), new Collector(upstream, context, { resolve, reject }));
   });
 }
 
-/** The request as undici takes it. */
-export function dispatchOptions(
+/** The request with the node's base path and credentials. */
+export function requestTo(
   upstream: Upstream,
   request: WireRequest,
   { traceHeaders }: Pick<ExchangeContext, 'traceHeaders'> = {},
-): Dispatcher.DispatchOptions {
-  const path = upstream.basePath + request.path;
-  return {
-    method: request.method,
-    // Nothing, or a query alone, where neither side has a base path.
-    path: path.startsWith('/') ? path : `/${path}`,
-    headers:
-      upstream.headers === undefined && traceHeaders === undefined
-        ? request.headers
-        : { ...request.headers, ...traceHeaders, ...upstream.headers },
-    body: request.body ?? null,
-  };
+): WireRequest {
+  const below = upstream.basePath + request.path;
+  // Nothing, or a query alone, where neither side has a base path.
+  const path = below.startsWith('/') ? below : `/${below}`;
+  const { method, body } = request;
+  const isPlain = upstream.headers === undefined && traceHeaders === undefined;
+  const headers = isPlain ? request.headers : { ...request.headers, ...traceHeaders, ...upstream.headers };
+  return { method, path, headers, body };
 }
 
 /** Ms since the request had a connection. */
@@ -113,7 +112,7 @@ export function isUnsendable(error: unknown, { sentAtMs }: Progress): boolean {
 }
 
 /** Why `signal` was aborted, as an Error. */
-export function abortReason(signal: AbortSignal): Error {
+export function abortReason(signal: StopSignal): Error {
   return signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason });
 }
 
@@ -122,12 +121,18 @@ interface Promised {
   reject(error: Error): void;
 }
 
+/** As much is made room for when the length of a body is announced; beyond it, for what has come. */
+const mostAtOnce = 1024 * 1024;
+
 /** Gathers one answer into one Buffer: cheaper than any stream for bodies that are looked at whole. */
 class Collector implements Dispatcher.DispatchHandler {
   readonly #upstream: Upstream;
   readonly #context: ExchangeContext;
   readonly #promised: Promised;
   readonly #chunks: Buffer[] = [];
+  /** Room for the whole body, where its length is known. */
+  #body: Buffer | undefined;
+  #filled = 0;
   readonly #share: Share;
   #status = 0;
   #headers: HeaderValues = {};
@@ -167,18 +172,31 @@ class Collector implements Dispatcher.DispatchHandler {
       controller.abort(error as Error);
       return;
     }
-    this.#chunks.push(chunk);
+    this.#keep(chunk);
+  }
+
+  /** The chunk is only good until this returns, and a stored entry must not keep alive what it is a part of. */
+  #keep(chunk: Buffer): void {
+    if (this.#filled === 0) {
+      const length = Number(this.#headers['content-length']);
+      if (length <= mostAtOnce) this.#body = Buffer.allocUnsafe(length);
+    }
+    this.#filled += chunk.length;
+    if (this.#body === undefined) this.#chunks.push(Buffer.from(chunk));
+    else chunk.copy(this.#body, this.#filled - chunk.length);
   }
 
   onResponseEnd(): void {
     this.#end();
-    const [first] = this.#chunks;
-    // A lone chunk may be a view on a large shared receive buffer, which a stored entry must not keep alive.
-    const body = this.#chunks.length === 1 && first !== undefined ? Buffer.from(first) : Buffer.concat(this.#chunks);
+    const body = this.#body ?? Buffer.concat(this.#chunks);
+    if (body.length !== this.#filled) {
+      this.#promised.reject(new BadAnswerError('its body is not as long as it says'));
+      return;
+    }
     this.#promised.resolve({
       status: this.#status,
       headers: this.#headers,
-      info: findLedgerInfo(this.#headers, this.#context.dialect),
+      info: this.#upstream.infos.find(this.#headers, this.#context.dialect),
       upstream: this.#upstream,
       tookMs: sinceSent(this.#context.progress),
       body,

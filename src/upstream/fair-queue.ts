@@ -2,6 +2,7 @@
  * Requests that wait for a place at a node. Clients take turns, so one that asks for everything at once waits for
  * itself; and there are never more waiting than can be served soon: the others are told so at once.
  */
+import type { StopSignal } from '../ledger/stop.ts';
 
 /** `full`: too many wait already. `late`: nothing became free in time. */
 export type Refusal = 'full' | 'late';
@@ -54,7 +55,7 @@ export class FairQueue<R> {
   wait(
     client: string,
     accepts: (place: R) => boolean,
-    { signal, withinMs, nowMs }: { readonly signal: AbortSignal; readonly withinMs: number; readonly nowMs: number },
+    { signal, withinMs, nowMs }: { readonly signal: StopSignal; readonly withinMs: number; readonly nowMs: number },
   ): Promise<Waited<R>> {
     if (signal.aborted) return Promise.resolve({ refused: 'late' });
     if (this.#waiting >= this.bound(nowMs) && !this.#makeRoom(client)) return Promise.resolve({ refused: 'full' });

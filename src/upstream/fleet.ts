@@ -4,6 +4,7 @@
  */
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import { BelievedHead, type HeadEvents } from './believed-head.ts';
 import { electChain } from './chain-vote.ts';
 import type { ReadClass } from './read-class.ts';
@@ -257,7 +258,7 @@ export class Fleet {
   }
 
   /** Resolves when a usable node has reached `version`, after `timeoutMs`, or on abort: true if one has. */
-  async waitForVersion(version: LedgerVersion, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+  async waitForVersion(version: LedgerVersion, timeoutMs: number, signal: StopSignal): Promise<boolean> {
     const reached = () =>
       this.#upstreams.some(
         ({ health, isSuspect, window }) =>

@@ -33,14 +33,9 @@ export async function withHedge<A>(
   afterMs: number | undefined,
   begin: () => Run<A> | undefined,
 ): Promise<Raced<A>> {
-  const alone = async (): Promise<Raced<A>> => ({
-    ended: [await endOf(first)],
-    hedge: undefined,
-    cancelled: undefined,
-  });
-  if (afterMs === undefined || (await endsWithin(first, afterMs))) return alone();
+  if (afterMs === undefined || (await endsWithin(first, afterMs))) return alone(first, await first.outcome);
   const hedge = begin();
-  if (hedge === undefined) return alone();
+  if (hedge === undefined) return alone(first, await first.outcome);
   const fastest = await Promise.race([endOf(first), endOf(hedge)]).catch((error: unknown) => {
     // The other would bring an answer that nobody reads.
     for (const run of [first, hedge]) run.cancel();
@@ -52,6 +47,10 @@ export async function withHedge<A>(
   // What it still comes to is nobody's any more.
   other.outcome.catch(() => undefined);
   return { ended: [fastest], hedge, cancelled: other };
+}
+
+function alone<A>(run: Run<A>, outcome: Outcome<A>): Raced<A> {
+  return { ended: [{ run, outcome }], hedge: undefined, cancelled: undefined };
 }
 
 async function endOf<A>(run: Run<A>): Promise<Ended<A>> {

@@ -8,6 +8,7 @@ import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import type { Fleet } from './fleet.ts';
 import type { Floor } from './floor.ts';
 import type { Sender } from './sender.ts';
@@ -93,7 +94,7 @@ export class Latest {
    * A snapshot that satisfies the demand as of this call: found, or looked for together with everyone who waits.
    * Throws `GatewayError` 503 when the fleet does not get to `min` within `waitForVersion`, or no node answers.
    */
-  async reach(demand: Demand, signal: AbortSignal): Promise<Snapshot> {
+  async reach(demand: Demand, signal: StopSignal): Promise<Snapshot> {
     const found = this.find(demand);
     return found ?? this.#floor.keep(demand.min, (min) => this.#lookFor(demand.maxStalenessMs, min, signal));
   }
@@ -103,7 +104,7 @@ export class Latest {
     this.#closing.abort(new Error('closing'));
   }
 
-  async #lookFor(maxStalenessMs: number, min: LedgerVersion | undefined, signal: AbortSignal): Promise<Snapshot> {
+  async #lookFor(maxStalenessMs: number, min: LedgerVersion | undefined, signal: StopSignal): Promise<Snapshot> {
     const askedMs = performance.now();
     // A look that was under way may be of a moment before the bound; one taken after it never is.
     for (let looks = 0; looks < maxLooks && !signal.aborted;) {
@@ -122,7 +123,7 @@ export class Latest {
     return version !== undefined && head !== undefined && version > head;
   }
 
-  async #awaitVersion(min: LedgerVersion, signal: AbortSignal): Promise<void> {
+  async #awaitVersion(min: LedgerVersion, signal: StopSignal): Promise<void> {
     const isReached = await this.#fleet.waitForVersion(min, this.#options.waitForVersionMs, signal);
     if (!isReached) throw this.#behind(min);
   }

@@ -3,6 +3,7 @@
  * request did not reach it, so what may be asked twice is asked once more, over another connection.
  */
 import { setImmediate } from 'node:timers/promises';
+import type { StopSignal } from '../ledger/stop.ts';
 import type { Progress } from './exchange.ts';
 
 /** News of a closed connection is under way about as long as a request: later than this something else went wrong. */
@@ -14,21 +15,19 @@ const lostCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
  * Runs `exchange`; when its connection was lost before a byte of the answer, once more. A second loss is a failure.
  * `mayRepeat` is asked first: nodes that close every connection must not be asked everything twice.
  */
-export async function overLiveConnection<T>(
+export function overLiveConnection<T>(
   exchange: () => Promise<T>,
   progress: Progress,
-  signal: AbortSignal,
+  signal: StopSignal,
   mayRepeat: () => boolean = () => true,
 ): Promise<T> {
-  try {
-    return await exchange();
-  } catch (error) {
+  return exchange().catch(async (error: unknown) => {
     if (signal.aborted || progress.isAnswered || !wasLost(error, progress) || !mayRepeat()) throw error;
     // A node that closes one idle connection often closes all: let the news of the others come in first.
     await setImmediate();
     progress.sentAtMs = undefined;
     return exchange();
-  }
+  });
 }
 
 function wasLost(error: unknown, { sentAtMs }: Progress): boolean {

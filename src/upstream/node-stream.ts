@@ -5,11 +5,11 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { JsonBody } from '../ledger/json-body.ts';
-import { findLedgerInfo, type HeaderValues } from '../ledger/ledger-headers.ts';
+import type { HeaderValues } from '../ledger/ledger-headers.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import {
   abortReason,
-  dispatchOptions,
+  requestTo,
   sinceSent,
   isFramed,
   type ExchangeContext,
@@ -55,12 +55,8 @@ export async function fetchStream(
         reject(abortReason(context.signal));
         return;
       }
-      const options = {
-        ...dispatchOptions(upstream, request, context),
-        headersTimeout: 0,
-        bodyTimeout: context.idleMs,
-      };
-      upstream.pool.dispatch(options, new Streamer(upstream, context, { resolve, reject }));
+      const streamer = new Streamer(upstream, context, { resolve, reject });
+      upstream.pool.dispatch(requestTo(upstream, request, context), streamer);
     });
     onceClosed(answer.stream, giveBack);
     return answer;
@@ -128,13 +124,13 @@ class Streamer implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
-    const { progress, dialect, signal, stallMs } = this.#context;
+    const { progress, dialect, signal } = this.#context;
     progress.isAnswered = true;
     if (status < 200) return;
-    const stream = new NodeStream(controller, stallMs);
+    const stream = new NodeStream(controller, this.#context);
     stream.once('close', () => signal.removeEventListener('abort', this.#onAbort));
     this.#stream = stream;
-    const info = findLedgerInfo(headers, dialect);
+    const info = this.#upstream.infos.find(headers, dialect);
     this.#promised.resolve({ status, headers, info, upstream: this.#upstream, tookMs: sinceSent(progress), stream });
   }
 
@@ -160,6 +156,9 @@ class Streamer implements Dispatcher.DispatchHandler {
 class NodeStream extends Readable {
   readonly #controller: Dispatcher.DispatchController;
   readonly #stallMs: number;
+  /** Runs while the node is to send something. */
+  readonly #quiet: NodeJS.Timeout;
+  #isWaiting = true;
   /** Runs while there is something to take and nobody takes it. */
   #stall: NodeJS.Timeout | undefined;
   #given = 0;
@@ -167,38 +166,49 @@ class NodeStream extends Readable {
   /** Until then a slow client may be busy with what was taken, in ms of `performance.now()`. */
   #busyUntilMs = 0;
 
-  constructor(controller: Dispatcher.DispatchController, stallMs: number) {
+  constructor(controller: Dispatcher.DispatchController, { idleMs, stallMs }: StreamBounds) {
     super({ highWaterMark: bufferBytes });
     this.#controller = controller;
     this.#stallMs = stallMs;
+    this.#quiet = setTimeout(() => {
+      // One that is made to wait has nothing to send.
+      if (this.#isWaiting) this.destroy(new Error(`the node has sent nothing for ${idleMs} ms`));
+    }, idleMs);
     // It may fail before anybody reads it; whoever does hears of it then.
     this.on('error', () => undefined);
   }
 
+  /** `chunk` is only good until this returns. */
   give(chunk: Buffer): void {
     this.#given += chunk.length;
-    if (this.push(chunk)) return;
+    this.#quiet.refresh();
+    if (this.push(Buffer.from(chunk))) return;
+    this.#isWaiting = false;
     this.#controller.pause();
     this.#watch();
   }
 
   finish(): void {
+    clearTimeout(this.#quiet);
     this.push(null);
     this.#watch();
   }
 
   override _read(): void {
     clearTimeout(this.#stall);
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    this.#quiet.refresh();
     this.#controller.resume();
   }
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
     clearTimeout(this.#stall);
+    clearTimeout(this.#quiet);
     this.#controller.abort(error ?? new Error('nobody reads the answer any more'));
     callback(error);
   }
 
-  /** Undici's own body timer stands still while the node is made to wait. */
   #watch(): void {
     clearTimeout(this.#stall);
     const boundMs = Math.ceil(this.#stallMs + this.#busyMs());

@@ -1,13 +1,56 @@
+/** What nodes are asked over: our own connections where a node speaks plain HTTP, undici's where it speaks TLS. */
+import type { Dispatcher, Pool as AnyUndiciPool } from 'undici';
+import type { WireRequest } from './exchange.ts';
+import { NodePool, type NodePoolOptions } from './wire/node-pool.ts';
+
+/** Connections to one node. */
+export interface Pool {
+  /**
+   * Asks; `path` is from the root of the node. What comes is told to `handler`, whose parts of a body are only good
+   * until it returns. Throws `TypeError` for a request that cannot be sent, or tells so to the handler.
+   */
+  dispatch(request: WireRequest, handler: Dispatcher.DispatchHandler): void;
+  /** Ends what it is asked at once. */
+  destroy(): Promise<void>;
+}
+
+export function createPool(url: URL, options: NodePoolOptions): Pool {
+  return url.protocol === 'http:' ? new NodePool(url, options) : new TlsPool(url, options);
+}
+
 /**
- * undici's pool of connections without the rest of undici: its index loads fetch, WebSocket, mocks and caches as well,
- * which nothing here uses and a start would wait for. The file is no part of its interface: where a later release has
- * moved it, the index does.
+ * undici's pool without the rest of undici: its index loads fetch, WebSocket, mocks and caches as well, which nothing
+ * here uses and a start would wait for. The file is no part of its interface: where a later release has moved it, the
+ * index does.
  */
-import type { Pool as AnyPool } from 'undici';
-
-export type Pool = AnyPool;
-
-export const Pool: typeof AnyPool = await import('undici/lib/dispatcher/pool.js').then(
+const UndiciPool: typeof AnyUndiciPool = await import('undici/lib/dispatcher/pool.js').then(
   (file) => file.default,
   async () => (await import('undici')).Pool,
 );
+
+class TlsPool implements Pool {
+  readonly #pool: AnyUndiciPool;
+
+  constructor(url: URL, { connections, connectTimeoutMs, keepAliveMs, keepAliveMarginMs }: NodePoolOptions) {
+    this.#pool = new UndiciPool(url.origin, {
+      connections,
+      pipelining: 1,
+      // Over HTTP/2 bodies need no announced length, by which a whole one is told, and one connection carries many.
+      allowH2: false,
+      // Bounds are kept by whoever asks; undici's own timers would only add a second opinion.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      connectTimeout: connectTimeoutMs,
+      keepAliveTimeout: keepAliveMs,
+      keepAliveTimeoutThreshold: keepAliveMarginMs,
+    });
+  }
+
+  dispatch({ body, ...request }: WireRequest, handler: Dispatcher.DispatchHandler): void {
+    this.#pool.dispatch({ ...request, body: body ?? null }, handler);
+  }
+
+  destroy(): Promise<void> {
+    return this.#pool.destroy();
+  }
+}

@@ -8,6 +8,7 @@ import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import type { UpstreamLog } from './sender.ts';
 import type { Health, Upstream } from './upstream.ts';
 
@@ -206,7 +207,7 @@ export class Prober {
     this.#log.tell(change, fields, `upstream is ${upstream.health}`);
   }
 
-  #ask(upstream: Upstream, signal: AbortSignal): Promise<NodeAnswer> {
+  #ask(upstream: Upstream, signal: StopSignal): Promise<NodeAnswer> {
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
     const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.lookPool);

@@ -5,6 +5,7 @@
 import { performance } from 'node:perf_hooks';
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import { attemptSpan, type Reason } from './attempt-span.ts';
 import type { Admission, Place } from './admission.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
@@ -43,7 +44,7 @@ export interface Asking<A> {
   readonly fetch: Fetch<A>;
   /** The answer is handed on as it comes. */
   readonly isStreamed: boolean;
-  readonly signal: AbortSignal;
+  readonly signal: StopSignal;
 }
 
 /** Heads do not come this much nearer within a wait: such a version is asked for straight away. */
@@ -76,7 +77,8 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     while (course.attempts < this.#means.limits.maxAttempts || course.isRepeating) {
       const nodes = this.#useful();
       if (nodes.length === 0 || this.#leftMs <= 0 || signal.aborted || !this.#mayRetry()) break;
-      const place = await this.#placeAt(alternatives(nodes, request.need));
+      const others = alternatives(nodes, request.need);
+      const place = this.#freePlaceAt(others) ?? (await this.#placeAt(others));
       if (place === undefined) break;
       const raced = await this.#attempt(place);
       const answer = this.#take(raced);
@@ -111,12 +113,18 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
   }
 
   /** Looks and long polls take no place: a node works on neither for long. */
-  async #placeAt(nodes: readonly Known[]): Promise<Place | undefined> {
-    const { request, isStreamed, signal } = this.#asking;
+  #freePlaceAt(nodes: readonly Known[]): Place | undefined {
+    const { request, isStreamed } = this.#asking;
     const [best] = nodes;
     if (best === undefined) return undefined;
     if (request.isLook === true || request.atOnce !== undefined)
       return { upstream: best.upstream, leave: () => undefined };
+    return this.#means.admission.enterFree(nodes, isStreamed);
+  }
+
+  async #placeAt(nodes: readonly Known[]): Promise<Place | undefined> {
+    const { request, isStreamed, signal } = this.#asking;
+    if (nodes.length === 0) return undefined;
     const { client = ownName } = request;
     const place = await this.#means.admission.enter(nodes, { client, signal, withinMs: this.#leftMs, isStreamed });
     if (typeof place === 'object') return place;

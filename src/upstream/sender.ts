@@ -2,6 +2,7 @@
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { Span } from '../trace/span.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import { Admission } from './admission.ts';
 import type { Promised } from './answer-fault.ts';
 import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
@@ -113,7 +114,7 @@ export class Sender {
    * Asks the fleet and reads the whole answer: the best that nodes had to say, their own errors included. Throws
    * `GatewayError` when no node gave an answer worth passing on.
    */
-  whole(request: FleetRequest, signal: AbortSignal): Promise<NodeAnswer> {
+  whole(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer> {
     const { wire, atOnce, isLook } = request;
     const fetch: Fetch<NodeAnswer> = (upstream, context) =>
       atOnce === undefined
@@ -123,12 +124,12 @@ export class Sender {
   }
 
   /** Asks one node beside those in `notOf`, in the background: see `Background.another`. */
-  another(request: FleetRequest, notOf: readonly Upstream[], signal: AbortSignal): Promise<Another> {
+  another(request: FleetRequest, notOf: readonly Upstream[], signal: StopSignal): Promise<Another> {
     return this.#means.background.another(request, notOf, signal);
   }
 
   /** As `whole`, but a successful answer is handed on while it comes. */
-  stream(request: FleetRequest, signal: AbortSignal): Promise<NodeAnswer | StreamedAnswer> {
+  stream(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer | StreamedAnswer> {
     const { deadlineMs: idleMs, stallMs } = this.#means.limits;
     const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
       const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs });

@@ -1,4 +1,5 @@
 /** A fixed number of places, given out in the order they were asked for. */
+import type { StopSignal } from '../ledger/stop.ts';
 
 /** Who comes when so many wait already is refused: nothing queues without bound. */
 const mostWaiting = 1_000;
@@ -31,7 +32,7 @@ export class Slots {
    * Resolves with a place: the function that gives it back, which may be called more than once. Rejects with
    * `NoPlaceError` when `signal` aborts first, and at once when too many wait.
    */
-  async take(signal: AbortSignal): Promise<() => void> {
+  async take(signal: StopSignal): Promise<() => void> {
     const free = this.takeFree();
     if (free !== undefined) return free;
     await this.#turn(signal);
@@ -71,7 +72,7 @@ export class Slots {
     else next();
   }
 
-  #turn(signal: AbortSignal): Promise<void> {
+  #turn(signal: StopSignal): Promise<void> {
     const waiting = this.#waiting;
     return new Promise((resolve, reject) => {
       if (signal.aborted || waiting.size >= mostWaiting) {

@@ -1,10 +1,10 @@
 /** One node of the fleet: its address, its connections, and what its answers have taught. */
 import { hash } from 'node:crypto';
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { LedgerInfoReader, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import { ConcurrencyLimit } from './concurrency-limit.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
-import { Pool } from './pool.ts';
+import { createPool, type Pool } from './pool.ts';
 import type { ReadClass } from './read-class.ts';
 import { RetentionWindow } from './retention-window.ts';
 import { Slots } from './slots.ts';
@@ -71,6 +71,7 @@ export class Upstream {
   readonly lookPool: Pool;
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
+  readonly infos = new LedgerInfoReader();
   readonly window = new RetentionWindow();
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
   readonly latencies: Readonly<Record<ReadClass | 'look', LatencyHistogram>> = {
@@ -112,19 +113,10 @@ export class Upstream {
     this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
     this.polls = new Slots(Math.max(1, Math.floor(options.connections * pollShare)));
     this.#connections = options.connections;
-    const bounds = {
-      pipelining: 1,
-      // Over HTTP/2 bodies need no announced length, by which a whole one is told, and one connection carries many.
-      allowH2: false,
-      // Bounds are kept per attempt by an AbortSignal; undici's own timers would only add a second opinion.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      connectTimeout: options.connectTimeoutMs,
-      keepAliveTimeout: keepAliveMs,
-      keepAliveTimeoutThreshold: keepAliveMarginMs,
-    };
-    this.pool = new Pool(options.url.origin, { ...bounds, connections: options.connections });
-    this.lookPool = new Pool(options.url.origin, { ...bounds, connections: lookConnections });
+    const { url, connections, connectTimeoutMs } = options;
+    const bounds = { connectTimeoutMs, keepAliveMs, keepAliveMarginMs };
+    this.pool = createPool(url, { ...bounds, connections });
+    this.lookPool = createPool(url, { ...bounds, connections: lookConnections });
   }
 
   get health(): Health {

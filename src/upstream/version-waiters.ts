@@ -1,5 +1,6 @@
 /** Requests that wait for a ledger version to be reached. */
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 
 interface Waiter {
   readonly version: LedgerVersion;
@@ -23,7 +24,7 @@ export class VersionWaiters {
   }
 
   /** Resolves when `wake` is told of `version`, after `timeoutMs`, or on abort. */
-  wait(version: LedgerVersion, timeoutMs: number, signal: AbortSignal): Promise<void> {
+  wait(version: LedgerVersion, timeoutMs: number, signal: StopSignal): Promise<void> {
     return new Promise((resolve) => {
       const waiter: Waiter = { version, wake: finish };
       const timer = setTimeout(finish, timeoutMs);

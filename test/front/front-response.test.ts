@@ -5,7 +5,8 @@ import { FrontResponse } from '../../src/front/front-response.ts';
 import { LiveHeaders } from '../../src/front/live-headers.ts';
 
 test('a head that HTTP forbids is refused before anything counts as sent, so that an error can be', () => {
-  const response = new FrontResponse({ socket: new Socket(), live: new LiveHeaders(), onDone: () => undefined });
+  const connection = { socket: new Socket(), send: () => assert.fail('sent'), flush: () => undefined };
+  const response = new FrontResponse({ connection, live: new LiveHeaders(), onDone: () => undefined });
 
   assert.throws(() => response.writeHead(200, ['X-Node-Cursor', 'a\r\nX: b']), /forbids/);
 

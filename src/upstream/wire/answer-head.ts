@@ -1,0 +1,98 @@
+/**
+ * Heads of nodes' answers, read as strictly as a client may (RFC 9112 4 to 6): what is in doubt is refused, because a
+ * body whose end is guessed is an answer of another request.
+ */
+import type { HeaderValues } from '../../ledger/ledger-headers.ts';
+import { BadAnswerError } from './bad-answer.ts';
+
+/** How the end of a body is told: by its length in bytes, by its chunks, or by the end of the connection. */
+export type Framing = { readonly kind: 'chunked' | 'close' } | { readonly kind: 'counted'; readonly bytes: number };
+
+export interface AnswerHead {
+  readonly status: number;
+  /** By name in lower case, as `HeaderValues` has them. Shared by answers with the same head: not to be changed. */
+  readonly headers: HeaderValues;
+  /** As the headers have it; an answer without a body by its status or question has none whatever they say. */
+  readonly framing: Framing;
+  /** The node does not mean to close the connection. */
+  readonly isKept: boolean;
+  /** For how long the node keeps it, in ms, where it says so. */
+  readonly keptMs: number | undefined;
+}
+
+const statusLine = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [\t -~\x80-\xff]*)?$/;
+const field = /^([!#$%&'*+.^`|~\w-]+):[\t ]*((?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?)[\t ]*$/;
+/** More than any body; what is beyond cannot be told exactly by a number. */
+const longestLength = 15;
+
+/** `text`: from the status line to before the empty line, a byte a character. Throws `BadAnswerError`. */
+export function readAnswerHead(text: string): AnswerHead {
+  const lines = text.split('\r\n');
+  const [, minor, status] = statusLine.exec(lines[0] ?? '') ?? [];
+  if (status === undefined) throw new BadAnswerError('no status line of HTTP/1');
+  const headers = readFields(lines);
+  const framing = framingOf(headers, minor === '1');
+  const connection = textOf(headers['connection']).toLowerCase();
+  const isKept = minor === '1' && !/(?:^|[\t ,])close(?:$|[\t ,])/.test(connection);
+  return { status: Number(status), headers, framing, isKept, keptMs: keptMsOf(textOf(headers['keep-alive'])) };
+}
+
+function readFields(lines: readonly string[]): HeaderValues {
+  // Whatever name a node sends, it is nothing but a name.
+  const headers: Record<string, string | string[]> = Object.create(null) as Record<string, string | string[]>;
+  for (let at = 1; at < lines.length; at += 1) {
+    const [, name, value = ''] = field.exec(lines[at] ?? '') ?? [];
+    if (name === undefined) throw new BadAnswerError('a line of its head is no header');
+    const key = name.toLowerCase();
+    const before = headers[key];
+    headers[key] = before === undefined ? value : [before, value].flat();
+  }
+  return headers;
+}
+
+/** RFC 9112 6.3. What is told in two ways, or in one twice, is refused. */
+function framingOf(headers: HeaderValues, mayBeChunked: boolean): Framing {
+  const { 'transfer-encoding': coding, 'content-length': length } = headers;
+  if (coding !== undefined) {
+    if (!mayBeChunked || length !== undefined || textOf(coding).toLowerCase() !== 'chunked') {
+      throw new BadAnswerError('a transfer coding that leaves the end of the body in doubt');
+    }
+    return { kind: 'chunked' };
+  }
+  if (length === undefined) return { kind: 'close' };
+  const text = textOf(length);
+  if (!/^\d+$/.test(text) || text.length > longestLength) throw new BadAnswerError('its length is no number');
+  return { kind: 'counted', bytes: Number(text) };
+}
+
+function keptMsOf(keepAlive: string): number | undefined {
+  const seconds = /(?:^|[\t ,;])timeout=(\d{1,6})(?:$|[\t ,;])/.exec(keepAlive)?.[1];
+  return seconds === undefined ? undefined : Number(seconds) * 1000;
+}
+
+function textOf(value: string | readonly string[] | undefined): string {
+  return typeof value === 'string' ? value : (value?.join(', ') ?? '');
+}
+
+/** Heads that were read before: a node says the same in many answers, until its ledger moves. */
+export class AnswerHeads {
+  #known = new Map<string, AnswerHead>();
+  #lastText = '';
+  #last: AnswerHead | undefined;
+
+  /** As `readAnswerHead`. */
+  read(text: string): AnswerHead {
+    if (this.#last !== undefined && text === this.#lastText) return this.#last;
+    let head = this.#known.get(text);
+    if (head === undefined) {
+      head = readAnswerHead(text);
+      if (this.#known.size >= mostKnown) this.#known = new Map();
+      this.#known.set(text, head);
+    }
+    this.#lastText = text;
+    this.#last = head;
+    return head;
+  }
+}
+
+const mostKnown = 32;

@@ -1,0 +1,89 @@
+/** One request that a node is asked, and what is done with its answer: steered as undici's requests are. */
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
+
+type Handler = Dispatcher.DispatchHandler;
+
+/** The connection that a question is asked on. */
+export interface Line {
+  pause(): void;
+  resume(): void;
+  /** Ends the connection, and with it the question. */
+  drop(reason: Error): void;
+}
+
+export class Question implements Dispatcher.DispatchController {
+  /** Of the request, with the empty line. */
+  readonly text: string;
+  readonly body: Buffer | undefined;
+  /** The answer has no body. */
+  readonly isHead: boolean;
+  aborted = false;
+  reason: Error | null = null;
+  readonly #handler: Handler;
+  #line: Line | undefined;
+  #isPaused = false;
+  #isOver = false;
+
+  constructor(text: string, body: Buffer | undefined, isHead: boolean, handler: Handler) {
+    this.text = text;
+    this.body = body;
+    this.isHead = isHead;
+    this.#handler = handler;
+  }
+
+  /** It has a connection. Returns whether it is still to be asked. */
+  begin(line: Line): boolean {
+    // Whoever gives up now has no connection yet that would be lost by it.
+    this.#handler.onRequestStart?.(this, null);
+    if (this.#isOver) return false;
+    this.#line = line;
+    return true;
+  }
+
+  head(status: number, headers: IncomingHttpHeaders): void {
+    this.#handler.onResponseStart?.(this, status, headers);
+  }
+
+  data(bytes: Buffer): void {
+    this.#handler.onResponseData?.(this, bytes);
+  }
+
+  end(): void {
+    this.#isOver = true;
+    this.#handler.onResponseEnd?.(this, {});
+  }
+
+  fail(error: Error): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#handler.onResponseError?.(this, error);
+  }
+
+  /** Nobody wants the answer any more. Without effect once it has come to its end. */
+  abort(reason: Error): void {
+    if (this.#isOver) return;
+    this.aborted = true;
+    this.reason = reason;
+    const line = this.#line;
+    // Before anybody else is told that the connection is gone.
+    this.fail(reason);
+    line?.drop(reason);
+  }
+
+  get paused(): boolean {
+    return this.#isPaused;
+  }
+
+  pause(): void {
+    if (this.#isOver) return;
+    this.#isPaused = true;
+    this.#line?.pause();
+  }
+
+  resume(): void {
+    if (this.#isOver) return;
+    this.#isPaused = false;
+    this.#line?.resume();
+  }
+}

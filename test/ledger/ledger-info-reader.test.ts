@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dialectOf, findLedgerInfo, LedgerInfoReader } from '../../src/ledger/ledger-headers.ts';
+
+const dialect = dialectOf('node');
+const headers: Readonly<Record<string, string>> = {
+  [dialect.chainId]: '1',
+  [dialect.version]: '9000',
+  [dialect.oldestVersion]: '100',
+  [dialect.timestampUsec]: '1700000000000000',
+  [dialect.epoch]: '7',
+  [dialect.blockHeight]: '90',
+  [dialect.oldestBlockHeight]: '1',
+};
+
+test('the same words give the same object, whatever else a node says', () => {
+  const reader = new LedgerInfoReader();
+  const info = reader.find({ ...headers, 'content-length': '1' }, dialect);
+  assert.deepEqual(info, findLedgerInfo(headers, dialect));
+  assert.equal(reader.find({ ...headers, 'content-length': '2' }, dialect), info);
+});
+
+for (const name of Object.keys(headers)) {
+  test(`another ${name} is read anew, and none, or two, are no snapshot`, () => {
+    const reader = new LedgerInfoReader();
+    reader.find(headers, dialect);
+    const other = { ...headers, [name]: '8' };
+    assert.deepEqual(reader.find(other, dialect), findLedgerInfo(other, dialect));
+    assert.equal(reader.find({ ...headers, [name]: undefined }, dialect), undefined);
+    assert.equal(reader.find({ ...headers, [name]: ['1', '1'] }, dialect), undefined);
+    assert.deepEqual(reader.find(headers, dialect), findLedgerInfo(headers, dialect));
+  });
+}

@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Stop } from '../../src/ledger/stop.ts';
+
+test('whoever listens is told once, in order, and finds out why', () => {
+  const stop = new Stop();
+  const told: unknown[] = [];
+  stop.addEventListener('abort', () => told.push(['first', stop.aborted, stop.reason]));
+  stop.addEventListener('abort', () => told.push(['second']));
+  assert.deepEqual([stop.aborted, stop.reason], [false, undefined]);
+  stop.abort('enough');
+  stop.abort('again');
+  assert.deepEqual(told, [['first', true, 'enough'], ['second']]);
+  assert.equal(stop.reason, 'enough');
+});
+
+test('who has left is not told, not even when another’s turn takes it off', () => {
+  const stop = new Stop();
+  const told: string[] = [];
+  const gone = (): void => void told.push('gone');
+  const last = (): void => void told.push('last');
+  stop.addEventListener('abort', gone);
+  stop.removeEventListener('abort', gone);
+  stop.removeEventListener('abort', gone);
+  stop.addEventListener('abort', () => {
+    told.push('first');
+    stop.removeEventListener('abort', last);
+    stop.addEventListener('abort', gone);
+  });
+  stop.addEventListener('abort', last);
+  stop.abort('enough');
+  assert.deepEqual(told, ['first']);
+});
