@@ -11,6 +11,7 @@ import { Exchange } from '../proxy/exchange.ts';
 import type { Read } from '../proxy/read.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
 import type { Sending, TurnEnd } from '../upstream/wire/turn-end.ts';
+import type { Arena, Arenas } from './arena.ts';
 import { FrontResponse, type Answering } from './front-response.ts';
 import type { KnownHits } from './known-hits.ts';
 import type { LiveHeaders } from './live-headers.ts';
@@ -25,6 +26,7 @@ export interface FrontParts {
   readonly live: LiveHeaders;
   readonly hits: KnownHits;
   readonly turnEnd: TurnEnd;
+  readonly arenas: Arenas;
   /** Takes the connection over: what it sends next is `rest` and then what comes. */
   handOver(connection: FrontConnection, rest: Buffer): void;
   onClose(connection: FrontConnection): void;
@@ -49,6 +51,11 @@ export class FrontConnection implements Answering, Sending {
   /** Answers that go out at the end of the turn. */
   #text = '';
   #encoding: 'latin1' | 'utf8' = 'latin1';
+  #arena: Arena | undefined;
+  /** Large, and of its own: it goes out behind them. */
+  #body: Buffer | undefined;
+  #from = 0;
+  #to = 0;
 
   constructor(socket: Socket, parts: FrontParts) {
     this.socket = socket;
@@ -64,21 +71,68 @@ export class FrontConnection implements Answering, Sending {
 
   /** Nothing is under way on it: neither an answer nor bytes that the client has not taken. */
   get isIdle(): boolean {
-    return this.#answering === undefined && this.#text === '' && this.socket.writableLength === 0;
+    return this.#answering === undefined && !this.#isSending && this.socket.writableLength === 0;
+  }
+
+  get #isSending(): boolean {
+    return this.#text !== '' || this.#arena !== undefined;
   }
 
   send(text: string, encoding: 'latin1' | 'utf8'): void {
-    if (this.#text !== '' && encoding !== this.#encoding) this.flush();
+    // What comes in another form goes behind what waits.
+    if (this.#arena !== undefined || this.#body !== undefined || encoding !== this.#encoding) this.flush();
     if (this.#text === '') this.#parts.turnEnd.add(this);
     this.#text += text;
     this.#encoding = encoding;
   }
 
+  sendFrom(arena: Arena, from: number): void {
+    const to = arena.used;
+    const isNext = this.#arena === arena && this.#to === from && this.#body === undefined;
+    if (!isNext) {
+      // First, so that what is sent now does not free it.
+      arena.waiting += 1;
+      this.flush();
+      this.#parts.turnEnd.add(this);
+      this.#arena = arena;
+      this.#from = from;
+    }
+    this.#to = to;
+  }
+
+  sendBehind(body: Buffer): void {
+    this.#body = body;
+  }
+
+  finish(): void {
+    this.flush();
+    this.socket.destroySoon();
+  }
+
   flush(): void {
     const text = this.#text;
-    if (text === '') return;
+    const arena = this.#arena;
+    const body = this.#body;
     this.#text = '';
-    if (!this.socket.destroyed) this.socket.write(text, this.#encoding);
+    this.#arena = undefined;
+    this.#body = undefined;
+    if (body !== undefined) this.socket.cork();
+    if (text !== '') this.#write(text);
+    else if (arena !== undefined) this.#writeFrom(arena, body !== undefined);
+    if (body === undefined) return;
+    this.#write(body);
+    this.socket.uncork();
+  }
+
+  /** `isCopied`: a body comes behind it, which the client may take long over, and the arena is for others. */
+  #writeFrom(arena: Arena, isCopied: boolean): void {
+    const bytes = arena.bytes.subarray(this.#from, this.#to);
+    this.#write(isCopied ? Buffer.from(bytes) : bytes);
+    this.#parts.arenas.release(arena, isCopied || this.socket.writableLength === 0);
+  }
+
+  #write(bytes: string | Buffer): void {
+    if (!this.socket.destroyed) this.socket.write(bytes, this.#encoding);
   }
 
   /** Whether a request has come on it. */
@@ -133,9 +187,7 @@ export class FrontConnection implements Answering, Sending {
     const alias = known ?? readOf(target, block.headers.accept, proxy);
     if (alias === undefined) return false;
     const kept = known ?? (this.#comesAgain(alias.read) ? this.#learn(head) : undefined);
-    // What is written at once must not overtake what waits for the end of the turn.
-    if (this.#text !== '') this.flush();
-    if (kept !== undefined && method === 'GET' && hits.answer(block, kept, this.socket)) {
+    if (kept !== undefined && method === 'GET' && hits.answer(block, kept, this)) {
       metrics.known.inc();
       return true;
     }
@@ -175,8 +227,7 @@ export class FrontConnection implements Answering, Sending {
     this.#isActive = true;
     setAnswering(this.socket, false);
     if (!response.shouldKeepAlive) {
-      this.flush();
-      this.socket.destroySoon();
+      this.finish();
       return;
     }
     const ahead = this.#ahead;

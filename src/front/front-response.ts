@@ -1,6 +1,7 @@
 /** The answer to one request that the front has taken, in the form and with the headers of Node's HTTP server. */
 import type { Socket } from 'node:net';
 import type { Outgoing } from '../proxy/message.ts';
+import type { Arena } from './arena.ts';
 import { headText } from './head-text.ts';
 import type { LiveHeaders } from './live-headers.ts';
 
@@ -9,8 +10,14 @@ export interface Answering {
   readonly socket: Socket;
   /** Sends it at the end of this turn of the event loop. */
   send(text: string, encoding: 'latin1' | 'utf8'): void;
-  /** Sends what waits for that, now. */
+  /** As `send`, of what lies in `arena` from `from` on, to where it is in use. */
+  sendFrom(arena: Arena, from: number): void;
+  /** Sends a body with the head that was given last. */
+  sendBehind(body: Buffer): void;
+  /** Sends what waits for the end of the turn, now. */
   flush(): void;
+  /** Sends it, and ends the connection. */
+  finish(): void;
 }
 
 export interface ResponseParts {
@@ -50,12 +57,8 @@ export class FrontResponse implements Outgoing {
     if (body === undefined) connection.send(head, 'latin1');
     else if (typeof body === 'string') connection.send(head + body, encoding);
     else {
-      const { socket } = connection;
-      connection.flush();
-      socket.cork();
-      socket.write(head, 'latin1');
-      socket.write(body);
-      socket.uncork();
+      connection.send(head, 'latin1');
+      connection.sendBehind(body);
     }
     onDone(this);
     return this;

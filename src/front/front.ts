@@ -11,6 +11,7 @@ import { isRefused } from '../proxy/connection-state.ts';
 import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
 import { TurnEnd } from '../upstream/wire/turn-end.ts';
+import { Arenas } from './arena.ts';
 import { FrontConnection, type FrontParts } from './front-connection.ts';
 import { KnownHits } from './known-hits.ts';
 import { LiveHeaders } from './live-headers.ts';
@@ -32,12 +33,14 @@ export class Front {
     if (takeConnection === undefined || others.length > 0) throw new Error('somebody else takes the connections');
     server.removeAllListeners('connection');
     const live = new LiveHeaders();
+    const arenas = new Arenas();
     const shared: FrontParts = {
       proxy: parts,
       metrics,
       blocks: new HeaderBlocks(),
       live,
-      hits: new KnownHits(parts, live),
+      hits: new KnownHits(parts, live, arenas),
+      arenas,
       turnEnd: new TurnEnd(),
       handOver: (connection, rest) => {
         this.#open.delete(connection);

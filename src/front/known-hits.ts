@@ -3,7 +3,6 @@
  * is made once for all answers, and the body is copied from where it lies. Nothing is made for one request alone, and
  * little is looked at: with many targets it is the memory behind them that takes the time.
  */
-import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { ContentCoding } from '../cache/entry.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
@@ -15,6 +14,8 @@ import type { Ended } from '../proxy/exchange.ts';
 import type { Read, Served } from '../proxy/read.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
 import type { Snapshot } from '../upstream/shown.ts';
+import type { Arenas } from './arena.ts';
+import type { Answering } from './front-response.ts';
 import { CommonHeads, fieldLines } from './head-text.ts';
 import type { LiveHeaders } from './live-headers.ts';
 import type { HeaderBlock } from './request-head.ts';
@@ -22,8 +23,6 @@ import type { HeaderBlock } from './request-head.ts';
 /** Larger bodies, which are buffers of their own in memory, are written beside their head. */
 const largestCopied = 16 * 1024;
 const longestHead = 8 * 1024;
-/** Room for a head, the live headers, and a body that is copied. */
-const scratchBytes = 32 * 1024;
 /** What was prepared is looked for anew when it has not been used for so many seconds. */
 const longestUnused = 60;
 
@@ -48,20 +47,21 @@ export class KnownHits {
   readonly #live: LiveHeaders;
   readonly #commonHeads = new CommonHeads();
   readonly #hit = new Hit();
-  #scratch = Buffer.allocUnsafeSlow(scratchBytes);
+  readonly #arenas: Arenas;
 
-  constructor(proxy: ServerParts, live: LiveHeaders) {
+  constructor(proxy: ServerParts, live: LiveHeaders, arenas: Arenas) {
     this.#proxy = proxy;
     this.#live = live;
+    this.#arenas = arenas;
   }
 
   /** Answers a `GET`; false: not answered, and nothing has happened. */
-  answer(block: HeaderBlock, alias: Alias, socket: Socket): boolean {
+  answer(block: HeaderBlock, alias: Alias, connection: Answering): boolean {
     const { observer, replier } = this.#proxy;
     const { isPlain, isKept, coding } = block;
     if (!isPlain || !replier.isUndisturbed || observer.spans !== undefined) return false;
     const nowMs = performance.now();
-    const asked = { alias, socket, nowMs, isKept };
+    const asked = { alias, connection, nowMs, isKept };
     const { prepared } = alias;
     if (prepared !== undefined && !prepared.isLatest && this.#isGood(prepared, coding, nowMs)) {
       return this.#give(prepared, asked);
@@ -74,7 +74,7 @@ export class KnownHits {
     const { latestReads } = this.#proxy;
     const { alias } = asked;
     const isLatest = isOfLatest(alias.read);
-    const snapshot = isLatest ? latestReads.snapshotFor({ headers, socket: asked.socket }) : undefined;
+    const snapshot = isLatest ? latestReads.snapshotFor({ headers, socket: asked.connection.socket }) : undefined;
     if (isLatest && snapshot === undefined) return false;
     const version = snapshot === undefined ? alias.read.version : snapshot.info.version;
     const { prepared } = alias;
@@ -123,30 +123,25 @@ export class KnownHits {
     return true;
   }
 
-  #write(prepared: PreparedHead, { socket, isKept, nowMs }: Asked): boolean {
+  #write(prepared: PreparedHead, { connection, isKept, nowMs }: Asked): boolean {
     const { coding, common, own, sentBytes } = prepared;
     const { memory, replier } = this.#proxy;
     const live = this.#live.bytes(replier.ledgerHeaders(), isKept, nowMs);
     const body = memory.bodyOf(prepared);
     const coded = coding === undefined ? undefined : memory.codedOf(prepared)[coding];
     if (coding !== undefined && coded === undefined) return false;
-    const scratch = this.#scratch;
-    let end = common.copy(scratch);
-    end += scratch.write(own, end, 'latin1');
-    end += live.copy(scratch, end);
     const whole = coded ?? (sentBytes > largestCopied ? body.bytes.subarray(body.from, body.to) : undefined);
-    if (whole === undefined) {
-      end += body.bytes.copy(scratch, end, body.from, body.to);
-      socket.write(scratch.subarray(0, end));
-    } else {
-      socket.cork();
-      socket.write(scratch.subarray(0, end));
-      socket.write(whole);
-      socket.uncork();
-    }
-    if (!isKept) socket.destroySoon();
-    // As long as bytes are on their way, they must stay as they are.
-    if (socket.writableLength > 0) this.#scratch = Buffer.allocUnsafeSlow(scratchBytes);
+    const copied = whole === undefined ? sentBytes : 0;
+    const arena = this.#arenas.withRoom(common.length + own.length + live.length + copied);
+    const { bytes, used: from } = arena;
+    let end = from + common.copy(bytes, from);
+    end += bytes.write(own, end, 'latin1');
+    end += live.copy(bytes, end);
+    if (whole === undefined) end += body.bytes.copy(bytes, end, body.from, body.to);
+    arena.used = end;
+    connection.sendFrom(arena, from);
+    if (whole !== undefined) connection.sendBehind(whole);
+    if (!isKept) connection.finish();
     return true;
   }
 
@@ -188,7 +183,7 @@ function secondsOf(ms: number): number {
 /** Who asks, and since when. */
 interface Asked {
   readonly alias: Alias;
-  readonly socket: Socket;
+  readonly connection: Answering;
   /** `performance.now()`. */
   readonly nowMs: number;
   readonly isKept: boolean;
