@@ -1,21 +1,11 @@
 /** Lets concurrent loads of one key share a single upstream read. */
-import type { Span } from '../trace/span.ts';
 import { Stop, type StopSignal } from '../ledger/stop.ts';
+import type { Span } from '../trace/span.ts';
 
 /** `isLeader`: this caller's load was started for it; the others followed. */
 export interface Flight<T> {
   readonly value: T;
   readonly isLeader: boolean;
-}
-
-interface Shared<T> {
-  readonly promise: Promise<T>;
-  readonly abort: Stop;
-  /** What is done for all of them, in the leader's trace. */
-  readonly span: Span | undefined;
-  waiting: number;
-  /** There is an outcome: nothing is left to be aborted. */
-  isOver: boolean;
 }
 
 /** `span`: what it does is part of. */
@@ -32,70 +22,94 @@ export class Coalescer<T> {
    * hangs up does not fail its followers. `span`: the caller's; the load is part of the leader's, and a follower's wait
    * is linked to it.
    */
-  async run(key: string, signal: StopSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
+  run(key: string, signal: StopSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
     const running = this.#inFlight.get(key);
-    const wait = running && span?.begin('flight', { link: running.span, attributes: { [role]: 'follower' } });
-    const shared = running ?? this.#start(key, load, span);
-    shared.waiting += 1;
-    try {
-      return { value: await abortable(shared.promise, signal), isLeader: running === undefined };
-    } finally {
-      wait?.end();
-      shared.waiting -= 1;
-      // Mostly there is an outcome by now: an error and an event for nobody would be a tenth of what a miss costs.
-      if (shared.waiting === 0 && !shared.isOver) {
-        // A later caller must not join a load that is about to be aborted.
-        this.#remove(key, shared);
-        shared.abort.abort(new Error('nobody waits for this read any more'));
-      }
+    if (running !== undefined) {
+      const wait = span?.begin('flight', { link: running.span, attributes: { [role]: 'follower' } });
+      return running.join(signal, { isLeader: false, wait });
     }
-  }
-
-  #start(key: string, load: Load<T>, leader: Span | undefined): Shared<T> {
-    const abort = new Stop();
-    const span = leader?.begin('flight', { attributes: { [role]: 'leader' } });
-    const shared: Shared<T> = { promise: load(abort.signal, span), abort, span, waiting: 0, isOver: false };
-    this.#inFlight.set(key, shared);
-    const end = (fault?: string): void => {
-      shared.isOver = true;
-      this.#remove(key, shared);
-      if (fault !== undefined) span?.fail(fault);
-      span?.end();
+    // Whoever comes later must not join a load that has ended, or is about to be aborted.
+    const onEnd = (ended: Shared<T>): void => {
+      if (this.#inFlight.get(key) === ended) this.#inFlight.delete(key);
     };
-    // Before those who wait hear of it. When every caller has left, nobody else is there to hear of the failure.
-    shared.promise.then(
-      () => end(),
-      () => end(abort.signal.aborted ? 'abandoned' : 'failed'),
-    );
-    return shared;
-  }
-
-  #remove(key: string, shared: Shared<T>): void {
-    if (this.#inFlight.get(key) === shared) this.#inFlight.delete(key);
+    const part = span?.begin('flight', { attributes: { [role]: 'leader' } });
+    const shared = new Shared<T>(part, onEnd);
+    this.#inFlight.set(key, shared);
+    shared.start(load);
+    return shared.join(signal, { isLeader: true, wait: undefined });
   }
 }
 
-/** The promise's outcome, or a rejection as soon as `signal` aborts. */
-function abortable<T>(promise: Promise<T>, signal: StopSignal): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    const onAbort = (): void => {
-      reject(signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason }));
-    };
-    if (signal.aborted) {
-      onAbort();
-      return;
-    }
-    const leave = (): void => signal.removeEventListener('abort', onAbort);
-    signal.addEventListener('abort', onAbort, { once: true });
-    promise.then(
-      (value) => {
-        leave();
-        resolve(value);
-      },
-      (error: Error) => {
-        leave();
-        reject(error);
-      },
+/** Who waits for a load. `wait`: the span of that. */
+interface Joining {
+  readonly isLeader: boolean;
+  readonly wait: Span | undefined;
+}
+
+interface Waiter<T> {
+  resolve(value: T): void;
+  reject(error: unknown): void;
+}
+
+/** A load, and all who wait for it. */
+class Shared<T> {
+  /** What is done for all of them, in the leader's trace. */
+  readonly span: Span | undefined;
+  readonly #stop = new Stop();
+  readonly #waiters = new Set<Waiter<T>>();
+  readonly #onEnd: (shared: Shared<T>) => void;
+
+  constructor(span: Span | undefined, onEnd: (shared: Shared<T>) => void) {
+    this.span = span;
+    this.#onEnd = onEnd;
+  }
+
+  start(load: Load<T>): void {
+    // One that throws before it waits for anything has failed like any other.
+    new Promise<T>((resolve) => resolve(load(this.#stop, this.span))).then(
+      (value) => this.#end(undefined, (waiter) => waiter.resolve(value)),
+      (error: unknown) => this.#end(this.#stop.aborted ? 'abandoned' : 'failed', (waiter) => waiter.reject(error)),
     );
-  });
+  }
+
+  join(signal: StopSignal, { isLeader, wait }: Joining): Promise<Flight<T>> {
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        wait?.end();
+        signal.removeEventListener('abort', onAbort);
+        this.#waiters.delete(waiter);
+      };
+      const onAbort = (): void => {
+        leave();
+        reject(signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason }));
+        if (this.#waiters.size === 0) this.#abandon();
+      };
+      const waiter: Waiter<T> = {
+        resolve(value) {
+          leave();
+          resolve({ value, isLeader });
+        },
+        reject(error) {
+          leave();
+          reject(error as Error);
+        },
+      };
+      this.#waiters.add(waiter);
+      if (signal.aborted) onAbort();
+      else signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  /** When every caller has left, nobody else is there to hear of a failure. */
+  #end(fault: string | undefined, tell: (waiter: Waiter<T>) => void): void {
+    this.#onEnd(this);
+    if (fault !== undefined) this.span?.fail(fault);
+    this.span?.end();
+    for (const waiter of this.#waiters) tell(waiter);
+  }
+
+  #abandon(): void {
+    this.#onEnd(this);
+    this.#stop.abort(new Error('nobody waits for this read any more'));
+  }
 }

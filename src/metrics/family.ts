@@ -97,7 +97,8 @@ export class SeriesMap<D extends Declared, Series> {
 
   /** The series with these labels, made when it is not there. To be looked up once where requests count on it. */
   of(labels: LabelsOf<D>): Series {
-    const key = this.#names.map((name) => labels[name]).join('\n');
+    let key = '';
+    for (const name of this.#names) key += `${labels[name]}\n`;
     let found = this.#series.get(key);
     if (found === undefined) this.#series.set(key, (found = { labels, series: this.#make() }));
     return found.series;

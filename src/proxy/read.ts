@@ -193,7 +193,8 @@ export class Reader {
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && operation !== 'transaction';
     const entry = this.#entryOf(read, answer, isFinal, committedAt);
-    await this.#show(read, entry);
+    const shown = this.#show(read, entry);
+    if (shown !== undefined) await shown;
     return {
       answer: entry,
       isFinal,

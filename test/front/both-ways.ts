@@ -88,7 +88,7 @@ export async function compareStreams(
  * asked for, the server answers nothing any more where bytes that are no request come behind.
  */
 async function readAll(gateway: TestGateway, stream: string): Promise<void> {
-  for (const [, path = ''] of stream.matchAll(/(?:GET|HEAD) \/v1(\/accounts\/[!-~]+)/g)) {
+  for (const [, path = ''] of stream.matchAll(/(?:GET|HEAD) (?:http:\/\/[^/ ]+)?\/v1(\/accounts\/[!-~]+)/g)) {
     for (const accept of ['application/json', 'application/x-bcs']) {
       // What is no path for an HTTP client is none here.
       await gateway.get(path, { accept, connection: 'close' }).catch(() => undefined);

@@ -20,8 +20,8 @@ const longestLine = 1024;
 const mostInterim = 16;
 const endOfHead = '\r\n\r\n';
 const endOfLine = '\r\n';
-/** A length of eight hexadecimal digits is 4 GB, which no chunk has. */
-const chunkLine = /^([\da-f]{1,8})[\t ]*(?:;[\t -~\x80-\xff]*)?$/i;
+/** A length of eight hexadecimal digits is 4 GB, which no chunk has. Extensions in their plainest form: none are known. */
+const chunkLine = /^([\da-f]{1,8})(?:;[\w-]+(?:=(?:[\w-]+|"[\w -]*"))?)*$/i;
 
 export class AnswerReader {
   readonly #heads: AnswerHeads;
