@@ -91,7 +91,7 @@ class Shared<T> {
         },
         reject(error) {
           leave();
-          reject(error as Error);
+          reject(error);
         },
       };
       this.#waiters.add(waiter);

@@ -14,8 +14,8 @@ export const recordFormat = 1;
 
 /** Larger answers are not shared, and a length beyond it that a damaged record claims takes no memory. */
 export const largestBody = 32 * 1024 * 1024;
-/** Smaller bodies are kept as they are: compressing them costs more than it saves (bench/RESULTS.md). */
-export const smallestCompressed = 2 * 1024;
+/** Smaller bodies are kept as they are: expanding one would take a quarter of a hit in Redis (bench/RESULTS.md). */
+export const smallestCompressed = 8 * 1024;
 /** Up to this size a way to another thread and back costs more than the work itself (bench/RESULTS.md). */
 const largestInPlace = 64 * 1024;
 /** Level 1 looks back at most 512 KiB; what claims a wider window is not ours, and would take that much memory. */

@@ -33,7 +33,8 @@ function readAll(pieces: readonly string[], { isHead = false, isClosed = false, 
 }
 
 const counted = 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello';
-const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;a="b";c\r\nhel\r\n02\r\nlo\r\n0\r\nX: y\r\n\r\n';
+const chunked =
+  'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;a="b";c\r\nhel\r\n02\r\nlo\r\n0\r\nX: y\r\n\r\n';
 const whole = { status: 200, body: 'hello', isKept: true };
 
 for (const [name, text, expected] of [
