@@ -50,15 +50,12 @@ export const measured = {
   headBytes: { value: 750, unit: 'B', where: 'the head of an answer: seven ledger headers and what belongs to reads' },
 } as const satisfies Readonly<Record<string, Measured>>;
 
-/** What an answer takes as a record in Redis; bench/RESULTS.md, answers on their way to Redis. */
+/** What an answer takes as a record in Redis, compressed from 8 kB on; bench/RESULTS.md, answers on their way to Redis. */
 const stored: readonly (readonly [body: number, record: number])[] = [
   [0, 38],
   [400, 438],
-  [1_002, 1_040],
-  [2_000, 2_038],
-  [2_001, 626],
-  [3_959, 1_458],
-  [8_214, 1_751],
+  [8_191, 8_229],
+  [8_192, 1_751],
   [15_576, 4_576],
   [58_726, 12_615],
 ];

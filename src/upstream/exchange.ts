@@ -74,7 +74,8 @@ export function fetchWhole(
       reject(abortReason(context.signal));
       return;
     }
-    pool.dispatch(requestTo(upstream, request, context), new Collector(upstream, context, { resolve, reject }));
+    const collector = new Collector(upstream, context, { resolve, reject });
+    collector.waiting = pool.dispatch(requestTo(upstream, request, context), collector);
   });
 }
 
@@ -136,12 +137,14 @@ class Collector implements Dispatcher.DispatchHandler {
   readonly #share: Share;
   #status = 0;
   #headers: HeaderValues = {};
+  /** What gives it up while it waits for a free connection; without it, only the wait is given up. */
+  waiting: Pick<Dispatcher.DispatchController, 'abort'> | undefined;
   #controller: Dispatcher.DispatchController | undefined;
-  /** A request may wait for a free connection, with nothing to abort yet: then only the wait is given up. */
   readonly #onAbort = (): void => {
     const reason = abortReason(this.#context.signal);
-    if (this.#controller === undefined) this.#promised.reject(reason);
-    else this.#controller.abort(reason);
+    const controller = this.#controller ?? this.waiting;
+    if (controller === undefined) this.#promised.reject(reason);
+    else controller.abort(reason);
   };
 
   constructor(upstream: Upstream, context: ExchangeContext, promised: Promised) {

@@ -56,7 +56,7 @@ export async function fetchStream(
         return;
       }
       const streamer = new Streamer(upstream, context, { resolve, reject });
-      upstream.pool.dispatch(requestTo(upstream, request, context), streamer);
+      streamer.waiting = upstream.pool.dispatch(requestTo(upstream, request, context), streamer);
     });
     onceClosed(answer.stream, giveBack);
     return answer;
@@ -99,13 +99,15 @@ class Streamer implements Dispatcher.DispatchHandler {
   readonly #upstream: Upstream;
   readonly #context: ExchangeContext & StreamBounds;
   readonly #promised: Promised;
+  /** What gives it up while it waits for a free connection; without it, only the wait is given up. */
+  waiting: Pick<Dispatcher.DispatchController, 'abort'> | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #stream: NodeStream | undefined;
-  /** Before the request has a connection there is nothing to abort: then only the wait is given up. */
   readonly #onAbort = (): void => {
     const reason = abortReason(this.#context.signal);
+    const controller = this.#controller ?? this.waiting;
     if (this.#stream !== undefined) this.#stream.destroy(reason);
-    else if (this.#controller !== undefined) this.#controller.abort(reason);
+    else if (controller !== undefined) controller.abort(reason);
     else this.#promised.reject(reason);
   };
 

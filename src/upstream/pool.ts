@@ -7,9 +7,13 @@ import { NodePool, type NodePoolOptions } from './wire/node-pool.ts';
 export interface Pool {
   /**
    * Asks; `path` is from the root of the node. What comes is told to `handler`, whose parts of a body are only good
-   * until it returns. Throws `TypeError` for a request that cannot be sent, or tells so to the handler.
+   * until it returns. Throws `TypeError` for a request that cannot be sent, or tells so to the handler. What it returns,
+   * if anything, gives the request up while it waits for a connection.
    */
-  dispatch(request: WireRequest, handler: Dispatcher.DispatchHandler): void;
+  dispatch(
+    request: WireRequest,
+    handler: Dispatcher.DispatchHandler,
+  ): Pick<Dispatcher.DispatchController, 'abort'> | undefined;
   /** Ends what it is asked at once. */
   destroy(): Promise<void>;
 }
@@ -46,7 +50,7 @@ class TlsPool implements Pool {
     });
   }
 
-  dispatch({ body, ...request }: WireRequest, handler: Dispatcher.DispatchHandler): void {
+  dispatch({ body, ...request }: WireRequest, handler: Dispatcher.DispatchHandler): undefined {
     this.#pool.dispatch({ ...request, body: body ?? null }, handler);
   }
 

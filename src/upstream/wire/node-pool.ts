@@ -55,20 +55,24 @@ export class NodePool {
     this.#sweeper = setInterval(() => this.#sweep(), sweepMs).unref();
   }
 
-  /** `path`: from the root of the node. Throws `TypeError` for a request that cannot be sent. */
-  dispatch(request: WireRequest, handler: Dispatcher.DispatchHandler): void {
+  /**
+   * `path`: from the root of the node. Throws `TypeError` for a request that cannot be sent. By what it returns the
+   * question can be given up while it waits for a connection, too.
+   */
+  dispatch(request: WireRequest, handler: Dispatcher.DispatchHandler): Dispatcher.DispatchController {
     const { method, body } = request;
     const text = this.#texts.of({ ...request, bytes: body?.length });
     const question = new Question(text, body, method === 'HEAD', handler);
     if (this.#isClosed) {
       question.fail(closed());
-      return;
+      return question;
     }
     const connection = this.#takeIdle();
     if (connection === undefined) {
-      this.#waiting.add(question);
+      question.waitIn(this.#waiting);
       this.#grow();
     } else if (!connection.ask(question)) this.#free(connection);
+    return question;
   }
 
   /** Ends what it is asked at once. */
@@ -76,7 +80,6 @@ export class NodePool {
     this.#isClosed = true;
     clearInterval(this.#sweeper);
     for (const question of this.#waiting) question.fail(closed());
-    this.#waiting.clear();
     for (const connection of this.#open) connection.drop(closed());
     return Promise.resolve();
   }
@@ -100,10 +103,7 @@ export class NodePool {
   }
 
   #free(connection: NodeConnection): void {
-    for (const question of this.#waiting) {
-      this.#waiting.delete(question);
-      if (connection.ask(question)) return;
-    }
+    for (const question of this.#waiting) if (connection.ask(question)) return;
     connection.idleSinceMs = performance.now();
     this.#idle.push(connection);
   }
@@ -116,10 +116,7 @@ export class NodePool {
       this.#connecting -= 1;
       // It was made for one that waits, which is told why it was not to be had.
       const [question] = this.#waiting;
-      if (question !== undefined) {
-        this.#waiting.delete(question);
-        question.fail(error);
-      }
+      question?.fail(error);
     }
     this.#grow();
   }

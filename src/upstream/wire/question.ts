@@ -22,6 +22,8 @@ export class Question implements Dispatcher.DispatchController {
   reason: Error | null = null;
   readonly #handler: Handler;
   #line: Line | undefined;
+  /** Where it waits for a connection. */
+  #queue: Set<Question> | undefined;
   #isPaused = false;
   #isOver = false;
 
@@ -32,8 +34,15 @@ export class Question implements Dispatcher.DispatchController {
     this.#handler = handler;
   }
 
+  /** It waits for its turn, until it has a connection or is given up. */
+  waitIn(queue: Set<Question>): void {
+    queue.add(this);
+    this.#queue = queue;
+  }
+
   /** It has a connection. Returns whether it is still to be asked. */
   begin(line: Line): boolean {
+    this.#queue?.delete(this);
     // Whoever gives up now has no connection yet that would be lost by it.
     this.#handler.onRequestStart?.(this, null);
     if (this.#isOver) return false;
@@ -57,6 +66,7 @@ export class Question implements Dispatcher.DispatchController {
   fail(error: Error): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    this.#queue?.delete(this);
     this.#handler.onResponseError?.(this, error);
   }
 
