@@ -153,14 +153,20 @@ test('what is given up while it waits takes no connection, and no failure of one
   const held: ServerResponse[] = [];
   const { pool, sockets } = await httpPeer(t, (_request, response) => void held.push(response), { connections: 1 });
   const first = ask(pool, '/');
-  await eventually(async () => held.length, (count) => count === 1);
+  await eventually(
+    async () => held.length,
+    (count) => count === 1,
+  );
   const failure = Promise.withResolvers<Error>();
   const handler = { onResponseError: (_controller: unknown, error: Error) => failure.resolve(error) };
   pool.dispatch({ method: 'GET', path: '/', headers: {} }, handler).abort(new Error('given up'));
   assert.match(String(await failure.promise), /given up/);
   const third = ask(pool, '/');
   held[0]?.end('first');
-  await eventually(async () => held.length, (count) => count === 2);
+  await eventually(
+    async () => held.length,
+    (count) => count === 2,
+  );
   held[1]?.end('third');
   assert.deepEqual([await first.body, await third.body, sockets.length], ['first', 'third', 1]);
 });
