@@ -22,8 +22,14 @@ export interface AnswerHead {
 
 const statusLine = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [\t -~\x80-\xff]*)?$/;
 const field = /^([!#$%&'*+.^`|~\w-]+):[\t ]*((?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?)[\t ]*$/;
+const framingNames = new Set(['content-length', 'transfer-encoding']);
 /** More than any body; what is beyond cannot be told exactly by a number. */
 const longestLength = 15;
+
+/** Whether a line is a header's, or a trailer's. */
+export function isField(line: string): boolean {
+  return field.test(line);
+}
 
 /** `text`: from the status line to before the empty line, a byte a character. Throws `BadAnswerError`. */
 export function readAnswerHead(text: string): AnswerHead {
@@ -44,6 +50,8 @@ function readFields(lines: readonly string[]): HeaderValues {
     const [, name, value = ''] = field.exec(lines[at] ?? '') ?? [];
     if (name === undefined) throw new BadAnswerError('a line of its head is no header');
     const key = name.toLowerCase();
+    // The space is no part of the value, and not all who read it know that.
+    if (framingNames.has(key) && /[\t ]$/.test(lines[at] ?? '')) throw new BadAnswerError('its end is told oddly');
     const before = headers[key];
     headers[key] = before === undefined ? value : [before, value].flat();
   }

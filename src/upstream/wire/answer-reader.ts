@@ -1,5 +1,5 @@
 /** Reads one answer after another from the bytes of a connection, however they are cut (RFC 9112 6 and 7). */
-import type { AnswerHead, AnswerHeads } from './answer-head.ts';
+import { isField, type AnswerHead, type AnswerHeads } from './answer-head.ts';
 import { BadAnswerError } from './bad-answer.ts';
 
 /** What is read. Each may stop the reader. */
@@ -155,7 +155,7 @@ export class AnswerReader {
     return at + endOfLine.length;
   }
 
-  /** What comes behind the last chunk is not looked at: nobody is given it. */
+  /** What comes behind the last chunk is given to nobody. */
   #trailer(bytes: Buffer, at: number): number | undefined {
     const end = lineEnd(bytes, at);
     if (end === undefined) return undefined;
@@ -163,6 +163,7 @@ export class AnswerReader {
     this.#trailerBytes += next - at;
     if (this.#trailerBytes > longestHead) throw new BadAnswerError('its trailers are too long');
     if (end === at) this.#end(bytes, next);
+    else if (!isField(bytes.toString('latin1', at, end))) throw new BadAnswerError('a line behind it is no trailer');
     return next;
   }
 

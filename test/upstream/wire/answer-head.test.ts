@@ -48,6 +48,7 @@ for (const [what, head] of [
   ['a signed length', `${line}Content-Length: +5`],
   ['a length in hexadecimal', `${line}Content-Length: 0x5`],
   ['no length', `${line}Content-Length: `],
+  ['a length with space behind it', `${line}Content-Length: 5 `],
   ['more than any body', `${line}Content-Length: 9999999999999999`],
   ['another coding', `${line}Transfer-Encoding: gzip, chunked`],
   ['chunks in chunks', `${line}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked`],

@@ -107,6 +107,7 @@ for (const [what, text] of [
     'trailers without an end',
     `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n${`a: ${'b'.repeat(500)}\r\n`.repeat(40)}`,
   ],
+  ['a trailer that is none', 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX\r\n\r\n'],
   ['a head without an end', `HTTP/1.1 200 OK\r\nA: ${'b'.repeat(17_000)}`],
   ['another protocol instead', 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: foo\r\n\r\n'],
   ['interim answers without an end', 'HTTP/1.1 100 Continue\r\n\r\n'.repeat(17)],
