@@ -1,5 +1,5 @@
 /** Lets concurrent loads of one key share a single upstream read. */
-import { Stop, type StopSignal } from '../ledger/stop.ts';
+import { Stop, stopReason, type StopSignal } from '../ledger/stop.ts';
 import type { Span } from '../trace/span.ts';
 
 /** `isLeader`: this caller's load was started for it; the others followed. */
@@ -81,7 +81,7 @@ class Shared<T> {
       };
       const onAbort = (): void => {
         leave();
-        reject(signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason }));
+        reject(stopReason(signal));
         if (this.#waiters.size === 0) this.#abandon();
       };
       const waiter: Waiter<T> = {

@@ -35,9 +35,9 @@ export class Stop implements StopSignal {
     const at = listeners?.indexOf(listener) ?? -1;
     if (at !== -1) listeners?.splice(at, 1);
   }
+}
 
-  /** As an AbortController has it. */
-  get signal(): StopSignal {
-    return this;
-  }
+/** Why it was wished, as an Error. */
+export function stopReason({ reason }: StopSignal): Error {
+  return reason instanceof Error ? reason : new Error('aborted', { cause: reason });
 }

@@ -118,7 +118,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
         this.#deadline = setTimeout(() => abort.abort(tooLate()), this.#observer.deadlineMs + graceMs);
       }
     }
-    return this.#abort.signal;
+    return this.#abort;
   }
 
   /** The tenant where there are keys, else the address; of IPv6 the part that one customer is given (a /64). */

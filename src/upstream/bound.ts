@@ -3,10 +3,10 @@ import { Stop, type StopSignal } from '../ledger/stop.ts';
 
 /** A signal that follows `parent` and aborts by itself after `ms`. */
 export class Bound {
-  readonly #controller = new Stop();
+  readonly #stop = new Stop();
   readonly #parent: StopSignal;
   readonly #timer: NodeJS.Timeout;
-  readonly #follow = (): void => this.#controller.abort(this.#parent.reason);
+  readonly #follow = (): void => this.#stop.abort(this.#parent.reason);
   /** The time is up. */
   isOver = false;
   #isGivenUp = false;
@@ -15,14 +15,14 @@ export class Bound {
     this.#parent = parent;
     this.#timer = setTimeout(() => {
       this.isOver = true;
-      this.#controller.abort(new Error(`no answer within ${Math.round(ms)} ms`));
+      this.#stop.abort(new Error(`no answer within ${Math.round(ms)} ms`));
     }, ms);
     if (parent.aborted) this.#follow();
     else parent.addEventListener('abort', this.#follow);
   }
 
   get signal(): StopSignal {
-    return this.#controller.signal;
+    return this.#stop;
   }
 
   /** Whether nobody wants what is waited for any more: it was given up, or whoever wanted it has gone. */
@@ -33,7 +33,7 @@ export class Bound {
   /** Ends the wait as one that nobody wants any more. */
   giveUp(reason: Error): void {
     this.#isGivenUp = true;
-    this.#controller.abort(reason);
+    this.#stop.abort(reason);
   }
 
   /** Stops the clock; the parent is still followed, so that a streamed body ends with its client. */

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { JsonBody } from '../ledger/json-body.ts';
 import type { Dialect, HeaderValues, LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { StopSignal } from '../ledger/stop.ts';
+import { stopReason, type StopSignal } from '../ledger/stop.ts';
 import type { ByteBudget, Share } from './byte-budget.ts';
 import { BadAnswerError } from './wire/bad-answer.ts';
 import type { Pool } from './pool.ts';
@@ -71,7 +71,7 @@ export function fetchWhole(
 ): Promise<NodeAnswer> {
   return new Promise((resolve, reject) => {
     if (context.signal.aborted) {
-      reject(abortReason(context.signal));
+      reject(stopReason(context.signal));
       return;
     }
     const collector = new Collector(upstream, context, { resolve, reject });
@@ -112,11 +112,6 @@ export function isUnsendable(error: unknown, { sentAtMs }: Progress): boolean {
   return refusals.has((error as NodeJS.ErrnoException).code ?? '');
 }
 
-/** Why `signal` was aborted, as an Error. */
-export function abortReason(signal: StopSignal): Error {
-  return signal.reason instanceof Error ? signal.reason : new Error('aborted', { cause: signal.reason });
-}
-
 interface Promised {
   resolve(answer: NodeAnswer): void;
   reject(error: Error): void;
@@ -141,7 +136,7 @@ class Collector implements Dispatcher.DispatchHandler {
   waiting: Pick<Dispatcher.DispatchController, 'abort'> | undefined;
   #controller: Dispatcher.DispatchController | undefined;
   readonly #onAbort = (): void => {
-    const reason = abortReason(this.#context.signal);
+    const reason = stopReason(this.#context.signal);
     const controller = this.#controller ?? this.waiting;
     if (controller === undefined) this.#promised.reject(reason);
     else controller.abort(reason);
@@ -159,7 +154,7 @@ class Collector implements Dispatcher.DispatchHandler {
     const { progress, signal } = this.#context;
     this.#controller = controller;
     progress.sentAtMs = performance.now();
-    if (signal.aborted) controller.abort(abortReason(signal));
+    if (signal.aborted) controller.abort(stopReason(signal));
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {

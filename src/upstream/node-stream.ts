@@ -6,9 +6,9 @@ import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { JsonBody } from '../ledger/json-body.ts';
 import type { HeaderValues } from '../ledger/ledger-headers.ts';
+import { stopReason } from '../ledger/stop.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import {
-  abortReason,
   requestTo,
   sinceSent,
   isFramed,
@@ -52,7 +52,7 @@ export async function fetchStream(
   try {
     const answer = await new Promise<StreamedAnswer>((resolve, reject) => {
       if (context.signal.aborted) {
-        reject(abortReason(context.signal));
+        reject(stopReason(context.signal));
         return;
       }
       const streamer = new Streamer(upstream, context, { resolve, reject });
@@ -104,7 +104,7 @@ class Streamer implements Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined;
   #stream: NodeStream | undefined;
   readonly #onAbort = (): void => {
-    const reason = abortReason(this.#context.signal);
+    const reason = stopReason(this.#context.signal);
     const controller = this.#controller ?? this.waiting;
     if (this.#stream !== undefined) this.#stream.destroy(reason);
     else if (controller !== undefined) controller.abort(reason);
@@ -122,7 +122,7 @@ class Streamer implements Dispatcher.DispatchHandler {
     const { progress, signal } = this.#context;
     this.#controller = controller;
     progress.sentAtMs = performance.now();
-    if (signal.aborted) controller.abort(abortReason(signal));
+    if (signal.aborted) controller.abort(stopReason(signal));
   }
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
