@@ -1,5 +1,6 @@
 /** Heads of answers as text, in the form that Node's HTTP server gives them. */
 import { STATUS_CODES } from '../proxy/node-http.ts';
+import { forbiddenInValue } from '../upstream/wire/field-value.ts';
 
 /** Status line and headers, without the empty line. `head`: names and values in turn. Throws as `fieldLines` does. */
 export function headText(status: number, head: readonly string[]): string {
@@ -11,14 +12,11 @@ export function fieldLines(head: readonly string[]): string {
   let text = '';
   for (let at = 0; at + 1 < head.length; at += 2) {
     const value = head[at + 1] as string;
-    if (forbidden.test(value)) throw new Error('a header of the answer holds what HTTP forbids');
+    if (forbiddenInValue.test(value)) throw new Error('a header of the answer holds what HTTP forbids');
     text += `${head[at]}: ${value}\r\n`;
   }
   return text;
 }
-
-/** A line feed would begin another header. */
-const forbidden = /[^\t -~\x80-\xff]/;
 
 /** Beginnings of heads that many answers have: few, for that is what they are made for. */
 export class CommonHeads {

@@ -1,10 +1,10 @@
 /** Requests as they go over the wire (RFC 9112 3 and 5). */
 import type { WireRequest } from '../exchange.ts';
+import { forbiddenInValue } from './field-value.ts';
 
 /** Made here, or of no use between a gateway and its node. */
 const ownNames = new Set(['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'expect', 'te', 'trailer']);
 const name = /^[!#$%&'*+.^`|~\w-]+$/;
-const forbiddenInValue = /[^\t -~\x80-\xff]/;
 const forbiddenInPath = /[^!-~\x80-\xff]/;
 /** Methods whose request says that it has no body. */
 const withBody = new Set(['POST', 'PUT', 'PATCH']);
