@@ -28,6 +28,11 @@ export class Arenas {
     return this.#current;
   }
 
+  /** Part of it is to be sent. */
+  hold(arena: Arena): void {
+    arena.waiting += 1;
+  }
+
   /** Part of it was sent. `isTaken`: the kernel has all of that part. */
   release(arena: Arena, isTaken: boolean): void {
     arena.waiting -= 1;

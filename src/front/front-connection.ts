@@ -91,7 +91,7 @@ export class FrontConnection implements Answering, Sending {
     const isNext = this.#arena === arena && this.#to === from && this.#body === undefined;
     if (!isNext) {
       // First, so that what is sent now does not free it.
-      arena.waiting += 1;
+      this.#parts.arenas.hold(arena);
       this.flush();
       this.#parts.turnEnd.add(this);
       this.#arena = arena;

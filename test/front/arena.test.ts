@@ -6,7 +6,7 @@ import { Arenas, type Arena } from '../../src/front/arena.ts';
 function take(arenas: Arenas, size: number): Arena {
   const arena = arenas.withRoom(size);
   arena.used += size;
-  arena.waiting += 1;
+  arenas.hold(arena);
   return arena;
 }
 
