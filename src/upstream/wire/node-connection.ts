@@ -12,14 +12,15 @@ export interface ConnectionParts {
   readonly connectTimeoutMs: number;
   readonly heads: AnswerHeads;
   readonly turnEnd: TurnEnd;
-  /** What all connections of a thread read into, one after the other: what is kept of it is copied. */
-  readonly readInto: Buffer;
   readonly onConnected: (connection: NodeConnection) => void;
   /** Its answer has come to its end, and it can be asked again. */
   readonly onFree: (connection: NodeConnection) => void;
   /** It is gone; `error`: why, where it never was connected. */
   readonly onGone: (connection: NodeConnection, error: Error | undefined) => void;
 }
+
+/** What all connections of the process read into, one after the other: what is kept of it is copied. */
+const readInto = Buffer.allocUnsafeSlow(64 * 1024);
 
 export class NodeConnection implements Line, AnswerSink, Sending {
   /** Since when nothing is asked on it, in ms of `performance.now()`. */
@@ -39,8 +40,8 @@ export class NodeConnection implements Line, AnswerSink, Sending {
   constructor(parts: ConnectionParts) {
     this.#parts = parts;
     this.#reader = new AnswerReader(parts.heads, this);
-    const { host, port, readInto: buffer, connectTimeoutMs } = parts;
-    const onread = { buffer, callback: (count: number) => this.#read(count) };
+    const { host, port, connectTimeoutMs } = parts;
+    const onread = { buffer: readInto, callback: (count: number) => this.#read(count) };
     const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay, onread });
     this.#socket = socket;
     this.#connecting = setTimeout(() => this.drop(tooLong(connectTimeoutMs)), connectTimeoutMs);
@@ -131,7 +132,7 @@ export class NodeConnection implements Line, AnswerSink, Sending {
       return true;
     }
     try {
-      this.#reader.take(this.#parts.readInto.subarray(0, count));
+      this.#reader.take(readInto.subarray(0, count));
     } catch (error) {
       this.drop(error as Error);
     }

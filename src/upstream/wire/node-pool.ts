@@ -19,8 +19,6 @@ export interface NodePoolOptions {
 
 /** How often it is looked for connections that have been idle for too long. */
 const sweepMs = 1_000;
-/** All connections of the process read into one place, one after the other. */
-const readInto = Buffer.allocUnsafeSlow(64 * 1024);
 
 export class NodePool {
   readonly #options: NodePoolOptions;
@@ -44,7 +42,6 @@ export class NodePool {
       connectTimeoutMs: options.connectTimeoutMs,
       heads: new AnswerHeads(),
       turnEnd: new TurnEnd(),
-      readInto,
       onConnected: (connection) => {
         this.#connecting -= 1;
         this.#free(connection);

@@ -7,6 +7,8 @@ import type { Dispatcher } from 'undici';
 import { NodePool, type NodePoolOptions } from '../../../src/upstream/wire/node-pool.ts';
 import { eventually } from '../../support/eventually.ts';
 
+const bounds = { connections: 4, connectTimeoutMs: 5_000, keepAliveMs: 4_000, keepAliveMarginMs: 2_000 };
+
 interface Peer {
   readonly pool: NodePool;
   /** In the order in which they were opened. */
@@ -23,7 +25,6 @@ async function poolOf(t: TestContext, server: Server, options: Partial<NodePoolO
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const bounds = { connections: 4, connectTimeoutMs: 5_000, keepAliveMs: 4_000, keepAliveMarginMs: 2_000 };
   const pool = new NodePool(new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`), {
     ...bounds,
     ...options,
@@ -211,7 +212,6 @@ test('a node that is not there is told of to each that waits for it', async (t) 
   const { port } = gone.address() as AddressInfo;
   gone.close();
   await once(gone, 'close');
-  const bounds = { connections: 2, connectTimeoutMs: 5_000, keepAliveMs: 4_000, keepAliveMarginMs: 2_000 };
   const dead = new NodePool(new URL(`http://127.0.0.1:${port}`), bounds);
   t.after(() => dead.destroy());
   for (const { body } of Array.from({ length: 10 }, () => ask(dead, '/'))) {
@@ -257,7 +257,6 @@ test('localhost is found under whichever address it is there', async (t) => {
   await once(server, 'listening');
   t.after(() => server.close());
   const { port } = server.address() as AddressInfo;
-  const bounds = { connections: 1, connectTimeoutMs: 5_000, keepAliveMs: 4_000, keepAliveMarginMs: 2_000 };
   const pool = new NodePool(new URL(`http://localhost:${port}`), bounds);
   t.after(() => pool.destroy());
   assert.equal(await ask(pool, '/').body, 'here');
