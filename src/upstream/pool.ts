@@ -1,4 +1,5 @@
 /** What nodes are asked over: our own connections where a node speaks plain HTTP, undici's where it speaks TLS. */
+import { createRequire } from 'node:module';
 import type { Dispatcher, Pool as AnyUndiciPool } from 'undici';
 import type { WireRequest } from './exchange.ts';
 import { NodePool, type NodePoolOptions } from './wire/node-pool.ts';
@@ -22,20 +23,26 @@ export function createPool(url: URL, options: NodePoolOptions): Pool {
   return url.protocol === 'http:' ? new NodePool(url, options) : new TlsPool(url, options);
 }
 
+const require = createRequire(import.meta.url);
+
 /**
  * undici's pool without the rest of undici: its index loads fetch, WebSocket, mocks and caches as well, which nothing
- * here uses and a start would wait for. The file is no part of its interface: where a later release has moved it, the
- * index does.
+ * here uses. The file is no part of its interface: where a later release has moved it, the index does. Loaded with the
+ * first node behind TLS: a start without one does not wait for it.
  */
-const UndiciPool: typeof AnyUndiciPool = await import('undici/lib/dispatcher/pool.js').then(
-  (file) => file.default,
-  async () => (await import('undici')).Pool,
-);
+function loadUndiciPool(): typeof AnyUndiciPool {
+  try {
+    return require('undici/lib/dispatcher/pool.js') as typeof AnyUndiciPool;
+  } catch {
+    return (require('undici') as { readonly Pool: typeof AnyUndiciPool }).Pool;
+  }
+}
 
 class TlsPool implements Pool {
   readonly #pool: AnyUndiciPool;
 
   constructor(url: URL, { connections, connectTimeoutMs, keepAliveMs, keepAliveMarginMs }: NodePoolOptions) {
+    const UndiciPool = loadUndiciPool();
     this.#pool = new UndiciPool(url.origin, {
       connections,
       pipelining: 1,

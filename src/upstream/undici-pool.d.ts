@@ -1,4 +1,0 @@
-/** The package has types for its index alone. */
-declare module 'undici/lib/dispatcher/pool.js' {
-  export { Pool as default } from 'undici';
-}
