@@ -12,6 +12,8 @@ export interface NodeFault {
   readonly leavesAble?: true;
   /** Only while the other nodes are well: what most nodes say of chain and head is believed. */
   readonly isExclusive?: true;
+  /** A gateway asks nothing of the node before a probe has found it well again. */
+  readonly shuns?: true;
   begin(node: ChaosNode, random: Random): void | Promise<void>;
 }
 
@@ -43,7 +45,7 @@ export const nodeFaults: readonly NodeFault[] = [
   onSome('cuts bodies off', { kind: 'truncated body' }),
   onSome('answers 200 with half a JSON', { kind: 'answer', status: 200, body: '{"type":"0x1::a::B","data":{}' }),
   onSome('leaves the ledger headers out', { kind: 'no ledger headers' }),
-  { ...onSome('tells another chain', { kind: 'wrong chain id', chainId: 99 }), isExclusive: true },
+  { ...onSome('tells another chain', { kind: 'wrong chain id', chainId: 99 }), isExclusive: true, shuns: true },
   {
     name: 'lags',
     begin({ node }, random) {

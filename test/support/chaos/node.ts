@@ -15,7 +15,8 @@ export class ChaosNode {
   readonly proxy: FaultProxy;
   /** What is wrong with it now. */
   fault: string | undefined;
-  #isAble = true;
+  /** In ms of `performance.now()`; `Infinity`: it is not able. */
+  #ableFromMs = 0;
   #timesUnable = 0;
 
   constructor(name: string, tier: ChaosTier, node: SampleNode<FollowingClock>) {
@@ -31,7 +32,7 @@ export class ChaosNode {
 
   /** Whether it answers everything that it holds, at once and rightly. */
   get isAble(): boolean {
-    return this.#isAble;
+    return performance.now() >= this.#ableFromMs;
   }
 
   /** Stays the same for as long as the node is able without a break. */
@@ -43,12 +44,12 @@ export class ChaosNode {
   ail(fault: string, leavesAble: boolean): void {
     this.fault = fault;
     if (leavesAble) return;
-    this.#isAble = false;
+    this.#ableFromMs = Infinity;
     this.#timesUnable += 1;
   }
 
-  /** Ends all faults. */
-  async heal(): Promise<void> {
+  /** Ends all faults. `ableAfterMs`: until a gateway may be expected to ask it again. */
+  async heal(ableAfterMs = 0): Promise<void> {
     const { node, proxy } = this;
     node.faults.clear();
     node.clock.lag = 0n;
@@ -57,7 +58,7 @@ export class ChaosNode {
     proxy.isStalled = false;
     await proxy.accept();
     this.fault = undefined;
-    this.#isAble = true;
+    this.#ableFromMs = performance.now() + ableAfterMs;
   }
 }
 

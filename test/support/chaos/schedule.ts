@@ -17,6 +17,8 @@ export interface ScheduleOptions {
 
 /** A node has been well for this long before the one that was left alone may fail. */
 const settledMs = 700;
+/** Two probes of a gateway (see world.ts): what it shuns is asked again after one that finds it well. */
+const provenMs = 500;
 const commitEveryMs = 500;
 /** Balancers have heard of an end by then. */
 const heardMs = 200;
@@ -92,7 +94,7 @@ export class Schedule {
       node.ail(fault.name, fault.leavesAble === true);
       await fault.begin(node, random);
       await this.#pause(random, 300, 4_000);
-      await node.heal();
+      await node.heal(fault.shuns === true ? provenMs : 0);
       this.#note('is well', node.name);
     }
   }
