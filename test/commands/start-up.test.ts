@@ -1,6 +1,6 @@
 /** What a start does not wait for: what it does not need, and what was compiled before. */
 import assert from 'node:assert/strict';
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile, execFileSync, spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -57,6 +57,20 @@ test('what was compiled is kept beside the code for the next start', (t) => {
   assert.equal(run(folder), 'started\n');
 
   assert.notDeepEqual(readdirSync(join(folder, '.compile-cache'), { recursive: true }), []);
+});
+
+test('what was compiled is kept of a gateway that is killed as well', async (t) => {
+  const node = await fakeNode(t);
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-start-up-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const args = ['serve', '--upstream', node.url, '--port', '0', '--operations-port', '0'];
+  const env = { PATH: process.env['PATH'], NODE_COMPILE_CACHE: folder };
+  const gateway = spawn(process.execPath, [join(root, 'bin/ledgergate.js'), ...args], { env });
+
+  for await (const chunk of gateway.stdout) if (String(chunk).includes('Clients:')) gateway.kill('SIGKILL');
+
+  const kept = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  assert.ok(kept.length > 100, `${kept.length} files`);
 });
 
 test('a start does without where nothing can be kept, or where that is not wanted', (t) => {
