@@ -109,7 +109,7 @@ export const startUp: Part = {
       median(started.map(({ cpuMs }) => cpuMs)).toFixed(0),
       median(started.map(({ residentMiB }) => residentMiB)).toFixed(0),
     ]);
-    const text = `From the start of the process to the first 200 to a pinned read, with a node that is there; the gateway is the built package. \`node:http\` and Fastify hand on and keep nothing. Resident memory with shared pages, of all processes. ${rounds} rounds, interleaved: median (least-most).
+    const text = `From the start of the process to the first 200 to a pinned read, with a node that is there; the gateway is the built package, and has started before, so that what was compiled is there. \`node:http\` and Fastify hand on and keep nothing. Resident memory with shared pages, of all processes. ${rounds} rounds, interleaved: median (least-most).
 
 ${table(['server', 'ms to the first answer', 'CPU ms', 'resident MiB'], rows)}`;
     const figures = ['ledgergate', 'fastify', 'node:http', 'nginx'].flatMap((name) => {
