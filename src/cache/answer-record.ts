@@ -1,6 +1,6 @@
 /** The bytes that stand for an answer in the slabs of the memory tier: what is beside its body, and the body. */
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { CachedResponse } from './entry.ts';
+import type { CachedResponse, Coded } from './entry.ts';
 
 /** Where a record's parts begin; the numbers are little-endian. */
 const at = {
@@ -65,13 +65,17 @@ export function writeRecord(bytes: Buffer, offset: number, answer: CachedRespons
 
 /** Whether the record is of the answer with this digest. */
 export function hasDigest(bytes: Buffer, offset: number, digest: string): boolean {
-  return bytes.toString('latin1', offset + at.digest, offset + at.rest) === digest;
+  const from = offset + at.digest;
+  for (let index = 0; index < digestChars; index += 1) {
+    if (bytes[from + index] !== digest.charCodeAt(index)) return false;
+  }
+  return digest.length === digestChars;
 }
 
 /** What a record does not say of its answer. */
 interface Beside {
   readonly types: ContentTypes;
-  readonly coded: CachedResponse['coded'];
+  readonly coded: Coded;
 }
 
 /** Reads a record. The body is a copy: what the block holds next must not show in an answer that is still being sent. */
@@ -81,10 +85,12 @@ export function readRecord(bytes: Buffer, offset: number, { types, coded }: Besi
   const cursor = gasUsed + byteAt(bytes, offset + at.gasUsed);
   const body = cursor + byteAt(bytes, offset + at.cursor);
   const has = (part: number): boolean => (flags & part) !== 0;
+  const copy = Buffer.allocUnsafe(bodyLength(bytes, offset));
+  bytes.copy(copy, 0, body, body + copy.length);
   return {
     status: bytes.readUInt16LE(offset + at.status),
     contentType: types.nameOf(byteAt(bytes, offset + at.contentType)),
-    body: Buffer.from(bytes.subarray(body, body + bodyLength(bytes, offset))),
+    body: copy,
     gasUsed: has(flag.gasUsed) ? bytes.toString('latin1', gasUsed, cursor) : undefined,
     cursor: has(flag.cursor) ? bytes.toString('latin1', cursor, body) : undefined,
     committedAt: has(flag.committedAt) ? (bytes.readBigUInt64LE(offset + at.committedAt) as LedgerVersion) : undefined,

@@ -12,7 +12,7 @@ import {
   writeRecord,
 } from './answer-record.ts';
 import { Chains, fewestRows, none } from './chains.ts';
-import type { CachedResponse, ContentCoding } from './entry.ts';
+import { nothingCoded, type CachedResponse, type Coded, type ContentCoding } from './entry.ts';
 import { at, longer } from './numbers.ts';
 import { largestPiece, mostSheets, Slabs } from './slabs.ts';
 import { WideMap } from './wide-map.ts';
@@ -33,9 +33,6 @@ export interface Place {
   from: number;
   to: number;
 }
-
-type Coded = CachedResponse['coded'];
-const nothingCoded: Coded = Object.freeze({});
 
 export class Answers {
   readonly #types = new ContentTypes();

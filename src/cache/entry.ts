@@ -26,8 +26,13 @@ export interface CachedResponse extends AnswerContent {
   /** `contentDigest` of the answer: its identity, and the middle of its entity tag. */
   readonly digest: string;
   /** Compressed forms, made when first asked for and shared by every version that has this answer. */
-  readonly coded: Partial<Record<ContentCoding, Buffer>>;
+  readonly coded: Coded;
 }
+
+export type Coded = Readonly<Partial<Record<ContentCoding, Buffer>>>;
+
+/** Of an answer that was not asked for in any coding yet. */
+export const nothingCoded: Coded = Object.freeze({});
 
 /**
  * 132 bits of SHA-256 over the whole answer: enough that two answers never share one. The parts before the body are

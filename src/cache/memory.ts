@@ -8,7 +8,7 @@
  */
 import { setImmediate } from 'node:timers/promises';
 import { Answers, type AnswerId, type Place } from './answers.ts';
-import { mutableTtlMs, type CachedResponse, type ContentCoding } from './entry.ts';
+import { mutableTtlMs, type CachedResponse, type Coded, type ContentCoding } from './entry.ts';
 import type { CacheKey } from './key.ts';
 import { marksMatcher, marksOf } from './purge-marks.ts';
 import type { PurgeScope } from './purge-scope.ts';
@@ -106,7 +106,7 @@ export class MemoryCache {
     return this.#answers.bodyOf(answer);
   }
 
-  codedOf({ answer }: Held): CachedResponse['coded'] {
+  codedOf({ answer }: Held): Coded {
     return this.#answers.codedOf(answer);
   }
 
@@ -140,7 +140,8 @@ export class MemoryCache {
       this.#place(page, key.slot, held);
     }
     this.#makeRoom();
-    return { ...answer, coded: this.#answers.codedOf(held) };
+    const coded = this.#answers.codedOf(held);
+    return coded === answer.coded ? answer : { ...answer, coded };
   }
 
   /** Keeps a compressed form with an answer, where that is still held and has room for it. */

@@ -17,9 +17,10 @@ const anyAccount = '*';
 
 export function marksOf(page: string): PurgeMarks {
   const read = page.slice(0, page.lastIndexOf('|') + 1);
-  const [chainId = '', operation = ''] = page.split('|', 2);
-  const subject = page.slice(chainId.length + operation.length + 2);
-  return { read: markOf(read), account: accountMark(chainId, operation, subject) };
+  const operationAt = page.indexOf('|') + 1;
+  const subjectAt = page.indexOf('|', operationAt) + 1;
+  const [chainId, operation] = [page.slice(0, operationAt - 1), page.slice(operationAt, subjectAt - 1)];
+  return { read: markOf(read), account: accountMark(chainId, operation, page.slice(subjectAt)) };
 }
 
 /** Tells of a page's marks whether something on it is within the scope, which is of more than one read. */

@@ -6,7 +6,7 @@
 import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { promisify } from 'node:util';
 import type { LedgerVersion } from '../ledger/version.ts';
-import { contentDigest, type AnswerContent, type CachedResponse } from './entry.ts';
+import { contentDigest, nothingCoded, type AnswerContent, type CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
 
 /** Part of every key in Redis, so that another format is never even looked at. */
@@ -68,7 +68,7 @@ export async function decodeRecord(record: Buffer, digest: string): Promise<Cach
   };
   // One content has one head: a bit that the digest does not see must not be another either.
   if (headOf(content, isCompressed)?.equals(record.subarray(0, bodyStart)) !== true) return undefined;
-  return contentDigest(content) === digest ? { ...content, digest, coded: {} } : undefined;
+  return contentDigest(content) === digest ? { ...content, digest, coded: nothingCoded } : undefined;
 }
 
 /** What stands before the body; `undefined` when a header is longer than any node's. */

@@ -5,7 +5,7 @@
  * policy decides whether the answer stays.
  */
 import { Coalescer } from '../cache/coalesce.ts';
-import { contentDigest, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
+import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
 import { cacheKey, type CacheKey, type Operation } from '../cache/key.ts';
 import type { Held, MemoryCache } from '../cache/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
@@ -227,7 +227,7 @@ export class Reader {
       cursor: header(answer, dialect.cursor),
       isImmutable: isFinal && read.version !== undefined,
     };
-    return { ...content, digest: isFinal ? contentDigest(content) : '', coded: {} };
+    return { ...content, digest: isFinal ? contentDigest(content) : '', coded: nothingCoded };
   }
 
   /** A read has a key when its answer can be final: pinned, or of a transaction; and the chain must be known. */
