@@ -83,6 +83,7 @@ export const memory: Part = {
     const churned = [
       [own, ...runCache('churn', 'accounts', entries)],
       [plain, ...runCache('churn', 'plain', entries)],
+      ['arithmetic instead of a cache', ...runCache('churn', 'none', entries)],
     ];
     const text = `Bytes for each entry, in a process of its own: resident memory for ${entries.toLocaleString('en')} reads of ${bodyBytes} B with different answers; heap and buffers for one resource at ${versions.toLocaleString('en')} neighbouring versions with equal bytes, where the plain cache is what keeping each version for itself costs. The plain cache is an lru-cache of Buffers without headers, digests or versions.
 
