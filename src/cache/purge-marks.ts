@@ -16,11 +16,7 @@ export interface PurgeMarks {
 const anyAccount = '*';
 
 export function marksOf(page: string): PurgeMarks {
-  const read = page.slice(0, page.lastIndexOf('|') + 1);
-  const operationAt = page.indexOf('|') + 1;
-  const subjectAt = page.indexOf('|', operationAt) + 1;
-  const [chainId, operation] = [page.slice(0, operationAt - 1), page.slice(operationAt, subjectAt - 1)];
-  return { read: markOf(read), account: accountMark(chainId, operation, page.slice(subjectAt)) };
+  return { read: markOf(page, page.lastIndexOf('|') + 1), account: accountMark(page) };
 }
 
 /** Tells of a page's marks whether something on it is within the scope, which is of more than one read. */
@@ -31,8 +27,8 @@ export function marksMatcher(scope: Exclude<PurgeScope, { kind: 'read' }>): (mar
       return ({ read }) => read === wanted;
     }
     case 'account': {
-      const wanted = markOf(`${scope.chainId} ${scope.address}`);
-      const any = markOf(`${scope.chainId} ${anyAccount}`);
+      const wanted = markOf(`${scope.chainId}|${scope.address}`);
+      const any = markOf(`${scope.chainId}|${anyAccount}`);
       return ({ account }) => account === wanted || account === any;
     }
     case 'everything':
@@ -40,17 +36,24 @@ export function marksMatcher(scope: Exclude<PurgeScope, { kind: 'read' }>): (mar
   }
 }
 
-function accountMark(chainId: string, operation: string, subject: string): number {
-  if (operation === 'transaction') return 0;
-  const isOfAny = operation === 'view' || subject.startsWith(digestMark);
-  return markOf(`${chainId} ${isOfAny ? anyAccount : subject.slice(0, subject.indexOf('/'))}`);
+/** Of the text of chain and account, where they stand: this is done for each page that is kept. */
+function accountMark(page: string): number {
+  const operationAt = page.indexOf('|') + 1;
+  if (page.startsWith('transaction|', operationAt)) return 0;
+  const subjectAt = page.indexOf('|', operationAt) + 1;
+  const isOfAny = page.startsWith('view|', operationAt) || page.startsWith(digestMark, subjectAt);
+  if (isOfAny) return markOf(`${page.slice(0, operationAt)}${anyAccount}`);
+  return markOf(page, operationAt, subjectAt, page.indexOf('/', subjectAt));
 }
 
-/** Two multiplicative hashes of 26 bits each, as one number. No cryptography: a collision does no harm, and it is made often. */
-function markOf(text: string): number {
+/**
+ * Two multiplicative hashes of 26 bits each, as one number, of the text up to `end` and, behind that, from `from` to
+ * `to`. No cryptography: a collision does no harm, and it is made often.
+ */
+function markOf(text: string, end = text.length, from = end, to = end): number {
   let high = 0x811c9dc5;
   let low = 0x9e3779b9;
-  for (let at = 0; at < text.length; at += 1) {
+  for (let at = 0; at < to; at = at === end - 1 ? Math.max(from, end) : at + 1) {
     const code = text.charCodeAt(at);
     high = Math.imul(high ^ code, 0x01000193);
     low = Math.imul(low ^ code, 0x85ebca6b);

@@ -81,14 +81,14 @@ export class RedisLink {
   }
 
   /** Runs a command on `key`, waiting at most until `untilMs` (of `performance.now()`) and the usual bound. */
-  async read<T>(key: string, command: Command<T>, untilMs = Infinity): Promise<Outcome<T>> {
-    return this.#run(key, command, { untilMs, isWrite: false });
+  read<T>(key: string, command: Command<T>, untilMs = Infinity): Promise<Outcome<T>> {
+    return this.#run(key, command, untilMs, false);
   }
 
   /** As `read`, for commands that write: not while the server refuses them. */
   async write<T>(key: string, command: Command<T>, untilMs = Infinity): Promise<Outcome<T>> {
     if (this.#servers.get(this.#serverOf(key))?.['no writes'].isOpen === true) return { failure: 'refused' };
-    return this.#run(key, command, { untilMs, isWrite: true });
+    return this.#run(key, command, untilMs, true);
   }
 
   /** The server, or those of a cluster: only primaries hold keys to delete. None while a cluster is not known. */
@@ -110,11 +110,7 @@ export class RedisLink {
     this.#client.disconnect();
   }
 
-  async #run<T>(
-    key: string,
-    command: Command<T>,
-    { untilMs, isWrite }: { readonly untilMs: number; readonly isWrite: boolean },
-  ): Promise<Outcome<T>> {
+  async #run<T>(key: string, command: Command<T>, untilMs: number, isWrite: boolean): Promise<Outcome<T>> {
     const server = this.#serverOf(key);
     if (this.#isStarting || this.#servers.get(server)?.['left alone'].isOpen === true) return { failure: 'closed' };
     const outcome = await this.#bounded(command, Math.min(this.#options.timeoutMs, untilMs - performance.now()));
@@ -134,18 +130,20 @@ export class RedisLink {
         setImmediate(() => resolve({ error: new TimeoutError() }));
       };
       const timer = setTimeout(onTime, Math.max(1, ms));
-      // The client may also throw at once: an async function makes both the same.
-      const run = async (): Promise<T> => command(this.#client);
-      run().then(
-        (value) => {
-          clearTimeout(timer);
-          resolve({ value });
-        },
-        (error: unknown) => {
-          clearTimeout(timer);
-          resolve({ error: error instanceof Error ? error : new Error(String(error)) });
-        },
-      );
+      const onError = (error: unknown): void => {
+        clearTimeout(timer);
+        resolve({ error: error instanceof Error ? error : new Error(String(error)) });
+      };
+      const onValue = (value: T): void => {
+        clearTimeout(timer);
+        resolve({ value });
+      };
+      try {
+        command(this.#client).then(onValue, onError);
+      } catch (error) {
+        // The client may also throw at once.
+        onError(error);
+      }
     });
   }
 
