@@ -6,7 +6,7 @@ import { within, type Span } from '../trace/span.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import { Coalescer } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
-import { keyText, type CacheKey } from './key.ts';
+import type { CacheKey } from './key.ts';
 import type { Leases, Turn } from './leases.ts';
 import type { MemoryCache } from './memory.ts';
 import { keyMatcher, type PurgeScope } from './purge-scope.ts';
@@ -78,7 +78,7 @@ export class ReadThrough<Origin> {
    */
   load(key: CacheKey, flight: string, { signal, span }: Asking, load: Load<Origin>) {
     const { shared } = this.#parts;
-    const name = `${keyText(key)}${flight}#${this.#purges}`;
+    const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
     const lead = async (whole: StopSignal, part: Span | undefined) => {
       const running: Running = { key, span: part, isPurged: false };
       this.#running.add(running);

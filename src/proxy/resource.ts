@@ -11,7 +11,35 @@ export interface ResourceParameters {
 /** Parses path and query; throws `GatewayError` 400 for what a node would not parse either. */
 export function resourceRead(parameters: ResourceParameters, request: PathRead) {
   const address = parseAddress(parameters.address);
-  const tag = formatTypeTag(parseStructTag(parameters.tag));
-  const path = `/accounts/${address}/resource/${encodeURIComponent(tag)}`;
-  return pinnedRead({ operation: 'resource', subject: `${address}/${tag}`, path }, request);
+  const { text, encoded } = tags.of(parameters.tag);
+  const path = `/accounts/${address}/resource/${encoded}`;
+  return pinnedRead({ operation: 'resource', subject: `${address}/${text}`, path }, request);
 }
+
+/** A struct tag in canonical text, as it is and percent-encoded. */
+interface Tag {
+  readonly text: string;
+  readonly encoded: string;
+}
+
+/** Tags by their spellings: a few types are what nearly everybody asks for. */
+class KnownTags {
+  readonly #known = new Map<string, Tag>();
+
+  /** Throws `GatewayError` 400 where `spelling` is of none. */
+  of(spelling: string): Tag {
+    const known = this.#known.get(spelling);
+    if (known !== undefined) return known;
+    const text = formatTypeTag(parseStructTag(spelling));
+    const tag = { text, encoded: encodeURIComponent(text) };
+    if (spelling.length > longestKnown) return tag;
+    if (this.#known.size >= mostKnown) this.#known.clear();
+    this.#known.set(spelling, tag);
+    return tag;
+  }
+}
+
+const mostKnown = 1_000;
+/** With both forms of it 4 kB at most. */
+const longestKnown = 500;
+const tags = new KnownTags();
