@@ -81,12 +81,18 @@ function measureChurn(entries: number, rounds: number): string[][] {
   for (let round = 0; round < rounds; round += 1) {
     for (const [name, layout] of layouts) taken.get(name)?.push(runCache('churn', layout, entries).map(Number));
   }
-  const column = (all: readonly number[][], index: number) =>
-    spread(
-      all.map((one) => one[index] ?? NaN),
-      2,
-    );
-  return [...taken].map(([name, all]) => [name, ...[0, 1, 2, 3].map((index) => column(all, index))]);
+  return [...taken].map(([name, all]) => [name].concat([0, 1, 2, 3].map((index) => column(all, index))));
+}
+
+function column(all: readonly number[][], index: number): string {
+  return spread(
+    all.map((one) => one[index] ?? NaN),
+    2,
+  );
+}
+
+function filledBytes(layout: string, count: number): string {
+  return `${runCache('fill', layout, count)[0]} B`;
 }
 
 export const memory: Part = {
@@ -95,9 +101,8 @@ export const memory: Part = {
   async run({ isQuick }: Flags) {
     requirePrograms('redis-server');
     const [entries, versions] = isQuick ? [100_000, 1_000] : [1_000_000, 10_000];
-    const bytes = (layout: string, count: number): string => `${runCache('fill', layout, count)[0]} B`;
-    const [perRead, perReadPlain] = [bytes('accounts', entries), bytes('plain', entries)];
-    const [perVersion, perVersionPlain] = [bytes('versions', versions), bytes('versions plain', versions)];
+    const [perRead, perReadPlain] = [filledBytes('accounts', entries), filledBytes('plain', entries)];
+    const [perVersion, perVersionPlain] = [filledBytes('versions', versions), filledBytes('versions plain', versions)];
     const [shared, strings] = [await measureShared(versions), await measureStrings(versions)];
     const redis = [shared, strings].map((one) => `${one.toFixed(0)} B`);
     const churned = measureChurn(entries, isQuick ? 1 : 5);

@@ -15,7 +15,8 @@ import { isAsked, optionsOf, type Flags } from './support/options.ts';
 import type { Part } from './support/part.ts';
 import { requirePrograms, startProgram, type ServerProcess } from './support/process-under-test.ts';
 import { cpu, cpuAbove, howTaken, p50, p99, rate, readsPerRequest, standingsTable } from './support/report.ts';
-import { freePort, newFolder } from './support/run-folder.ts';
+import { freePort } from '../test/support/free-port.ts';
+import { newFolder } from './support/run-folder.ts';
 
 const turns = { order: { kind: 'turns', of: 20_000 } } as const;
 const requests = [

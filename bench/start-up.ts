@@ -12,7 +12,7 @@ import type { Part } from './support/part.ts';
 import { requirePrograms, startProgram, type ServerProcess } from './support/process-under-test.ts';
 import { haproxy, installed, nginx, varnish } from './support/reference-caches.ts';
 import { table } from './support/report.ts';
-import { freePort } from './support/run-folder.ts';
+import { freePort } from '../test/support/free-port.ts';
 
 const path = newVersionsPath(400, accountAt(1)).replace('%V', '400000000');
 /** Longer than any of them takes. */

@@ -10,7 +10,7 @@ import { optionsOf, type Flags } from './support/options.ts';
 import type { Part } from './support/part.ts';
 import type { ServerProcess } from './support/process-under-test.ts';
 import { cpu, howTaken, p50, p99, rate, standingsTable, table } from './support/report.ts';
-import { freePort } from './support/run-folder.ts';
+import { freePort } from '../test/support/free-port.ts';
 import { startSampleNode } from './support/sample-node.ts';
 
 const path = '/v1/accounts/0x5a000001/resource/0x1::ledgergate_sample::Padded400?ledger_version=1000';

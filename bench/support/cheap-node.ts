@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { dialectOf, ledgerHeaderList, type LedgerInfo } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { startNginx } from './nginx.ts';
-import { freePort } from './run-folder.ts';
+import { freePort } from '../../test/support/free-port.ts';
 import type { ServerProcess } from './process-under-test.ts';
 
 export interface CheapNode {

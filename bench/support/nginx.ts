@@ -2,7 +2,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startProgram, type ServerProcess } from './process-under-test.ts';
-import { freePort, newFolder } from './run-folder.ts';
+import { freePort } from '../../test/support/free-port.ts';
+import { newFolder } from './run-folder.ts';
 
 export interface NginxSettings {
   readonly name: string;

@@ -3,7 +3,8 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startNginx } from './nginx.ts';
 import { hasProgram, packages, startProgram, type ServerProcess } from './process-under-test.ts';
-import { freePort, newFolder } from './run-folder.ts';
+import { freePort } from '../../test/support/free-port.ts';
+import { newFolder } from './run-folder.ts';
 
 export interface CacheSettings {
   /** Of the upstream, with the base path. */

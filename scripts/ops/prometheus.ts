@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from '../../test/support/redis-server.ts';
+import { freePort } from '../../test/support/free-port.ts';
 import type { CleanUp } from './clean-up.ts';
 
 export interface Series {

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { configFile } from '../config/config-file.ts';
 import { fakeNode } from '../support/fake-node.ts';
-import { freePort, noRedis, redisServer } from '../support/redis-server.ts';
+import { freePort } from '../support/free-port.ts';
+import { noRedis, redisServer } from '../support/redis-server.ts';
 import { redisCluster } from '../support/redis-topology.ts';
 import { call } from './command-line.ts';
 

@@ -15,7 +15,8 @@ import {
   written,
   type Replica,
 } from '../support/redis-replica.ts';
-import { freePort, noRedis, redisServer, RedisServer } from '../support/redis-server.ts';
+import { freePort } from '../support/free-port.ts';
+import { noRedis, redisServer, RedisServer } from '../support/redis-server.ts';
 
 const leftAlone = 'Redis is left alone until it answers again: answers are not shared';
 const answersAgain = 'Redis answers again';

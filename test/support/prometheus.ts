@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { freePort } from './redis-server.ts';
+import { freePort } from './free-port.ts';
 
 const isInstalled = ['prometheus', 'promtool'].every((name) => spawnSync(name, ['--version']).status === 0);
 if (!isInstalled && process.env['CI'] !== undefined) throw new Error('prometheus and promtool are required in CI');

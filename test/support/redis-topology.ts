@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { RedisTarget } from '../../src/config/config.ts';
 import { until } from './redis-replica.ts';
-import { freePort, redisServer, RedisServer } from './redis-server.ts';
+import { freePort } from './free-port.ts';
+import { redisServer, RedisServer } from './redis-server.ts';
 
 export interface Watched {
   readonly target: RedisTarget;
