@@ -8,7 +8,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
-import { Random } from '../../test/encode/random.ts';
+import { Random } from '../../test/support/random.ts';
 
 export interface NodeSettings {
   /** Reads that are worked on at once. */

@@ -6,7 +6,7 @@ import { MemoryCache, type Held } from '../../src/cache/memory.ts';
 import { pageMatcher, type PurgeScope } from '../../src/cache/purge-scope.ts';
 import { parseAddress } from '../../src/ledger/address.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
-import { Random } from '../encode/random.ts';
+import { Random } from '../support/random.ts';
 import { answerOf } from '../support/answers.ts';
 
 /** More for once: LEDGERGATE_MEMORY_STEPS=1000000. */

@@ -1,5 +1,5 @@
 /** Made-up addresses and names. */
-import type { Random } from './random.ts';
+import type { Random } from '../support/random.ts';
 
 /** 64 hex digits, many of them leading zeros in a third of the cases. */
 export function address(random: Random): string {

@@ -1,6 +1,6 @@
 /** Made-up parameter types: the closed table of protocol 5.4, structs of made-up modules, and type parameters. */
 import { address, name } from './generate-name.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../support/random.ts';
 import type { ReferenceTag, ReferenceType } from './reference.ts';
 
 export interface World {

@@ -1,7 +1,7 @@
 /** Made-up values: each as JSON in a spelling that nodes take, and as the value the reference encoder takes. */
 import type { GeneratedType } from './generate-type.ts';
 import { address } from './generate-name.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../support/random.ts';
 
 export interface GeneratedValue {
   readonly json: string;

@@ -1,6 +1,6 @@
 /** Makes up one case of the differential fuzz: modules, a request as JSON text, and the same transaction as values. */
 import type { ReferenceCall, ReferenceTag, ReferenceTransaction } from './reference.ts';
-import { Random } from './random.ts';
+import { Random } from '../support/random.ts';
 import { address, name } from './generate-name.ts';
 import { generateType, type Generic, type World } from './generate-type.ts';
 import { generateInvalid, generateValue, spellAddress, spellObject, spellU64 } from './generate-value.ts';

@@ -1,5 +1,5 @@
 /** What clients and attackers may write on a connection, made from a number: requests, near-requests, and pieces of both. */
-import { Random } from '../encode/random.ts';
+import { Random } from '../support/random.ts';
 
 /** One connection's bytes, in the pieces that they are written in. */
 export interface ClientStream {

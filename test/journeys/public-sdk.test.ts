@@ -12,7 +12,7 @@ import {
   type PendingTransactionResponse,
   type SimpleTransaction,
 } from '@aptos-labs/ts-sdk';
-import { Random } from '../encode/random.ts';
+import { Random } from '../support/random.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway, type TestGateway } from '../support/gateway.ts';
 

@@ -1,7 +1,7 @@
 /** Clients who live with a lagging fleet: where the histories come from. */
 import type { TestContext } from 'node:test';
 import { Agent, request as send } from 'undici';
-import { Random } from '../encode/random.ts';
+import { Random } from './random.ts';
 import type { Observation } from './history.ts';
 import type { World } from './lagging-world.ts';
 import { submission } from './submission.ts';

@@ -2,7 +2,7 @@
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request as send } from 'undici';
-import { Random } from '../encode/random.ts';
+import { Random } from './random.ts';
 import { watchStalls, type Stalls } from './stalls.ts';
 
 export interface Failed {

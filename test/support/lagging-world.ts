@@ -1,7 +1,7 @@
 /** A fleet whose nodes lag and restart, the same way in every run. */
 import type { TestContext } from 'node:test';
 import { Mempool } from '../../src/sample/mempool.ts';
-import { Random } from '../encode/random.ts';
+import { Random } from './random.ts';
 import { fakeNode, type FakeNode } from './fake-node.ts';
 
 export interface World {

@@ -2,6 +2,7 @@
  * Meanings (addresses, type tags, view requests) and the many ways to spell each. `plain` texts are written here by
  * hand, so that they can stand against the canonical texts of `src`.
  */
+import { Random } from './random.ts';
 import { fc } from './fast-check.ts';
 
 /** What a `Draw` starts from. Spellings do not shrink: the meaning that failed does, and tells enough. */
@@ -9,19 +10,15 @@ export const seed: fc.Arbitrary<number> = fc.noShrink(fc.integer());
 
 /** A stream of choices, the same for the same seed. */
 export class Draw {
-  #state: number;
+  readonly #random: Random;
 
   constructor(seed: number) {
-    this.#state = seed | 0;
+    this.#random = new Random(seed);
   }
 
   /** A whole number from 0 to `max`, `max` included. */
   upTo(max: number): number {
-    // mulberry32
-    this.#state = (this.#state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % (max + 1);
+    return this.#random.below(max + 1);
   }
 
   pick<const T>(...options: readonly [T, ...T[]]): T {

@@ -10,7 +10,7 @@ import { Agreed } from '../../src/workers/agreed.ts';
 import { Agreement } from '../../src/workers/agreement.ts';
 import { Channel } from '../../src/workers/channel.ts';
 import type { PrimaryHandlers, WorkerHandlers } from '../../src/workers/protocol.ts';
-import { Random } from '../encode/random.ts';
+import { Random } from '../support/random.ts';
 import { until } from '../support/eventually.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';

@@ -1,7 +1,7 @@
 /** A client of a chaos run: one request after the other at either gateway, with the newest version it saw as token. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request as send } from 'undici';
-import { Random } from '../../encode/random.ts';
+import { Random } from '../random.ts';
 import { nextRequest, type Asked } from './requests.ts';
 import { startHead } from './ledger.ts';
 import { Answerable, type Heard, type Tally } from './tally.ts';

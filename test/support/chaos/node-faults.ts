@@ -1,7 +1,7 @@
 /** What can happen to a node, as a table: each fault begins here and ends with `ChaosNode.heal`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault, FaultLimits } from '../../../src/sample/faults.ts';
-import type { Random } from '../../encode/random.ts';
+import type { Random } from '../random.ts';
 import type { Mangle } from '../fault-proxy.ts';
 import { versionsPerSecond } from './ledger.ts';
 import type { ChaosNode } from './node.ts';

@@ -9,7 +9,7 @@ import {
   syntheticHash,
   syntheticTransaction,
 } from '../../../src/sample/synthetic.ts';
-import type { Random } from '../../encode/random.ts';
+import type { Random } from '../random.ts';
 import type { ChaosWorld } from './world.ts';
 
 export interface Asked {

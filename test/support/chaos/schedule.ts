@@ -4,7 +4,7 @@
  * has been well for a while.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Random } from '../../encode/random.ts';
+import { Random } from '../random.ts';
 import { get } from '../workers.ts';
 import type { ChaosNode } from './node.ts';
 import { nodeFaults, type NodeFault } from './node-faults.ts';

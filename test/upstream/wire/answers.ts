@@ -1,5 +1,5 @@
 /** What nodes, balancers and broken servers may write as an answer, made from a number. */
-import { Random } from '../../encode/random.ts';
+import { Random } from '../../support/random.ts';
 
 /** The bytes of one answer, in the pieces that they are written in. */
 export interface AnswerStream {
