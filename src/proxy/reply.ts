@@ -162,7 +162,18 @@ export class Replier {
     if (exchange.visit !== undefined) head.push(...exchange.visit.headers);
     if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request));
     if (this.#parts.isDraining()) exchange.response.shouldKeepAlive = false;
+    endWhereHttpDoes(exchange, head);
   }
+}
+
+/**
+ * In HTTP/1.0 the end of the connection is the end of an answer that tells no length (RFC 9112 6.3). Node closes it, but
+ * does not say so before it has: what is written meanwhile of bytes behind the request would be read as part of it.
+ */
+export function endWhereHttpDoes({ request, response }: Exchange<Outgoing>, head: readonly string[]): void {
+  if (request.httpVersion !== '1.0') return;
+  const tellsLength = head.some((text, at) => at % 2 === 0 && text.toLowerCase() === 'content-length');
+  if (!tellsLength) response.shouldKeepAlive = false;
 }
 
 /** Notes what a read came to. */

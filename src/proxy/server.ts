@@ -11,6 +11,7 @@ import { Exchange } from './exchange.ts';
 import { createHttpServer, headersNow } from './listener.ts';
 import { answerForm } from './negotiate.ts';
 import { announcesBody } from './request-body.ts';
+import { endWhereHttpDoes } from './reply.ts';
 import { schemaController } from './no-schemas.ts';
 import { asGatewayError, notAllowed } from './request-faults.ts';
 import {
@@ -115,6 +116,7 @@ function servePreflight(parts: ServerParts, request: FastifyRequest, reply: Fast
   run(parts, 'none', request, reply, (exchange) => {
     const head = parts.cors.preflight(request.raw);
     if (head === undefined) throw notAllowed();
+    endWhereHttpDoes(exchange, head);
     exchange.response.writeHead(204, head).end();
     exchange.end();
   });
