@@ -5,10 +5,11 @@
  * One hot key is in memory everywhere. Of 20,000 keys by turns a memory of 1 MiB holds a part only, so that nearly each
  * read is one of Redis or, without it, of the node.
  */
+import { execFileSync } from 'node:child_process';
 import { askAll } from './support/ask-all.ts';
 import { readPath, startCheapNode } from './support/cheap-node.ts';
 import { loadCpu, runContest, serverCpu } from './support/contest.ts';
-import { median } from './support/figures.ts';
+import { median, spread } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { pathsOf } from './support/load.ts';
 import { isAsked, optionsOf, type Flags } from './support/options.ts';
@@ -30,6 +31,23 @@ async function startRedis(): Promise<ServerProcess> {
   const port = await freePort();
   const args = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', newFolder('redis')];
   return startProgram({ name: 'redis-server', command: 'redis-server', args, cpu: loadCpu, port });
+}
+
+/** What ioredis takes alone, for a look-up of one command and of two: medians of the rounds. */
+function clientMicros({ url }: ServerProcess, rounds: number, connections: number): readonly string[] {
+  const args = ['bench/support/redis-client.ts', new URL(url).port, '4000', String(connections)];
+  const taken = Array.from({ length: rounds }, () =>
+    execFileSync('taskset', ['-c', String(serverCpu), process.execPath, ...args])
+      .toString()
+      .split(' ')
+      .map(Number),
+  );
+  return [0, 1].map((index) =>
+    spread(
+      taken.map((round) => round[index] ?? Number.NaN),
+      1,
+    ),
+  );
 }
 
 export const redis: Part = {
@@ -67,6 +85,7 @@ export const redis: Part = {
       },
       reads: () => node.reads(),
     });
+    const [one, two] = clientMicros(servers.well, options.rounds, options.connections);
     for (const server of [node.server, servers.well, servers.hung]) server.stop();
     const columns = {
       'req/s': rate,
@@ -77,6 +96,8 @@ export const redis: Part = {
       'reads of the node each': readsPerRequest,
     };
     const text = `The same reads through a gateway whose memory holds them all, and through three with a memory of 1 MiB: without Redis, with one that is well, and with one that hangs (SIGSTOP). ${options.connections} connections, ${howTaken(options)}; gateway on core 0; load, node and Redis on core 1. A hung Redis adds nothing that can be seen beside the spread: after the first time-out nobody waits for it.
+
+Of a hit in Redis the client's part: ioredis alone takes ${one} µs for a GET of 4 kB with ${options.connections} under way on this core, and ${two} µs for HGET and GET one after the other, as a hit needs them.
 
 ${standingsTable(standings, columns)}`;
     const large = [...standings].find(([{ title }]) => title.endsWith('4 kB'))?.[1] ?? [];
