@@ -4,6 +4,7 @@
  */
 import type { HeaderValues } from '../../ledger/ledger-headers.ts';
 import { BadAnswerError } from './bad-answer.ts';
+import { forbiddenInValue } from './field-value.ts';
 
 /** How the end of a body is told: by its length in bytes, by its chunks, or by the end of the connection. */
 export type Framing = { readonly kind: 'chunked' | 'close' } | { readonly kind: 'counted'; readonly bytes: number };
@@ -21,14 +22,38 @@ export interface AnswerHead {
 }
 
 const statusLine = /^HTTP\/1\.([01]) ([1-5]\d\d)(?: [\t -~\x80-\xff]*)?$/;
-const field = /^([!#$%&'*+.^`|~\w-]+):[\t ]*((?:[!-~\x80-\xff](?:[\t -~\x80-\xff]*[!-~\x80-\xff])?)?)[\t ]*$/;
+const fieldName = /^[!#$%&'*+.^`|~\w-]+$/;
 const framingNames = new Set(['content-length', 'transfer-encoding']);
 /** More than any body; what is beyond cannot be told exactly by a number. */
 const longestLength = 15;
 
+interface Field {
+  readonly name: string;
+  readonly value: string;
+  /** Behind the value. */
+  readonly hasSpace: boolean;
+}
+
 /** Whether a line is a header's, or a trailer's. */
 export function isField(line: string): boolean {
-  return field.test(line);
+  return readField(line) !== undefined;
+}
+
+/** RFC 9112 5. In time that grows with the line, whatever is in it: no expression that could try again. */
+function readField(line: string): Field | undefined {
+  const colon = line.indexOf(':');
+  const name = line.slice(0, Math.max(colon, 0));
+  let [from, to] = [colon + 1, line.length];
+  while (from < to && isSpace(line, from)) from += 1;
+  while (from < to && isSpace(line, to - 1)) to -= 1;
+  const value = line.slice(from, to);
+  if (!fieldName.test(name) || forbiddenInValue.test(value)) return undefined;
+  return { name, value, hasSpace: to < line.length };
+}
+
+function isSpace(line: string, at: number): boolean {
+  const code = line.charCodeAt(at);
+  return code === 0x20 || code === 0x09;
 }
 
 /** `text`: from the status line to before the empty line, a byte a character. Throws `BadAnswerError`. */
@@ -47,11 +72,12 @@ function readFields(lines: readonly string[]): HeaderValues {
   // Whatever name a node sends, it is nothing but a name.
   const headers: Record<string, string | string[]> = Object.create(null) as Record<string, string | string[]>;
   for (let at = 1; at < lines.length; at += 1) {
-    const [, name, value = ''] = field.exec(lines[at] ?? '') ?? [];
-    if (name === undefined) throw new BadAnswerError('a line of its head is no header');
-    const key = name.toLowerCase();
+    const field = readField(lines[at] ?? '');
+    if (field === undefined) throw new BadAnswerError('a line of its head is no header');
+    const { value } = field;
+    const key = field.name.toLowerCase();
     // The space is no part of the value, and not all who read it know that.
-    if (framingNames.has(key) && /[\t ]$/.test(lines[at] ?? '')) throw new BadAnswerError('its end is told oddly');
+    if (framingNames.has(key) && field.hasSpace) throw new BadAnswerError('its end is told oddly');
     const before = headers[key];
     headers[key] = before === undefined ? value : [before, value].flat();
   }

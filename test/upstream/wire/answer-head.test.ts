@@ -73,6 +73,17 @@ for (const [what, head] of [
   });
 }
 
+test('a line that is long and no header takes no longer than one that is', () => {
+  const [spaces, heads] = [' '.repeat(16_000), 50];
+  const startMs = performance.now();
+  for (let at = 0; at < heads; at += 1) {
+    assert.throws(() => readAnswerHead(`${line}A:${spaces}\u0001${at}`), BadAnswerError);
+    assert.equal(readAnswerHead(`${line}A:${spaces}${at}${spaces}`).headers['a'], String(at));
+  }
+  // A regular expression with two ways to take a space: 500 ms for each.
+  assert.ok(performance.now() - startMs < 5_000);
+});
+
 const withLength = (at: number): string => `${line}Content-Length: ${at}`;
 
 test('the same head is read once, another anew, however many there were', () => {
