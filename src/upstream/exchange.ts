@@ -119,16 +119,18 @@ interface Promised {
 
 /** As much is made room for when the length of a body is announced; beyond it, for what has come. */
 const mostAtOnce = 1024 * 1024;
+const nothing = Buffer.alloc(0);
 
 /** Gathers one answer into one Buffer: cheaper than any stream for bodies that are looked at whole. */
 class Collector implements Dispatcher.DispatchHandler {
   readonly #upstream: Upstream;
   readonly #context: ExchangeContext;
   readonly #promised: Promised;
-  readonly #chunks: Buffer[] = [];
-  /** Room for the whole body, where its length is known. */
-  #body: Buffer | undefined;
+  /** Begins with what has come of the body. */
+  #room = nothing;
   #filled = 0;
+  /** What room was made for at once, because the node said so. */
+  #announced: number | undefined;
   readonly #share: Share;
   #status = 0;
   #headers: HeaderValues = {};
@@ -173,24 +175,30 @@ class Collector implements Dispatcher.DispatchHandler {
     this.#keep(chunk);
   }
 
-  /** The chunk is only good until this returns, and a stored entry must not keep alive what it is a part of. */
+  /** The chunk is only good until this returns. Kept one by one, chunks of a byte would take a hundred times as much. */
   #keep(chunk: Buffer): void {
-    if (this.#filled === 0) {
-      const length = Number(this.#headers['content-length']);
-      if (length <= mostAtOnce) this.#body = Buffer.allocUnsafe(length);
-    }
+    const from = this.#filled;
     this.#filled += chunk.length;
-    if (this.#body === undefined) this.#chunks.push(Buffer.from(chunk));
-    else chunk.copy(this.#body, this.#filled - chunk.length);
+    if (this.#filled > this.#room.length) this.#makeRoom(from);
+    chunk.copy(this.#room, from);
+  }
+
+  #makeRoom(filled: number): void {
+    const length = Number(this.#headers['content-length']);
+    if (filled === 0 && length <= mostAtOnce) this.#announced = length;
+    const before = this.#room;
+    this.#room = Buffer.allocUnsafe(Math.max(this.#filled, filled === 0 ? (this.#announced ?? 0) : before.length * 2));
+    before.copy(this.#room, 0, 0, filled);
   }
 
   onResponseEnd(): void {
     this.#end();
-    const body = this.#body ?? Buffer.concat(this.#chunks);
-    if (body.length !== this.#filled) {
+    if (this.#filled !== (this.#announced ?? this.#filled)) {
       this.#promised.reject(new BadAnswerError('its body is not as long as it says'));
       return;
     }
+    // A stored entry must not keep alive what it is a part of.
+    const body = this.#filled === this.#room.length ? this.#room : Buffer.from(this.#room.subarray(0, this.#filled));
     this.#promised.resolve({
       status: this.#status,
       headers: this.#headers,
