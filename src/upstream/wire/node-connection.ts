@@ -17,13 +17,15 @@ export interface ConnectionParts {
   readonly onFree: (connection: NodeConnection) => void;
   /** It is gone; `error`: why, where it never was connected. */
   readonly onGone: (connection: NodeConnection, error: Error | undefined) => void;
+  /** It was gone before the question was sent, which another connection may be asked. */
+  readonly onUnsent: (question: Question) => void;
 }
 
 /** What all connections of the process read into, one after the other: what is kept of it is copied. */
 const readInto = Buffer.allocUnsafeSlow(64 * 1024);
 
 export class NodeConnection implements Line, AnswerSink, Sending {
-  /** Since when nothing is asked on it, in ms of `performance.now()`. */
+  /** Since when nothing has been sent or heard on it, in ms of `performance.now()`. */
   idleSinceMs = 0;
   /** For how long the node keeps it while nothing is asked, where it says so. */
   keptMs: number | undefined;
@@ -32,9 +34,13 @@ export class NodeConnection implements Line, AnswerSink, Sending {
   readonly #socket: Socket;
   readonly #connecting: NodeJS.Timeout;
   #question: Question | undefined;
-  /** To be sent at the end of the turn. */
-  #text = '';
+  /** The question is to be sent at the end of the turn; until then, whatever is heard is no answer to it. */
+  #isUnsent = false;
+  /** Before that it is listened for news of the node, once more. */
+  #isDoubtful = false;
   #isConnected = false;
+  /** It has given an answer before. */
+  #isUsed = false;
   #isGone = false;
 
   constructor(parts: ConnectionParts) {
@@ -51,29 +57,41 @@ export class NodeConnection implements Line, AnswerSink, Sending {
     socket.on('close', () => this.drop(new LostConnectionError('the node closed the connection')));
   }
 
-  /** Asks; false where nobody wants the answer any more. To be called while it is free. */
-  ask(question: Question): boolean {
-    if (!question.begin(this)) return false;
+  /** Asks at the end of the turn. To be called while it is free. */
+  ask(question: Question): void {
     this.#question = question;
-    this.#reader.begin(question.isHead);
-    const { text, body } = question;
-    if (body === undefined) {
-      this.#text = text;
+    this.#isUnsent = true;
+    this.#isDoubtful = this.#isUsed && performance.now() - this.idleSinceMs > quietMs;
+    this.#parts.turnEnd.add(this);
+  }
+
+  flush(): void {
+    const question = this.#question;
+    if (this.#isGone || question === undefined || !this.#isUnsent) return;
+    if (this.#isDoubtful) {
+      // What has come since the turn began is read before the end of the next one.
+      this.#isDoubtful = false;
       this.#parts.turnEnd.add(this);
-      return true;
+      return;
+    }
+    this.#isUnsent = false;
+    if (question.begin(this)) this.#send(question);
+    else {
+      this.#question = undefined;
+      this.#parts.onFree(this);
+    }
+  }
+
+  #send({ text, body, isHead }: Question): void {
+    this.#reader.begin(isHead);
+    if (body === undefined) {
+      this.#socket.write(text, 'latin1');
+      return;
     }
     this.#socket.cork();
     this.#socket.write(text, 'latin1');
     this.#socket.write(body);
     this.#socket.uncork();
-    return true;
-  }
-
-  flush(): void {
-    const text = this.#text;
-    this.#text = '';
-    // What was given up meanwhile is not sent.
-    if (!this.#isGone && text !== '') this.#socket.write(text, 'latin1');
   }
 
   pause(): void {
@@ -92,11 +110,16 @@ export class NodeConnection implements Line, AnswerSink, Sending {
     this.#socket.destroy();
     const question = this.#question;
     this.#question = undefined;
-    question?.fail(reason);
+    // Of a node that ends new connections as well the next one would say nothing else.
+    const isForAnother = this.#isUnsent && this.#isUsed;
+    if (!isForAnother) question?.fail(reason);
     this.#parts.onGone(this, this.#isConnected ? undefined : reason);
+    if (isForAnother && question !== undefined) this.#parts.onUnsent(question);
   }
 
-  onHead({ status, headers, keptMs }: AnswerHead): void {
+  onHead({ status, headers, isKept, keptMs }: AnswerHead): void {
+    // To no question: the node was tired of waiting for one, and said so while it was on its way (RFC 9110 15.5.9).
+    if (status === 408 && !isKept && this.#isUsed) throw new LostConnectionError('the node waited for too long');
     this.keptMs = keptMs;
     this.#question?.head(status, headers as Record<string, string | string[]>);
   }
@@ -116,17 +139,20 @@ export class NodeConnection implements Line, AnswerSink, Sending {
       return;
     }
     if (question?.paused === true) this.#socket.resume();
+    this.#isUsed = true;
+    this.idleSinceMs = performance.now();
     this.#parts.onFree(this);
   }
 
   #connected(): void {
     clearTimeout(this.#connecting);
     this.#isConnected = true;
+    this.idleSinceMs = performance.now();
     this.#parts.onConnected(this);
   }
 
   #read(count: number): boolean {
-    if (this.#text !== '') {
+    if (this.#isUnsent) {
       // It is no answer to what was not sent yet: the node says farewell.
       this.drop(new LostConnectionError('the node spoke before it was asked'));
       return true;
@@ -145,6 +171,8 @@ export class NodeConnection implements Line, AnswerSink, Sending {
   }
 }
 
+/** Nodes close connections that nothing comes on for some time; hardly one does so earlier. */
+const quietMs = 250;
 /** Before a connection that nothing has come on is asked whether it still is one. */
 const keepAliveInitialDelay = 60_000;
 

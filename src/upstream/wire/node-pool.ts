@@ -48,6 +48,9 @@ export class NodePool {
       },
       onFree: (connection) => this.#free(connection),
       onGone: (connection, error) => this.#gone(connection, error),
+      onUnsent: (question) => {
+        if (!question.isOver) this.#place(question);
+      },
     };
     this.#sweeper = setInterval(() => this.#sweep(), sweepMs).unref();
   }
@@ -60,15 +63,7 @@ export class NodePool {
     const { method, body } = request;
     const text = this.#texts.of({ ...request, bytes: body?.length });
     const question = new Question(text, body, method === 'HEAD', handler);
-    if (this.#isClosed) {
-      question.fail(closed());
-      return question;
-    }
-    const connection = this.#takeIdle();
-    if (connection === undefined) {
-      question.waitIn(this.#waiting);
-      this.#grow();
-    } else if (!connection.ask(question)) this.#free(connection);
+    this.#place(question);
     return question;
   }
 
@@ -79,6 +74,20 @@ export class NodePool {
     for (const question of this.#waiting) question.fail(closed());
     for (const connection of this.#open) connection.drop(closed());
     return Promise.resolve();
+  }
+
+  #place(question: Question): void {
+    if (this.#isClosed) {
+      question.fail(closed());
+      return;
+    }
+    const connection = this.#takeIdle();
+    if (connection !== undefined) {
+      connection.ask(question);
+      return;
+    }
+    question.waitIn(this.#waiting);
+    this.#grow();
   }
 
   #takeIdle(): NodeConnection | undefined {
@@ -100,9 +109,13 @@ export class NodePool {
   }
 
   #free(connection: NodeConnection): void {
-    for (const question of this.#waiting) if (connection.ask(question)) return;
-    connection.idleSinceMs = performance.now();
-    this.#idle.push(connection);
+    const [question] = this.#waiting;
+    if (question === undefined) {
+      this.#idle.push(connection);
+      return;
+    }
+    question.leaveQueue();
+    connection.ask(question);
   }
 
   #gone(connection: NodeConnection, error: Error | undefined): void {

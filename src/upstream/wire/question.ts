@@ -25,6 +25,7 @@ export class Question implements Dispatcher.DispatchController {
   /** Where it waits for a connection. */
   #queue: Set<Question> | undefined;
   #isPaused = false;
+  /** It has been answered, has failed or was given up. */
   #isOver = false;
 
   constructor(text: string, body: Buffer | undefined, isHead: boolean, handler: Handler) {
@@ -40,14 +41,24 @@ export class Question implements Dispatcher.DispatchController {
     this.#queue = queue;
   }
 
-  /** It has a connection. Returns whether it is still to be asked. */
-  begin(line: Line): boolean {
+  /** It has a connection, or will have another one if that is lost before it is sent. */
+  leaveQueue(): void {
     this.#queue?.delete(this);
+    this.#queue = undefined;
+  }
+
+  /** It is sent now. Returns whether it is still to be asked. */
+  begin(line: Line): boolean {
+    if (this.#isOver) return false;
     // Whoever gives up now has no connection yet that would be lost by it.
     this.#handler.onRequestStart?.(this, null);
     if (this.#isOver) return false;
     this.#line = line;
     return true;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
   }
 
   head(status: number, headers: IncomingHttpHeaders): void {
@@ -60,13 +71,18 @@ export class Question implements Dispatcher.DispatchController {
 
   end(): void {
     this.#isOver = true;
-    this.#handler.onResponseEnd?.(this, {});
+    try {
+      this.#handler.onResponseEnd?.(this, {});
+    } catch (error) {
+      // Whoever waits for it hears of it: nobody else is asked on the connection any more.
+      this.#handler.onResponseError?.(this, error as Error);
+    }
   }
 
   fail(error: Error): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#queue?.delete(this);
+    this.leaveQueue();
     this.#handler.onResponseError?.(this, error);
   }
 

@@ -141,11 +141,17 @@ test('what is given up when its turn comes is not sent', async (t) => {
     { connections: 1 },
   );
   const first = ask(pool, '/first');
-  const second = ask(pool, '/second');
-  void second.controller.then((controller) => controller.abort(new Error('given up')));
-  const refused = assert.rejects(second.body, /given up/);
+  const refused = new Promise<Error>((resolve) => {
+    pool.dispatch(
+      { method: 'GET', path: '/second', headers: {} },
+      {
+        onRequestStart: (controller) => controller.abort(new Error('given up')),
+        onResponseError: (_controller, error) => resolve(error),
+      },
+    );
+  });
   assert.equal(await first.body, '/first');
-  await refused;
+  assert.match((await refused).message, /given up/);
   assert.equal(await ask(pool, '/third').body, '/third');
   assert.deepEqual(asked, ['/first', '/third']);
 });
@@ -170,6 +176,25 @@ test('what is given up while it waits takes no connection, and no failure of one
   );
   held[1]?.end('third');
   assert.deepEqual([await first.body, await third.body, sockets.length], ['first', 'third', 1]);
+});
+
+test('what goes wrong where an answer is taken is heard there, and the next one is given', async (t) => {
+  const { pool } = await httpPeer(t, ({ url = '' }, response) => response.end(url), { connections: 1 });
+  const heard = new Promise<Error>((resolve) => {
+    pool.dispatch(
+      { method: 'GET', path: '/first', headers: {} },
+      {
+        onRequestStart: () => undefined,
+        onResponseEnd: () => {
+          throw new Error('cannot be taken');
+        },
+        onResponseError: (_controller, error) => resolve(error),
+      },
+    );
+  });
+
+  assert.equal((await heard).message, 'cannot be taken');
+  assert.equal(await ask(pool, '/second').body, '/second');
 });
 
 test('a connection that the node has ended is not used again', async (t) => {
