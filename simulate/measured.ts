@@ -15,8 +15,8 @@ const hitsTable = 'bench/RESULTS.md, cached hits: 400 B, 10,000 keys, 64 connect
 export const measured = {
   hit: { value: 106.4, unit: 'µs of a core', where: `${hitsTable}, without the front` },
   frontHit: { value: 26.0, unit: 'µs of a core', where: `${hitsTable}, with the front` },
-  redisHit: { value: 172.6, unit: 'µs of a core', where: `${redisTable}: 20,000 keys by turns, Redis` },
-  miss: { value: 184.7, unit: 'µs of a core', where: `${redisTable}: 20,000 keys by turns, no Redis` },
+  redisHit: { value: 167.2, unit: 'µs of a core', where: `${redisTable}: 20,000 keys by turns, Redis` },
+  miss: { value: 233.0, unit: 'µs of a core', where: `${redisTable}: 20,000 keys by turns, no Redis` },
   share: {
     value: 60,
     unit: 'µs of a core',
