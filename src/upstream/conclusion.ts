@@ -57,5 +57,5 @@ function explain(fleet: Fleet, need: Need, course: Course): string {
   const what =
     position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
   if (course.refusers.size > 0) return `the nodes that may hold ${what} cannot be reached now; try again`;
-  return `no node answered ${what} in time (${course.asked.size} asked); try again`;
+  return `no node answered ${what} (${course.asked.size} asked); try again`;
 }
