@@ -53,8 +53,9 @@ function accountMark(page: string): number {
 function markOf(text: string, end = text.length, from = end, to = end): number {
   let high = 0x811c9dc5;
   let low = 0x9e3779b9;
-  for (let at = 0; at < to; at = at === end - 1 ? Math.max(from, end) : at + 1) {
-    const code = text.charCodeAt(at);
+  const length = end + to - from;
+  for (let index = 0; index < length; index += 1) {
+    const code = text.charCodeAt(index < end ? index : index - end + from);
     high = Math.imul(high ^ code, 0x01000193);
     low = Math.imul(low ^ code, 0x85ebca6b);
   }

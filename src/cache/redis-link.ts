@@ -82,13 +82,13 @@ export class RedisLink {
 
   /** Runs a command on `key`, waiting at most until `untilMs` (of `performance.now()`) and the usual bound. */
   read<T>(key: string, command: Command<T>, untilMs = Infinity): Promise<Outcome<T>> {
-    return this.#run(key, command, untilMs, false);
+    return this.#run(key, command, { untilMs, isWrite: false });
   }
 
   /** As `read`, for commands that write: not while the server refuses them. */
   async write<T>(key: string, command: Command<T>, untilMs = Infinity): Promise<Outcome<T>> {
     if (this.#servers.get(this.#serverOf(key))?.['no writes'].isOpen === true) return { failure: 'refused' };
-    return this.#run(key, command, untilMs, true);
+    return this.#run(key, command, { untilMs, isWrite: true });
   }
 
   /** The server, or those of a cluster: only primaries hold keys to delete. None while a cluster is not known. */
@@ -110,7 +110,11 @@ export class RedisLink {
     this.#client.disconnect();
   }
 
-  async #run<T>(key: string, command: Command<T>, untilMs: number, isWrite: boolean): Promise<Outcome<T>> {
+  async #run<T>(
+    key: string,
+    command: Command<T>,
+    { untilMs, isWrite }: { readonly untilMs: number; readonly isWrite: boolean },
+  ): Promise<Outcome<T>> {
     const server = this.#serverOf(key);
     if (this.#isStarting || this.#servers.get(server)?.['left alone'].isOpen === true) return { failure: 'closed' };
     const outcome = await this.#bounded(command, Math.min(this.#options.timeoutMs, untilMs - performance.now()));
