@@ -46,7 +46,7 @@ export interface StreamedAnswer extends AnswerHead {
 
 /** How far an exchange has got: what its failure says of the node depends on it. */
 export interface Progress {
-  /** When a connection was free, so that bytes of the request may have left; in ms of `performance.now()`. */
+  /** When the request was sent, so that bytes of it may have left; in ms of `performance.now()`. */
   sentAtMs: number | undefined;
   /** The head of an answer came. */
   isAnswered: boolean;
@@ -94,7 +94,7 @@ export function requestTo(
   return { method, path, headers, body };
 }
 
-/** Ms since the request had a connection. */
+/** Ms since the request was sent. */
 export function sinceSent({ sentAtMs }: Progress): number {
   return sentAtMs === undefined ? 0 : performance.now() - sentAtMs;
 }
