@@ -6,6 +6,7 @@ import { connect, createServer, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { NodePool } from '../../../src/upstream/wire/node-pool.ts';
+import { ask, bounds } from './asking.ts';
 
 const program = new URL('leaving-node.ts', import.meta.url);
 /** Longer than the node waits, and than a connection is taken for fresh. */
@@ -19,30 +20,9 @@ async function poolBefore(t: TestContext, way: string): Promise<NodePool> {
 }
 
 function poolTo(t: TestContext, port: number): NodePool {
-  const bounds = { connections: 1, connectTimeoutMs: 5_000, keepAliveMs: 4_000, keepAliveMarginMs: 2_000 };
-  const pool = new NodePool(new URL(`http://127.0.0.1:${port}`), bounds);
+  const pool = new NodePool(new URL(`http://127.0.0.1:${port}`), { ...bounds, connections: 1 });
   t.after(() => pool.destroy());
   return pool;
-}
-
-function ask(pool: NodePool, path: string, { body, onSent }: Asking = {}): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let text = '';
-    pool.dispatch(
-      { method: body === undefined ? 'GET' : 'POST', path, headers: {}, body },
-      {
-        onRequestStart: () => onSent?.(),
-        onResponseData: (_controller, chunk) => (text += chunk.toString('latin1')),
-        onResponseEnd: () => resolve(text),
-        onResponseError: (_controller, error) => reject(error),
-      },
-    );
-  });
-}
-
-interface Asking {
-  readonly body?: Buffer | undefined;
-  readonly onSent?: () => void;
 }
 
 function beBusy(): void {
@@ -64,26 +44,32 @@ async function fromSocket<T>(t: TestContext, work: () => Promise<T>): Promise<T>
   return promise;
 }
 
+const submission = { method: 'POST', body: Buffer.from('signed') } as const;
+const questions = [
+  ['a read', {}],
+  ['a submission', submission],
+] as const;
+
 for (const way of ['says 408', 'ends']) {
-  for (const body of [undefined, Buffer.from('signed')]) {
-    const title = `${body === undefined ? 'a read' : 'a submission'} that comes when a node ${way} goes over another connection`;
+  for (const [what, question] of questions) {
+    const title = `${what} that comes when a node ${way} goes over another connection`;
 
     test(title, async (t) => {
       const pool = await poolBefore(t, way);
-      assert.equal(await ask(pool, '/first'), 'first');
+      assert.equal(await ask(pool, '/first').body, 'first');
       await setImmediate();
       beBusy();
 
-      assert.equal(await ask(pool, '/second', { body }), '/second');
+      assert.equal(await ask(pool, '/second', question).body, '/second');
     });
 
     test(`${title}, asked before the news can be read`, async (t) => {
       const pool = await poolBefore(t, way);
-      assert.equal(await ask(pool, '/first'), 'first');
+      assert.equal(await ask(pool, '/first').body, 'first');
 
       const second = fromSocket(t, () => {
         beBusy();
-        return ask(pool, '/second', { body });
+        return ask(pool, '/second', question).body;
       });
 
       assert.equal(await second, '/second');
@@ -91,18 +77,17 @@ for (const way of ['says 408', 'ends']) {
   }
 }
 
-for (const body of [undefined, Buffer.from('signed')]) {
-  test(`what lies behind an answer is none to ${body === undefined ? 'a read' : 'a submission'} that waits`, async (t) => {
+for (const [what, question] of questions) {
+  test(`what lies behind an answer is none to ${what} that waits`, async (t) => {
     const pool = await poolBefore(t, 'says too much');
-    const sent = Promise.withResolvers<void>();
-    const first = ask(pool, '/first', { onSent: sent.resolve });
-    const second = ask(pool, '/second', { body });
-    await sent.promise;
+    const first = ask(pool, '/first');
+    const second = ask(pool, '/second', question);
+    await first.controller;
     await setImmediate();
     beBusy();
 
-    assert.match(await first, /^x+$/);
-    assert.equal(await second, '/second');
+    assert.match(await first.body, /^x+$/);
+    assert.equal(await second.body, '/second');
   });
 }
 
@@ -119,7 +104,7 @@ test('an answer 408 that crosses a request on its way is none, and the connectio
   await once(node, 'listening');
   t.after(() => node.close());
   const pool = poolTo(t, (node.address() as AddressInfo).port);
-  await ask(pool, '/first');
+  await ask(pool, '/first').body;
 
-  await assert.rejects(ask(pool, '/second', { body: Buffer.from('signed') }), { code: 'ECONNRESET' });
+  await assert.rejects(ask(pool, '/second', submission).body, { code: 'ECONNRESET' });
 });

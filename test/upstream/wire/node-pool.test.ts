@@ -3,11 +3,9 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createRawServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import type { Dispatcher } from 'undici';
 import { NodePool, type NodePoolOptions } from '../../../src/upstream/wire/node-pool.ts';
 import { eventually } from '../../support/eventually.ts';
-
-const bounds = { connections: 4, connectTimeoutMs: 5_000, keepAliveMs: 4_000, keepAliveMarginMs: 2_000 };
+import { ask, bounds } from './asking.ts';
 
 interface Peer {
   readonly pool: NodePool;
@@ -39,28 +37,6 @@ async function poolOf(t: TestContext, server: Server, options: Partial<NodePoolO
 
 function httpPeer(t: TestContext, respond: Respond, options?: Partial<NodePoolOptions>): Promise<Peer> {
   return poolOf(t, createServer({ keepAliveTimeout: 0 }, respond), options);
-}
-
-interface Asked {
-  readonly body: Promise<string>;
-  readonly controller: Promise<Dispatcher.DispatchController>;
-}
-
-function ask(pool: NodePool, path: string, more: Partial<Parameters<NodePool['dispatch']>[0]> = {}): Asked {
-  const controller = Promise.withResolvers<Dispatcher.DispatchController>();
-  const body = new Promise<string>((resolve, reject) => {
-    let text = '';
-    pool.dispatch(
-      { method: 'GET', path, headers: {}, ...more },
-      {
-        onRequestStart: (given) => controller.resolve(given),
-        onResponseData: (_controller, chunk) => (text += chunk.toString()),
-        onResponseEnd: () => resolve(text),
-        onResponseError: (_controller, error) => reject(error),
-      },
-    );
-  });
-  return { body, controller: controller.promise };
 }
 
 test('a connection serves one question after another, and each its own answer', async (t) => {
