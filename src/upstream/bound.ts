@@ -9,14 +9,13 @@ export class Bound {
   readonly #follow = (): void => this.#stop.abort(this.#parent.reason);
   /** The time is up. */
   isOver = false;
+  #isReleased = false;
   #isGivenUp = false;
 
   constructor(parent: StopSignal, ms: number) {
     this.#parent = parent;
-    this.#timer = setTimeout(() => {
-      this.isOver = true;
-      this.#stop.abort(new Error(`no answer within ${Math.round(ms)} ms`));
-    }, ms);
+    // An answer that came while this process was busy is read before its node is called slow.
+    this.#timer = setTimeout(() => setImmediate(() => this.#timeOut(ms)), ms);
     if (parent.aborted) this.#follow();
     else parent.addEventListener('abort', this.#follow);
   }
@@ -38,7 +37,14 @@ export class Bound {
 
   /** Stops the clock; the parent is still followed, so that a streamed body ends with its client. */
   release(): void {
+    this.#isReleased = true;
     clearTimeout(this.#timer);
+  }
+
+  #timeOut(ms: number): void {
+    if (this.#isReleased) return;
+    this.isOver = true;
+    this.#stop.abort(new Error(`no answer within ${Math.round(ms)} ms`));
   }
 
   /** Ends everything: a parent that outlives many requests must not gather their listeners. */

@@ -59,7 +59,8 @@ async function endOf<A>(run: Run<A>): Promise<Ended<A>> {
 
 function endsWithin<A>({ outcome }: Run<A>, ms: number): Promise<boolean> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => resolve(false), ms);
+    // What came while this process was busy is read first.
+    const timer = setTimeout(() => setImmediate(() => resolve(false)), ms);
     const stop = (): void => clearTimeout(timer);
     outcome.finally(stop).then(() => resolve(true), reject);
   });

@@ -3,12 +3,12 @@
  * several processes one is on duty: it tells the others what it found, and they ask only when they hear nothing.
  */
 import { performance } from 'node:perf_hooks';
+import { Bound } from './bound.ts';
 import { ByteBudget } from './byte-budget.ts';
 import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { StopSignal } from '../ledger/stop.ts';
 import type { UpstreamLog } from './sender.ts';
 import type { Health, Upstream } from './upstream.ts';
 
@@ -73,8 +73,7 @@ export class Prober {
   /** Asks a node that may become one of the fleet; `hear` learns from what it said. `undefined`: it did not answer. */
   async peek(upstream: Upstream, withinMs: number): Promise<Finding | undefined> {
     const startedMs = performance.now();
-    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(withinMs)]);
-    const answer = await this.#ask(upstream, signal).catch(() => undefined);
+    const answer = await this.#ask(upstream, withinMs).catch(() => undefined);
     if (answer?.status !== 200 || answer.info === undefined) return undefined;
     return { info: answer.info, ageMs: 0, elapsedMs: performance.now() - startedMs };
   }
@@ -176,9 +175,8 @@ export class Prober {
     // As it is when there is something to note: meanwhile requests change it, and tell of it, too.
     let before = upstream.health;
     let info: LedgerInfo | undefined;
-    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#options.timeoutMs)]);
     try {
-      const answer = await this.#ask(upstream, signal);
+      const answer = await this.#ask(upstream, this.#options.timeoutMs);
       before = upstream.health;
       const nowMs = performance.now();
       if (answer.status !== 200 || answer.info === undefined) {
@@ -207,11 +205,17 @@ export class Prober {
     this.#log.tell(change, fields, `upstream is ${upstream.health}`);
   }
 
-  #ask(upstream: Upstream, signal: StopSignal): Promise<NodeAnswer> {
+  async #ask(upstream: Upstream, withinMs: number): Promise<NodeAnswer> {
+    const bound = new Bound(this.#stop.signal, withinMs);
+    const { signal } = bound;
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
     const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.lookPool);
-    return overLiveConnection(exchange, progress, signal);
+    try {
+      return await overLiveConnection(exchange, progress, signal);
+    } finally {
+      bound.end();
+    }
   }
 }
 

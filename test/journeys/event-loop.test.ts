@@ -1,8 +1,11 @@
 // A process that has more work than it gets done: what needs a node is refused at once, and everything else goes on.
 import assert from 'node:assert/strict';
+import { createServer, type AddressInfo } from 'node:net';
+import { once } from 'node:events';
 import { test } from 'node:test';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
+import { headerLines } from '../support/raw-node.ts';
 import { submission } from '../support/submission.ts';
 
 const hit = '/accounts/0x1/module/coin?ledger_version=5';
@@ -70,3 +73,34 @@ test('while the event loop is late, misses and passed reads are refused; hits, s
   assert.equal(await gateway.metric('ledgergate_shed_requests_total{reason="event loop"}'), shed.length);
   assert.ok((await gateway.metric('ledgergate_event_loop_lag_seconds')) >= 0);
 });
+
+test('a node that answered in time is not called slow because this process stood still', async (t) => {
+  const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n`;
+  const answer = `${head}${headerLines({ version: 900n })}\r\n{}`;
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', (chunk) => {
+      socket.write(answer);
+      // The answer is in the kernel's hands, and nobody reads it for longer than a node may take.
+      if (chunk.includes('ledger_version=')) standStill(300);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const gateway = await testGateway(t, { full: [{ url }], config: { upstream: { timeoutMs: 200 } } });
+
+  const statuses: number[] = [];
+  for (let version = 1; version <= 5; version += 1) {
+    statuses.push((await gateway.get(`/accounts/0x1/module/coin?ledger_version=${version}`)).status);
+  }
+
+  assert.deepEqual(statuses, [200, 200, 200, 200, 200]);
+  assert.equal(await gateway.metric('ledgergate_upstream_attempts_total{upstream="full-0",outcome="timeout"}'), 0);
+});
+
+function standStill(ms: number): void {
+  const until = performance.now() + ms;
+  while (performance.now() < until);
+}

@@ -50,7 +50,11 @@ export class NodeConnection implements Line, AnswerSink, Sending {
     const onread = { buffer: readInto, callback: (count: number) => this.#read(count) };
     const socket = connect({ host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay, onread });
     this.#socket = socket;
-    this.#connecting = setTimeout(() => this.drop(tooLong(connectTimeoutMs)), connectTimeoutMs);
+    const onTime = (): void => {
+      if (!this.#isConnected) this.drop(tooLong(connectTimeoutMs));
+    };
+    // One that was made while this process was busy is heard of first.
+    this.#connecting = setTimeout(() => setImmediate(onTime), connectTimeoutMs);
     socket.once('connect', () => this.#connected());
     socket.on('end', () => this.#ended());
     socket.on('error', (error) => this.drop(error));
