@@ -4,7 +4,9 @@
  */
 import type { LedgerInfo } from '../src/ledger/ledger-headers.ts';
 import { RetentionWindow } from '../src/upstream/retention-window.ts';
-import { headToleranceMs, selectUpstreams, type Candidate, type Need } from '../src/upstream/select.ts';
+import type { Need } from '../src/upstream/need.ts';
+import { headToleranceMs, type Candidate } from '../src/upstream/ranking.ts';
+import { selectUpstreams } from '../src/upstream/select.ts';
 import type { Tier } from '../src/upstream/upstream.ts';
 import { exponential, type Random } from './random.ts';
 import type { SimulatedLedger } from './ledger.ts';

@@ -6,7 +6,7 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { InjectOptions } from 'fastify';
 import { GatewayError } from '../ledger/errors.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
-import type { Need } from '../upstream/select.ts';
+import type { Need } from '../upstream/need.ts';
 import { answerForm } from './negotiate.ts';
 import { schemaController } from './no-schemas.ts';
 import { isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';

@@ -1,5 +1,5 @@
 /** What a path that is passed through asks for: told by the path as the node's framework reads it, decoded. */
-import type { Need } from '../upstream/select.ts';
+import type { Need } from '../upstream/need.ts';
 import { needOf } from './path-read.ts';
 import { notFound } from './request-faults.ts';
 import { decodedPath, hasParameter, numberParameter, pathBelow, versionParameter } from './target.ts';

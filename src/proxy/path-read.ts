@@ -1,7 +1,7 @@
 /** What the two reads by path have in common: the version from the query, the form from `Accept`. */
 import type { Operation } from '../cache/key.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { Need } from '../upstream/select.ts';
+import type { Need } from '../upstream/need.ts';
 import { answerForm } from './negotiate.ts';
 import type { Read } from './read.ts';
 import { versionParameter } from './target.ts';

@@ -16,7 +16,7 @@ import type { StopSignal } from '../ledger/stop.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
 import type { NodeAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import type { Need } from '../upstream/select.ts';
+import type { Need } from '../upstream/need.ts';
 import type { Sender } from '../upstream/sender.ts';
 import type { Stored } from './audits.ts';
 import { compress } from './compress.ts';

@@ -6,7 +6,7 @@ import { findForm, type AnswerForm } from '../ledger/answer-form.ts';
 import type { JsonBody } from '../ledger/json-body.ts';
 import { ledgerHeaderFault, type Dialect, type HeaderValues, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import { isFramed } from './exchange.ts';
-import type { Need } from './select.ts';
+import type { Need } from './need.ts';
 
 /** What a success has to be: an answer from the ledger, in one form or in either. */
 export type Promised = AnswerForm | 'either';

@@ -14,7 +14,7 @@ import { overLiveConnection } from './lost-connection.ts';
 import { onceClosed } from './node-stream.ts';
 import type { Sign } from './ejection.ts';
 import type { ReadClass } from './read-class.ts';
-import type { Need } from './select.ts';
+import type { Need } from './need.ts';
 import type { FleetRequest, UpstreamLog } from './sender.ts';
 import { NoPlaceError } from './slots.ts';
 import type { Upstream } from './upstream.ts';

@@ -7,7 +7,9 @@ import { fetchWhole, type NodeAnswer, type StreamedAnswer } from './exchange.ts'
 import type { Fleet } from './fleet.ts';
 import type { Outliers } from './outliers.ts';
 import type { ReadClass } from './read-class.ts';
-import { holdingOf, positionOf, selectUpstreams, trustRank } from './select.ts';
+import { positionOf } from './need.ts';
+import { holdingOf, trustRank } from './ranking.ts';
+import { selectUpstreams } from './select.ts';
 import type { FleetRequest } from './sender.ts';
 import type { Upstream } from './upstream.ts';
 import { knownNodes } from './useful.ts';

@@ -53,6 +53,11 @@ export class Course {
     this.deadlineAtMs = deadlineAtMs;
   }
 
+  /** A node has said that it does not hold what is asked for. */
+  get isMissed(): boolean {
+    return this.sawPruned || this.refusers.size > 0;
+  }
+
   ask(upstream: Upstream): void {
     this.asked.add(upstream);
     this.attempts += 1;

@@ -1,18 +1,16 @@
 /** Why nodes are asked in the order in which they are: told by the very rankings that put them there. */
+import type { Need } from './need.ts';
 import {
   depthOf,
-  depthTolerance,
-  firstDifference,
   freshness,
   positionRanking,
-  selectUpstreams,
   takerRanking,
   trustRank,
   type Candidate,
   type Criterion,
-  type Need,
   type Ranking,
-} from './select.ts';
+} from './ranking.ts';
+import { depthTolerance, selectUpstreams } from './select.ts';
 
 /** A selection with its reasons. */
 export interface Explained<C> {
@@ -67,5 +65,6 @@ function criterionFor<C extends Candidate>(
 }
 
 function difference<C>(ranking: Ranking<C>, one: C, other: C): Criterion | undefined {
-  return ranking.criteria[firstDifference(ranking.of(one), ranking.of(other))];
+  const places = ranking.of(other);
+  return ranking.criteria[ranking.of(one).findIndex((place, at) => place !== places[at])];
 }

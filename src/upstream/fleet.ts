@@ -10,7 +10,7 @@ import { electChain } from './chain-vote.ts';
 import type { ReadClass } from './read-class.ts';
 import { canBeAsked, Outage } from './outage.ts';
 import type { Unit } from './retention-window.ts';
-import { headToleranceMs, type Candidate } from './select.ts';
+import { headToleranceMs, type Candidate } from './ranking.ts';
 import type { Shown } from './shown.ts';
 import type { Upstream } from './upstream.ts';
 import { VersionWaiters } from './version-waiters.ts';

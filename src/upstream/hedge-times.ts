@@ -2,7 +2,8 @@
 import type { Fleet } from './fleet.ts';
 import type { Run } from './hedge.ts';
 import type { ReadClass } from './read-class.ts';
-import { holdingOf, positionOf, trustRank, type Need } from './select.ts';
+import { positionOf, type Need } from './need.ts';
+import { holdingOf, trustRank } from './ranking.ts';
 import type { FleetRequest } from './sender.ts';
 import { TrafficShare } from './traffic-share.ts';
 import type { Upstream } from './upstream.ts';

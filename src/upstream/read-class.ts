@@ -1,6 +1,7 @@
 /** Kinds of reads that a node may do well or badly, each for itself: what it costs to answer them differs by far. */
 import type { RetentionWindow } from './retention-window.ts';
-import { holdingOf, positionOf, type Need } from './select.ts';
+import { positionOf, type Need } from './need.ts';
+import { holdingOf } from './ranking.ts';
 import type { Tier } from './upstream.ts';
 
 /** `head`: of recent state. `archive`: of state that some full node has pruned. `view`: runs code a client chose. */

@@ -19,7 +19,6 @@ import { withHedge, type Raced, type Run } from './hedge.ts';
 import type { HedgeTimes } from './hedge-times.ts';
 import type { Outliers } from './outliers.ts';
 import { readClassOf, type ReadClass } from './read-class.ts';
-import { alternatives } from './select.ts';
 import type { FleetRequest, SendLimits } from './sender.ts';
 import type { TrafficShare } from './traffic-share.ts';
 import type { Upstream } from './upstream.ts';
@@ -77,8 +76,7 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     while (course.attempts < this.#means.limits.maxAttempts || course.isRepeating) {
       const nodes = this.#useful();
       if (nodes.length === 0 || this.#leftMs <= 0 || signal.aborted || !this.#mayRetry()) break;
-      const others = alternatives(nodes, request.need);
-      const place = this.#freePlaceAt(others) ?? (await this.#placeAt(others));
+      const place = this.#freePlaceAt(nodes) ?? (await this.#placeAt(nodes));
       if (place === undefined) break;
       const raced = await this.#attempt(place);
       const answer = this.#take(raced);
@@ -99,7 +97,7 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     return knownNodes(this.#means.fleet, this.#asking.request.need, performance.now(), this.#readClass);
   }
 
-  /** Whoever has something to add, best first. */
+  /** Whoever has something to add, and is as good as the others of them; best first. */
   #useful(): readonly Known[] {
     return usefulNodes(this.#known(), this.#asking.request.need, this.#course);
   }
@@ -147,7 +145,7 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     const { request, isStreamed, signal } = this.#asking;
     const { limits, hedges, admission, metrics } = this.#means;
     if (this.#course.attempts >= limits.maxAttempts || this.#leftMs <= 0 || signal.aborted) return undefined;
-    const nodes = alternatives(this.#useful(), request.need);
+    const nodes = this.#useful();
     // One that is passed over, or only perhaps holds what is asked for, is no help.
     if (nodes[0] === undefined || !hedges.isWorthAsking(nodes[0], request.need)) return undefined;
     const place =

@@ -18,7 +18,7 @@ import { HedgeTimes, type HedgeLimits } from './hedge-times.ts';
 import { fetchStream, onceClosed, readWhole } from './node-stream.ts';
 import { Outliers } from './outliers.ts';
 import { Search, type Means } from './search.ts';
-import type { Need } from './select.ts';
+import type { Need } from './need.ts';
 import { TrafficShare } from './traffic-share.ts';
 import type { Upstream } from './upstream.ts';
 

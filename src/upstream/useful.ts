@@ -3,7 +3,10 @@ import type { Course } from './course.ts';
 import type { Fleet } from './fleet.ts';
 import type { ReadClass } from './read-class.ts';
 import type { Unit } from './retention-window.ts';
-import { deeperThan, holdingOf, positionOf, selectUpstreams, type Candidate, type Need } from './select.ts';
+import { deeperThan } from './deepest.ts';
+import { positionOf, type Need } from './need.ts';
+import { holdingOf, type Candidate } from './ranking.ts';
+import { nextUpstreams } from './select.ts';
 import type { Upstream } from './upstream.ts';
 
 export type Known = Candidate & { readonly upstream: Upstream };
@@ -14,20 +17,18 @@ export function knownNodes(fleet: Fleet, need: Need, nowMs: number, readClass?: 
   return fleet.candidates(nowMs, unit, readClass).filter(({ health }) => health !== 'foreign');
 }
 
-/** Whoever is worth asking next, best first; empty when nobody has anything to add. */
+/** Whoever is worth asking next, all as good as each other, best first; empty when nobody has anything to add. */
 export function usefulNodes(known: readonly Known[], need: Need, course: Course): readonly Known[] {
   if (course.sawPruned && need.kind === 'head') return deeper(known, course);
-  const ordered = selectUpstreams(
-    known.filter(({ upstream }) => !course.asked.has(upstream)),
-    need,
-  );
-  const best = ordered[0];
+  const left = course.asked.size === 0 ? known : known.filter(({ upstream }) => !course.asked.has(upstream));
+  const next = nextUpstreams(left, need, { isMissed: course.isMissed });
+  const best = next[0];
   // Once one node has said "pruned", only a node that may hold the version has more to say.
   const position = positionOf(need);
   const isFutile = course.sawPruned && position !== undefined && holdingOf(best?.window, position) === 'pruned';
   // A node whose head is not believed has nothing to add to what believed ones said.
   const isDoubtful = best?.isSuspect === true && course.kept !== undefined;
-  return isFutile || isDoubtful ? [] : ordered;
+  return isFutile || isDoubtful ? [] : next;
 }
 
 /** What was called pruned without a version that others could be told by: only the deepest node has more to say. */

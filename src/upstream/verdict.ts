@@ -3,7 +3,7 @@
  * Decided by status and `error_code`; message text only where the node has nothing better (protocol 10).
  */
 import { JsonBody } from '../ledger/json-body.ts';
-import type { Need } from './select.ts';
+import type { Need } from './need.ts';
 
 export type Verdict =
   /** The fleet's answer. */

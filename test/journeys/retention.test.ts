@@ -43,6 +43,25 @@ test('a full node that has pruned the version meanwhile is news: the client gets
   assert.equal(await gateway.metric('ledgergate_pruned_answers_repaired_total'), 1);
 });
 
+test('however many full nodes have pruned it unheard, the first to say so sends the read to the archival node', async (t) => {
+  const full = await Promise.all([1, 2, 3, 4].map(() => fakeNode(t, { oldest: 100n, head: 900n })));
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full, archival: [archival] });
+  for (const { clock } of full) clock.oldest = 500n;
+
+  const replies = [await gateway.get(at(300)), await gateway.get('/blocks/by_height/16')];
+
+  assert.deepEqual(
+    replies.map(({ status }) => status),
+    [200, 200],
+  );
+  assert.equal(
+    full.reduce((sum, { reads }) => sum + reads, 0),
+    2,
+  );
+  assert.equal(archival.reads, 2);
+});
+
 for (const kind of ['pruned', 'pruned while reading'] as const) {
   test(`"${kind}" from a node whose headers claim the version is repaired by the archival node`, async (t) => {
     const full = await fakeNode(t, { oldest: 100n, head: 900n });

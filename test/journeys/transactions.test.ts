@@ -47,6 +47,23 @@ test('a look-up after a submission does not share the look-up that began before 
   assert.equal((await after).status, 200);
 });
 
+test('a transaction of which the full nodes know nothing is asked of the archival node, however many they are', async (t) => {
+  const full = await Promise.all([1, 2, 3, 4].map(() => fakeNode(t, { oldest: 500n, head: 900n })));
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full, archival: [archival] });
+  const { hash } = JSON.parse(await (await fetch(`${archival.url}/transactions`, posted(transfer))).text()) as {
+    hash: string;
+  };
+  archival.mempool.commitAll(120n);
+
+  const found = await gateway.get(`/transactions/by_hash/${hash}`);
+  const unknown = await gateway.get(`/transactions/by_hash/0x${'ab'.repeat(32)}`);
+
+  assert.deepEqual([found.status, unknown.status], [200, 404]);
+  assert.match(found.text, /"version":"120"/);
+  assert.equal(archival.requestsTo('byHash'), 2);
+});
+
 const impossible = JSON.stringify({
   type: 'user_transaction',
   version: '18446744073709551615',

@@ -5,7 +5,7 @@ import { JsonBody } from '../../src/ledger/json-body.ts';
 import { dialectOf, findLedgerInfo, type HeaderValues } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { findFault, type AnswerFault, type Promised } from '../../src/upstream/answer-fault.ts';
-import type { Need } from '../../src/upstream/select.ts';
+import type { Need } from '../../src/upstream/need.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
 
 const node = dialectOf('node');

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { explainSelection } from '../../src/upstream/explain-selection.ts';
-import type { Candidate, Need } from '../../src/upstream/select.ts';
+import type { Need } from '../../src/upstream/need.ts';
+import type { Candidate } from '../../src/upstream/ranking.ts';
 
 function node(name: string, oldest: number, head: number, changes: Partial<Candidate> = {}): Candidate {
   const window = { oldest: version(oldest), head: version(head), safeOldest: BigInt(oldest) };

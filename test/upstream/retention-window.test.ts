@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion, type LedgerVersion } from '../../src/ledger/version.ts';
 import { RetentionWindow } from '../../src/upstream/retention-window.ts';
-import { holdingOf } from '../../src/upstream/select.ts';
+import { holdingOf } from '../../src/upstream/ranking.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 import { Draw } from '../support/spellings.ts';
 

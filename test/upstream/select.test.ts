@@ -3,15 +3,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion, type LedgerVersion } from '../../src/ledger/version.ts';
 import type { WindowView } from '../../src/upstream/retention-window.ts';
-import {
-  alternatives,
-  deeperThan,
-  deepest,
-  holdingOf,
-  selectUpstreams,
-  type Candidate,
-  type Need,
-} from '../../src/upstream/select.ts';
+import { deeperThan, deepest } from '../../src/upstream/deepest.ts';
+import type { Need } from '../../src/upstream/need.ts';
+import { holdingOf, type Candidate } from '../../src/upstream/ranking.ts';
+import { nextUpstreams, selectUpstreams } from '../../src/upstream/select.ts';
 import { fc } from '../support/fast-check.ts';
 import { Draw, seed } from '../support/spellings.ts';
 
@@ -151,7 +146,7 @@ for (const [claim, fleet, expected] of newest) {
 }
 
 function standIns(nodes: readonly Candidate[], need: Need): string {
-  return alternatives(nodes, need)
+  return nextUpstreams(nodes, need, { random: () => 0 })
     .map(({ name }) => name)
     .join(' ');
 }
@@ -164,6 +159,43 @@ test('only nodes that are as good for a request stand in for the best, and their
   assert.equal(standIns([full, archive, lagging], { kind: 'head' }), 'full archive');
   assert.equal(standIns([bad, broken], at(800)), 'bad');
   assert.equal(standIns([], at(800)), '');
+});
+
+/** Who is asked after a node that does not hold it. */
+function missed(nodes: readonly Candidate[], need: Need): string {
+  return nextUpstreams(nodes, need, { isMissed: true, random: () => 0 })
+    .map(({ name }) => name)
+    .join(' ');
+}
+
+test('once a node has said that it does not hold it, the deepest of those that may is asked', () => {
+  const second = node('second', { oldest: 510, head: 1000, cost: 0 });
+  const hash: Need = { kind: 'transaction', first: undefined };
+  const gone = node('gone', { oldest: 0, head: 1000, ...archival, ...down });
+  assert.equal(missed([full, second, middle, archive], at(800)), 'archive');
+  assert.equal(missed([full, second, middle, archive], block(800n)), 'archive');
+  assert.equal(missed([full, second, middle, archive], hash), 'archive');
+  assert.equal(missed([full, second, middle], hash), 'middle');
+  assert.equal(missed([second, full, gone], hash), 'full');
+  // What surely holds it comes before what only may.
+  assert.equal(missed([middle, node('y', archival)], at(800)), 'middle');
+  assert.equal(missed([middle, node('y', archival)], hash), 'y');
+  assert.equal(missed([full, node('twin', { oldest: 500, head: 1000, cost: 0 })], hash), 'twin full');
+});
+
+test('whatever the fleet: those that are asked next are the first of all that are worth asking', () => {
+  const fleets = fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 });
+  fc.assert(
+    fc.property(fleets, anyNeed, seed, (fleet, need, seed) => {
+      const random = (): number => (seed >>> 0) / 2 ** 32;
+      const next = nextUpstreams(fleet, need, { random });
+      const all = selectUpstreams(fleet, need, random);
+      assert.equal(next[0], all[0]);
+      if (need.kind !== 'transaction') assert.deepEqual(next, all.slice(0, next.length));
+      assert.ok(next.every((candidate) => all.includes(candidate)));
+    }),
+    { numRuns: 5000 },
+  );
 });
 
 test('head: nodes within the tolerance are equally fresh and share by load', () => {

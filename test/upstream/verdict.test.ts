@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion } from '../../src/ledger/version.ts';
-import type { Need } from '../../src/upstream/select.ts';
+import type { Need } from '../../src/upstream/need.ts';
 import { errorCodeOf, judge, type Judged, type Verdict } from '../../src/upstream/verdict.ts';
 
 const version: Need = { kind: 'version', version: ledgerVersion(5n) };
