@@ -86,7 +86,7 @@ export class LatestReads {
   /** No staleness at all: each read goes to a node that has got at least as far as anybody has been shown. */
   async #ask(read: Read, { min }: Demand, caller: Caller): Promise<Served> {
     const { reader, floor } = this.#parts;
-    const served = await floor.keep(min, (atLeast) =>
+    const served = await floor.keep(min, caller.signal, (atLeast) =>
       reader.ask({ ...read, need: { kind: 'head', min: atLeast } }, caller),
     );
     if (served.version !== undefined) {

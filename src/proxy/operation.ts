@@ -2,7 +2,7 @@
 import type { Operation } from '../access/principal.ts';
 
 /** What a path names may be empty, for the router as well: it is found to be no name later. */
-const reads = /^(?:|\/accounts\/[^/]*\/(?:resource|module)\/[^/]*|\/transactions\/by_hash\/[^/]*)$/;
+const reads = /^(?:\/?|\/accounts\/[^/]*\/(?:resource|module)\/[^/]*|\/transactions\/by_hash\/[^/]*)$/;
 const waits = /^\/transactions\/wait_by_hash\/[^/]*$/;
 /**
  * With a slash behind it no route of ours takes it, and it is passed on: a node may read it as what it looks like. Who
@@ -17,8 +17,6 @@ export function operationOf(method: string, target: string, basePath: string): O
   const path = routedPath(target);
   if (path === undefined || !path.startsWith(basePath)) return 'pass';
   const below = path.slice(basePath.length);
-  // The ledger info of a gateway without a base path.
-  if (below === '/' && basePath === '') return method === 'GET' || method === 'HEAD' ? 'read' : 'pass';
   switch (method) {
     case 'GET':
       return reads.test(below) || waits.test(below) ? 'read' : 'pass';

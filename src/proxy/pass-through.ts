@@ -14,7 +14,7 @@ import type { FleetRequest, Sender } from '../upstream/sender.ts';
 import type { Consistency } from './consistency.ts';
 import type { Exchange } from './exchange.ts';
 import { forOneClient, requestHeaders, withoutConditions, withoutFreshness, type ResponseHeaders } from './headers.ts';
-import { isIdempotent, isOfLedger, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
+import { isIdempotent, isList, isOfLedger, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
 import type { Replier } from './reply.ts';
 import type { ServedState } from './served-state.ts';
 import type { Submissions } from './submissions.ts';
@@ -49,10 +49,21 @@ export class PassThrough {
     const request = this.#requestOf(exchange, body);
     if (isReadOfLatest(request.wire.method, request.wire.path)) return this.#serveLatest(exchange, request);
     const answer = await this.#parts.sender.stream(request, exchange.signal);
-    const pinned = request.need.kind === 'version' && answer.status < 300 ? request.need.version : undefined;
-    const version = pinned ?? (answer.status < 300 ? answer.info?.version : undefined);
-    if (version !== undefined) await this.#parts.fleet.show(version);
+    if (answer.status >= 300) return this.#reply(exchange, answer);
+    const { need, wire } = request;
+    const newest = answer.info?.version;
+    const pinned = need.kind === 'version' && !isList(wire.path) ? need.version : undefined;
+    const shown = pinned ?? (need.kind === 'version' ? endOfList(need.version, newest) : newest);
+    if (shown !== undefined) await this.#parts.fleet.show(shown);
     return this.#reply(exchange, answer, pinned);
+  }
+
+  /** The ledger info in BCS, from a node that has got as far as anybody has been shown. */
+  async ledgerInfo(exchange: Exchange): Promise<void> {
+    const request = this.#requestOf(exchange, undefined);
+    const wire = { ...request.wire, path: '', headers: withoutConditions(request.wire.headers) };
+    const { min } = this.#parts.consistency.demandOf(exchange.request);
+    return this.#serveHead(exchange, { ...request, wire, promised: 'bcs' }, min);
   }
 
   /** A submission: one node, and its answer tells which transaction it took. */
@@ -87,15 +98,15 @@ export class PassThrough {
   /** No staleness allowed, so the state is the one at the node's head. */
   async #serveHead(exchange: Exchange, request: FleetRequest, seen: LedgerVersion | undefined): Promise<void> {
     const { floor, sender, served } = this.#parts;
-    const answer = await floor.keep(seen, (min) =>
+    const answer = await floor.keep(seen, exchange.signal, (min) =>
       sender.stream({ ...request, need: { kind: 'head', min } }, exchange.signal),
     );
     const { status, info, upstream } = answer;
     if (status < 300 && info !== undefined && !upstream.isSuspect) {
-      await floor.recordServed(info.version);
+      await readableAfter(answer, floor.recordServed(info.version));
       served.noteLag(info.version);
     }
-    return this.#reply(exchange, withoutFreshness(answer));
+    return this.#reply(exchange, withoutFreshness(answer), status < 300 ? info?.version : undefined);
   }
 
   #requestOf(exchange: Exchange, body: Buffer | undefined): FleetRequest {
@@ -135,6 +146,22 @@ export class PassThrough {
   }
 }
 
+/** Waits for what has to be done before the answer is handed on; where that fails, nobody will read it. */
+async function readableAfter(answer: NodeAnswer | StreamedAnswer, done: Promise<void> | undefined): Promise<void> {
+  try {
+    await done;
+  } catch (error) {
+    if ('stream' in answer) answer.stream.destroy();
+    throw error;
+  }
+}
+
+/** A list goes on past its start, up to the newest version that its node has. */
+function endOfList(start: LedgerVersion, newest: LedgerVersion | undefined): LedgerVersion | undefined {
+  const last = (start + longestList) as LedgerVersion;
+  return newest === undefined || newest < last ? newest : last;
+}
+
 /** Notes what an answer that is passed through comes to. */
 function note(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
   const { upstream, tookMs, headers } = answer;
@@ -146,5 +173,7 @@ function note(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed
     });
 }
 
+/** More than nodes put on a page (protocol 10). */
+const longestList = 10_000n;
 /** A submission outlives its client, but not this. */
 const submissionBoundMs = 30_000;

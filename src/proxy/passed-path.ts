@@ -1,11 +1,12 @@
 /** What a path that is passed through asks for: told by the path as the node's framework reads it, decoded. */
+import { findU64, type LedgerVersion } from '../ledger/version.ts';
 import type { Need } from '../upstream/need.ts';
 import { needOf } from './path-read.ts';
 import { notFound } from './request-faults.ts';
-import { decodedPath, hasParameter, numberParameter, pathBelow, versionParameter } from './target.ts';
+import { decodedPath, hasParameter, numberParameter, pathBelow } from './target.ts';
 
-const versionInPath = /^\/(?:blocks|transactions)\/by_version\/(\d{1,19})$/;
-const heightInPath = /^\/blocks\/by_height\/(\d{1,19})$/;
+const versionInPath = /^\/(?:blocks|transactions)\/by_version\/([^/]+)$/;
+const heightInPath = /^\/blocks\/by_height\/([^/]+)$/;
 const transactionList = /^\/transactions$/;
 
 /** Reads of state at a version, beside our own: `ledger_version` means to them what it means to us. */
@@ -13,16 +14,24 @@ const statePath = /^\/accounts\/[^/]+(?:\/(?:balance\/[^/]+|resources|modules))?
 const tablePath = /^\/tables\/[^/]+\/(?:raw_)?item$/;
 const viewPath = /^\/view$/;
 
-/** The state or history that a path needs; paths without any are best answered by the freshest node. */
+/**
+ * The state or history that a path needs; paths without any are best answered by the freshest node, which also tells
+ * what is wrong with a number.
+ */
 export function needOfPath(target: string): Need {
   const path = decodedPath(target);
-  const inPath = versionInPath.exec(path)?.[1];
-  if (inPath !== undefined) return needOf(versionParameter(`?ledger_version=${inPath}`));
-  const height = heightInPath.exec(path)?.[1];
-  if (height !== undefined) return { kind: 'block', height: BigInt(height) };
+  const version = versionInPath.exec(path)?.[1];
+  if (version !== undefined) return needOf(findU64(version) as LedgerVersion | undefined);
+  const height = findU64(heightInPath.exec(path)?.[1] ?? '');
+  if (height !== undefined) return { kind: 'block', height };
   if (transactionList.test(path)) return needOf(numberParameter(target, 'start'));
   // Other paths ignore the parameter, and what they refuse says nothing of it.
   return readsState(path) ? needOf(numberParameter(target, 'ledger_version')) : { kind: 'head' };
+}
+
+/** Whether the version that is named is only where the answer begins. */
+export function isList(target: string): boolean {
+  return transactionList.test(decodedPath(target));
 }
 
 /** Whether the gateway chooses the version: a read of state that names none. */

@@ -77,7 +77,9 @@ export function addRoutes(app: FastifyInstance, { basePath, submissions }: Route
   app.get(`${basePath}/transactions/wait_by_hash/:hash`, handlers.wait(transactionOf(transactionWait)));
   app.options('*', handlers.preflight);
   const others = ['POST', 'PUT', 'PATCH', 'DELETE'];
-  app.route({ method: methods, url: basePath === '' ? '/' : basePath, handler: handlers.ledgerInfo });
+  for (const url of basePath === '' ? ['/'] : [basePath, `${basePath}/`]) {
+    app.route({ method: methods, url, handler: handlers.ledgerInfo });
+  }
   for (const url of basePath === '' ? ['/*'] : [basePath, `${basePath}/*`]) {
     const method = url === basePath ? others : [...methods, ...others];
     app.route({ method, url, handler: handlers.raw('pass_through') });

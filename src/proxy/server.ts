@@ -81,7 +81,7 @@ function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: Fas
   run(parts, 'ledger_info', request, reply, async (exchange) => {
     if (answerForm(request.headers.accept) === 'bcs') {
       requireTime(parts);
-      return parts.passThrough.serve(exchange, undefined);
+      return parts.passThrough.ledgerInfo(exchange);
     }
     const body = await parts.latestReads.ledgerInfo(request.raw, exchange.signal);
     const { vary } = parts.replier;

@@ -56,7 +56,7 @@ export class Admission {
       upstream.places.enter();
       return true;
     };
-    const withinMs = Math.min(waiting.withinMs, longestWaitMs);
+    const withinMs = Math.max(0, Math.min(waiting.withinMs, longestWaitMs));
     const nowMs = performance.now();
     const waited = await this.#queue.wait(client, accepts, { signal, withinMs, nowMs });
     // Those that may not even wait are told so at once.

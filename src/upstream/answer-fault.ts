@@ -20,7 +20,7 @@ export type AnswerFault =
   | 'not JSON'
   /** Nothing tells whether the body is whole. */
   | 'unframed body'
-  /** A 404 without a code: it says of something before the node that it has no such page. */
+  /** A redirect, a demand for credentials, a page: what says no stands before the node. */
   | 'no error of a node';
 
 /** An answer, or the head of one whose body is still to come. */
@@ -38,16 +38,27 @@ export interface Asked {
   readonly promised: Promised | undefined;
 }
 
-/** What is wrong with an answer; most errors are for `verdict.ts` to judge. */
+/** What is wrong with an answer; what errors of nodes mean is for `verdict.ts` to judge. */
 export function findFault(answer: Answered, asked: Asked, dialect: Dialect): AnswerFault | undefined {
-  const { status, json, headers } = answer;
-  // One that is compressed unasked cannot be looked into.
-  if (status === 404 && isOwnRead(asked) && json !== undefined && headers['content-encoding'] === undefined) {
-    return typeof json.members['error_code'] === 'string' ? undefined : 'no error of a node';
-  }
-  if (status < 200 || status >= 300) return undefined;
-  return headFault(answer, asked, dialect) ?? bodyFault(answer, asked);
+  if (answer.status >= 300) return isOfNode(answer, asked) ? undefined : 'no error of a node';
+  return answer.status < 200 ? undefined : (headFault(answer, asked, dialect) ?? bodyFault(answer, asked));
 }
+
+/** Whether a node says so itself, as far as can be told; what stands before one says the rest (protocol 3). */
+function isOfNode(answer: Answered, asked: Asked): boolean {
+  const { status, headers, json, info } = answer;
+  if (asked.promised === undefined || status >= 500 || saidByAnybody.has(status)) return true;
+  if (status === 304) return !isOwnRead(asked);
+  if (status < 400 || status === 401 || status === 407) return false;
+  // What comes with the ledger's headers comes from a node.
+  if (info !== undefined) return true;
+  // One that is compressed unasked cannot be looked into, and what is too large is refused without a code.
+  const isReadable = json !== undefined && headers['content-encoding'] === undefined && status !== 413;
+  return !isReadable || !isOwnRead(asked) || typeof json.members['error_code'] === 'string';
+}
+
+/** Too slow, too many: true of whoever says so, and never the answer (`verdict.ts`). */
+const saidByAnybody = new Set([408, 429]);
 
 /** Asked for in one form, with nothing of the client's own in it: what such a read may be answered is known. */
 function isOwnRead({ promised }: Asked): boolean {

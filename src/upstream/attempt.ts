@@ -139,7 +139,7 @@ export class Attempts {
     const fault = this.#faultOf(answer, request);
     const verdict = isOurs && fault === undefined ? this.#judge(answer, request.need) : 'failed';
     if (!isOurs) this.#recordFailure(upstream, elapsedMs, 'chain', `status ${answer.status}`);
-    else if (fault !== undefined) this.#recordFailure(upstream, elapsedMs, 'bad answer', fault);
+    else if (fault !== undefined) this.#recordFault(answer, elapsedMs, fault);
     else if (verdict === 'failed') this.#recordFailed(answer, elapsedMs);
     else this.#recordAnswer(upstream, elapsedMs, answer.status);
     const kind = verdict !== 'failed' ? undefined : !isOurs ? 'chain' : fault === undefined ? 'status' : 'bad answer';
@@ -179,9 +179,16 @@ export class Attempts {
   }
 
   #judge(answer: NodeAnswer | StreamedAnswer, need: Need): Verdict {
-    if (isBehind(answer, need)) return 'behind';
+    if (isBehind(answer, need, this.#fleet.head?.version)) return 'behind';
     if ('stream' in answer) return 'final';
     return judge(answer, need);
+  }
+
+  #recordFault({ upstream, status }: NodeAnswer | StreamedAnswer, elapsedMs: number, fault: AnswerFault): void {
+    if (status < 300) return this.#recordFailure(upstream, elapsedMs, 'bad answer', fault);
+    // What stands before a node may only dislike what this client asks for.
+    this.#note(upstream, elapsedMs, 'bad answer', `status ${status}: ${fault}`);
+    return this.#doubt(upstream, elapsedMs);
   }
 
   /** The node gave an answer, and it shows something broken: what? */
@@ -271,8 +278,15 @@ export function isStateRead({ need, isIdempotent, isLook, atOnce }: FleetRequest
   return isIdempotent && isLook !== true && atOnce === undefined && (need.kind !== 'head' || need.min !== undefined);
 }
 
-/** Whether a 2xx is of an older state than the request needs. */
-function isBehind({ status, info }: NodeAnswer | StreamedAnswer, need: Need): boolean {
-  if (need.kind !== 'head' || need.min === undefined || status >= 300) return false;
-  return info === undefined || info.version < need.min;
+/**
+ * Whether an answer, or an error, is of an older state than the request needs. `head`: the newest that is known, up to
+ * which another node can do better.
+ */
+function isBehind({ status, info }: NodeAnswer | StreamedAnswer, need: Need, head: bigint | undefined): boolean {
+  if (status >= 500) return false;
+  if (need.kind === 'head' && need.min !== undefined) {
+    return info === undefined ? status < 300 : info.version < need.min;
+  }
+  if (need.kind !== 'version' || status < 400 || info === undefined) return false;
+  return info.version < need.version && head !== undefined && need.version <= head;
 }

@@ -40,6 +40,9 @@ function mayStillBeHeld(fleet: Fleet, need: Need, refusers: ReadonlySet<Upstream
   if (fleet.upstreams.some(({ health, tier }) => health === 'foreign' && tier === 'archival')) return true;
   const known = knownNodes(fleet, need, performance.now());
   if (need.kind === 'transaction') {
+    // Only the node that took it surely has it in its mempool.
+    const taker = known.find(({ name }) => name === need.first);
+    if (taker !== undefined && !refusers.has(taker.upstream)) return true;
     const final = deepest(known)?.upstream;
     return final !== undefined && !refusers.has(final);
   }

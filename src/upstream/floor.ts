@@ -3,6 +3,7 @@
  * and, as far as nodes here have got there, the newest that a client of another replica was shown.
  */
 import { GatewayError } from '../ledger/errors.ts';
+import type { StopSignal } from '../ledger/stop.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from './fleet.ts';
 import type { Shown, Snapshot } from './shown.ts';
@@ -73,10 +74,15 @@ export class Floor {
   }
 
   /**
-   * Runs `ask` with the floor for a client that has seen `min`. What other replicas said is given up, and `ask` run
-   * again, when no node here gets there: the client's own version and this gateway's never are.
+   * Runs `ask` with the floor for a client that has seen `min`, for as long as the client waits (`signal`). What other
+   * replicas said is given up, and `ask` run again, when no node here gets there: the client's own version and this
+   * gateway's never are.
    */
-  async keep<T>(min: LedgerVersion | undefined, ask: (floor: LedgerVersion | undefined) => Promise<T>): Promise<T> {
+  async keep<T>(
+    min: LedgerVersion | undefined,
+    signal: StopSignal,
+    ask: (floor: LedgerVersion | undefined) => Promise<T>,
+  ): Promise<T> {
     const own = this.#own(min);
     const floor = this.above(min);
     if (floor === undefined || floor === own) return ask(own);
@@ -84,6 +90,8 @@ export class Floor {
       return await ask(floor);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.fault !== 'unavailable') throw error;
+      // It failed for another reason: the client has gone, or the nodes are there and have no time.
+      if (signal.aborted || (this.#fleet.head?.version ?? -1n) >= floor) throw error;
       this.#heard = undefined;
       this.#deafUntilMs = performance.now() + deafMs;
       this.#events.onUnreached(floor);

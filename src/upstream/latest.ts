@@ -96,7 +96,7 @@ export class Latest {
    */
   async reach(demand: Demand, signal: StopSignal): Promise<Snapshot> {
     const found = this.find(demand);
-    return found ?? this.#floor.keep(demand.min, (min) => this.#lookFor(demand.maxStalenessMs, min, signal));
+    return found ?? this.#floor.keep(demand.min, signal, (min) => this.#lookFor(demand.maxStalenessMs, min, signal));
   }
 
   close(): void {

@@ -61,9 +61,8 @@ export function comparePlaces(a: readonly number[], b: readonly number[], upTo =
 /** `isMissed`: a node has said that it does not hold what is asked for. */
 export function rankingFor<C extends Candidate>(candidates: readonly C[], need: Need, isMissed: boolean): Ranking<C> {
   if (need.kind === 'head') return freshness(candidates);
-  const position = positionOf(need);
-  if (isMissed) return reach(position);
-  return need.kind === 'transaction' ? takerRanking(need.first) : positionRanking(position ?? 0n);
+  if (isMissed) return reach(need);
+  return need.kind === 'transaction' ? takerRanking(need.first) : positionRanking(positionOf(need) ?? 0n);
 }
 
 /**
@@ -127,12 +126,15 @@ export function takerRanking<C extends Candidate>(first: string | undefined): Ra
 
 /**
  * Once one node does not hold what is asked for, the deepest is the surest to: others of the first one's kind have
- * mostly pruned it as well, whatever they told last.
+ * mostly pruned it as well, whatever they told last. Who took a transaction is asked in any case.
  */
-export function reach<C extends Candidate>(position?: bigint): Ranking<C> {
+export function reach<C extends Candidate>(need: Need): Ranking<C> {
+  const position = positionOf(need);
+  const taker = need.kind === 'transaction' ? need.first : undefined;
   return {
-    criteria: ['health', 'holding', 'depth', 'tier'],
+    criteria: ['submission', 'health', 'holding', 'depth', 'tier'],
     of: (candidate) => [
+      taker !== undefined && candidate.name === taker ? 0 : 1,
       trustRank(candidate),
       position === undefined ? 0 : holdingRank[holdingOf(candidate.window, position)],
       edgeOf(candidate),

@@ -66,7 +66,7 @@ export function selectUpstreams<C extends Candidate>(
   const position = positionOf(need);
   const settle = settleFor<C>(position, random);
   if (position !== undefined) return forPosition(askable, position, settle);
-  if (need.kind === 'transaction') return forTransaction(askable, need.first, settle);
+  if (need.kind === 'transaction') return forTransaction(askable, need, settle);
   return byRank(askable, freshness(askable), settle);
 }
 
@@ -106,11 +106,11 @@ function forPosition<C extends Candidate>(candidates: readonly C[], position: bi
 /** The node that took the submission, or else a full node; then the rest from the deepest up. */
 function forTransaction<C extends Candidate>(
   candidates: readonly C[],
-  first: string | undefined,
+  need: Extract<Need, { kind: 'transaction' }>,
   settle: Settle<C>,
 ): readonly C[] {
-  const [cheapest, ...others] = byRank(candidates, takerRanking(first), settle);
-  return cheapest === undefined ? [] : [cheapest, ...byRank(others, reach(), settle)];
+  const [cheapest, ...others] = byRank(candidates, takerRanking(need.first), settle);
+  return cheapest === undefined ? [] : [cheapest, ...byRank(others, reach(need), settle)];
 }
 
 /** Sorts by rank, lowest first; equals are ordered by `settle`. */

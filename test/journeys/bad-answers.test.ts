@@ -71,6 +71,15 @@ const bad: readonly Bad[] = [
   { what: 'two lengths', framing: length(wrong.length) + length(9), body: wrong, kind: 'connection' },
   { what: 'a number whose end nobody announced', framing: '', body: '18446' },
   { what: 'BCS whose end nobody announced', framing: '', contentType: 'application/x-bcs', body: '\0', accept: bcs },
+  { what: 'a page that forbids it', status: 403, contentType: 'text/html', headers: '', body: '<h1>403</h1>' },
+  {
+    what: 'a demand for credentials',
+    status: 401,
+    headers: '',
+    body: '{"message":"no key","error_code":"unauthorized"}',
+  },
+  { what: 'a redirection', status: 302, contentType: 'text/html', headers: '', body: '' },
+  { what: 'a redirection of a passed-through read', status: 302, headers: '', body: '', path: '/accounts/0x1' },
   { what: 'a page that says not found', status: 404, contentType: 'text/html', headers: '', body: '<h1>404</h1>' },
   // Handed on as they come: only their head can be judged.
   { what: 'a web page for a passed-through read', contentType: 'text/html', body: '<p>', path: '/accounts/0x1' },

@@ -2,8 +2,10 @@ import assert from 'node:assert/strict';
 import { Agent, request as send } from 'undici';
 import { test } from 'node:test';
 import { until } from '../support/eventually.ts';
-import { fakeNode } from '../support/fake-node.ts';
+import { errorBody } from '../../src/ledger/errors.ts';
+import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway } from '../support/gateway.ts';
+import { ledgerHeaders } from '../support/ledger-info.ts';
 import { submission } from '../support/submission.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
@@ -104,6 +106,53 @@ test('a lagging node is not asked for what only the fresh one has', async (t) =>
   assert.equal(reply.status, 503);
 });
 
+test('nor is its "no such resource", while the fresh one cannot be asked', async (t) => {
+  const lagging = await fakeNode(t, { head: 800n });
+  const fresh = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [lagging, fresh], config: { latest: { maxStalenessMs: 0 } } });
+  const young = '/accounts/0x1/resource/0x1::young::Thing';
+  const [shown, passed] = [await gateway.get(probe), await gateway.get('/accounts/0x1')];
+  const before = await gateway.get(young);
+  await fresh.refuse();
+
+  const replies = [await gateway.get(young), await gateway.get('/accounts/0x1/balance/0x1::young::Coin')];
+
+  assert.deepEqual(
+    [shown, passed, before].map(({ status, headers }) => [status, headers['ledgergate-served-version']]),
+    [
+      [200, '900'],
+      [200, '900'],
+      [404, '900'],
+    ],
+  );
+  assert.deepEqual(
+    replies.map(({ status }) => status),
+    [503, 503],
+  );
+});
+
+test('a list that begins above a lagging node is no mistake of the client', async (t) => {
+  const lagging = await fakeNode(t, { head: 800n, chainId: 4 });
+  const fresh = await fakeNode(t, { head: 900n, chainId: 4 });
+  const refusal = errorBody('invalid_input', 'Given start value is higher than the current ledger version');
+  answersLists(lagging, { status: 400, body: refusal, headers: ledgerHeaders({ version: 800n }) });
+  answersLists(fresh, { status: 200, body: '[{"version":"850"}]', headers: ledgerHeaders({ version: 900n }) });
+  const gateway = await testGateway(t, { full: [lagging, fresh] });
+
+  const found = await gateway.get('/transactions?start=850');
+  await fresh.refuse();
+  const lost = await gateway.get('/transactions?start=850');
+  const future = await gateway.get('/transactions?start=850000');
+
+  assert.deepEqual([found.status, lost.status, future.status], [200, 503, 400]);
+  assert.equal(found.headers['ledgergate-served-version'], undefined);
+});
+
+/** The sample node has no lists of transactions. */
+function answersLists(node: FakeNode, answer: { status: number; body: string; headers: Record<string, string> }): void {
+  node.faults.add({ kind: 'answer', ...answer }, { when: ({ url }) => url.includes('/transactions?') });
+}
+
 test('a fresh node that hangs holds up reads of latest for one short look only', async (t) => {
   const fresh = await fakeNode(t, { head: 901n });
   const other = await fakeNode(t, { head: 900n });
@@ -181,6 +230,32 @@ test('the ledger info is of one snapshot, with the oldest version of the fleet',
   assert.equal(info['oldest_ledger_version'], '0');
   assert.equal(info['oldest_block_height'], '0');
   assert.equal(full.requestsTo('ledgerInfo'), 2);
+});
+
+test('the ledger info in BCS, or with a slash behind it, is no older than what was shown', async (t) => {
+  const lagging = await fakeNode(t, { head: 800n });
+  const fresh = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [lagging, fresh] });
+  const bcs = { accept: 'application/x-bcs' };
+  const before = [await gateway.get('/'), await gateway.get('', bcs), await gateway.get('/', bcs)];
+  await fresh.refuse();
+  const after = [await gateway.get('', bcs), await gateway.get('/', { 'ledgergate-min-version': '901' })];
+  lagging.fault = { kind: 'html' };
+  after.push(await gateway.get('', bcs));
+
+  assert.deepEqual(
+    before.map(({ status, headers }) => [status, headers['content-type']?.split(';')[0]]),
+    [
+      [200, 'application/json'],
+      [200, 'application/x-bcs'],
+      [200, 'application/x-bcs'],
+    ],
+  );
+  assert.equal(before[1]?.headers['ledgergate-served-version'], '900');
+  assert.deepEqual(
+    after.map(({ status }) => status),
+    [503, 503, 503],
+  );
 });
 
 test('requests that hold every connection to a node do not hold up the look at its ledger', async (t) => {

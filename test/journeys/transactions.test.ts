@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { errorBody } from '../../src/ledger/errors.ts';
+import type { Fault } from '../../src/sample/faults.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
@@ -63,6 +64,38 @@ test('a transaction of which the full nodes know nothing is asked of the archiva
   assert.match(found.text, /"version":"120"/);
   assert.equal(archival.requestsTo('byHash'), 2);
 });
+
+const silences: readonly (readonly [string, Fault | 'gone'])[] = [
+  ['is busy', { kind: 'answer', status: 429, body: 'slow down', contentType: 'text/plain' }],
+  ['sheds load', { kind: 'answer', status: 503, body: errorBody('overloaded', 'Server is shedding load') }],
+  ['hangs', { kind: 'hang' }],
+  ['has something before it that answers', { kind: 'html' }],
+  ['is gone', 'gone'],
+];
+
+for (const [what, fault] of silences) {
+  test(`while the node that took a transaction ${what}, nobody is told that there is none`, async (t) => {
+    const taker = await fakeNode(t, { head: 900n, oldest: 500n });
+    const others = [await fakeNode(t, { head: 899n, oldest: 500n }), await fakeNode(t, { head: 899n })];
+    const config = { upstream: { timeoutMs: 300 } };
+    const gateway = await testGateway(t, { full: [taker, ...others], config });
+    const { hash } = JSON.parse((await gateway.post('/transactions', transfer)).text) as { hash: string };
+    const before = await gateway.get(`/transactions/by_hash/${hash}`);
+
+    if (fault === 'gone') await taker.refuse();
+    else taker.fault = fault;
+    const replies = [
+      await gateway.get(`/transactions/by_hash/${hash}`),
+      await gateway.get(`/transactions/wait_by_hash/${hash}`),
+    ];
+
+    assert.equal(before.status, 200);
+    assert.deepEqual(
+      replies.map(({ status }) => status),
+      [503, 503],
+    );
+  });
+}
 
 const impossible = JSON.stringify({
   type: 'user_transaction',

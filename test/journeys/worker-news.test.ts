@@ -1,5 +1,8 @@
 // What one worker learns and all have to know, over real processes.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
@@ -8,6 +11,7 @@ import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply } from '../support/gateway.ts';
 import { gatewayProcess } from '../support/gateway-process.ts';
+import { ledgerHeaders } from '../support/ledger-info.ts';
 import { watchStalls } from '../support/stalls.ts';
 import { submission } from '../support/submission.ts';
 import { vectorNode } from '../support/vector-node.ts';
@@ -129,4 +133,33 @@ test('a ledger that is another one is followed by all workers', async (t) => {
   const afterwards = [await told(), await told(), await told(), await told()];
 
   assert.deepEqual(new Set(afterwards), new Set(['500']));
+});
+
+test('a list of transactions from near the head is not ahead of the ledger headers beside it', async (t) => {
+  let head = 900n;
+  const server = createServer((request, response) => {
+    const start = /start=(\d+)/.exec(request.url ?? '')?.[1];
+    const list = Array.from({ length: 10 }, (_, at) => ({ version: String(BigInt(start ?? '0') + BigInt(at)) }));
+    const headers = { ...ledgerHeaders({ version: head }), 'content-type': 'application/json' };
+    response.writeHead(200, headers).end(start === undefined ? '{}' : JSON.stringify(list));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const gateway = await gatewayProcess(t, {
+    full: [{ url }],
+    config: { workers: 2, upstream: { probeInterval: '1h' } },
+  });
+
+  for (let round = 0; round < 20; round += 1) {
+    head += 5n;
+    const { status, text, headers } = await get(`${gateway.url}/transactions?start=${head - 9n}`);
+    const last = (JSON.parse(text) as { version: string }[]).at(-1)?.version;
+    assert.deepEqual([status, last], [200, String(head)]);
+    assert.ok(BigInt(headers['x-node-ledger-version'] ?? -1) >= head, `round ${round}`);
+  }
 });

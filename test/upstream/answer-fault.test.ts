@@ -163,8 +163,26 @@ const rows: readonly Row[] = [
     promised: 'either',
     fault: undefined,
   },
-  { what: 'an error', status: 400, headers: html, body: '<html>', fault: undefined },
-  { what: 'a redirection', status: 302, headers: html, body: '', fault: undefined },
+  { what: 'a page', status: 400, headers: html, body: '<html>', fault: 'no error of a node' },
+  { what: 'a page', status: 403, headers: html, body: '<html>', fault: 'no error of a node' },
+  { what: 'a page beside the ledger headers', status: 400, headers: { ...ledger, ...html }, body: '', fault: undefined },
+  { what: 'a page', status: 413, headers: html, body: '<html>', fault: undefined },
+  { what: 'a page', status: 429, headers: html, body: '<html>', fault: undefined },
+  { what: 'a page', status: 502, headers: html, body: '<html>', fault: undefined },
+  { what: 'a redirection', status: 302, headers: html, body: '', fault: 'no error of a node' },
+  { what: 'a redirection', status: 301, headers: html, promised: 'either', fault: 'no error of a node' },
+  { what: 'no condition', status: 304, headers: {}, body: '', fault: 'no error of a node' },
+  { what: "a client's condition", status: 304, headers: {}, promised: 'either', fault: undefined },
+  {
+    what: 'a demand for credentials, with a code',
+    status: 401,
+    headers: json,
+    body: '{"message":"m","error_code":"unauthorized"}',
+    fault: 'no error of a node',
+  },
+  { what: 'a demand for credentials', status: 407, headers: {}, promised: 'either', fault: 'no error of a node' },
+  { what: 'a page', status: 403, headers: html, promised: 'either', fault: undefined },
+  { what: 'a page', status: 401, headers: html, body: '', promised: null, need: head, fault: undefined },
 ];
 
 for (const { what, status = 200, headers = whole, body, need = at(500n), promised = 'json', isHead, fault } of rows) {
