@@ -49,7 +49,10 @@ export function nextUpstreams<C extends Candidate>(
   const left = able.length === 0 ? askable : able;
   if (left.length < 2) return left;
   const ranking = rankingFor(left, need, isMissed);
-  const best = byRank(bestOf(left, ranking), ranking, settleFor(isMissed ? undefined : position, random));
+  const alike = bestOf(left, ranking);
+  const settle = settleFor<C>(isMissed ? undefined : position, random);
+  const isOfOneTier = alike.every(({ tier }) => tier === alike[0]?.tier);
+  const best = isOfOneTier ? settle(alike) : byRank(alike, ranking, settle);
   return able.length === 0 ? best.slice(0, 1) : best;
 }
 

@@ -237,3 +237,19 @@ for (const { leastShare, ...node } of simulations) {
     assert.ok(held > 0);
   });
 }
+
+test('requests that arrive close to each other share a view, which is never of before they arrive, until there is news', () => {
+  const window = new RetentionWindow();
+  for (let nowMs = 0; nowMs < 5_000; nowMs += 100) {
+    window.observe(ledgerInfo({ version: 100_000n + BigInt(nowMs) * 3n, oldest: 1_000n + BigInt(nowMs) * 2n }), nowMs);
+  }
+  const view = window.around(5_000, 'versions');
+  assert.deepEqual(view, window.at(5_005));
+  assert.equal(window.around(5_005, 'versions'), view);
+  assert.deepEqual(window.around(5_006, 'versions'), window.at(5_011));
+  assert.deepEqual(window.around(5_006, 'blocks'), window.at(5_011, 'blocks'));
+  window.observe(ledgerInfo({ version: 120_000n, oldest: 11_500n }), 5_006);
+  assert.equal(window.around(5_006, 'blocks')?.head, 12_000n);
+  window.observeRefusal(version(12_000), 5_006);
+  assert.equal(window.around(5_006, 'versions')?.oldest, 12_001n);
+});
