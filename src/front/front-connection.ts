@@ -63,6 +63,7 @@ export class FrontConnection implements Answering, Sending {
     this.#listeners = {
       data: (chunk: Buffer) => this.#take(chunk),
       end: () => this.#end(),
+      timeout: () => this.#endStuck(),
       error: () => socket.destroy(),
       close: () => this.#close(),
     };
@@ -140,13 +141,27 @@ export class FrontConnection implements Answering, Sending {
     return this.#isAsked;
   }
 
-  /** For how long nothing has happened, as far as was looked. To be called every few seconds, with `performance.now()`. */
+  /** For how long it has been idle, as far as was looked. To be called every few seconds, with `performance.now()`. */
   quietMs(nowMs: number): number {
-    if (this.#isActive) {
+    if (this.#isActive || !this.isIdle) {
       this.#isActive = false;
       this.#quietSinceMs = nowMs;
     }
     return nowMs - this.#quietSinceMs;
+  }
+
+  /**
+   * Has the socket tell where nothing moves for so long while something is under way: it alone sees what a client takes
+   * of a large answer. To be called as often as `quietMs`: told with each answer, hits would pay for it.
+   */
+  watch(inactivityMs: number): void {
+    const timeoutMs = this.isIdle ? 0 : inactivityMs;
+    if (timeoutMs !== (this.socket.timeout ?? 0)) this.socket.setTimeout(timeoutMs);
+  }
+
+  #endStuck(): void {
+    // It may have become idle since it was looked at.
+    if (!this.isIdle) this.socket.destroy();
   }
 
   #take(chunk: Buffer): void {

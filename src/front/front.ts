@@ -68,17 +68,18 @@ export class Front {
     }
   }
 
-  /** Ends those that have been quiet for as long as Node's server would wait. */
+  /** Ends those on which nothing has come for as long as Node's server would wait, and sees to those that are busy. */
   #endQuiet(): void {
     const nowMs = performance.now();
     const { headMs = usualHeadMs } = this.#parts.times;
     const inactivityMs = this.#server.timeout || usualInactivityMs;
     for (const connection of this.#open) {
-      const { socket, isIdle } = connection;
+      const { socket } = connection;
+      connection.watch(inactivityMs);
       const quietMs = connection.quietMs(nowMs);
-      if (!connection.isAsked) {
-        if (quietMs > headMs && !isRefused(socket)) this.#server.emit('clientError', headTimeout(), socket);
-      } else if (quietMs > (isIdle ? keepAliveMs : inactivityMs)) socket.destroy();
+      if (connection.isAsked) {
+        if (quietMs > keepAliveMs) socket.destroy();
+      } else if (quietMs > headMs && !isRefused(socket)) this.#server.emit('clientError', headTimeout(), socket);
     }
   }
 }

@@ -73,8 +73,10 @@ export function newestResponse(socket: Duplex): ServerResponse | undefined {
   return connectionOf(socket)[newest];
 }
 
-/** Whether every request that came on it is answered. */
+/** Whether every request that came on it is answered, and the client has taken the answers. */
 export function isAnswered(socket: Duplex): boolean {
+  // What the front has answered is remembered nowhere else.
+  if (socket.writableLength > 0) return false;
   const connection = connectionOf(socket);
   if (connection[answering] === true) return false;
   return (connection[streams] ?? 0) === 0 && (connection[newest]?.writableFinished ?? true);

@@ -30,19 +30,22 @@ async function boundedServer(t: TestContext, max: number) {
     server.close();
   });
   const { port } = server.address() as AddressInfo;
-  /** Resolves when the server has taken it. */
-  const open = async (): Promise<Socket> => {
+  /** Both ends of a new connection. */
+  const openBoth = async (): Promise<readonly [socket: Socket, accepted: Socket]> => {
     const socket = connect(port, '127.0.0.1');
     sockets.push(socket);
     socket.on('error', () => undefined);
-    await Promise.all([once(socket, 'connect'), once(server, 'connection')]);
-    return socket;
+    const [[accepted]] = await Promise.all([once(server, 'connection') as Promise<[Socket]>, once(socket, 'connect')]);
+    return [socket, accepted];
   };
+  /** Resolves when the server has taken it. */
+  const open = async (): Promise<Socket> => (await openBoth())[0];
   return {
     connections,
     clock,
     counts,
     open,
+    openBoth,
     async ask(socket: Socket): Promise<string> {
       socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
       return String((await once(socket, 'data'))[0]);
@@ -89,6 +92,24 @@ test('a connection with a request under way is never closed; a newcomer is told 
   assert.deepEqual(server.counts, { refused: 1, displaced: 0 });
   assert.equal(server.connections.open, 2);
   assert.ok(busy.every((socket) => !socket.destroyed));
+});
+
+test('who has not taken its answer yet is not idle, whoever wrote it', async (t) => {
+  const server = await boundedServer(t, 1);
+  const [socket, accepted] = await server.openBoth();
+  // Past the server, as the front writes.
+  accepted.write(Buffer.alloc(32 * 1024 * 1024));
+  server.clock.nowMs = 60_000;
+
+  const refused = await server.open();
+  assert.match(await server.ask(refused), /^HTTP\/1\.1 503 /);
+  assert.ok(!socket.destroyed);
+
+  socket.resume();
+  await until(() => accepted.writableLength === 0);
+  server.clock.nowMs = 120_000;
+  assert.match(await server.ask(await server.open()), /^HTTP\/1\.1 200 /);
+  assert.deepEqual(server.counts, { refused: 1, displaced: 1 });
 });
 
 test('who has just sent something is not idle', async (t) => {
