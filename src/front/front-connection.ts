@@ -165,6 +165,8 @@ export class FrontConnection implements Answering, Sending {
   }
 
   #take(chunk: Buffer): void {
+    // The last answer was given: what comes behind it is not read as a request any more (RFC 9112 9.6).
+    if (this.socket.writableEnded) return undefined;
     this.#isActive = true;
     this.#isAsked = true;
     if (this.#answering === undefined) return this.#serve(chunk);
@@ -273,6 +275,7 @@ export class FrontConnection implements Answering, Sending {
   #giveUp(): void {
     const answering = this.#answering;
     this.#answering = undefined;
+    this.#ahead = undefined;
     answering?.close();
   }
 }

@@ -33,6 +33,7 @@ export class FrontResponse implements Outgoing {
   headersSent = false;
   readonly #parts: ResponseParts;
   #head = '';
+  #isClosed = false;
   #onClose: (() => void) | undefined;
 
   constructor(parts: ResponseParts) {
@@ -40,7 +41,7 @@ export class FrontResponse implements Outgoing {
   }
 
   get destroyed(): boolean {
-    return this.#parts.connection.socket.destroyed;
+    return this.#isClosed || this.#parts.connection.socket.destroyed;
   }
 
   writeHead(status: number, head: readonly string[]): this {
@@ -52,6 +53,8 @@ export class FrontResponse implements Outgoing {
   }
 
   end(body?: string | Buffer, encoding: 'latin1' | 'utf8' = 'latin1'): this {
+    // Written behind the end of the connection, it would cut off answers that are still on their way.
+    if (this.#isClosed) return this;
     const { connection, live, onDone } = this.#parts;
     const head = this.#head + live.endOfHead(this.shouldKeepAlive);
     if (body === undefined) connection.send(head, 'latin1');
@@ -75,6 +78,7 @@ export class FrontResponse implements Outgoing {
 
   /** The client has gone before the answer was out. */
   close(): void {
+    this.#isClosed = true;
     this.#onClose?.();
   }
 }
