@@ -71,10 +71,12 @@ export class HeaderBlocks {
   #judge(text: string): HeaderBlock | undefined {
     if (text.length > longestBlock) return undefined;
     if (this.#judged.has(text)) return this.#judged.get(text);
-    const block = readBlock(text);
+    // What is remembered, each header too, must not keep all that came with it.
+    const own = ownCopy(text);
+    const block = readBlock(own);
     // Whoever sends another block each time must not fill the memory, nor keep others out.
     if (this.#judged.size >= mostBlocks) this.#judged.clear();
-    this.#judged.set(ownCopy(text), block);
+    this.#judged.set(own, block);
     return block;
   }
 }

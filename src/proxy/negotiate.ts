@@ -1,6 +1,7 @@
 /** What the client can take: the answer's form by `Accept`, its coding by `Accept-Encoding`, what it has already. */
 import type { ContentCoding } from '../cache/entry.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
+import { ownCopy } from './aliases.ts';
 
 /**
  * The form a node would answer in (protocol 2.3): the first entry that is exactly one of the two media types, without
@@ -27,7 +28,7 @@ export function chooseCoding(acceptEncoding: string | undefined): ContentCoding 
   const coding = negotiate(acceptEncoding);
   // Clients repeat a handful of values; hostile ones are kept from filling the memory, and from keeping others out.
   if (chosen.size >= 256) chosen.clear();
-  if (acceptEncoding.length <= 256) chosen.set(acceptEncoding, coding ?? false);
+  if (acceptEncoding.length <= 256) chosen.set(ownCopy(acceptEncoding), coding ?? false);
   return coding;
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
+import { heldBytes } from '../support/heap.ts';
 
 /** Protocol 2.3: the first entry that is exactly one of two types, without parameters; JSON otherwise. */
 const accepts: readonly (readonly [string | undefined, 'json' | 'bcs'])[] = [
@@ -110,3 +111,17 @@ for (const [value, isMatch] of conditions) {
     assert.equal(matchesTag(value, '"abc"'), isMatch);
   });
 }
+
+test('of the text that a value is a part of, no more is remembered than the value', () => {
+  const before = heldBytes();
+
+  for (let index = 0; index < 200; index += 1) {
+    const value = `gzip;q=0.${1_000 + index}, identity;q=0`;
+    const text = Buffer.from(value.padEnd(64 * 1024)).toString('latin1');
+    assert.equal(chooseCoding(text.slice(0, value.length)), 'gzip');
+  }
+
+  const taken = heldBytes() - before;
+  // With those texts it would be 13 MB.
+  assert.ok(taken < 2_000_000, `${taken} bytes`);
+});
