@@ -166,13 +166,11 @@ export class FrontConnection implements Answering, Sending {
 
   #take(chunk: Buffer): void {
     // The last answer was given: what comes behind it is not read as a request any more (RFC 9112 9.6).
-    if (this.socket.writableEnded) return undefined;
+    if (this.socket.writableEnded) return;
     this.#isActive = true;
     this.#isAsked = true;
-    if (this.#answering === undefined) return this.#serve(chunk);
-    this.#ahead = this.#ahead === undefined ? chunk : Buffer.concat([this.#ahead, chunk]);
-    if (this.#ahead.length > mostAhead) this.socket.pause();
-    return undefined;
+    if (this.#answering === undefined) this.#serve(chunk);
+    else this.#keepAhead(chunk);
   }
 
   /** Answers the requests in `chunk` in order, as far as they are taken. */
@@ -184,7 +182,7 @@ export class FrontConnection implements Answering, Sending {
       if (head === undefined || !this.#answer(head)) return this.#leave(from === 0 ? chunk : chunk.subarray(from));
       from = head.end;
       if (this.socket.destroyed || this.socket.writableEnded) return undefined;
-      if (this.#answering !== undefined && from < text.length) this.#ahead = chunk.subarray(from);
+      if (this.#answering !== undefined && from < text.length) this.#keepAhead(chunk.subarray(from));
       if (this.#answering !== undefined) return undefined;
     }
     return undefined;
@@ -194,6 +192,20 @@ export class FrontConnection implements Answering, Sending {
   #mayAnswer(): boolean {
     const { gate } = this.#parts.proxy;
     return this.socket.writableLength === 0 && !isRefused(this.socket) && gate?.isOpen() !== false;
+  }
+
+  #keepAhead(bytes: Buffer): void {
+    this.#ahead = this.#ahead === undefined ? bytes : Buffer.concat([this.#ahead, bytes]);
+    if (this.#ahead.length > mostAhead) this.socket.pause();
+  }
+
+  #serveAhead(): void {
+    const ahead = this.#ahead;
+    if (ahead === undefined) return;
+    this.#ahead = undefined;
+    // Paused again where too much of it is left.
+    this.socket.resume();
+    this.#serve(ahead);
   }
 
   /** False: the request is not taken. */
@@ -247,11 +259,7 @@ export class FrontConnection implements Answering, Sending {
       this.finish();
       return;
     }
-    const ahead = this.#ahead;
-    if (ahead === undefined) return;
-    this.#ahead = undefined;
-    this.socket.resume();
-    this.#serve(ahead);
+    this.#serveAhead();
   }
 
   #leave(rest: Buffer): void {
