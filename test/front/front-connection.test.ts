@@ -3,11 +3,14 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { FrontConnection, type FrontParts } from '../../src/front/front-connection.ts';
+import { HeaderBlocks } from '../../src/front/request-head.ts';
+import { isAnswered } from '../../src/proxy/connection-state.ts';
+import type { Gate } from '../../src/proxy/server-parts.ts';
 import { TurnEnd } from '../../src/upstream/wire/turn-end.ts';
 import { until } from '../support/eventually.ts';
 
-/** A connection of the front's on which nothing is asked, and its client. */
-async function frontConnection(t: TestContext): Promise<{ connection: FrontConnection; client: Socket }> {
+/** A connection of the front's, as far as it takes nothing but `gate` to answer, and its client. */
+async function frontConnection(t: TestContext, gate?: Gate): Promise<{ connection: FrontConnection; client: Socket }> {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -17,8 +20,9 @@ async function frontConnection(t: TestContext): Promise<{ connection: FrontConne
     client.destroy();
     server.close();
   });
-  const parts: Pick<FrontParts, 'turnEnd' | 'onClose'> = { turnEnd: new TurnEnd(), onClose: () => undefined };
-  return { connection: new FrontConnection(socket, parts as FrontParts), client };
+  const blocks = new HeaderBlocks();
+  const parts = { proxy: { gate }, blocks, turnEnd: new TurnEnd(), onClose: () => undefined };
+  return { connection: new FrontConnection(socket, parts as unknown as FrontParts), client };
 }
 
 test('a connection is quiet from the moment on when its answer has been taken, not when it was given', async (t) => {
@@ -33,4 +37,21 @@ test('a connection is quiet from the moment on when its answer has been taken, n
 
   assert.equal(connection.quietMs(82_500), 2_500);
   assert.equal(connection.quietMs(85_000), 5_000);
+});
+
+test('a connection that waits for the gate is busy, and read no further than a bound', async (t) => {
+  const shut: Gate = { isOpen: () => false, pass: () => new Promise(() => undefined) };
+  const { connection, client } = await frontConnection(t, shut);
+  const { socket } = connection;
+  const isPaused = once(socket, 'pause');
+
+  client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(1_000_000));
+  await isPaused;
+  // What could come next would come now.
+  await new Promise(setImmediate);
+  await new Promise(setImmediate);
+
+  assert.ok(socket.bytesRead <= 4 * 64 * 1024, `${socket.bytesRead} bytes`);
+  assert.deepEqual([connection.isIdle, isAnswered(socket)], [false, false]);
+  assert.deepEqual([connection.quietMs(0), connection.quietMs(80_000)], [0, 0]);
 });
