@@ -24,6 +24,8 @@ export type AnswerId = number;
 const tableBytes = 30;
 /** And what one takes more that stays an object. Measured. */
 const objectBytes = 750;
+/** And a compressed form. Measured. */
+const formBytes = 750;
 /** In place of a block: the answer is an object. */
 const noBlock = 0xffff_ffff;
 
@@ -120,8 +122,8 @@ export class Answers {
   addCoded(id: AnswerId, coding: ContentCoding, body: Buffer): void {
     const coded = this.codedOf(id);
     if (coded[coding] !== undefined) return;
-    this.#coded.set(id, { ...coded, [coding]: body });
-    this.#codedBytes += body.length;
+    this.#coded.set(id, { ...coded, [coding]: ownBytes(body) });
+    this.#codedBytes += formBytes + body.length;
   }
 
   /** Forgets everything, in one go however much it is. */
@@ -157,7 +159,8 @@ export class Answers {
     const fits = bytes !== undefined && bytes <= largestPiece && this.#slabs.hasRoom;
     const type = fits ? this.#types.numberOf(answer.contentType) : undefined;
     if (bytes === undefined || type === undefined) {
-      this.#objects.set(id, answer);
+      // Compressed forms that it came with are counted nowhere.
+      this.#objects.set(id, { ...answer, body: ownBytes(answer.body), coded: nothingCoded });
       this.#objectBytes += objectBytes + answer.body.length;
       this.#refs[id] = noBlock;
     } else {
@@ -171,7 +174,7 @@ export class Answers {
 
   #remove(id: AnswerId): void {
     this.#chains.remove(id);
-    for (const body of Object.values(this.codedOf(id))) this.#codedBytes -= body.length;
+    for (const body of Object.values(this.codedOf(id))) this.#codedBytes -= formBytes + body.length;
     this.#coded.delete(id);
     const ref = at(this.#refs, id);
     if (ref === noBlock) {
@@ -184,6 +187,17 @@ export class Answers {
     this.#refs = longer(this.#refs, length);
     this.#uses = longer(this.#uses, length);
   }
+}
+
+/**
+ * The bytes, as they may be kept. Node cuts small buffers out of larger ones, of 64 KiB each, and any part that is kept
+ * keeps the whole: 200 bytes that a compressor gave could take as much as 300 times what they count for.
+ */
+function ownBytes(bytes: Buffer): Buffer {
+  if (bytes.buffer.byteLength <= bytes.length + bytes.length / 8) return bytes;
+  const own = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(own);
+  return own;
 }
 
 /** Digests are evenly spread, so a few of their characters are a hash. */

@@ -54,7 +54,7 @@ export async function decodeRecord(record: Buffer, digest: string): Promise<Cach
   const bodyBytes = record.readUInt32BE(18);
   const isCompressed = (flags & flag.zstd) !== 0;
   const stored = record.subarray(bodyStart);
-  // The bytes may be a view on a receive buffer, which a kept answer must not keep alive.
+  // The bytes may be a view on a receive buffer, which is let go at once: `Answers` minds what is kept for longer.
   const body = isCompressed ? await expand(stored, bodyBytes) : Buffer.from(stored);
   if (body?.length !== bodyBytes) return undefined;
   const content = {

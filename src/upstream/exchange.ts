@@ -197,7 +197,7 @@ class Collector implements Dispatcher.DispatchHandler {
       this.#promised.reject(new BadAnswerError('its body is not as long as it says'));
       return;
     }
-    // A stored entry must not keep alive what it is a part of.
+    // Room that was not needed goes at once. A small body is a part of Node's pool even so: who keeps it minds that.
     const body = this.#filled === this.#room.length ? this.#room : Buffer.from(this.#room.subarray(0, this.#filled));
     this.#promised.resolve({
       status: this.#status,

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { promisify } from 'node:util';
+import { gzip } from 'node:zlib';
 import { Answers } from '../../src/cache/answers.ts';
 import { contentDigest, type AnswerContent, type CachedResponse } from '../../src/cache/entry.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
@@ -72,12 +74,41 @@ test('compressed forms are kept with their answer, counted, and go with it', () 
     const id = answers.hold(answerOf(body));
     const { bytes } = answers;
     answers.addCoded(id, 'gzip', Buffer.from('short'));
+    const first = answers.bytes - bytes;
     answers.addCoded(id, 'gzip', Buffer.from('another'));
     assert.deepEqual(answers.get(id).coded, { gzip: Buffer.from('short') });
-    assert.equal(answers.bytes - bytes, 5);
+    answers.addCoded(id, 'br', Buffer.from('longer by 10   '));
+    // Each counts for its bytes and for what a buffer takes beside them.
+    assert.ok(first > 500, `${first} bytes`);
+    assert.equal(answers.bytes - bytes, 2 * first + 10);
     answers.release(id);
     assert.equal(answers.bytes, 0);
   }
+});
+
+test('nothing that is kept keeps a larger buffer alive', async () => {
+  const answers = new Answers();
+  const body = Buffer.allocUnsafe(20_000).fill('a');
+  const coded = await promisify(gzip)(body);
+  for (const pooled of [body, coded]) assert.ok(pooled.buffer.byteLength > 2 * pooled.length);
+
+  const id = answers.hold(answerOf('', { body }));
+  answers.addCoded(id, 'gzip', coded);
+
+  const kept = answers.get(id);
+  for (const [bytes, given] of [
+    [kept.body, body],
+    [kept.coded.gzip, coded],
+  ] as const) {
+    assert.deepEqual(bytes, given);
+    assert.equal(bytes.buffer.byteLength, bytes.length);
+  }
+});
+
+test('a buffer that holds nothing else is kept as it is', () => {
+  const answers = new Answers();
+  const body = Buffer.alloc(60_000, 'a');
+  assert.equal(answers.get(answers.hold(answerOf('', { body }))).body, body);
 });
 
 test('more kinds of content than have a number are held all the same', () => {

