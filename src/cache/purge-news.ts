@@ -67,7 +67,7 @@ export class PurgeNews {
       },
     };
     this.#awaited.set(id, awaited);
-    this.#newest = id;
+    this.#know(id);
     const timer = setTimeout(resolve, clearedMs);
     const sent = await this.#link.write(channel, (client) =>
       client.publish(channel, `purge ${id} ${formatScope(scope)}`),
@@ -88,7 +88,7 @@ export class PurgeNews {
     if (kind === 'purged') {
       if (awaited !== undefined) awaited.cleared += 1;
     } else if (awaited === undefined) {
-      this.#newest = id;
+      this.#know(id);
       void this.#follow(id, text);
     } else awaited.isHeardHere = true;
     awaited?.check();
@@ -99,17 +99,23 @@ export class PurgeNews {
     const { key } = this.#options;
     const found = await this.#link.read(key, (client) => client.get(key));
     if (!('value' in found)) return;
-    const isFirst = !this.#hasLooked;
+    const unheard = found.value === null || found.value === this.#newest ? undefined : found.value;
+    // What nobody has said since the look before has been missed, however many purges have followed it.
+    const missed = this.#hasLooked ? this.#unheard : unheard;
     this.#hasLooked = true;
-    if (found.value === null || found.value === this.#newest) this.#unheard = undefined;
-    else if (isFirst || found.value === this.#unheard) {
-      this.#newest = found.value;
-      await this.#options.onPurge({ kind: 'everything' });
-    } else this.#unheard = found.value;
+    this.#unheard = unheard;
+    if (missed === undefined) return;
+    if (missed === unheard) this.#know(missed);
+    await this.#options.onPurge({ kind: 'everything' });
   }
 
   close(): void {
     clearInterval(this.#timer);
+  }
+
+  #know(id: string): void {
+    this.#newest = id;
+    if (this.#unheard === id) this.#unheard = undefined;
   }
 
   async #follow(id: string, text: string): Promise<void> {

@@ -98,6 +98,38 @@ test(
   },
 );
 
+test('missed purges are made up for while others go on', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const [teller, deaf] = [await listener(t, server), await listener(t, server, { isDeaf: true })];
+  const seen: number[] = [];
+  for (let round = 0; round < 3; round += 1) {
+    await teller.news.tell({ kind: 'everything' });
+    await deaf.news.look();
+    seen.push(deaf.purged.length);
+  }
+  await deaf.news.look();
+  await deaf.news.look();
+  assert.deepEqual([...seen, deaf.purged.length], [0, 1, 2, 3]);
+});
+
+test(
+  'a purge whose message comes after a look has not been missed, nor has the next one',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const { news, purged } = await listener(t, server, { isDeaf: true });
+    const scope = formatScope({ kind: 'account', chainId: 1, address: '0x1' as never });
+    for (const last of [1, 2, 3]) {
+      const told = id.replace(/.$/, String(last));
+      await server.run((client) => client.set(key, told));
+      await news.look();
+      news.hear(`purge ${told} ${scope}`);
+    }
+    await news.look();
+    assert.deepEqual(purged, [scope, scope, scope]);
+  },
+);
+
 test('a Redis that lost its memory is no purge', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [teller, other] = [await listener(t, server), await listener(t, server)];
