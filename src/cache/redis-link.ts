@@ -34,6 +34,8 @@ type Command<T> = (client: RedisClient) => Promise<T>;
 
 type Breakers = Readonly<Record<Trouble, Breaker>>;
 
+/** Who asks for the usual bound may come this much later with its command. */
+const slackMs = 1;
 /** More servers than this are remembered only while they are in trouble. */
 const maxKnownServers = 64;
 
@@ -117,11 +119,15 @@ export class RedisLink {
   ): Promise<Outcome<T>> {
     const server = this.#serverOf(key);
     if (this.#isStarting || this.#servers.get(server)?.['left alone'].isOpen === true) return { failure: 'closed' };
-    const outcome = await this.#bounded(command, Math.min(this.#options.timeoutMs, untilMs - performance.now()));
+    const { timeoutMs } = this.#options;
+    const ms = Math.min(timeoutMs, untilMs - performance.now());
+    const outcome = await this.#bounded(command, ms);
     if ('value' in outcome) return outcome;
     const failure = failureOf(outcome.error, isWrite);
     this.#options.onFailure(failure);
-    const reason = reasonOf(failure, outcome.error, { timeoutMs: this.#options.timeoutMs, lastError: this.#lastError });
+    // A step before it took most of the time: that this one had no answer in the rest says nothing of the server.
+    if (failure === 'timeout' && ms < timeoutMs - slackMs) return { failure };
+    const reason = reasonOf(failure, outcome.error, { timeoutMs, lastError: this.#lastError });
     if (failure === 'refused') this.#breakersOf(server, key)['no writes'].open(reason);
     if (isOfServer(failure)) this.#breakersOf(server, key)['left alone'].open(reason);
     return { failure };

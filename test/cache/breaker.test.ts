@@ -101,6 +101,17 @@ test('a server that hangs is told once, is not asked meanwhile, and is used agai
   assert.deepEqual(await link.read('key', (client) => client.get('key')), { value: null });
 });
 
+test('no answer in what was left of the time says nothing of the server', { skip: noRedis }, async (t) => {
+  const { server, link, told } = await linked(t);
+  server.pause();
+  const get = (untilMs: number) => link.read('key', (client) => client.get('key'), untilMs);
+  assert.deepEqual(await get(performance.now() + 10), { failure: 'timeout' });
+  assert.deepEqual([link.trouble('left alone'), told], [undefined, []]);
+  assert.deepEqual(await get(performance.now() + 60), { failure: 'timeout' });
+  assert.equal(link.trouble('left alone'), 'no answer within 50 ms');
+  server.resume();
+});
+
 test('a server that is away is known to be without a single command', { skip: noRedis }, async (t) => {
   const { server, link, told } = await linked(t);
   await link.started;
