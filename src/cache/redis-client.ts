@@ -1,5 +1,6 @@
 /** Connections to Redis in its three topologies, set up to fail fast: Redis is a cache, and nobody waits for it. */
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
+import { gatherCommands } from './gather-commands.ts';
 
 export type RedisTarget =
   | { readonly kind: 'single'; readonly url: string }
@@ -24,6 +25,8 @@ const reconnectAfter = (times: number): number => Math.min(50 * 2 ** Math.min(ti
  */
 export function connectRedis(target: RedisTarget, onError: (error: Error) => void): RedisClient {
   const client = createClient(target);
+  if ('slots' in client) client.on('+node', gatherCommands);
+  else gatherCommands(client);
   client.on('error', onError);
   // A failed start is one more reason to reconnect, and `error` has told it already.
   client.connect().catch(() => undefined);
@@ -92,7 +95,6 @@ const common: NodeOptions = {
   connectTimeout: connectMs,
   socketTimeout: silentMs,
   retryStrategy: reconnectAfter,
-  enableAutoPipelining: true,
   connectionName: 'ledgergate',
 };
 
@@ -109,7 +111,7 @@ const clusterCommon: ClusterOptions = {
 
 /** Within a cluster each node's own client queues until it is connected, and the cluster finds nodes anew itself. */
 function nodeOptions(options: NodeOptions): NodeOptions {
-  const { enableOfflineQueue: _, retryStrategy: __, enableAutoPipelining: ___, lazyConnect: ____, ...rest } = options;
+  const { enableOfflineQueue: _, retryStrategy: __, lazyConnect: ___, ...rest } = options;
   return rest;
 }
 
