@@ -14,6 +14,7 @@ import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
+import { CrowdedError } from '../upstream/crowded-error.ts';
 import type { NodeAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Need } from '../upstream/need.ts';
@@ -142,8 +143,10 @@ export class Reader {
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
     const keep = { key, chainId };
-    const { value, isLeader } = await tiers.load(key, flight, caller, (signal, span) =>
-      this.#fetch(read, keep, { client: caller.client, signal, span }),
+    const { value, isLeader } = await uncrowded(caller.client, () =>
+      tiers.load(key, flight, caller, (signal, span) =>
+        this.#fetch(read, keep, { client: caller.client, signal, span }),
+      ),
     );
     // Another replica may have read what no client of this gateway has seen yet.
     if (value.origin === fromRedis) await this.#show(read, value.answer);
@@ -260,6 +263,23 @@ function served(
       ? { kind: 'redis', isCollapsed }
       : { kind: 'upstream', name: origin.upstream, isCollapsed, tookMs: origin.tookMs },
   };
+}
+
+/** Clients whose flights one read follows, one after another, when those are refused for what their clients ask. */
+const maxFlights = 3;
+
+/**
+ * Loads anew where the flight was refused because of all that another client asks for, and who followed it has not
+ * had its own turn: the first of the followers to come back leads.
+ */
+async function uncrowded<T>(client: string, load: () => Promise<T>): Promise<T> {
+  for (let flights = 1; ; flights += 1) {
+    try {
+      return await load();
+    } catch (error) {
+      if (!(error instanceof CrowdedError) || error.client === client || flights === maxFlights) throw error;
+    }
+  }
 }
 
 /**

@@ -2,6 +2,7 @@
 import { GatewayError } from '../ledger/errors.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import type { Course } from './course.ts';
+import { CrowdedError } from './crowded-error.ts';
 import type { NodeAnswer } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { deepest, deeperThan } from './deepest.ts';
@@ -24,6 +25,7 @@ export function conclude(fleet: Fleet, need: Need, course: Course, signal: StopS
   if (kept !== undefined && !isTooOld && !mayStillBeHeld(fleet, need, course.refusers)) {
     if (kept.verdict !== 'failed' || errorCodeOf(kept.answer) !== undefined) return kept.answer;
   }
+  if (course.crowded !== undefined) throw new CrowdedError(course.crowded);
   throw new GatewayError('unavailable', explain(fleet, need, course));
 }
 
@@ -53,7 +55,6 @@ function mayStillBeHeld(fleet: Fleet, need: Need, refusers: ReadonlySet<Upstream
 
 function explain(fleet: Fleet, need: Need, course: Course): string {
   if (fleet.upstreams.every((upstream) => upstream.health === 'foreign')) return 'no node of this chain is known';
-  if (course.refused !== undefined) return 'the nodes have more to do than they can now; try again';
   const head = fleet.head?.version ?? 0n;
   if (need.kind === 'head' && need.min !== undefined && head < need.min) {
     return `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;

@@ -1,7 +1,6 @@
 /** The course of one request through the fleet: what each attempt came to, and what was heard so far. */
 import type { Sign } from './ejection.ts';
 import type { NodeAnswer } from './exchange.ts';
-import type { Refusal } from './fair-queue.ts';
 import type { Upstream } from './upstream.ts';
 import type { Verdict } from './verdict.ts';
 
@@ -43,8 +42,8 @@ export class Course {
   /** What the last attempt came to. */
   last: Setback['verdict'] | undefined;
   readonly failures: Failure[] = [];
-  /** No place at a node was to be had. */
-  refused: Refusal | undefined;
+  /** The client for whom no place at a node was to be had. */
+  crowded: string | undefined;
   /** In ms of `performance.now()`. */
   readonly deadlineAtMs: number;
   kept: { readonly verdict: Verdict; readonly answer: NodeAnswer } | undefined;

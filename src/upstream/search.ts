@@ -126,7 +126,7 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     const { client = ownName } = request;
     const place = await this.#means.admission.enter(nodes, { client, signal, withinMs: this.#leftMs, isStreamed });
     if (typeof place === 'object') return place;
-    this.#course.refused = place;
+    this.#course.crowded = client;
     if (!signal.aborted) this.#means.metrics.refused(place);
     return undefined;
   }

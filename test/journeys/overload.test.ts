@@ -51,18 +51,24 @@ test('who gets no place is told so quickly, and what is in memory is answered al
   assert.equal((await gateway.get(at(62_000))).status, 200);
 });
 
+/** Asks from a loopback address of its own, which is another client. Resolves to the status. */
+function statusFrom(address: string, { port }: { readonly port: number }, version: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const target = { host: '127.0.0.1', port, path: `/v1${at(version)}`, localAddress: address };
+    const onAnswer = (answer: IncomingMessage): void => {
+      answer.resume().on('end', () => resolve(answer.statusCode ?? 0));
+    };
+    request(target, onAnswer).on('error', reject).end();
+  });
+}
+
 test('a client that asks for everything at once waits for itself, others have their turn', async (t) => {
   const { node, gateway, release, held, waiting } = await busyGateway(t);
   const order: string[] = [];
-  const from = (address: string, version: number): Promise<void> =>
-    new Promise((resolve, reject) => {
-      const target = { host: '127.0.0.1', port: gateway.port, path: `/v1${at(version)}`, localAddress: address };
-      const onAnswer = (answer: IncomingMessage): void => {
-        order.push(`${address} ${answer.statusCode ?? 0}`);
-        answer.resume().on('end', resolve);
-      };
-      request(target, onAnswer).on('error', reject).end();
-    });
+  const from = async (address: string, version: number): Promise<void> => {
+    const status = await statusFrom(address, gateway, version);
+    order.push(`${address} ${status}`);
+  };
   const greedy = Array.from({ length: 60 }, (_, index) => from('127.0.0.2', 61_000 + index));
   await until(async () => (await waiting()) >= 60);
   const modest = from('127.0.0.3', 62_000);
@@ -78,4 +84,28 @@ test('a client that asks for everything at once waits for itself, others have th
   );
   const turn = order.indexOf('127.0.0.3 200');
   assert.ok(turn < 10, `it came as number ${turn + 1} of 61`);
+});
+
+test('who follows a read that is refused to a greedy client has its own turn', async (t) => {
+  const { node, gateway, release, held, waiting } = await busyGateway(t);
+  const inFlight = (): Promise<number> => gateway.metric('ledgergate_http_in_flight_requests');
+  const newest = 61_500;
+  const greedy = Array.from({ length: 63 }, (_, index) => statusFrom('127.0.0.2', gateway, 61_000 + index));
+  await until(async () => (await waiting()) >= 63);
+  greedy.push(statusFrom('127.0.0.2', gateway, newest));
+  await until(async () => (await waiting()) >= 64);
+  const before = await inFlight();
+  const followers = ['127.0.0.3', '127.0.0.4'].map((address) => statusFrom(address, gateway, newest));
+  await until(async () => (await inFlight()) === before + 2);
+
+  // The newest of the greedy client's gives way to it.
+  const modest = statusFrom('127.0.0.5', gateway, 62_000);
+  await until(async () => (await gateway.metric('ledgergate_upstream_queue_refusals_total{reason="full"}')) >= 1);
+  node.faults.clear();
+  release();
+
+  assert.deepEqual(await Promise.all([...followers, modest]), [200, 200, 200]);
+  // One for the one who asks for something else, one for those who followed: theirs is one read again.
+  assert.equal((await Promise.all(greedy)).filter((status) => status === 503).length, 2);
+  await Promise.all(held);
 });
