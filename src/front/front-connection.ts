@@ -239,14 +239,20 @@ export class FrontConnection implements Answering, Sending {
     const known = proxy.aliases.find(target, block.form);
     const alias = known ?? readOf(target, block.headers.accept, proxy);
     if (alias === undefined) return false;
-    const kept = known ?? (this.#comesAgain(alias.read) ? this.#learn(head) : undefined);
-    if (kept !== undefined && method === 'GET' && hits.answer(block, kept, this)) {
+    const kept = known ?? this.#learnt(head, alias);
+    if (method === 'GET' && kept !== undefined && hits.answer(block, kept, this)) {
       metrics.known.inc();
       return true;
     }
     metrics.read.inc();
     this.#begin(head, kept ?? alias);
     return true;
+  }
+
+  /** As it is kept from now on, or for this once; `undefined`: memory has no answer to it. */
+  #learnt(head: RequestHead, alias: Alias): Alias | undefined {
+    if (!this.#comesAgain(alias.read)) return undefined;
+    return this.#parts.proxy.aliases.isWorthLearning() ? this.#learn(head) : alias;
   }
 
   /** Most targets with a version of their own come once: they would push out those that come again. */

@@ -46,11 +46,15 @@ export const aliasBytes = 32 * 1024 * 1024;
 /** What a read takes beside its texts, the map's slots and a prepared head included. Measured: 540 to 640 and 300. */
 const overheadBytes = 950;
 
+/** Of targets that are not known, once those that are push each other out, one in so many is learnt. */
+const learnOneIn = 16;
+
 export class Aliases {
   /** Those that were used since the others were put aside, and the others, which go when these are too many. */
   #fresh = new Map<string, Alias>();
   #older = new Map<string, Alias>();
   #freshBytes = 0;
+  #unlearnt = 0;
 
   find(target: string, form: AnswerForm): Alias | undefined {
     const name = aliasOf(target, form);
@@ -59,6 +63,16 @@ export class Aliases {
     const older = this.#older.get(name);
     if (older !== undefined) this.#keep(ownCopy(name), older);
     return older;
+  }
+
+  /**
+   * Whether it is worth while to learn one more target. While there is room each is; afterwards those that come often
+   * are learnt soon all the same, and the others do not push out what they would be pushed out by themselves.
+   */
+  isWorthLearning(): boolean {
+    if (this.#older.size === 0) return true;
+    this.#unlearnt = (this.#unlearnt + 1) % learnOneIn;
+    return this.#unlearnt === 0;
   }
 
   /** `target`: a text by itself (`ownCopy`), which is kept. */
