@@ -178,7 +178,10 @@ export class ReadThrough<Origin> {
     try {
       const loaded = this.#kept(running, await load(signal, running.span));
       if (loaded.isFinal && !running.isPurged)
-        shared.tier.store(running.key, loaded.answer, { overwrite, onDone: () => lease?.release('readable') });
+        shared.tier.store(running.key, loaded.answer, {
+          overwrite,
+          onDone: (isReadable) => lease?.release(isReadable ? 'readable' : 'nothing'),
+        });
       else lease?.release('nothing');
       return loaded;
     } catch (error) {

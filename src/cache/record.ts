@@ -12,7 +12,7 @@ import { keyText, type CacheKey } from './key.ts';
 /** Part of every key in Redis, so that another format is never even looked at. */
 export const recordFormat = 1;
 
-/** Larger answers are not shared, and a length beyond it that a damaged record claims takes no memory. */
+/** Larger answers are not shared (nor are many smaller ones: `RedisLink.longestValue`), and a length beyond it that a damaged record claims takes no memory. */
 export const largestBody = 32 * 1024 * 1024;
 /** Smaller bodies are kept as they are: expanding one would take a quarter of a hit in Redis (bench/RESULTS.md). */
 export const smallestCompressed = 8 * 1024;

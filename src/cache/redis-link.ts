@@ -34,6 +34,8 @@ type Command<T> = (client: RedisClient) => Promise<T>;
 
 type Breakers = Readonly<Record<Trouble, Breaker>>;
 
+/** Of a value for each ms of the bound: at 100 MB/s it takes a fifth of that, so that a few may follow each other. */
+const bytesPerMs = 20_000;
 /** Who asks for the usual bound may come this much later with its command. */
 const slackMs = 1;
 /** More servers than this are remembered only while they are in trouble. */
@@ -74,6 +76,13 @@ export class RedisLink {
       if (reason !== undefined) return reason;
     }
     return undefined;
+  }
+
+  /**
+   * Larger values are not for this way: those behind them would have to wait, and the server would pass for a slow one.
+   */
+  get longestValue(): number {
+    return this.#options.timeoutMs * bytesPerMs;
   }
 
   /** Whether commands that write `key` would not be sent. */

@@ -77,7 +77,7 @@ export class SharedTier {
   store(key: CacheKey, answer: CachedResponse, { overwrite = false, onDone = () => {} }: StoreOptions = {}): void {
     const keys = this.#options.keys();
     if (keys === undefined) {
-      onDone();
+      onDone(false);
       return;
     }
     const ttlMs = answer.isImmutable ? this.#options.ttlMs : Math.min(mutableTtlMs, this.#options.ttlMs);
@@ -149,7 +149,7 @@ export interface Inspected {
 
 export interface StoreOptions {
   readonly overwrite?: boolean;
-  readonly onDone?: () => void;
+  readonly onDone?: (isReadable: boolean) => void;
 }
 
 function missOf(outcome: Extract<Outcome<unknown>, { failure: unknown }>): { readonly miss: Miss } {

@@ -17,9 +17,10 @@ export interface PendingWrite {
   /** What stands there is not to be trusted. */
   readonly overwrite: boolean;
   /** Called once: when it is readable by others, or will not be. */
-  readonly onDone: () => void;
+  readonly onDone: (isReadable: boolean) => void;
 }
 
+/** `dropped`: too many wait, or it is too large to be shared. */
 export type WriteOutcome = 'written' | 'failed' | 'dropped';
 
 /** Answers waiting or being written at most. */
@@ -82,11 +83,11 @@ export class WriteQueue {
       if (next === undefined) return;
       const { write, bytes } = next;
       this.#running += 1;
-      const ended = this.#write(write).then((isWritten) => {
+      const ended = this.#write(write).then((outcome) => {
         this.#writing.delete(write);
         this.#running -= 1;
         this.#bytes -= bytes;
-        this.#end(write, isWritten ? 'written' : 'failed');
+        this.#end(write, outcome);
         this.#next();
       });
       this.#writing.set(write, ended);
@@ -95,24 +96,27 @@ export class WriteQueue {
 
   #end(write: PendingWrite, outcome: WriteOutcome): void {
     this.#onOutcome(outcome);
-    write.onDone();
+    write.onDone(outcome === 'written');
   }
 
   /** First the answer, then what refers to it, so that no reader finds a reference that leads nowhere. */
-  async #write(write: PendingWrite): Promise<boolean> {
-    return (await this.#writeAnswer(write)) && !this.#unwanted.has(write) && this.#writeReference(write);
+  async #write(write: PendingWrite): Promise<WriteOutcome> {
+    const outcome = await this.#writeAnswer(write);
+    if (outcome !== 'written') return outcome;
+    return !this.#unwanted.has(write) && (await this.#writeReference(write)) ? 'written' : 'failed';
   }
 
-  async #writeAnswer({ answer, names, ttlMs, overwrite }: PendingWrite): Promise<boolean> {
+  async #writeAnswer({ answer, names, ttlMs, overwrite }: PendingWrite): Promise<WriteOutcome> {
     if (!overwrite && answer.body.length > smallBytes) {
       const renewed = await this.#link.write(names.answer, (client) => client.pexpire(names.answer, ttlMs));
-      if (!('value' in renewed)) return false;
-      if (renewed.value === 1) return true;
+      if (!('value' in renewed)) return 'failed';
+      if (renewed.value === 1) return 'written';
     }
-    if (this.#link.isClosed(names.answer)) return false;
+    if (this.#link.isClosed(names.answer)) return 'failed';
     const record = await encodeRecord(answer);
-    if (record === undefined) return false;
-    return 'value' in (await this.#link.write(names.answer, (client) => client.set(names.answer, record, 'PX', ttlMs)));
+    if (record === undefined || record.length > this.#link.longestValue) return 'dropped';
+    const set = await this.#link.write(names.answer, (client) => client.set(names.answer, record, 'PX', ttlMs));
+    return 'value' in set ? 'written' : 'failed';
   }
 
   async #writeReference({ key, reference, names, ttlMs, overwrite }: PendingWrite): Promise<boolean> {

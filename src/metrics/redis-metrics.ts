@@ -43,7 +43,7 @@ export function createRedisMetrics(registry: Registry, read: () => RedisGauges):
   });
   const writes = new Counter(registry, {
     name: 'ledgergate_redis_writes_total',
-    help: 'Answers for Redis by outcome: written, failed, dropped (too many waited).',
+    help: 'Answers for Redis by outcome: written, failed, dropped (too many waited, or it is too large).',
     labels: { outcome: redisWrites },
   });
   const failures = new Counter(registry, {

@@ -177,11 +177,12 @@ test(
     const writes = new WriteQueue(await linkTo(t, server), (outcome) => (outcomes[outcome] += 1));
     const keys = new RedisKeys('lg', 'test');
     const add = (version: bigint, subject: string): Promise<void> =>
-      new Promise((onDone) => {
+      new Promise((resolve) => {
         const [at, answer] = [keyAt(version, subject), answerOf(`${subject} at ${version}`)];
         const names = { page: keys.page(at), answer: keys.answer(answer.digest) };
         const reference = { digest: answer.digest, expiresAt: undefined };
-        writes.add({ key: at, answer, reference, names, ttlMs: 60_000, overwrite: false, onDone });
+        const write = { key: at, answer, reference, names, ttlMs: 60_000, overwrite: false };
+        writes.add({ ...write, onDone: () => resolve() });
       });
     const done = Array.from({ length: 60 }, (_, index) => [add(BigInt(index), '0x1/a'), add(BigInt(index), '0x2/a')]);
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
 import { connectRedis } from '../../src/cache/redis-client.ts';
 import { RedisLink } from '../../src/cache/redis-link.ts';
@@ -15,8 +16,11 @@ interface Writing {
   readonly outcomes: Record<WriteOutcome, number>;
   /** Adds an answer of so many bytes. */
   readonly add: (bytes: number) => void;
+  readonly addBody: (body: Buffer) => void;
   /** Writes whose end was told to who added them. */
   readonly done: () => number;
+  /** Whether others find it, of each in the order in which they were added. */
+  readonly readable: () => readonly (boolean | undefined)[];
 }
 
 /** A queue before a real server. */
@@ -32,19 +36,23 @@ async function writing(t: TestContext, timeoutMs: number): Promise<Writing> {
   await until('the link is up', () => link.trouble('left alone') === undefined);
   const outcomes = { written: 0, failed: 0, dropped: 0 };
   const queue = new WriteQueue(link, (outcome) => (outcomes[outcome] += 1));
-  let [added, done] = [0, 0];
+  const readable: (boolean | undefined)[] = [];
+  const addBody = (body: Buffer): void => {
+    const answer = answerOf('', { body });
+    const added = readable.push(undefined);
+    const names = { page: `page${added}`, answer: `answer${added}` };
+    const reference = { digest: answer.digest, expiresAt: undefined };
+    const write = { key: keyAt(1n), answer, reference, names, ttlMs: 60_000, overwrite: false };
+    queue.add({ ...write, onDone: (isReadable) => (readable[added - 1] = isReadable) });
+  };
   return {
     server,
     queue,
     outcomes,
-    add(bytes) {
-      const answer = answerOf(`${(added += 1)}`.padEnd(bytes, 'x'));
-      const names = { page: `page${added}`, answer: `answer${added}` };
-      const reference = { digest: answer.digest, expiresAt: undefined };
-      const write = { key: keyAt(1n), answer, reference, names, ttlMs: 60_000, overwrite: false };
-      queue.add({ ...write, onDone: () => void (done += 1) });
-    },
-    done: () => done,
+    addBody,
+    add: (bytes) => addBody(Buffer.from(`${readable.length + 1}`.padEnd(bytes, 'x'))),
+    done: () => readable.filter((isReadable) => isReadable !== undefined).length,
+    readable: () => readable,
   };
 }
 
@@ -71,6 +79,26 @@ test('a server that does not answer: what waits is bounded in bytes', { skip: no
   await until('all are written', () => queue.size.writes === 0);
   assert.equal(outcomes.written + outcomes.dropped, 100);
 });
+
+test(
+  'an answer that the connection does not carry in a part of the time-out is not shared',
+  { skip: noRedis },
+  async (t) => {
+    const { server, queue, outcomes, readable, addBody } = await writing(t, 50);
+    // As much of one byte is little when it is compressed.
+    for (const body of [randomBytes(2 * mebibyte), Buffer.alloc(2 * mebibyte, 'x'), randomBytes(900_000)])
+      addBody(body);
+    await until('all have ended', () => queue.size.writes === 0);
+    assert.deepEqual(outcomes, { written: 2, failed: 0, dropped: 1 });
+    assert.deepEqual(readable(), [false, true, true]);
+    assert.deepEqual((await server.run((client) => client.keys('*'))).toSorted(), [
+      'answer2',
+      'answer3',
+      'page2',
+      'page3',
+    ]);
+  },
+);
 
 test('what waits for a server that is left alone is given up at once', { skip: noRedis }, async (t) => {
   const { server, queue, outcomes, add, done } = await writing(t, 50);

@@ -1,0 +1,53 @@
+/** Memory, a real redis-server and a load behind them. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { test, type TestContext } from 'node:test';
+import { Leases } from '../../src/cache/leases.ts';
+import { MemoryCache } from '../../src/cache/memory.ts';
+import { ReadThrough } from '../../src/cache/read-through.ts';
+import { connectRedis } from '../../src/cache/redis-client.ts';
+import { RedisKeys } from '../../src/cache/redis-keys.ts';
+import { RedisLink } from '../../src/cache/redis-link.ts';
+import { SharedTier } from '../../src/cache/shared-tier.ts';
+import { WriteQueue, type WriteOutcome } from '../../src/cache/write-queue.ts';
+import { answerOf, keyAt } from '../support/answers.ts';
+import { until } from '../support/redis-replica.ts';
+import { noRedis, redisServer } from '../support/redis-server.ts';
+
+const never = new AbortController().signal;
+const key = keyAt(7n);
+const keys = new RedisKeys('lg', 'test');
+
+async function tiers(t: TestContext, timeoutMs = 1_000) {
+  const server = await redisServer(t);
+  const client = connectRedis({ kind: 'single', url: server.url }, () => undefined);
+  const options = { timeoutMs, trialKey: 'trial', onFailure: () => {}, onTrouble: () => {} };
+  const link = new RedisLink(() => client, options);
+  t.after(() => link.close());
+  await once(client, 'ready');
+  const memory = new MemoryCache({ maxBytes: 64 * 1024 * 1024, onEvict: () => {} });
+  const written: WriteOutcome[] = [];
+  const tier = new SharedTier(
+    {
+      link,
+      writes: new WriteQueue(link, (outcome) => written.push(outcome)),
+      findAnswer: (digest) => memory.findAnswer(digest),
+    },
+    { timeoutMs, ttlMs: 60_000, keys: () => keys },
+  );
+  const leases = new Leases(link, { nameOf: (of) => keys.lease(of), followMs: 10_000 });
+  const shared = { tier, leases, onLookup: () => {}, onTurn: () => {} };
+  return { server, memory, written, reads: new ReadThrough<'node'>({ memory, shared }) };
+}
+
+test('nobody waits for an answer that is too large to be shared', { skip: noRedis }, async (t) => {
+  const { server, reads, written } = await tiers(t, 50);
+  const answer = answerOf('', { body: randomBytes(1_100_000) });
+  await reads.load(key, '', { signal: never }, () =>
+    Promise.resolve({ answer, isFinal: true, origin: 'node' as const }),
+  );
+  await until('it is given up', () => written.length === 1);
+  assert.deepEqual(written, ['dropped']);
+  await until('it is told', async () => (await server.run((client) => client.get(keys.lease(key)))) === 'nothing', 450);
+});
