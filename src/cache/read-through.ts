@@ -143,7 +143,8 @@ export class ReadThrough<Origin> {
     });
     if ('answer' in turn) return this.#found(running, turn);
     shared.onTurn(turn.kind);
-    return this.#lead(running, signal, load, { shared, turn, overwrite: lookup.miss === 'damaged' });
+    const overwrite = lookup.miss === 'damaged' || turn.sawDamage;
+    return this.#lead(running, signal, load, { shared, turn, overwrite });
   }
 
   /** Whose turn it is, after as much waiting for other replicas as makes sense: or the answer one of them has read. */
@@ -153,8 +154,9 @@ export class ReadThrough<Origin> {
     { leases, tier, onTurn }: Shared,
     untilMs: number,
     span: Span | undefined,
-  ): Promise<Exclude<Turn, { kind: 'follow' }> | Found> {
+  ): Promise<Ahead | Found> {
     let turn = await leases.take(key, untilMs, span);
+    let sawDamage = false;
     for (let round = 0; round < maxRounds && turn.kind === 'follow'; round += 1) {
       const followed = await leases.follow(key, tier, signal);
       if (followed === undefined) break;
@@ -162,10 +164,11 @@ export class ReadThrough<Origin> {
         onTurn('followed');
         return followed;
       }
+      sawDamage ||= followed.miss === 'damaged';
       // The holder died or gave up: whoever is next reads for the rest.
       turn = await leases.take(key, performance.now() + tier.timeoutMs, span);
     }
-    return turn.kind === 'follow' ? { kind: 'alone' } : turn;
+    return { ...(turn.kind === 'follow' ? { kind: 'alone' } : turn), sawDamage };
   }
 
   async #lead(
@@ -199,6 +202,9 @@ export class ReadThrough<Origin> {
     return { ...loaded, answer: this.#parts.memory.store(key, loaded.answer, ttlMs) };
   }
 }
+
+/** `sawDamage`: what another replica left is to be replaced. */
+type Ahead = Exclude<Turn, { kind: 'follow' }> & { readonly sawDamage: boolean };
 
 type Found = Extract<Lookup, { answer: unknown }>;
 

@@ -6,6 +6,7 @@ import { test, type TestContext } from 'node:test';
 import { Leases } from '../../src/cache/leases.ts';
 import { MemoryCache } from '../../src/cache/memory.ts';
 import { ReadThrough } from '../../src/cache/read-through.ts';
+import { encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import { connectRedis } from '../../src/cache/redis-client.ts';
 import { RedisKeys } from '../../src/cache/redis-keys.ts';
 import { RedisLink } from '../../src/cache/redis-link.ts';
@@ -28,6 +29,7 @@ async function tiers(t: TestContext, timeoutMs = 1_000) {
   await once(client, 'ready');
   const memory = new MemoryCache({ maxBytes: 64 * 1024 * 1024, onEvict: () => {} });
   const written: WriteOutcome[] = [];
+  const lookups: string[] = [];
   const tier = new SharedTier(
     {
       link,
@@ -37,9 +39,36 @@ async function tiers(t: TestContext, timeoutMs = 1_000) {
     { timeoutMs, ttlMs: 60_000, keys: () => keys },
   );
   const leases = new Leases(link, { nameOf: (of) => keys.lease(of), followMs: 10_000 });
-  const shared = { tier, leases, onLookup: () => {}, onTurn: () => {} };
-  return { server, memory, written, reads: new ReadThrough<'node'>({ memory, shared }) };
+  const shared = { tier, leases, onLookup: (outcome: string) => lookups.push(outcome), onTurn: () => {} };
+  return { server, memory, written, lookups, reads: new ReadThrough<'node'>({ memory, shared }) };
 }
+
+test('what another replica leaves damaged is replaced by whoever was waiting for it', { skip: noRedis }, async (t) => {
+  const { server, reads, lookups, written } = await tiers(t);
+  const answer = answerOf(2_000);
+  const record = await encodeRecord(answer);
+  assert.ok(record !== undefined);
+  await server.run((client) => client.set(keys.lease(key), 'another'));
+  const load = reads.load(key, '', { signal: never }, () =>
+    Promise.resolve({ answer, isFinal: true, origin: 'node' as const }),
+  );
+  await until('it has looked', () => lookups.length === 1);
+  const name = keys.answer(answer.digest);
+  await server.run(async (client) => {
+    await client.set(name, record.subarray(1));
+    await client.hset(
+      keys.page(key),
+      String(key.slot),
+      encodeReference(key, { digest: answer.digest, expiresAt: undefined }),
+    );
+    await client.unlink(keys.lease(key));
+  });
+
+  assert.equal((await load).value.origin, 'node');
+  await until('it is written', () => written.length === 1);
+  assert.deepEqual(lookups, ['absent']);
+  assert.deepEqual(await server.run((client) => client.getBuffer(name)), record);
+});
 
 test('nobody waits for an answer that is too large to be shared', { skip: noRedis }, async (t) => {
   const { server, reads, written } = await tiers(t, 50);
