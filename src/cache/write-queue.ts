@@ -83,7 +83,9 @@ export class WriteQueue {
       if (next === undefined) return;
       const { write, bytes } = next;
       this.#running += 1;
-      const ended = this.#write(write).then((outcome) => {
+      // What cannot be encoded, for want of memory for example, has failed like what cannot be sent.
+      const written = this.#write(write).catch((): WriteOutcome => 'failed');
+      const ended = written.then((outcome) => {
         this.#writing.delete(write);
         this.#running -= 1;
         this.#bytes -= bytes;

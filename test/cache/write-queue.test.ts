@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
+import type { AnswerContent } from '../../src/cache/entry.ts';
 import { connectRedis } from '../../src/cache/redis-client.ts';
 import { RedisLink } from '../../src/cache/redis-link.ts';
 import { WriteQueue, type WriteOutcome } from '../../src/cache/write-queue.ts';
@@ -16,7 +17,7 @@ interface Writing {
   readonly outcomes: Record<WriteOutcome, number>;
   /** Adds an answer of so many bytes. */
   readonly add: (bytes: number) => void;
-  readonly addBody: (body: Buffer) => void;
+  readonly addBody: (body: Buffer, changes?: Partial<AnswerContent>) => void;
   /** Writes whose end was told to who added them. */
   readonly done: () => number;
   /** Whether others find it, of each in the order in which they were added. */
@@ -37,8 +38,8 @@ async function writing(t: TestContext, timeoutMs: number): Promise<Writing> {
   const outcomes = { written: 0, failed: 0, dropped: 0 };
   const queue = new WriteQueue(link, (outcome) => (outcomes[outcome] += 1));
   const readable: (boolean | undefined)[] = [];
-  const addBody = (body: Buffer): void => {
-    const answer = answerOf('', { body });
+  const addBody = (body: Buffer, changes: Partial<AnswerContent> = {}): void => {
+    const answer = answerOf('', { body, ...changes });
     const added = readable.push(undefined);
     const names = { page: `page${added}`, answer: `answer${added}` };
     const reference = { digest: answer.digest, expiresAt: undefined };
@@ -99,6 +100,15 @@ test(
     ]);
   },
 );
+
+test('an answer that cannot be encoded is a failure, and keeps no place', { skip: noRedis }, async (t) => {
+  const { queue, outcomes, readable, addBody, add } = await writing(t, 1_000);
+  addBody(Buffer.alloc(10), { status: 70_000 });
+  add(10);
+  await until('all have ended', () => queue.size.writes === 0);
+  assert.deepEqual(outcomes, { written: 1, failed: 1, dropped: 0 });
+  assert.deepEqual([readable(), queue.size.bytes], [[false, true], 0]);
+});
 
 test('what waits for a server that is left alone is given up at once', { skip: noRedis }, async (t) => {
   const { server, queue, outcomes, add, done } = await writing(t, 50);
