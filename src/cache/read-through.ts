@@ -22,6 +22,13 @@ export interface Loaded<Origin> {
 /** `span`: what it does is part of. */
 export type Load<Origin> = (signal: StopSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
 
+/** What is done where memory does not have the answer. */
+export interface Loader<Origin> {
+  readonly load: Load<Origin>;
+  /** Called with an answer that Redis has: nobody is given it, by memory either, before this is done. */
+  readonly onFound?: (answer: CachedResponse) => Promise<void> | undefined;
+}
+
 /** The second tier and who reads for all replicas. */
 export interface Shared {
   readonly tier: SharedTier;
@@ -74,9 +81,9 @@ export class ReadThrough<Origin> {
 
   /**
    * Looks in Redis and else loads, together with everyone who asks for the same `flight` now: one key, asked for in
-   * one way. Rejects as `load` does. `span`: of who asks.
+   * one way. Rejects as `loader` does. `span`: of who asks.
    */
-  load(key: CacheKey, flight: string, { signal, span }: Asking, load: Load<Origin>) {
+  load(key: CacheKey, flight: string, { signal, span }: Asking, loader: Loader<Origin>) {
     const { shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
     const lead = async (whole: StopSignal, part: Span | undefined) => {
@@ -84,8 +91,8 @@ export class ReadThrough<Origin> {
       this.#running.add(running);
       try {
         return shared === undefined
-          ? await this.#loadAlone(running, whole, load)
-          : await this.#loadShared(running, whole, load, shared);
+          ? await this.#loadAlone(running, whole, loader)
+          : await this.#loadShared(running, whole, loader, shared);
       } finally {
         this.#running.delete(running);
       }
@@ -119,11 +126,11 @@ export class ReadThrough<Origin> {
     return reads;
   }
 
-  async #loadAlone(running: Running, signal: StopSignal, load: Load<Origin>): Promise<Loaded<Origin>> {
+  async #loadAlone(running: Running, signal: StopSignal, { load }: Loader<Origin>): Promise<Loaded<Origin>> {
     return this.#kept(running, await load(signal, running.span));
   }
 
-  async #loadShared(running: Running, signal: StopSignal, load: Load<Origin>, shared: Shared) {
+  async #loadShared(running: Running, signal: StopSignal, loader: Loader<Origin>, shared: Shared) {
     // Redis may add this much to a read, once, however many steps it takes.
     const startedMs = performance.now();
     const untilMs = startedMs + shared.tier.timeoutMs;
@@ -134,17 +141,17 @@ export class ReadThrough<Origin> {
       return found;
     });
     shared.onLookup(outcomeOf(lookup), (performance.now() - startedMs) / 1000);
-    if ('answer' in lookup) return this.#found(running, lookup);
-    if (lookup.miss === 'unavailable') return this.#loadAlone(running, signal, load);
+    if ('answer' in lookup) return this.#found(running, lookup, loader);
+    if (lookup.miss === 'unavailable') return this.#loadAlone(running, signal, loader);
     const turn = await within(span, 'lease', async (part) => {
       const taken = await this.#turn(key, signal, shared, untilMs, part);
       part?.note({ 'ledgergate.lease.turn': 'answer' in taken ? 'followed' : taken.kind });
       return taken;
     });
-    if ('answer' in turn) return this.#found(running, turn);
+    if ('answer' in turn) return this.#found(running, turn, loader);
     shared.onTurn(turn.kind);
     const overwrite = lookup.miss === 'damaged' || turn.sawDamage;
-    return this.#lead(running, signal, load, { shared, turn, overwrite });
+    return this.#lead(running, signal, loader, { shared, turn, overwrite });
   }
 
   /** Whose turn it is, after as much waiting for other replicas as makes sense: or the answer one of them has read. */
@@ -174,7 +181,7 @@ export class ReadThrough<Origin> {
   async #lead(
     running: Running,
     signal: StopSignal,
-    load: Load<Origin>,
+    { load }: Loader<Origin>,
     { shared, turn, overwrite }: { readonly shared: Shared; readonly turn: Turn; readonly overwrite: boolean },
   ): Promise<Loaded<Origin>> {
     const lease = turn.kind === 'lead' ? turn.lease : undefined;
@@ -193,8 +200,9 @@ export class ReadThrough<Origin> {
     }
   }
 
-  #found(running: Running, { answer, ttlMs }: Found): Loaded<typeof fromRedis> {
-    return this.#kept(running, { answer, isFinal: true, origin: fromRedis }, ttlMs);
+  async #found(running: Running, { answer, ttlMs }: Found, { onFound }: Loader<Origin>) {
+    await onFound?.(answer);
+    return this.#kept(running, { answer, isFinal: true, origin: fromRedis } as const, ttlMs);
   }
 
   #kept<Of>({ key, isPurged }: Running, loaded: Loaded<Of>, ttlMs?: number): Loaded<Of> {

@@ -9,7 +9,7 @@ import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } 
 import { cacheKey, type CacheKey, type Operation } from '../cache/key.ts';
 import type { Held, MemoryCache } from '../cache/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
-import { fromRedis, type Loaded, type ReadThrough } from '../cache/read-through.ts';
+import { fromRedis, type Loaded, type Loader, type ReadThrough } from '../cache/read-through.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
@@ -143,13 +143,12 @@ export class Reader {
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
     const keep = { key, chainId };
-    const { value, isLeader } = await uncrowded(caller.client, () =>
-      tiers.load(key, flight, caller, (signal, span) =>
-        this.#fetch(read, keep, { client: caller.client, signal, span }),
-      ),
-    );
-    // Another replica may have read what no client of this gateway has seen yet.
-    if (value.origin === fromRedis) await this.#show(read, value.answer);
+    const loader: Loader<Origin> = {
+      load: (signal, span) => this.#fetch(read, keep, { client: caller.client, signal, span }),
+      // Another replica may have read what no client of this gateway has seen yet.
+      onFound: (answer) => this.#show(read, answer),
+    };
+    const { value, isLeader } = await uncrowded(caller.client, () => tiers.load(key, flight, caller, loader));
     if (!isLeader) metrics.coalesced.inc();
     return served(read, value, !isLeader);
   }

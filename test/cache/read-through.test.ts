@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
+import type { CachedResponse } from '../../src/cache/entry.ts';
 import { Leases } from '../../src/cache/leases.ts';
 import { MemoryCache } from '../../src/cache/memory.ts';
-import { ReadThrough } from '../../src/cache/read-through.ts';
+import { ReadThrough, type Loader } from '../../src/cache/read-through.ts';
 import { encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import { connectRedis } from '../../src/cache/redis-client.ts';
 import { RedisKeys } from '../../src/cache/redis-keys.ts';
@@ -43,15 +44,39 @@ async function tiers(t: TestContext, timeoutMs = 1_000) {
   return { server, memory, written, lookups, reads: new ReadThrough<'node'>({ memory, shared }) };
 }
 
+function nodeWith(answer: CachedResponse): Loader<'node'> {
+  return { load: () => Promise.resolve({ answer, isFinal: true, origin: 'node' }) };
+}
+
+test('memory has what Redis has once that may be shown', { skip: noRedis }, async (t) => {
+  const { memory, reads, written } = await tiers(t);
+  const answer = answerOf('kept');
+  await reads.load(key, '', { signal: never }, nodeWith(answer));
+  await until('it is written', () => written.length === 1);
+  memory.clear();
+  const [found, shown] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const onFound = (): Promise<void> => {
+    found.resolve();
+    return shown.promise;
+  };
+
+  const load = reads.load(key, '', { signal: never }, { ...nodeWith(answer), onFound });
+  await Promise.race([found.promise, load]);
+  const early = memory.find(key);
+  shown.resolve();
+
+  assert.equal((await load).value.origin, 'redis');
+  assert.equal(early, undefined);
+  assert.deepEqual(memory.find(key)?.body, answer.body);
+});
+
 test('what another replica leaves damaged is replaced by whoever was waiting for it', { skip: noRedis }, async (t) => {
   const { server, reads, lookups, written } = await tiers(t);
   const answer = answerOf(2_000);
   const record = await encodeRecord(answer);
   assert.ok(record !== undefined);
   await server.run((client) => client.set(keys.lease(key), 'another'));
-  const load = reads.load(key, '', { signal: never }, () =>
-    Promise.resolve({ answer, isFinal: true, origin: 'node' as const }),
-  );
+  const load = reads.load(key, '', { signal: never }, nodeWith(answer));
   await until('it has looked', () => lookups.length === 1);
   const name = keys.answer(answer.digest);
   await server.run(async (client) => {
@@ -73,9 +98,7 @@ test('what another replica leaves damaged is replaced by whoever was waiting for
 test('nobody waits for an answer that is too large to be shared', { skip: noRedis }, async (t) => {
   const { server, reads, written } = await tiers(t, 50);
   const answer = answerOf('', { body: randomBytes(1_100_000) });
-  await reads.load(key, '', { signal: never }, () =>
-    Promise.resolve({ answer, isFinal: true, origin: 'node' as const }),
-  );
+  await reads.load(key, '', { signal: never }, nodeWith(answer));
   await until('it is given up', () => written.length === 1);
   assert.deepEqual(written, ['dropped']);
   await until('it is told', async () => (await server.run((client) => client.get(keys.lease(key)))) === 'nothing', 450);
