@@ -3,7 +3,6 @@
  * is short and renewed while its holder works, so a holder that dies holds nobody up for long; and it only saves work:
  * when in doubt, a replica reads on its own.
  */
-import { randomUUID } from 'node:crypto';
 import type { Span } from '../trace/span.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import type { CacheKey } from './key.ts';
@@ -33,6 +32,8 @@ export interface LeaseOptions {
   readonly followMs: number;
 }
 
+/** Whose it is makes no difference: who loses a lease to another, and ends that one, costs a read more. */
+const held = 'held';
 /** Stands in the lease's place for a moment when a read gave nothing to share: nobody need queue up for the same. */
 const nothing = 'nothing';
 const nothingMs = 500;
@@ -45,7 +46,6 @@ export class Leases {
   readonly #link: RedisLink;
   readonly #options: LeaseOptions;
   readonly #leaseMs: number;
-  readonly #holder = randomUUID();
 
   constructor(link: RedisLink, options: LeaseOptions) {
     this.#link = link;
@@ -58,7 +58,7 @@ export class Leases {
     const name = this.#options.nameOf(key);
     if (name === undefined) return { kind: 'alone' };
     const taken = await tracedCommand(span, 'SET', () =>
-      this.#link.write(name, (client) => client.set(name, this.#holder, 'PX', this.#leaseMs, 'NX'), untilMs),
+      this.#link.write(name, (client) => client.set(name, held, 'PX', this.#leaseMs, 'NX'), untilMs),
     );
     if (!('value' in taken)) return { kind: 'alone' };
     return taken.value === null ? { kind: 'follow' } : { kind: 'lead', lease: this.#hold(name) };
@@ -88,7 +88,7 @@ export class Leases {
 
   #hold(name: string): Lease {
     const renew = (): void => {
-      void this.#link.write(name, (client) => client.set(name, this.#holder, 'PX', this.#leaseMs, 'XX'));
+      void this.#link.write(name, (client) => client.set(name, held, 'PX', this.#leaseMs, 'XX'));
     };
     const timer = setInterval(renew, this.#leaseMs / 3);
     timer.unref();
