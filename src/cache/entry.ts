@@ -69,7 +69,7 @@ export const mutableTtlMs = 10 * 60_000;
 /** What an answer takes beside its bytes: objects, strings, its place in a map. Measured. */
 const overheadBytes = 750;
 
-/** Bytes that an answer counts for in the bound of the memory tier, compressed forms included. */
+/** Bytes that an answer on its way to Redis counts for, compressed forms included. */
 export function answerBytes(answer: CachedResponse): number {
   let bytes = overheadBytes + answer.body.length;
   for (const coded of Object.values(answer.coded)) bytes += coded.length;

@@ -124,7 +124,8 @@ export class WriteQueue {
   async #writeReference({ key, reference, names, ttlMs, overwrite }: PendingWrite): Promise<boolean> {
     const { page } = names;
     const text = encodeReference(key, reference);
-    // Both at once, so that no page is left without an end.
+    // Both at once: only a connection, or a primary, that is lost between the two leaves a page without an end, and the
+    // page's next reference gives it one.
     const set = () =>
       this.#link.write(page, async (client) => {
         const [added] = await Promise.all([client.hset(page, String(key.slot), text), client.pexpire(page, ttlMs)]);
