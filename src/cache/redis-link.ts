@@ -130,13 +130,21 @@ export class RedisLink {
     if (this.#isStarting || this.#servers.get(server)?.['left alone'].isOpen === true) return { failure: 'closed' };
     const { timeoutMs } = this.#options;
     const ms = Math.min(timeoutMs, untilMs - performance.now());
-    const outcome = await this.#bounded(command, ms);
+    let sent: Promise<T> | undefined;
+    const outcome = await this.#bounded((client) => (sent = command(client)), ms);
     if ('value' in outcome) return outcome;
     const failure = failureOf(outcome.error, isWrite);
     this.#options.onFailure(failure);
-    // A step before it took most of the time: that this one had no answer in the rest says nothing of the server.
-    if (failure === 'timeout' && ms < timeoutMs - slackMs) return { failure };
     const reason = reasonOf(failure, outcome.error, { timeoutMs, lastError: this.#lastError });
+    // Earlier steps of who asks took a part of the time. The server is given all of it.
+    if (failure === 'timeout' && ms < timeoutMs - slackMs && sent !== undefined) {
+      const late = sent;
+      void this.#bounded(() => late, timeoutMs - ms).then((rest) => {
+        if ('error' in rest && rest.error instanceof TimeoutError)
+          this.#breakersOf(server, key)['left alone'].open(reason);
+      });
+      return { failure };
+    }
     if (failure === 'refused') this.#breakersOf(server, key)['no writes'].open(reason);
     if (isOfServer(failure)) this.#breakersOf(server, key)['left alone'].open(reason);
     return { failure };
