@@ -47,7 +47,7 @@ export class Connections {
   readonly #open = new Map<Socket, Watched>();
   /** Beyond the bound, waiting to be told. */
   readonly #refused = new Set<Socket>();
-  /** What had come on a connection without a request. */
+  /** What had come on a connection without a request when it was looked at last. */
   readonly #silent = new WeakMap<Socket, number>();
   readonly #timer: NodeJS.Timeout;
   /** Nobody was idle, and the search is not repeated for each newcomer. */
@@ -81,7 +81,7 @@ export class Connections {
     this.#options.sessions?.close();
     this.#options.front?.closeIdle();
     for (const socket of [...this.#open.keys(), ...this.#refused]) {
-      if (socket.bytesRead === 0 || this.#isSilent(socket)) socket.destroy();
+      if (this.#isSilent(socket)) socket.destroy();
     }
   }
 
@@ -91,10 +91,10 @@ export class Connections {
     for (const socket of [...this.#open.keys(), ...this.#refused]) socket.destroy();
   }
 
-  /** Has sent no more than its part of the handshake since it was looked at last. */
+  /** Nothing, or no more than its part of a handshake, has come since it was looked at last: a first request may be on its way. */
   #isSilent(socket: Socket): boolean {
-    if (this.#options.sessions === undefined || !isUnasked(socket)) return false;
     const { bytesRead } = socket;
+    if (bytesRead > 0 && (this.#options.sessions === undefined || !isUnasked(socket))) return false;
     const before = this.#silent.get(socket);
     this.#silent.set(socket, bytesRead);
     return before === bytesRead;

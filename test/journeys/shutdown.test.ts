@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { once } from 'node:events';
 import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway, type LogLine } from '../support/gateway.ts';
 
@@ -83,6 +84,21 @@ test('a request whose end arrives after the listener was closed is answered', as
 
   assert.match(answer.toString(), /^HTTP\/1\.1 200 /);
   assert.match(answer.toString(), /connection: close/i);
+  await closed;
+});
+
+test('a first request that comes with the end of the listener is answered', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const late = connect(gateway.port, '127.0.0.1');
+  t.after(() => late.destroy());
+  await until(async () => (await gateway.metric('ledgergate_http_connections')) === 1);
+
+  const closed = gateway.close();
+  late.write(`GET /v1${at(600)} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  const [answer] = (await once(late, 'data')) as [Buffer];
+
+  assert.match(answer.toString(), /^HTTP\/1\.1 200 [^]*\r\nConnection: close\r\n/);
   await closed;
 });
 
