@@ -93,7 +93,10 @@ export async function startWorkers(
     },
     onSpareLost: (how, againMs) =>
       journal.tell('spare lost', { how, againMs }, 'the spare process ended and is started again'),
-    onJoining: ({ id, channel }) => agreement.join(id, channel),
+    onJoining: ({ id, channel }) => {
+      agreement.join(id, channel);
+      desk.join(id);
+    },
     onGone: ({ id }) => {
       agreement.leave(id);
       desk.leave(id);

@@ -11,17 +11,21 @@ export class LimitDesk {
   /** Of the workers that are there. */
   readonly #underWay = new Map<number, UnderWay>();
 
-  /** To be called once for a worker, before it asks. */
+  /** What a process is answered: before it is a worker, and when it is gone, no request of its holds a place. */
   servicesFor(worker: number): Pick<Services, 'take' | 'settle'> {
-    const requests: UnderWay = new Map();
-    this.#underWay.set(worker, requests);
     return {
-      take: ({ id, charge }) => this.#take(id, charge, this.#underWay.has(worker) ? requests : undefined),
+      take: ({ id, charge }) => this.#take(id, charge, this.#underWay.get(worker)),
       settle: ({ id, extraCost }) => {
-        requests.get(id)?.(extraCost);
-        requests.delete(id);
+        const requests = this.#underWay.get(worker);
+        requests?.get(id)?.(extraCost);
+        requests?.delete(id);
       },
     };
+  }
+
+  /** The process is a worker from now on. */
+  join(worker: number): void {
+    this.#underWay.set(worker, new Map());
   }
 
   /** A worker is gone, and with it all that it served. */
@@ -30,7 +34,7 @@ export class LimitDesk {
     this.#underWay.delete(worker);
   }
 
-  /** `requests`: absent when the worker is gone, and nobody would give back the place. */
+  /** `requests`: absent where there is no such worker, and nobody would give back the place. */
   #take(id: number, charge: Charge, requests: UnderWay | undefined): Count {
     const { count, settle } = this.#counter.take(charge);
     if (!count.isAdmitted) return count;

@@ -44,6 +44,7 @@ test('workers together get what one process would grant, and a worker that is go
   const desk = new LimitDesk();
   const bounds = { windowMs: 10_000, requests: 10, concurrency: 6 };
   const join = (id: number) => {
+    desk.join(id);
     const { take, settle } = desk.servicesFor(id);
     const remote: Desk = { take: async (request) => structuredClone(take(structuredClone(request))), settle };
     return new RemoteCounter(remote, new MemoryCounter({ now: () => 0, processes: 2 }));
@@ -61,12 +62,15 @@ test('workers together get what one process would grant, and a worker that is go
   assert.equal(await hammer(join(3)), 1, 'ten in all');
 });
 
-test('what a worker asked for before it was gone holds no place', async () => {
+test('what is asked for a process that is no worker any more, or never was one, holds no place', async () => {
   const desk = new LimitDesk();
   const bounds = { windowMs: 10_000, requests: 100, concurrency: 2 };
-  const [late, other] = [desk.servicesFor(1), desk.servicesFor(2)];
+  const [late, spare, other] = [desk.servicesFor(1), desk.servicesFor(2), desk.servicesFor(3)];
+  desk.join(1);
+  desk.join(3);
   desk.leave(1);
   for (let id = 0; id < 5; id += 1) late.take({ id, charge: charge('a', { bounds }) });
+  for (let id = 0; id < 5; id += 1) spare.take({ id, charge: charge('a', { bounds }) });
   assert.deepEqual(
     [0, 1, 2].map((id) => other.take({ id, charge: charge('a', { bounds }) }).isAdmitted),
     [true, true, false],
