@@ -21,6 +21,6 @@ export interface Outgoing {
   end(body: string | Buffer | undefined): unknown;
   end(body: string | undefined, encoding: 'latin1' | 'utf8'): unknown;
   destroy(): unknown;
-  /** When the answer is out, or will not be any more. */
+  /** When the answer will not be given any more; of Node's server also when it is out. */
   once(event: 'close', listener: () => void): unknown;
 }
