@@ -97,7 +97,11 @@ export class Crew {
     return new Map(told.filter(([id]) => this.#members.has(id)));
   }
 
-  /** Lets every worker finish what it has in flight, for at most `boundMs`, and ends it. */
+  /**
+   * Lets every worker finish what it has in flight, for at most `boundMs`, and ends it. The cluster module listens until
+   * the last worker has closed its listener, and then closes what it had accepted and no worker had taken: nobody else
+   * knows of those, and their clients are reset, as those are that the kernel had not handed out yet.
+   */
   async close(boundMs: number): Promise<void> {
     this.#stopStarting();
     await Promise.all(this.#processes.map((forked) => forked.close(boundMs)));

@@ -1,6 +1,5 @@
 /** One process, from its fork to its end: what it says, what its end means, and how it is ended from here. */
 import cluster, { type Worker } from 'node:cluster';
-import { once } from 'node:events';
 import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Channel } from './channel.ts';
@@ -102,10 +101,11 @@ export class Forked implements Member {
   /** Lets it finish what it has in flight, for at most `boundMs`, and ends it. */
   async close(boundMs: number): Promise<void> {
     if (this.#isGone) return;
-    const gone = once(this.#worker, 'exit');
+    // A message that cannot be delivered, an `error`, is not its end.
+    const gone = new Promise<true>((resolve) => this.#worker.once('exit', () => resolve(true)));
     if (this.isServing) await this.channel.call('drain', undefined, boundMs).catch(() => undefined);
     if (this.#worker.isConnected()) this.#worker.process.disconnect();
-    const isGone = await Promise.race([gone.then(() => true), sleep(goodbyeMs, false, { ref: false })]);
+    const isGone = await Promise.race([gone, sleep(goodbyeMs, false, { ref: false })]);
     if (!isGone) this.kill();
   }
 

@@ -19,7 +19,9 @@ export async function serveAsWorker(): Promise<void> {
   const started = Promise.withResolvers<Serving>();
   // Nobody may ask before it serves.
   started.promise.catch(() => undefined);
-  const hear = (take: (heard: Heard) => void): Promise<void> => started.promise.then(({ heard }) => take(heard));
+  // Who does not come to serve has said why.
+  const whenServing = (use: (serving: Serving) => void): Promise<void> => started.promise.then(use, () => undefined);
+  const hear = (take: (heard: Heard) => void): Promise<void> => whenServing(({ heard }) => take(heard));
   const told = Promise.withResolvers<Setup>();
   let isOnDuty = false;
   const own: { flush?: () => Promise<void> } = {};
@@ -47,7 +49,7 @@ export async function serveAsWorker(): Promise<void> {
       );
     },
     usage: async (request) => (await started.promise).admin.usage(request),
-    log: (config) => void started.promise.then((serving) => serving.setLog(config)),
+    log: (config) => void whenServing((serving) => serving.setLog(config)),
     drain: async () => {
       await (await started.promise).close();
       await own.flush?.();

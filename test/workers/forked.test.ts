@@ -36,3 +36,13 @@ test('a worker that has loaded and does not serve is ended', async (t) => {
 
   assert.equal(await gone, 'did not serve within 30 s');
 });
+
+test('a message that cannot be delivered does not keep a process from being ended', async (t) => {
+  const { forked, gone } = await loaded(t);
+
+  const closed = forked.close(longMs);
+  cluster.workers?.[forked.id]?.emit('error', new Error('write EPIPE'));
+
+  await closed;
+  assert.equal(await gone, 'code 0');
+});
