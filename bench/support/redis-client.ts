@@ -1,18 +1,20 @@
 /**
- * What the client of Redis costs by itself, in a process of its own:
+ * What the client of Redis costs by itself, used as the gateway does, in a process of its own:
  *
  *     node bench/support/redis-client.ts PORT BYTES UNDER_WAY
  *
  * Prints microseconds of processor time for a look-up of one command (GET), and of two, one after the other (HGET, GET).
  */
 import { Redis } from 'ioredis';
+import { gatherCommands } from '../../src/cache/gather-commands.ts';
 
 const [, , port, bytes, underWay] = process.argv;
 const values = 1_000;
 const warmUpMs = 1_500;
 const measuredMs = 1_500;
 
-const client = new Redis(Number(port), { enableAutoPipelining: true });
+const client = new Redis(Number(port));
+gatherCommands(client);
 
 async function fill(): Promise<void> {
   const body = Buffer.alloc(Number(bytes), 'x');
