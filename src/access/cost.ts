@@ -39,13 +39,15 @@ export function costOf(settled: Settled, costs: Costs): number {
 }
 
 function baseOf(settled: Settled, costs: Costs): number {
-  const { operation, outcome, gasUsed, bodyBytes } = settled;
+  const { operation, outcome, upstreamMs, gasUsed, bodyBytes } = settled;
   switch (operation) {
     case 'read':
       return outcome === 'miss' ? costs.miss : costs.hit;
     case 'view':
-      // Who gets what another has run costs no gas.
-      return outcome === 'miss' ? costs.miss + Number(gasUsed ?? 0n) * costs.gasUnit : costs.hit;
+      // Who gets what another has run costs no gas. One that was waited for and given up is run to its end all the same.
+      return outcome === 'miss' || (outcome === 'error' && upstreamMs > 0)
+        ? costs.miss + Number(gasUsed ?? 0n) * costs.gasUnit
+        : costs.hit;
     case 'encode':
       return costs.encode + (bodyBytes / 1_024) * costs.encodeKiB;
     case 'submit':

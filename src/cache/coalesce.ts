@@ -2,7 +2,7 @@
 import { Stop, stopReason, type StopSignal } from '../ledger/stop.ts';
 import type { Span } from '../trace/span.ts';
 
-/** `isLeader`: this caller's load was started for it; the others followed. */
+/** `isLeader`: of all who are given the value, this one answers for the load; the others followed. */
 export interface Flight<T> {
   readonly value: T;
   readonly isLeader: boolean;
@@ -19,14 +19,14 @@ export class Coalescer<T> {
   /**
    * Runs `load` for the first caller of `key` and lets later callers wait for the same outcome. A caller whose
    * `signal` aborts stops waiting; the load itself is aborted only when nobody waits any more, so a leader that
-   * hangs up does not fail its followers. `span`: the caller's; the load is part of the leader's, and a follower's wait
-   * is linked to it.
+   * hangs up does not fail its followers: whoever of them has waited longest is the leader from then on. `span`: the
+   * caller's; the load is part of the first leader's, and a follower's wait is linked to it.
    */
   run(key: string, signal: StopSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
     const running = this.#inFlight.get(key);
     if (running !== undefined) {
       const wait = span?.begin('flight', { link: running.span, attributes: { [role]: 'follower' } });
-      return running.join(signal, { isLeader: false, wait });
+      return running.join(signal, wait);
     }
     // Whoever comes later must not join a load that has ended, or is about to be aborted.
     const onEnd = (ended: Shared<T>): void => {
@@ -36,26 +36,21 @@ export class Coalescer<T> {
     const shared = new Shared<T>(part, onEnd);
     this.#inFlight.set(key, shared);
     shared.start(load);
-    return shared.join(signal, { isLeader: true, wait: undefined });
+    return shared.join(signal);
   }
 }
 
-/** Who waits for a load. `wait`: the span of that. */
-interface Joining {
-  readonly isLeader: boolean;
-  readonly wait: Span | undefined;
-}
-
 interface Waiter<T> {
-  resolve(value: T): void;
+  resolve(flight: Flight<T>): void;
   reject(error: unknown): void;
 }
 
 /** A load, and all who wait for it. */
 class Shared<T> {
-  /** What is done for all of them, in the leader's trace. */
+  /** What is done for all of them, in the trace of whom it was started for. */
   readonly span: Span | undefined;
   readonly #stop = new Stop();
+  /** In the order they came: the first of them leads. */
   readonly #waiters = new Set<Waiter<T>>();
   readonly #onEnd: (shared: Shared<T>) => void;
 
@@ -67,12 +62,13 @@ class Shared<T> {
   start(load: Load<T>): void {
     // One that throws before it waits for anything has failed like any other.
     new Promise<T>((resolve) => resolve(load(this.#stop, this.span))).then(
-      (value) => this.#end(undefined, (waiter) => waiter.resolve(value)),
+      (value) => this.#end(undefined, (waiter, isLeader) => waiter.resolve({ value, isLeader })),
       (error: unknown) => this.#end(this.#stop.aborted ? 'abandoned' : 'failed', (waiter) => waiter.reject(error)),
     );
   }
 
-  join(signal: StopSignal, { isLeader, wait }: Joining): Promise<Flight<T>> {
+  /** `wait`: the span of a follower's. */
+  join(signal: StopSignal, wait?: Span): Promise<Flight<T>> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
         wait?.end();
@@ -85,9 +81,9 @@ class Shared<T> {
         if (this.#waiters.size === 0) this.#abandon();
       };
       const waiter: Waiter<T> = {
-        resolve(value) {
+        resolve(flight) {
           leave();
-          resolve({ value, isLeader });
+          resolve(flight);
         },
         reject(error) {
           leave();
@@ -101,11 +97,12 @@ class Shared<T> {
   }
 
   /** When every caller has left, nobody else is there to hear of a failure. */
-  #end(fault: string | undefined, tell: (waiter: Waiter<T>) => void): void {
+  #end(fault: string | undefined, tell: (waiter: Waiter<T>, isLeader: boolean) => void): void {
     this.#onEnd(this);
     if (fault !== undefined) this.span?.fail(fault);
     this.span?.end();
-    for (const waiter of this.#waiters) tell(waiter);
+    const [leader] = this.#waiters;
+    for (const waiter of this.#waiters) tell(waiter, waiter === leader);
   }
 
   #abandon(): void {

@@ -36,6 +36,8 @@ export class Replier {
   /** Writes a read's answer in the coding the client prefers. Returns a promise only when a body must be coded. */
   read(exchange: Exchange<Outgoing>, served: Served, reader: Reader): void | Promise<void> {
     const { entry } = served;
+    // Before any wait for a coding: who hangs up in it has had the node's work all the same.
+    note(exchange, served);
     const isCodable = entry.body.length >= smallestCompressed && served.contentEncoding === undefined;
     const coding = isCodable ? chooseCoding(headerText(exchange.request.headers['accept-encoding'])) : undefined;
     if (coding === undefined) return this.#readAs(exchange, served, entry.body, undefined);
@@ -48,7 +50,6 @@ export class Replier {
 
   #readAs(exchange: Exchange<Outgoing>, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry } = served;
-    note(exchange, served);
     const head = this.commonHeadOf(served, exchange.visit?.isPrivate === true);
     head.push(...this.ownHeadOf(served, coding));
     const isHeld = served.isFinal && entry.status === 200;

@@ -70,8 +70,9 @@ export class Visit {
   }
 
   /**
-   * Who hangs up before the head of an answer has got none. What was done meanwhile counts as the time of a node: nodes
-   * go on with a view that nobody waits for any more, and it must not be cheaper to ask for one in that way.
+   * Who hangs up before the head of an answer has got none. What was done meanwhile counts as the time of a node, and a
+   * view is charged as one that was run (access/cost.ts): nodes go on with it. Of its gas whoever of the others that wait
+   * for the same has the lead from then on is told; where nobody waits any more, it is not known.
    */
   #givenUp() {
     const upstreamMs = this.#waitsSinceMs === undefined ? 0 : performance.now() - this.#waitsSinceMs;

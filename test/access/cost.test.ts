@@ -18,6 +18,13 @@ const table: readonly (readonly [string, Partial<Settled>, number])[] = [
   ['a view that was run', { operation: 'view', ...miss, gasUsed: 700n }, 2 + 3 + 7],
   ['a view of which no gas is told', { operation: 'view', ...miss }, 2 + 3],
   ['a view from the cache, whatever it once used', { operation: 'view', gasUsed: 700n }, 1],
+  ['a view that was given up', { operation: 'view', outcome: 'error', upstreamMs: 30 }, 2 + 3],
+  [
+    'a view whose answer was given up',
+    { operation: 'view', outcome: 'error', upstreamMs: 30, gasUsed: 700n },
+    2 + 3 + 7,
+  ],
+  ['a view that failed here', { operation: 'view', outcome: 'error' }, 1],
   ['a signing message', { operation: 'encode', outcome: 'local', bodyBytes: 1_536 }, 1 + 1.5],
   ['a signing message that a node made', { operation: 'encode', ...miss, bodyBytes: 1_024 }, 1 + 1 + 3],
   ['a submission', { operation: 'submit', ...miss, bodyBytes: 5_000 }, 10 + 3],

@@ -50,19 +50,24 @@ test('callers of different keys load each for themselves', async () => {
   assert.equal(starts.length, 2);
 });
 
-test('a leader that hangs up does not fail its followers', async () => {
+test('a leader that hangs up does not fail its followers, and the one that has waited longest leads', async () => {
   const { load, starts, at } = controlledLoad();
   const loads = new Coalescer<string>();
   const leader = new AbortController();
 
-  const calls = [loads.run(key, leader.signal, load), loads.run(key, never, load)];
+  const first = loads.run(key, leader.signal, load);
+  const followers = [loads.run(key, leader.signal, load), loads.run(key, never, load), loads.run(key, never, load)];
   leader.abort(new Error('the client hung up'));
-  await assert.rejects(calls[0] ?? Promise.resolve(), /the client hung up/);
+  await assert.rejects(first, /the client hung up/);
+  await assert.rejects(followers[0] ?? Promise.resolve(), /the client hung up/);
   const isAborted = at(0).signal.aborted;
   at(0).end.resolve('body');
 
   assert.equal(isAborted, false);
-  assert.deepEqual(await calls[1], { value: 'body', isLeader: false });
+  assert.deepEqual(await Promise.all(followers.slice(1)), [
+    { value: 'body', isLeader: true },
+    { value: 'body', isLeader: false },
+  ]);
   assert.equal(starts.length, 1);
 });
 

@@ -106,6 +106,40 @@ test('of those who ask for the same at once, one is told to have cost the node t
   assert.equal(limits.settled.filter(({ upstreamMs }) => upstreamMs >= 90).length, 1);
 });
 
+test('when the first of those who ask for a view at once hangs up, who gets the answer has caused it', async (t) => {
+  const limits = new Counting();
+  const { node, gateway } = await world(t, limits);
+  const held = Promise.withResolvers<void>();
+  node.fault = { kind: 'hold', until: held.promise };
+  const asked = node.log.next();
+  const first = connect(gateway.port, '127.0.0.1');
+  first.write(`POST /v1/view?ledger_version=5 HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`);
+  first.write(`Content-Length: ${view.length}\r\n\r\n${view}`);
+  await asked;
+  const others = [1, 2].map(() => gateway.post('/view?ledger_version=5', view));
+  await eventually(
+    () => gateway.metric('ledgergate_http_in_flight_requests'),
+    (count) => count === 3,
+  );
+
+  first.destroy();
+  await eventually(
+    () => Promise.resolve(limits.settled.length),
+    (count) => count === 1,
+  );
+  held.resolve();
+  const answers = await Promise.all(others);
+
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200],
+  );
+  assert.equal(limits.settled.length, 3);
+  assert.deepEqual(limits.settled.map(({ outcome }) => outcome).sort(), ['collapsed', 'error', 'miss']);
+  assert.ok(limits.settled.some(({ outcome, gasUsed = 0n }) => outcome === 'miss' && gasUsed > 0n));
+  assert.equal(await gateway.metric('ledgergate_coalesced_requests_total'), 1);
+});
+
 test('who hangs up is settled too: in the middle of a body, and while a node is asked', async (t) => {
   const limits = new Counting();
   const { node, gateway } = await world(t, limits);
