@@ -71,11 +71,14 @@ export class LatestReads {
     return { ...served, isLatest: true };
   }
 
-  /** The body of `GET {base}`. */
-  async ledgerInfo(request: Incoming, signal: StopSignal): Promise<Buffer> {
+  /** The body of `GET {base}`, and the version that it is of. */
+  async ledgerInfo(
+    request: Incoming,
+    signal: StopSignal,
+  ): Promise<{ readonly body: Buffer; readonly version: LedgerVersion }> {
     const snapshot = await this.#reach(request, signal);
     this.#parts.served.note(snapshot, performance.now());
-    return ledgerInfoBody(snapshot, this.#parts.fleet);
+    return { body: ledgerInfoBody(snapshot, this.#parts.fleet), version: snapshot.info.version };
   }
 
   /** A state that satisfies the client. Throws `GatewayError` 503 when the fleet has none in time. */
