@@ -139,7 +139,7 @@ function readType(cursor: Cursor, depth: number): TypeTag {
   if (name !== 'vector') return refuse(cursor);
   cursor.expect('<');
   const element = readType(cursor, depth + 1);
-  cursor.take(',');
+  // No trailing comma here: nodes take one in a struct's list only.
   cursor.expect('>');
   return { kind: 'vector', element };
 }

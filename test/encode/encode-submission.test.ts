@@ -166,6 +166,9 @@ test('type arguments beyond what every node reads alike are left to a node', asy
     ['|u8|u8', 'type argument'],
     ['&u8', 'refused'],
     ['T0', 'refused'],
+    ['0x1::a::A<u8,>', 'encoded'],
+    ['vector<u8,>', 'refused'],
+    ['0x1::a::A<vector<u8 , >>', 'refused'],
     ['', 'refused'],
   ];
   for (const [argument, expected] of table) {
