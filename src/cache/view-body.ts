@@ -6,7 +6,14 @@
 import { hash } from 'node:crypto';
 import { formatFunctionId, findFunctionId } from '../ledger/identifier.ts';
 import { GatewayError, quote } from '../ledger/errors.ts';
-import { canonicalJson, JsonError, parseJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
+import {
+  canonicalJson,
+  JsonError,
+  parseJson,
+  type JsonFault,
+  type JsonObject,
+  type JsonValue,
+} from '../ledger/json-value.ts';
 import { findTypeTag, formatTypeTag } from '../ledger/type-tag.ts';
 
 export type ViewContentType = 'application/json' | 'application/x.aptos.view_function+bcs';
@@ -55,11 +62,16 @@ function canonicalText(text: string): string | undefined {
     return canonicalView(parseJson(text, { maxValues }));
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
-    // A key written twice has no agreed meaning: the node shall see it as it is, under a key of its own.
-    if (error.fault === 'duplicate key' || error.fault === 'too many values') return undefined;
+    if (leftToNodes.has(error.fault)) return undefined;
     throw new GatewayError('malformed', `parse request payload error: ${error.message}`, { cause: error });
   }
 }
+
+/**
+ * A key written twice has no agreed meaning, and a reserved one has another where it stands first than where members
+ * are sorted: the node shall see the body as it is, under a key of its own.
+ */
+const leftToNodes: ReadonlySet<JsonFault> = new Set(['duplicate key', 'reserved key', 'too many values']);
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 

@@ -11,7 +11,7 @@ export const forwardReasons = [
   'nested too deep',
   /** Reading it here would hold up every other request. */
   'too many values',
-  /** A lone surrogate or U+FFFD: the text may not be what the client sent. */
+  /** A lone surrogate, U+FFFD, or a key that nodes keep for themselves: they may not read what is read here. */
   'doubtful text',
   /** The module's answer has no ABI, another module's, or one this version cannot read. */
   'unreadable abi',

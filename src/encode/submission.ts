@@ -81,6 +81,8 @@ function parseStrictly(text: string): JsonValue {
         throw malformed(error.message);
       case 'duplicate key':
         throw new Handover('duplicate key');
+      case 'reserved key':
+        throw new Handover('doubtful text');
       case 'too deep':
         throw new Handover('nested too deep');
       case 'too many values':

@@ -1,6 +1,7 @@
 /**
  * JSON read without loss (RFC 8259, strict): numbers stay the text they were written as, because a node tells `1` from
- * `1.0` and `1e0` and JavaScript does not, and a key written twice is an error instead of a silent choice.
+ * `1.0` and `1e0` and JavaScript does not. A key written twice is an error instead of a silent choice, and so is one
+ * that means more to nodes than a key.
  */
 
 /** A number as its source text: `1`, `1.0`, `1e0` and `18446744073709551616` all stay what they are. */
@@ -22,7 +23,7 @@ export interface JsonObject {
 
 export type JsonValue = null | boolean | string | JsonNumber | JsonArray | JsonObject;
 
-export type JsonFault = 'syntax' | 'duplicate key' | 'too deep' | 'too many values';
+export type JsonFault = 'syntax' | 'duplicate key' | 'reserved key' | 'too deep' | 'too many values';
 
 /** Why a text was not read. `at` is the offset, in UTF-16 units, of the character that was not understood. */
 export class JsonError extends Error {
@@ -93,6 +94,12 @@ function canonicalString(value: string): string {
   return /^[ !#-[\]-~]*$/.test(value) ? `"${value}"` : JSON.stringify(value);
 }
 
+/**
+ * To the JSON reader of nodes an object whose first key starts like this may be a number, spelled by that member; where
+ * it spells none, the whole text is at fault. To everybody else it is an object.
+ */
+const reservedPrefix = '$serde_json::private::';
+
 const space = 0x20;
 const quoteMark = 0x22;
 const comma = 0x2c;
@@ -160,6 +167,7 @@ class Scanner {
       if (this.#text.charCodeAt(start) !== quoteMark) throw this.#refuse('expected a key');
       const key = this.#readString();
       if (members.has(key)) throw new JsonError('duplicate key', start, `duplicate key ${JSON.stringify(key)}`);
+      if (key.startsWith(reservedPrefix)) throw new JsonError('reserved key', start, 'a reserved key');
       this.#skipSpace();
       if (!this.#takeCode(colon)) throw this.#refuse('expected ":"');
       this.#skipSpace();

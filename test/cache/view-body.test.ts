@@ -25,6 +25,16 @@ const unread: readonly (readonly [title: string, bytes: Buffer, other: Buffer])[
     body('', { types: `"0x1::a::B<${'u8,'.repeat(6_000)}>"` }),
     body('', { types: `"0x1::a::B<${'u8,'.repeat(6_001)}>"` }),
   ],
+  [
+    'with a key that nodes keep for numbers',
+    body('{"a":"1","$serde_json::private::Number":"2"}'),
+    body('{"$serde_json::private::Number":"2","a":"1"}'),
+  ],
+  [
+    'with an escape in such a key',
+    body('{"\\u0024serde_json::private::Number":"2"}'),
+    body('{"$serde_json::private::Number":"2"}'),
+  ],
   ['of 8 MB that is not even JSON', Buffer.alloc(8 << 20, '0,'), Buffer.alloc(8 << 20, '1,')],
 ];
 

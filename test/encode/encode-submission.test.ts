@@ -194,6 +194,16 @@ test('a key written twice is left to a node, wherever it stands', async () => {
   }
 });
 
+test('a key that nodes keep for numbers is left to a node, wherever it stands', async () => {
+  for (const key of ['$serde_json::private::Number', '\\u0024serde_json::private::Number']) {
+    for (const more of [`,"x":{"${key}":"abc"}`, `,"x":[{"a":1,"${key}":"1"}]`, `,"${key}":"1"`]) {
+      assert.deepEqual(await encode({ more }), { kind: 'forward', reason: 'doubtful text' }, more);
+    }
+  }
+  assert.equal(await encodeOne('u8', '{"$serde_json::private::Number":"1"}'), 'doubtful text');
+  assert.equal(await encodeOne('0x1::string::String', '"$serde_json::private::Number"'), 'encoded');
+});
+
 test('JSON nested deeper than nodes read is left to a node', async () => {
   assert.equal((await encode({ more: deep(126) })).kind, 'encoded');
   assert.deepEqual(await encode({ more: deep(127) }), { kind: 'forward', reason: 'nested too deep' });

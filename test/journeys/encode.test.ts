@@ -163,6 +163,7 @@ test('what the gateway does not own goes to a node byte for byte, and is counted
     ['script payload', script, {}],
     ['encrypted payload', script.replace('script_payload', 'encrypted_transaction_payload'), {}],
     ['duplicate key', body.replace('{', '{"sender":"0x1",'), {}],
+    ['doubtful text', body.replace('{', '{"x":{"\\u0024serde_json::private::Number":"abc"},'), {}],
     ['refused locally', `\ufeff${body}`, {}],
     ['refused locally', Buffer.from([0x7b, 0xff]), {}],
     ['refused locally', '', {}],

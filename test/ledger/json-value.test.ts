@@ -108,6 +108,20 @@ test('a key written twice is told apart from other faults, also when it is spell
   assert.equal(canonicalJson(parseJson('{"__proto__":1,"constructor":2}')), '{"__proto__":1,"constructor":2}');
 });
 
+test('a key that nodes keep for numbers is told apart, wherever it stands and however it is spelled', () => {
+  const marker = '$serde_json::private::Number';
+  for (const key of [
+    marker,
+    '$serde_json::private::',
+    '$serde_json::private::RawValue',
+    marker.replace('$', '\\u0024'),
+  ]) {
+    assert.equal(faultOf(`{"${key}":"1"}`), 'reserved key', key);
+    assert.equal(faultOf(`[{"a":{"b":1,"${key}":"x"}}]`), 'reserved key', key);
+  }
+  assert.equal(faultOf(`{"a":"${marker}","$serde_json::private":1,"${marker.slice(1)}":1}`), 'none');
+});
+
 test('nesting is read to depth 128 and not further, however deep the text goes', () => {
   assert.equal(faultOf('['.repeat(128) + ']'.repeat(128)), 'none');
   assert.equal(faultOf('['.repeat(129) + ']'.repeat(129)), 'too deep');
