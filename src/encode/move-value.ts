@@ -1,6 +1,7 @@
 /**
- * JSON arguments to BCS, exactly as strict as a node (protocol 5.4). Throws `Refusal` for what every node refuses, and
- * `Handover` for the few spellings that node versions read differently.
+ * JSON arguments to BCS (protocol 5.4), never less strict than a node: what is refused here is asked of one anyway, what
+ * is written here is signed. Throws `Refusal` for what nodes refuse, and `Handover` for the few spellings that node
+ * versions read differently.
  */
 import { findAddress } from '../ledger/address.ts';
 import { quote } from '../ledger/errors.ts';
@@ -71,7 +72,7 @@ function writeValue(writer: BcsWriter, layout: Layout, value: JsonValue): void {
     }
     case 'bytes': {
       const text = readText(value);
-      if (!writer.hex(text.startsWith('0x') ? text.slice(2) : text)) {
+      if (!writer.hex(hexDigits(text))) {
         throw new Refusal('invalid_input', `decode hex-encoded string(${quote(text)}) failed`);
       }
       return;
@@ -96,21 +97,24 @@ function writeItems(writer: BcsWriter, element: Layout, items: readonly JsonValu
 }
 
 /**
- * An option is the struct `{"vec": vector}`, so an option of u8 holds hex. How a node takes a second element or a
- * second member depends on whether its Option is a struct or an enum already: not decided here.
+ * An option is written as the struct `{"vec": vector}`, so an option of u8 holds hex. What a node makes of a second
+ * element or a second member is not established, and left to it.
  */
 function writeOption(writer: BcsWriter, element: Layout, value: JsonValue): void {
   const vector = readMember(value, 'vec');
   if (isObject(value) && value.members.size > 1) throw new Handover('doubtful value');
   if (element.kind === 'integer' && element.bits === 8) {
-    const text = readText(vector);
-    if (text.length > '0x00'.length) throw new Handover('doubtful value');
+    if (hexDigits(readText(vector)).length > 2) throw new Handover('doubtful value');
     writeValue(writer, { kind: 'bytes' }, vector);
     return;
   }
   const items = readItems(vector);
   if (items.length > 1) throw new Handover('doubtful value');
   writeItems(writer, element, items);
+}
+
+function hexDigits(text: string): string {
+  return text.startsWith('0x') ? text.slice(2) : text;
 }
 
 /** u8, u16, u32: a JSON number written as an integer. `1.0`, `1e0` and `"1"` are none. */

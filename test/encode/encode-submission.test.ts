@@ -111,6 +111,8 @@ test('an option that says more than one thing is left to a node', async () => {
   assert.equal(await encodeOne('0x1::option::Option<u64>', '{"vec":["1","2"]}'), 'doubtful value');
   assert.equal(await encodeOne('0x1::option::Option<u64>', '{"vec":["1"],"x":1}'), 'doubtful value');
   assert.equal(await encodeOne('0x1::option::Option<u8>', '{"vec":"0x0102"}'), 'doubtful value');
+  assert.equal(await encodeOne('0x1::option::Option<u8>', '{"vec":"0102"}'), 'doubtful value');
+  assert.equal(await encodeOne('0x1::option::Option<u8>', '{"vec":"01"}'), 'encoded');
   assert.equal(await encodeOne('0x1::option::Option<u8>', '{"vec":[1]}'), 'refused');
 });
 
