@@ -1,6 +1,6 @@
 /** What the bytes of a Move value look like, as data: the JSON reader, the writer and `explain` all follow it. */
 import { formatTypeTag, type TypeTag } from '../ledger/type-tag.ts';
-import type { AbiStruct, AbiType } from './abi-type.ts';
+import { everyTypeParameter, type AbiStruct, type AbiType } from './abi-type.ts';
 import type { IntegerBits } from './bcs.ts';
 
 export type Layout =
@@ -61,8 +61,11 @@ function findStandardLayout(type: AbiStruct, nested: boolean): Layout | undefine
   if (type.typeArguments.length === 0) return isStandard(type, 'string', 'String') ? { kind: 'string' } : undefined;
   if (type.typeArguments.length !== 1 || inner === undefined) return undefined;
   if (isStandard(type, 'object', 'Object')) {
-    // What the object holds plays no part in its bytes, so even a type parameter may stand there.
-    return nested ? { kind: 'struct', name: '0x1::object::Object', fields: objectFields } : { kind: 'address' };
+    // A whole parameter is an address to nodes, whatever the object holds. Inside of a value it is a struct, which newer
+    // nodes lay out with its type argument, and refuse with one that has no layout: not known before it is filled in.
+    if (!nested) return { kind: 'address' };
+    const isFilled = everyTypeParameter(inner, () => false);
+    return isFilled ? { kind: 'struct', name: '0x1::object::Object', fields: objectFields } : undefined;
   }
   if (!isStandard(type, 'option', 'Option')) return undefined;
   const element = findLayout(inner, true);

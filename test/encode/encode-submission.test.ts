@@ -146,6 +146,12 @@ test('a type parameter is replaced by a plain type and not by a struct', async (
     ['T0', '0x5::m::S', '{}', 'generic argument'],
     ['T0', 'signer', '"0x1"', 'generic argument'],
     ['0x1::object::Object<T0>', '0x5::m::S', '"0x1"', 'encoded'],
+    ['vector<0x1::object::Object<T0>>', '0x5::m::S', '[{"inner":"0x1"}]', 'generic argument'],
+    ['vector<0x1::object::Object<T0>>', 'signer', '[]', 'generic argument'],
+    ['vector<0x1::object::Object<vector<T0>>>', '0x5::m::S', '[]', 'generic argument'],
+    ['0x1::option::Option<0x1::object::Object<T0>>', '0x5::m::S', '{"vec":[]}', 'generic argument'],
+    ['vector<0x1::object::Object<T0>>', 'u64', '[{"inner":"0x1"}]', 'encoded'],
+    ['vector<0x1::object::Object<0x5::m::S>>', 'u64', '[{"inner":"0x1"}]', 'encoded'],
   ];
   for (const [type, argument, value, expected] of table) {
     const outcome = await encode({ params: [type], generics: 1, types: [argument], values: `[${value}]` });

@@ -55,7 +55,7 @@ export function generateType(
   // A straight descent to the limit now and then.
   if (dice === 14) return descend(generateType(world, generics, maxDepth, isPlain), random.below(maxDepth - depth));
   if (isPlain || depth > 3) return integer(64);
-  return dice === 15 ? objectOf(world, generics) : generateStruct(world, depth);
+  return dice === 15 ? objectOf(world, generics, depth) : generateStruct(world, depth);
 }
 
 function integer(bits: number): GeneratedType {
@@ -85,9 +85,12 @@ function descend(type: GeneratedType, levels: number): GeneratedType {
   return levels <= 0 ? type : descend(levels % 2 === 0 ? vectorOf(type) : optionOf(type), levels - 1);
 }
 
-/** What an object is of plays no part in its bytes, so a type parameter for anything may stand there. */
-function objectOf({ random }: World, generics: readonly Generic[]): GeneratedType {
-  const parameters = generics.map((_, index) => `T${index}`);
+/**
+ * What an object is of plays no part in its bytes. A type parameter for anything may stand there when it is a whole
+ * parameter, and deeper one for what nodes can lay out.
+ */
+function objectOf({ random }: World, generics: readonly Generic[], depth: number): GeneratedType {
+  const parameters = generics.flatMap(({ type }, index) => (depth > 0 && type === undefined ? [] : [`T${index}`]));
   const held = random.pick(['0x1::object::ObjectCore', '0x1::fungible_asset::Metadata', ...parameters]);
   const object = standard('object', 'Object', { kind: 'object' }, []);
   return { ...object, text: `0x1::object::Object<${held}>` };
