@@ -5,7 +5,7 @@ import type { CompiledFunction, CompiledModule, Parameter } from './abi.ts';
 import { everyTypeParameter, substitute } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
 import { isPlain, type Layout } from './layout.ts';
-import { loadLayout, type LoadModule } from './load-layout.ts';
+import { createLayoutSource, loadLayout, type LayoutSource, type LoadModule } from './load-layout.ts';
 import { invalidArgument } from './move-value.ts';
 import { Handover, Refusal, unencodedBy, type EncodeOutcome } from './outcome.ts';
 import { signingPrefixes, type SigningPrefixes } from './signing-message.ts';
@@ -120,9 +120,10 @@ async function loadLayouts(
   typeArguments: readonly TypeTag[],
   loadModule: LoadModule,
 ): Promise<readonly Layout[]> {
+  const source = createLayoutSource(loadModule);
   const layouts: Layout[] = [];
   for (const parameter of compiled.parameters ?? []) {
-    layouts.push(parameter.layout ?? (await loadParameter(parameter, typeArguments, loadModule)));
+    layouts.push(parameter.layout ?? (await loadParameter(parameter, typeArguments, source)));
   }
   return layouts;
 }
@@ -130,7 +131,7 @@ async function loadLayouts(
 async function loadParameter(
   { type }: Parameter,
   typeArguments: readonly TypeTag[],
-  loadModule: LoadModule,
+  source: LayoutSource,
 ): Promise<Layout> {
   if (type.kind === 'reference' || type.kind === 'function') throw new Handover('unsupported parameter');
   const filled = substitute(type, typeArguments);
@@ -140,5 +141,5 @@ async function loadParameter(
     return argument !== undefined && isPlain(argument);
   });
   if (!plain) throw new Handover('generic argument');
-  return loadLayout(filled, loadModule);
+  return loadLayout(filled, source);
 }

@@ -15,24 +15,29 @@ export type LoadModule = (
   options?: { readonly fresh: boolean },
 ) => Promise<CompiledModule | undefined>;
 
-/**
- * As `findLayout`, and structs of other modules besides, by their fields in declared order. Throws `Handover` for what
- * only a node can lay out.
- */
-export async function loadLayout(type: AbiType, loadModule: LoadModule): Promise<Layout> {
-  return load(type, { loadModule, structsLeft: 64 }, 0);
+/** What the layouts of one request are loaded from, and how much of its bound they have left. */
+export interface LayoutSource {
+  readonly loadModule: LoadModule;
+  structsLeft: number;
 }
 
-interface LoadState {
-  readonly loadModule: LoadModule;
-  /** Bounds what one request may cost. */
-  structsLeft: number;
+/** For one request: all of its arguments together may load 64 structs. */
+export function createLayoutSource(loadModule: LoadModule): LayoutSource {
+  return { loadModule, structsLeft: 64 };
+}
+
+/**
+ * As `findLayout`, and structs of other modules besides, by their fields in declared order. Throws `Handover` for what
+ * only a node can lay out, and once the request has loaded as many structs as it may.
+ */
+export async function loadLayout(type: AbiType, source: LayoutSource): Promise<Layout> {
+  return load(type, source, 0);
 }
 
 /** Structs inside of structs; deeper ones are left to nodes, which have their own bound. */
 const maxDepth = 16;
 
-async function load(type: AbiType, state: LoadState, depth: number): Promise<Layout> {
+async function load(type: AbiType, source: LayoutSource, depth: number): Promise<Layout> {
   const closed = findLayout(type, depth > 0);
   if (closed !== undefined) return closed;
   if (depth > maxDepth) throw new Handover('nested too deep');
@@ -41,12 +46,12 @@ async function load(type: AbiType, state: LoadState, depth: number): Promise<Lay
       // What has no layout above is a signer inside of something, or a signed integer.
       throw new Handover(type.name === 'signer' ? 'unsupported parameter' : 'signed integer');
     case 'vector':
-      return vectorOf(await load(type.element, state, depth + 1));
+      return vectorOf(await load(type.element, source, depth + 1));
     case 'struct': {
       const [inner, ...others] = type.typeArguments;
       const isOption = isStandard(type, 'option', 'Option') && others.length === 0;
-      if (!isOption || inner === undefined) return loadStruct(type, state, depth);
-      return { kind: 'option', element: await load(inner, state, depth + 1) };
+      if (!isOption || inner === undefined) return loadStruct(type, source, depth);
+      return { kind: 'option', element: await load(inner, source, depth + 1) };
     }
     case 'parameter':
       throw new Handover('unreadable abi');
@@ -56,10 +61,10 @@ async function load(type: AbiType, state: LoadState, depth: number): Promise<Lay
   }
 }
 
-async function loadStruct(type: AbiStruct, state: LoadState, depth: number): Promise<Layout> {
-  state.structsLeft -= 1;
-  if (state.structsLeft < 0) throw new Handover('struct argument');
-  const module = await state.loadModule(type.address, type.module);
+async function loadStruct(type: AbiStruct, source: LayoutSource, depth: number): Promise<Layout> {
+  source.structsLeft -= 1;
+  if (source.structsLeft < 0) throw new Handover('struct argument');
+  const module = await source.loadModule(type.address, type.module);
   if (module?.address !== type.address || module.name !== type.module) throw new Handover('struct argument');
   const struct = module.abi?.findStruct(type.name);
   if (struct === undefined || struct.typeParameterCount !== type.typeArguments.length) {
@@ -69,7 +74,7 @@ async function loadStruct(type: AbiStruct, state: LoadState, depth: number): Pro
   for (const field of struct.fields) {
     const fieldType = substitute(field.type, type.typeArguments);
     if (fieldType === undefined) throw new Handover('unreadable abi');
-    fields.push({ name: field.name, layout: await load(fieldType, state, depth + 1) });
+    fields.push({ name: field.name, layout: await load(fieldType, source, depth + 1) });
   }
   return { kind: 'struct', name: `${type.address}::${type.module}::${type.name}`, fields };
 }

@@ -159,6 +159,29 @@ test('a type parameter is replaced by a plain type and not by a struct', async (
   }
 });
 
+test('a request loads 64 structs, however many parameters they are spread over', async () => {
+  const struct = { name: 'S', is_native: false, generic_type_params: [], fields: [{ name: 'v', type: 'bool' }] };
+  const encodeStructs = async (count: number) => {
+    const module = moduleOf(
+      Array.from({ length: count }, () => '0xcafe::m::S'),
+      0,
+      { structs: [struct] },
+    );
+    let loads = 0;
+    const loadModule = (): Promise<CompiledModule> => {
+      loads += 1;
+      return Promise.resolve(module);
+    };
+    const values = JSON.stringify(Array.from({ length: count }, () => ({ v: true })));
+    const outcome = await encodeSubmission(bodyOf({ values }), { chainId: 4, signingDomain: 'APTOS', loadModule });
+    return [outcome.kind === 'forward' ? outcome.reason : outcome.kind, loads];
+  };
+
+  // The function's own module is one load more.
+  assert.deepEqual(await encodeStructs(64), ['encoded', 65]);
+  assert.deepEqual(await encodeStructs(65), ['struct argument', 65]);
+});
+
 test('type arguments beyond what every node reads alike are left to a node', async () => {
   const table: [string, string][] = [
     [vectorsOf(8, 'u8'), 'encoded'],
