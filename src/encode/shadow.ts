@@ -3,6 +3,7 @@
  * function whose bytes once differed is left to nodes until the process restarts: whoever signs must not be the one
  * who finds out which side was wrong.
  */
+import { DistrustedFunctions } from './distrusted.ts';
 
 export interface ShadowOptions {
   /** Share of requests that are checked, 0 to 1. Read at each, so it may change. */
@@ -23,8 +24,6 @@ interface Standing {
 
 /** Functions remembered as checked; a forgotten one is only checked once more. */
 const maxKnown = 20_000;
-/** So many functions that differ are no longer a matter of single functions. */
-const maxDistrusted = 1_000;
 
 export class ShadowProof {
   readonly #options: { readonly share: number };
@@ -32,7 +31,7 @@ export class ShadowProof {
   readonly #random: () => number;
   readonly #now: () => number;
   readonly #standings = new Map<string, Standing>();
-  readonly #distrusted = new Set<string>();
+  readonly #distrusted = new DistrustedFunctions();
 
   constructor(options: ShadowOptions) {
     const { askAgainMs = 1_000, random = Math.random, now = () => performance.now() } = options;
@@ -42,13 +41,16 @@ export class ShadowProof {
     this.#now = now;
   }
 
-  /** Functions whose bytes differed from a node's, 1000 at most: then none is trusted any more. */
+  /**
+   * Functions whose bytes differed from a node's, and addresses that stand for all functions of an account; 1000 at
+   * most: then none is trusted any more.
+   */
   get distrusted(): ReadonlySet<string> {
-    return this.#distrusted;
+    return this.#distrusted.names;
   }
 
   isTrusted(functionId: string): boolean {
-    return !this.#distrusted.has(functionId) && this.#distrusted.size < maxDistrusted;
+    return !this.#distrusted.has(functionId) && !this.#distrusted.isFull;
   }
 
   /**
@@ -74,7 +76,7 @@ export class ShadowProof {
   /** A node gave other bytes, or refused what was encoded here. No later proof takes it back. */
   distrust(functionId: string): void {
     this.#standings.delete(functionId);
-    if (this.#distrusted.size < maxDistrusted) this.#distrusted.add(functionId);
+    this.#distrusted.add(functionId);
   }
 
   #remember(functionId: string, standing: Standing): void {

@@ -1,12 +1,11 @@
 /** What one worker learns and all should know: passed on by the primary, which also says who asks quiet nodes. */
+import { DistrustedFunctions } from '../encode/distrusted.ts';
 import type { Crew } from './crew.ts';
 import type { Member, Services } from './forked.ts';
 import type { Found } from './protocol.ts';
 
 /** A worker that does not say in this time that it knows of a submission is not waited for. */
 const takenMs = 200;
-/** As many as make an encoder give up altogether (`ShadowProof`). */
-const maxDistrusted = 1_000;
 
 /** What was told of a node longer ago than so many intervals says nothing of it now. */
 const freshIntervals = 3;
@@ -14,7 +13,7 @@ const freshIntervals = 3;
 export class Relay {
   readonly #crew: () => Crew;
   /** Functions that nodes encode from now on, also when a worker is started again. */
-  readonly #distrusted = new Set<string>();
+  readonly #distrusted = new DistrustedFunctions();
   #onDuty: Member | undefined;
   /** What was found last of each node, and when the node told it. */
   readonly #found = new Map<string, Found & { readonly toldAtMs: number }>();
@@ -45,7 +44,7 @@ export class Relay {
   }
 
   get distrusted(): readonly string[] {
-    return [...this.#distrusted];
+    return [...this.#distrusted.names];
   }
 
   servicesFor(member: Member): Pick<Services, 'found' | 'taken' | 'distrusted' | 'dropped'> {
@@ -63,7 +62,7 @@ export class Relay {
         await Promise.allSettled(told);
       },
       distrusted: (functionId) => {
-        if (this.#distrusted.size < maxDistrusted) this.#distrusted.add(functionId);
+        this.#distrusted.add(functionId);
         for (const { channel } of this.#others(member)) channel.tell('distrusted', functionId);
       },
       dropped: (key) => {

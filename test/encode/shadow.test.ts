@@ -70,6 +70,42 @@ test('what is remembered is bounded, and with very many mismatches nothing is tr
   assert.deepEqual([proof.isTrusted('g'), proof.distrusted.size], [false, 1_000]);
 });
 
+test('an account with very many functions that differ takes one place with all of its functions', () => {
+  const { proof } = proofWith();
+  proof.distrust('0x1::coin::transfer');
+
+  for (let index = 0; index < 100; index += 1) proof.distrust(`0xcafe::m${index}::f`);
+  assert.deepEqual([proof.distrusted.size, proof.isTrusted('0xcafe::m::g')], [101, true]);
+  for (let index = 100; index < 3_000; index += 1) proof.distrust(`0xcafe::m${index}::f`);
+
+  assert.deepEqual([...proof.distrusted], ['0x1::coin::transfer', '0xcafe']);
+  for (const functionId of ['0xcafe::m0::f', '0xcafe::m2999::f', '0xcafe::m::g', '0x1::coin::transfer']) {
+    assert.equal(proof.isTrusted(functionId), false, functionId);
+  }
+  for (const functionId of ['0xcafe0::m0::f', '0xcaf::e::f', '0x1::coin::burn', 'no function']) {
+    assert.equal(proof.isTrusted(functionId), true, functionId);
+  }
+});
+
+test('an account that another process leaves to nodes is left to them here, and takes the place of its functions', () => {
+  const { proof } = proofWith();
+  for (const name of ['0xcafe::m::f', '0xcafe::m::g', '0x1::a::b', '0xcafe', '0xcafe::m::h', '0xcafe'])
+    proof.distrust(name);
+
+  assert.deepEqual([...proof.distrusted], ['0x1::a::b', '0xcafe']);
+  assert.equal(proof.isTrusted('0xcafe::m::i'), false);
+});
+
+test('with every place taken nothing is trusted again, whatever comes of the functions that are known', () => {
+  const { proof } = proofWith();
+  for (let index = 0; index < 100; index += 1) proof.distrust(`0xcafe::m::f${index}`);
+  for (let index = 0; index < 900; index += 1) proof.distrust(`0x${index}::m::f`);
+
+  proof.distrust('0xcafe::m::g');
+
+  assert.deepEqual([proof.isTrusted('0xbeef::m::f'), proof.distrusted.size], [false, 1_000]);
+});
+
 const local = { hex: '0xab01', version: 100n };
 
 const answers: readonly (readonly [what: string, answer: Partial<NodeEncoding>, says: Comparison])[] = [

@@ -1,4 +1,4 @@
-/** What a worker that begins is told of the nodes. */
+/** What a worker that begins is told of the nodes, and of functions that are left to them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Crew } from '../../src/workers/crew.ts';
@@ -38,4 +38,14 @@ test('of a ledger that is gone nothing is known, also where it is told only afte
   await new Promise((resolve) => setTimeout(resolve, 2));
   found({ upstream: 'a', finding: told(100n) });
   assert.equal(relay.known().length, 1);
+});
+
+test('functions of one account push no function of another out of what is told', () => {
+  const relay = new Relay(() => crew, 1_000);
+  const { distrusted } = relay.servicesFor(worker);
+
+  for (let index = 0; index < 2_000; index += 1) distrusted(`0xcafe::m${index}::f`);
+  distrusted('0x1::coin::transfer');
+
+  assert.deepEqual(relay.distrusted, ['0xcafe', '0x1::coin::transfer']);
 });
