@@ -4,6 +4,7 @@
  * who finds out which side was wrong.
  */
 import { DistrustedFunctions } from './distrusted.ts';
+import type { RefusalCode } from './outcome.ts';
 
 export interface ShadowOptions {
   /** Share of requests that are checked, 0 to 1. Read at each, so it may change. */
@@ -73,7 +74,7 @@ export class ShadowProof {
     this.#remember(functionId, { signature, askAgainAtMs: Infinity });
   }
 
-  /** A node gave other bytes, or refused what was encoded here. No later proof takes it back. */
+  /** A node gave other bytes, or refused the meaning of what was encoded here. No later proof takes it back. */
   distrust(functionId: string): void {
     this.#standings.delete(functionId);
     this.#distrusted.add(functionId);
@@ -87,8 +88,8 @@ export class ShadowProof {
   }
 }
 
-/** What a node's answer to the same request says of the local bytes. */
-export type Comparison = 'equal' | 'mismatch' | 'inconclusive';
+/** What a node's answer to the same request says of the local bytes. `unread`: nothing, but the node cannot read it. */
+export type Comparison = 'equal' | 'mismatch' | 'unread' | 'inconclusive';
 
 /** What was answered here: `0x` and hex, and a ledger version that is at least that of the ABI it was made from. */
 export interface LocalAnswer {
@@ -99,7 +100,7 @@ export interface LocalAnswer {
 export interface NodeEncoding {
   readonly status: number;
   readonly body: string;
-  /** The node's ledger version, where its answer tells it. */
+  /** The node's ledger version; `undefined` where the answer does not tell it. */
   readonly version: bigint | undefined;
   /** Whether the end of the body was announced. One that ends with its connection may have been cut. */
   readonly isFramed: boolean;
@@ -107,25 +108,31 @@ export interface NodeEncoding {
 
 /**
  * Compares the local bytes with a node's answer. Other bytes are a mismatch whatever else they are. So is a refusal of
- * the request itself (400 in the interface's words), unless the node was still behind the ABI that was used here: it
- * may not have the function yet. Any other answer says nothing.
+ * what the request means (400 in the interface's words), unless the node was still behind the ABI that was used here:
+ * it may not have the function yet.
+ *
+ * A refusal of the request's text comes before the node looks at its ledger. Then something was read here that a node
+ * does not read: a fault of the reading, which all functions share, and no word on the bytes of this one. Any client may
+ * have written that text, so no function is turned off by it. Any other answer says nothing.
  */
 export function compareWithNode(local: LocalAnswer, answer: NodeEncoding): Comparison {
   if (answer.status === 200) {
     if (answer.body.trim() === `"${local.hex}"`) return 'equal';
     return answer.isFramed ? 'mismatch' : 'inconclusive';
   }
-  if (answer.status !== 400 || !isRefusal(answer.body)) return 'inconclusive';
-  const isBehind = answer.version !== undefined && answer.version < (local.version ?? 0n);
-  return isBehind ? 'inconclusive' : 'mismatch';
+  const code = answer.status === 400 ? findRefusalCode(answer.body) : undefined;
+  if (code === undefined) return 'inconclusive';
+  // protocol 2.2: neither a fault of the JSON nor one of its names and types carries ledger headers.
+  if (code === 'web_framework_error' || answer.version === undefined) return 'unread';
+  return answer.version < (local.version ?? 0n) ? 'inconclusive' : 'mismatch';
 }
 
-/** A node's own 400, not that of something between: the specified error body with one of the two codes (protocol 3). */
-function isRefusal(body: string): boolean {
+/** Of a node's own 400, not that of something between: the specified error body with one of two codes (protocol 3). */
+function findRefusalCode(body: string): RefusalCode | undefined {
   try {
     const { error_code: code } = JSON.parse(body) as Record<string, unknown>;
-    return code === 'invalid_input' || code === 'web_framework_error';
+    return code === 'invalid_input' || code === 'web_framework_error' ? code : undefined;
   } catch {
-    return false;
+    return undefined;
   }
 }

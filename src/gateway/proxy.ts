@@ -232,6 +232,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
             'a node encodes this function differently: it is left to nodes now',
           );
         },
+        onUnread: (unread) =>
+          journal.tell('encode unread', unread, 'a node cannot read a request that was encoded here'),
       }),
       metrics,
       signingDomain: config.encode.signingDomain,

@@ -24,17 +24,28 @@ export interface Mismatch {
   readonly upstream: string;
 }
 
+/** A request whose text a node refused. The bytes are left out: a client can have as many such lines as it likes. */
+export interface Unread {
+  readonly functionId: string;
+  /** The node's refusal, cut. */
+  readonly node: string;
+  readonly upstream: string;
+}
+
 export interface ShadowChecksParts {
   readonly sender: Sender;
   readonly proof: ShadowProof;
   readonly metrics: EncodeMetrics;
+  /** The function is distrusted now. */
   readonly onMismatch: (mismatch: Mismatch) => void;
+  readonly onUnread: (unread: Unread) => void;
 }
 
 /** Bounds of what is under way at once: a slow node must not make checks or their bodies pile up. */
 const maxChecks = 32;
 const maxBytes = 32 * 1024 * 1024;
 const timeoutMs = 10_000;
+const maxLoggedCharacters = 1_000;
 
 export class ShadowChecks {
   readonly #parts: ShadowChecksParts;
@@ -78,14 +89,16 @@ export class ShadowChecks {
   }
 
   #judge(local: LocalEncoding, answer: NodeAnswer): void {
-    const { proof, metrics, onMismatch } = this.#parts;
+    const { proof, metrics, onMismatch, onUnread } = this.#parts;
     const { functionId, signature, hex } = local;
     const node = answer.body.toString();
+    const upstream = answer.upstream.name;
     const { status, isFramed, info } = answer;
     const comparison = compareWithNode(local, { status, isFramed, body: node, version: info?.version });
     if (comparison === 'equal') proof.prove(functionId, signature);
     if (comparison === 'mismatch') proof.distrust(functionId);
-    metrics.checked(comparison);
-    if (comparison === 'mismatch') onMismatch({ functionId, local: hex, node, upstream: answer.upstream.name });
+    metrics.checked(comparison === 'unread' ? 'mismatch' : comparison);
+    if (comparison === 'mismatch') onMismatch({ functionId, local: hex, node, upstream });
+    if (comparison === 'unread') onUnread({ functionId, node: node.slice(0, maxLoggedCharacters), upstream });
   }
 }

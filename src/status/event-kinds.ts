@@ -115,6 +115,12 @@ export const eventKinds = {
     ['upstream'],
     (f) => `${f['upstream']} encodes ${f['functionId']} differently: it is left to nodes`,
   ),
+  'encode unread': rule(
+    'error',
+    ['functionId'],
+    ['upstream'],
+    (f) => `${f['upstream']} cannot read a request of ${f['functionId']} that was encoded here`,
+  ),
   disagreement: rule(
     'error',
     ['upstream', 'other'],

@@ -3,7 +3,7 @@ import { test, type TestContext } from 'node:test';
 import { moduleText, moduleTexts, readGroup, type Vector } from '../encode/vectors.ts';
 import { until } from '../support/eventually.ts';
 import { testGateway, type LogLine, type TestGateway } from '../support/gateway.ts';
-import { overloaded, refusal, vectorNode, type Encode } from '../support/vector-node.ts';
+import { overloaded, refusal, vectorNode, type Encode, type EncodeAnswer } from '../support/vector-node.ts';
 
 const path = '/transactions/encode_submission';
 
@@ -62,6 +62,40 @@ test('a node that refuses what was encoded here is a mismatch as well', async (t
   await checks(gateway, 'mismatch', 1);
 
   assert.equal((await ask()).status, 400);
+});
+
+const unreadable: readonly (readonly [what: string, refusal: EncodeAnswer])[] = [
+  ['the text', refusal('web_framework_error', 'parse request payload error: invalid number')],
+  ['a name', { ...refusal('invalid_input', "'UserTransactionRequest' invalid: no"), ledgerHeaders: false }],
+];
+
+for (const [what, answer] of unreadable) {
+  test(`a node that refuses ${what} of a request is counted and logged, and turns no function off`, async (t) => {
+    const { gateway, lines, ask } = await scene(t, 1, () => answer);
+
+    await ask();
+    await checks(gateway, 'mismatch', 1);
+
+    assert.deepEqual([(await ask()).text, (await ask()).text], [bytes.body, bytes.body]);
+    const readiness = (await (await fetch(`${gateway.operationsUrl}/readyz`)).json()) as { encode: unknown };
+    assert.deepEqual(readiness.encode, { distrusted: [] });
+    assert.equal(await gateway.metric('ledgergate_encode_distrusted_functions'), 0);
+    const logged = lines.find((line) => line['functionId'] === '0x1::coin::transfer');
+    assert.deepEqual([logged?.['level'], logged?.['node']], [50, answer.body]);
+  });
+}
+
+test('a function that a client had refused by its text is still turned off by the first other bytes', async (t) => {
+  const { node, gateway, clock, ask } = await scene(t, 1e-9, () => refusal('web_framework_error', 'no'));
+  await ask();
+  await checks(gateway, 'mismatch', 1);
+
+  node.encode = () => otherBytes;
+  clock.ms = 1_000;
+  assert.equal((await ask()).text, bytes.body);
+  await checks(gateway, 'mismatch', 2);
+
+  assert.equal((await ask()).text, otherBytes.body);
 });
 
 test('the first request of a function is checked however small the share, and proven once', async (t) => {
