@@ -3,6 +3,7 @@
  * found afterwards. It tells the route by its template; paths, queries, bodies and keys are in none.
  */
 import type { Logger } from 'pino';
+import type { Principal } from '../access/principal.ts';
 import type { AccessLogConfig } from '../config/config.ts';
 import type { AccessLogMetrics } from '../metrics/access-log-metrics.ts';
 import { toldOutcome, toldStatus } from '../metrics/http-metrics.ts';
@@ -77,9 +78,15 @@ function lineOf(ended: Ended, seconds: number): object {
     seconds: Math.round(seconds * 1e6) / 1e6,
     upstreamMs: Math.round(upstreamMs * 1e3) / 1e3,
     bytes,
-    tenant: visit?.principal.tenant,
-    plan: visit?.principal.plan.name,
+    ...whose(visit?.principal),
     trace_id: trace?.traceId,
     span_id: trace?.spanId,
   };
+}
+
+/** Who has no key is counted by an address, which is nobody's name and in no line. */
+function whose(principal: Principal | undefined): object {
+  if (principal === undefined) return {};
+  const { name, tenant, plan } = principal;
+  return { tenant: name === undefined ? undefined : tenant, plan: plan.name };
 }

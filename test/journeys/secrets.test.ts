@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { askPurge } from '../support/admin.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway, type LogLine } from '../support/gateway.ts';
+import { accessConfig } from '../support/keys.ts';
 import { exchangeRaw } from '../support/raw-http.ts';
 
 const secret = 'hush-7f3a';
@@ -67,6 +68,26 @@ test('queries, bodies, credentials, and the secrets of the config are in no line
   for (const { headers: sent } of node.log.received) assert.doesNotMatch(JSON.stringify(sent), new RegExp(secret));
   const { text } = await gateway.get('/accounts/0x1/module/coin?ledger_version=5');
   assert.doesNotMatch(text, new RegExp(`${token}|${password}`));
+});
+
+test('the address that a request without a key is counted by is in no line of the log', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const lines: LogLine[] = [];
+  const access = accessConfig({ anonymous: 'free', trustedProxies: ['127.0.0.0/8'] });
+  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
+
+  await gateway.get('/accounts/0x1/module/coin?ledger_version=5', { 'x-forwarded-for': '203.0.113.77' });
+  await gateway.get('/accounts/0x1/module/coin?ledger_version=6', { 'x-forwarded-for': '2001:db8:77::1' });
+
+  const answered = lines.filter(({ msg }) => msg === 'answered');
+  assert.deepEqual(
+    answered.map(({ tenant, plan }) => [tenant, plan]),
+    [
+      [undefined, 'free'],
+      [undefined, 'free'],
+    ],
+  );
+  for (const line of lines) assert.doesNotMatch(JSON.stringify(line), /203\.0\.113|2001:db8/);
 });
 
 /** None of them can hold what a client wrote. */
