@@ -93,8 +93,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const cors = new Cors(fleet.dialect);
   const keyHeader = access && (() => access.principals.header);
   const replier = new Replier({ fleet, cors, keyHeader, isDraining: () => context.isDraining() }, fleet.dialect);
-  const secret = config.upstreams.flatMap(({ headers = {} }) => Object.keys(headers));
-  const responseHeaders = new ResponseHeaders(fleet.dialect, secret);
+  const responseHeaders = new ResponseHeaders(fleet.dialect);
   const consistency = new Consistency(settings.latest, () => fleet.generation);
   const served = new ServedState(fleet, createLatestMetrics(registry));
   const latestReads = new LatestReads({

@@ -26,20 +26,23 @@ export function requestHeaders(headers: IncomingHttpHeaders): Record<string, str
 export class ResponseHeaders {
   readonly #dropped: ReadonlySet<string>;
 
-  /** `secret`: names that nodes are given credentials under; one that echoes its request must not tell them. */
-  constructor(dialect: Dialect, secret: readonly string[] = []) {
+  constructor(dialect: Dialect) {
     const ledger = [dialect.chainId, dialect.version, dialect.oldestVersion, dialect.timestampUsec, dialect.epoch];
     const blocks = [dialect.blockHeight, dialect.oldestBlockHeight];
     const frame = framing.filter((name) => name !== 'content-length');
-    this.#dropped = new Set([...hopByHop, ...frame, ...ownHeaders, ...ledger, ...blocks, ...secret]);
+    this.#dropped = new Set([...hopByHop, ...frame, ...ownHeaders, ...ledger, ...blocks]);
   }
 
-  /** `content-length` stays: a body that is passed through keeps its length. */
-  keep(headers: HeaderValues): string[] {
+  /**
+   * `content-length` stays: a body that is passed through keeps its length. `secret`: what the node was given as its own
+   * credentials; one that echoes its request must not tell them, under whatever name the config has for them now.
+   */
+  keep(headers: HeaderValues, secret: HeaderValues = {}): string[] {
     const named = namedByConnection(typeof headers['connection'] === 'string' ? headers['connection'] : undefined);
     const kept: string[] = [];
     for (const [name, value] of Object.entries(headers)) {
       if (value === undefined || this.#dropped.has(name) || named.has(name)) continue;
+      if (Object.hasOwn(secret, name)) continue;
       if (name.startsWith('access-control-') || name.startsWith('ledgergate-')) continue;
       if (locations.has(name) && !(typeof value === 'string' && isRelative(value))) continue;
       for (const single of typeof value === 'string' ? [value] : value) kept.push(name, single);

@@ -124,7 +124,7 @@ export class PassThrough {
     const answer = visit?.isPrivate === true ? forOneClient(given) : given;
     note(exchange, answer, this.#parts.fleet.dialect);
     exchange.version = pinned;
-    const head = responseHeaders.keep(answer.headers);
+    const head = responseHeaders.keep(answer.headers, answer.upstream.headers);
     head.push('Vary', replier.vary);
     if (answer.headers['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
     if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));

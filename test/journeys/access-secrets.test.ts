@@ -136,6 +136,37 @@ test('every secret of a journey is nowhere but where it belongs', { skip: noRedi
   }
 });
 
+test('credentials that come with another config are told to no client either, nor those of the config before', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [{ url: node.url, headers: { 'x-old-token': 'hush-old' } }] });
+  const echo = (headers: Readonly<Record<string, string>>): void => {
+    node.fault = { kind: 'answer', status: 400, body: '{}', headers: { ...headers, 'x-other': 'told' } };
+  };
+  const told = async (): Promise<readonly unknown[]> => {
+    const { headers } = await gateway.get('/blocks/by_height/1');
+    return ['x-old-token', 'x-new-token', 'x-other'].map((name) => headers[name]);
+  };
+  echo({ 'x-old-token': 'hush-old' });
+  assert.deepEqual(await told(), [undefined, undefined, 'told']);
+
+  const held = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: held.promise }, { times: 1, when: ({ url }) => url.includes('by_height') });
+  const asked = node.log.next();
+  const leaving = told();
+  await asked;
+  const { config } = gateway.reloads;
+  const headers = { 'x-new-token': 'hush-new' };
+  const upstreams = config.upstreams.map((upstream) => ({ ...upstream, headers }));
+  node.fault = undefined;
+  await gateway.reloads.take({ ...config, upstreams });
+  assert.equal(gateway.reloads.status?.result, 'applied');
+  echo({ 'x-old-token': 'hush-old' });
+  held.resolve();
+  assert.deepEqual(await leaving, [undefined, undefined, 'told']);
+  echo({ 'x-new-token': 'hush-new' });
+  assert.deepEqual(await told(), [undefined, undefined, 'told']);
+});
+
 function found(secrets: readonly string[], text: string): readonly string[] {
   return secrets.filter((secret) => text.includes(secret));
 }
