@@ -61,13 +61,12 @@ export class PlanLimits implements Limits {
 
   #ticket(request: Request & { readonly charge: Charge }, taken: Taken, signal: AbortSignal): Ticket {
     const { principal, charge } = request;
+    if (signal.aborted) {
+      if (taken.kind === 'counted' && taken.count.isAdmitted) taken.settle(0);
+      return { kind: 'left' };
+    }
     if (taken.kind === 'unavailable') return this.#refused(request, 'unavailable');
     const { count, settle } = taken;
-    if (signal.aborted) {
-      // Nobody is there to be served, or to settle.
-      if (count.isAdmitted) settle(0);
-      return { kind: 'refused', because: 'limit', retryAfterMs: unknownMs, headers: [] };
-    }
     if (!count.isAdmitted) return this.#refused(request, count);
     const headers = limitHeaders(charge.bounds, count.standings);
     const turns = this.#turnsOf(principal);

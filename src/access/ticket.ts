@@ -30,7 +30,9 @@ export type Ticket =
       readonly because: 'limit' | 'unavailable';
       readonly retryAfterMs: number;
       readonly headers: readonly string[];
-    };
+    }
+  /** Who asked hung up before it was known: nobody is there to be told, or to settle. */
+  | { readonly kind: 'left' };
 
 /** Counts requests against the limits of their principals. */
 export interface Limits {

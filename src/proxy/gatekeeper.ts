@@ -47,6 +47,7 @@ export class Gatekeeper {
     const abort = new AbortController();
     const ticket = this.#parts.limits.admit(principal, operation, abort.signal);
     if (!(ticket instanceof Promise)) {
+      if (ticket.kind === 'left') return;
       this.#enter(response, principal, operation, ticket);
       return serve();
     }
@@ -54,6 +55,7 @@ export class Gatekeeper {
     response.once('close', onClose);
     void ticket.then((late) => {
       response.off('close', onClose);
+      if (late.kind === 'left') return;
       try {
         const visit = this.#enter(response, principal, operation, late);
         if (response.destroyed) visit.settle(response);
@@ -97,7 +99,7 @@ export class Gatekeeper {
     throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');
   }
 
-  #enter(response: ServerResponse, principal: Principal, operation: Operation, ticket: Ticket): Visit {
+  #enter(response: ServerResponse, principal: Principal, operation: Operation, ticket: Told): Visit {
     if (ticket.kind === 'admitted') {
       const visit = new Visit(principal, operation, ticket);
       setVisit(response, visit);
@@ -112,5 +114,8 @@ export class Gatekeeper {
     throw new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', { headers });
   }
 }
+
+/** What somebody is there to hear of. */
+type Told = Exclude<Ticket, { kind: 'left' }>;
 
 const challenge = ['WWW-Authenticate', 'Bearer realm="ledgergate"'];

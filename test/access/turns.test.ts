@@ -68,7 +68,7 @@ test('who hangs up leaves the line, and holds no place', async (t) => {
   const gone = new AbortController();
   const [second, third] = [one.ask(patient, 'read', gone.signal), one.ask(patient)];
   gone.abort();
-  assert.equal((await second).kind, 'refused');
+  assert.equal((await second).kind, 'left');
   assert.ok(isAdmitted(first));
   first.settle(hit);
   assert.ok(isAdmitted(await third));

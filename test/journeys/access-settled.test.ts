@@ -11,6 +11,7 @@ import { eventually } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../support/keys.ts';
+import { noRedis, redisServer } from '../support/redis-server.ts';
 import { submission } from '../support/submission.ts';
 
 const path = '/accounts/0x1/module/coin?ledger_version=5';
@@ -249,6 +250,41 @@ test('whoever waits for a turn is let in late, refused late, or forgotten when t
     (count) => count === 2,
   );
   assert.partialDeepStrictEqual(limits.settled.at(-1), { outcome: 'error', status: 499 });
+});
+
+test('who hangs up while being counted was not over a limit', { skip: noRedis }, async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const redis = await redisServer(t);
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: {
+      cache: {
+        redis: { target: { kind: 'single', url: redis.url }, keyPrefix: 'lg', timeoutMs: 5_000, ttlMs: 60_000 },
+      },
+    },
+    access: accessConfig({ anonymous: 'free', plans: { free: planConfig({ requests: 1_000 }) } }),
+  });
+  const connections = (count: number) =>
+    eventually(
+      () => gateway.metric('ledgergate_http_connections'),
+      (now) => now === count,
+    );
+  assert.equal((await gateway.get(path)).status, 200);
+  const before = await gateway.metric('ledgergate_http_connections');
+
+  redis.pause();
+  const sockets = [1, 2, 3].map(() => connect(gateway.port, '127.0.0.1'));
+  for (const socket of sockets) socket.write(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  await connections(before + 3);
+  for (const socket of sockets) socket.destroy();
+  await connections(before);
+  redis.resume();
+  // Redis answers in turn: what it was asked before has been answered when this has.
+  assert.equal((await gateway.get(path)).status, 200);
+
+  const refused = ['ledgergate_access_refusals_total{reason="limit",plan="free"}'];
+  refused.push('ledgergate_access_requests_total{plan="free",outcome="refused"}');
+  assert.deepEqual(await Promise.all(refused.map((sample) => gateway.metric(sample))), [0, 0]);
 });
 
 test('requests without a key are counted by the address that a proxy of ours tells, and nobody else', async (t) => {
