@@ -48,3 +48,16 @@ test('lines for people who look for details are all told', (t) => {
   for (let index = 0; index < 50; index += 1) steady.debug({}, 'attempt failed');
   assert.equal(lines.length, 50);
 });
+
+test('what operators have done is told each time, and of nodes that disagree each pair has lines of its own', (t) => {
+  const { lines, pass, steady } = watched(t);
+  for (let index = 0; index < 50; index += 1) steady.info({ purge: `account 1 0x${index}` }, 'purged');
+  assert.equal(lines.length, 50);
+
+  const differ = 'two upstreams answer a pinned read differently: it is dropped';
+  for (let index = 0; index < 1_000; index += 1) steady.error({ upstream: 'a', other: 'b' }, differ);
+  steady.error({ upstream: 'a', other: 'c' }, differ);
+  assert.equal(lines.length, 50 + 100 + 1);
+  pass(10_000);
+  assert.deepEqual(lines.slice(151), [`error a ${differ} 900`]);
+});

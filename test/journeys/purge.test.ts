@@ -112,6 +112,20 @@ test('a purge is in the log: who, what, and what came of it', async (t) => {
   assert.deepEqual({ from, what, memory, level }, { from: '127.0.0.1', what: 'account 1 0x1', memory: 1, level: 30 });
 });
 
+test('of many purges in a row each is in the log', async (t) => {
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, { full: [await fakeNode(t)], onLog: (line) => lines.push(line) });
+  const accounts = Array.from({ length: 30 }, (_, index) => `0x${index + 1}`);
+
+  for (const account of accounts) await purge(gateway, { account });
+
+  const told = lines.filter(({ msg }) => msg === 'purged').map(({ purge: what }) => what);
+  assert.deepEqual(
+    told,
+    accounts.map((account) => `account 1 ${account}`),
+  );
+});
+
 test('a read that is under way is answered, and neither kept nor joined by those who come after', async (t) => {
   const node = await fakeNode(t);
   const gateway = await testGateway(t, { full: [node] });
