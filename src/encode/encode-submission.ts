@@ -48,7 +48,7 @@ export async function prepareSubmission(bodyText: string, loadModule: LoadModule
     compiled = findFunction(call, await loadModule(address, name));
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    // The module may have been upgraded since it was read: look again before believing it.
+    // The module may have been upgraded since it was read: what was read for earlier requests is not believed.
     compiled = findFunction(call, await loadModule(address, name, { fresh: true }));
   }
   const layouts = findLayouts(compiled) ?? (await loadLayouts(compiled, call.typeArguments, loadModule));

@@ -6,8 +6,8 @@ import { findLayout, isStandard, vectorOf, type FieldLayout, type Layout } from 
 import { Handover } from './outcome.ts';
 
 /**
- * Supplies the module at head, compiled; `undefined` when there is none. `fresh` asks for one read now, not from a
- * cache. It may reject, and then so does whoever asked.
+ * Supplies the module at head, compiled; `undefined` when there is none. `fresh` asks for one that was read since the
+ * request began. It may reject, and then so does whoever asked.
  */
 export type LoadModule = (
   address: Address,

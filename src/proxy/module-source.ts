@@ -31,6 +31,8 @@ interface Held {
   /** Kept as the promise that is handed out, so that a module at hand costs no new one. `undefined`: there is none. */
   readonly module: Promise<CompiledModule | undefined>;
   readonly readAtMs: number;
+  /** Its place among all reads, in the order in which they began: 1 is the first. */
+  readonly order: number;
 }
 
 export class ModuleSource {
@@ -43,6 +45,7 @@ export class ModuleSource {
   });
   /** Reads are shared by all who wait, and nobody's leaving ends one. */
   readonly #reads = new Map<string, Promise<Held>>();
+  #begun = 0;
 
   constructor(reader: Reader, options: ModuleSourceOptions = {}) {
     const { maxAgeMs = 1_000, now = () => performance.now() } = options;
@@ -51,10 +54,23 @@ export class ModuleSource {
     this.#now = now;
   }
 
-  /** `LoadModule` for the encoder. Rejects with `GatewayError` when no node gives an answer. */
-  readonly load: LoadModule = (address, name, options) => {
-    const key = `${address}::${name}`;
-    const held = options?.fresh === true ? undefined : this.#held.get(key);
+  /**
+   * `LoadModule` for one request that begins now: fresh is what was read since. Rejects with `GatewayError` when no node
+   * gives an answer.
+   */
+  loaderOfRequest(): LoadModule {
+    const begun = this.#begun;
+    return (address, name, options) => {
+      const key = `${address}::${name}`;
+      if (options?.fresh !== true) return this.#load(key, address, name);
+      const held = this.#held.get(key);
+      if (held !== undefined && held.order > begun) return held.module;
+      return this.#read(key, address, name).then(({ module }) => module);
+    };
+  }
+
+  #load(key: string, address: Address, name: string): Promise<CompiledModule | undefined> {
+    const held = this.#held.get(key);
     const ageMs = held === undefined ? Infinity : this.#now() - held.readAtMs;
     if (held === undefined || ageMs >= this.#maxAgeMs) {
       return this.#read(key, address, name).then(({ module }) => module);
@@ -62,7 +78,7 @@ export class ModuleSource {
     // The next request may wait for it and hear of a failure; this one has what it needs.
     if (ageMs > this.#maxAgeMs / 2 && !this.#reads.has(key)) this.#read(key, address, name).catch(() => undefined);
     return held.module;
-  };
+  }
 
   #read(key: string, address: Address, name: string): Promise<Held> {
     const running = this.#reads.get(key);
@@ -74,12 +90,14 @@ export class ModuleSource {
 
   async #ask(key: string, address: Address, name: string): Promise<Held> {
     const readAtMs = this.#now();
+    this.#begun += 1;
+    const order = this.#begun;
     const read = moduleRead({ address, name }, { target: '', accept: undefined });
     const { entry } = await this.#reader.ask(read, { signal: AbortSignal.timeout(maxWaitMs), client: 'encoder' });
     const { body } = entry;
     const before = this.#held.peek(key);
     const module = before?.body.equals(body) === true ? before.module : Promise.resolve(compile(entry));
-    const held = { body, module, readAtMs };
+    const held = { body, module, readAtMs, order };
     this.#held.set(key, held);
     return held;
   }

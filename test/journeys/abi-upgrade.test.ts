@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { until } from '../support/eventually.ts';
 import { testGateway } from '../support/gateway.ts';
-import { overloaded, vectorNode } from '../support/vector-node.ts';
+import { overloaded, refusal, vectorNode } from '../support/vector-node.ts';
 
 const path = '/transactions/encode_submission';
 
@@ -66,6 +66,23 @@ test('a function that an upgrade added is encoded at once', async (t) => {
 
   assert.deepEqual(sold, ['07']);
   assert.deepEqual({ encodes: node.encodes.length, moduleReads: node.moduleReads }, { encodes: 0, moduleReads: 2 });
+});
+
+test('a function that is not there costs one read of its module, however old the one at hand is', async (t) => {
+  const { node, clock, ask } = await scene(t);
+  node.encode = () => refusal('invalid_input', 'could not find entry function');
+  const readsFor = async (name: string): Promise<number> => {
+    const before = node.moduleReads;
+    assert.match(String(await ask(name, [])), /could not find/);
+    return node.moduleReads - before;
+  };
+
+  const ofModuleAtHand = await readsFor('gone');
+  clock.ms = 1_000;
+  const ofOldModule = await readsFor('gone');
+  const again = await readsFor('gone');
+
+  assert.deepEqual([ofModuleAtHand, ofOldModule, again], [1, 1, 1]);
 });
 
 test('a parameter that an upgrade added is noticed at once', async (t) => {

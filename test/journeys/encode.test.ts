@@ -183,6 +183,20 @@ test('what the gateway does not own goes to a node byte for byte, and is counted
   }
 });
 
+test('a call of a module that is not there costs one read of it, whichever module is made up', async (t) => {
+  const { node, gateway } = await scene(t, coinTransfer.chain_id);
+  node.encode = () => refusal('invalid_input', "Module can't be found");
+  const body = JSON.stringify(coinTransfer.request);
+
+  const replies: unknown[] = [];
+  for (const address of ['0xdead', '0xdead1', '0xdead2']) {
+    replies.push(codeOf(await gateway.post(path, body.replace('0x1::coin::', `${address}::coin::`))));
+  }
+
+  assert.deepEqual(replies, ['invalid_input', 'invalid_input', 'invalid_input']);
+  assert.deepEqual([node.moduleReads, node.encodes.length], [3, 3]);
+});
+
 test('media types are compared as nodes compare them on this path', async (t) => {
   const { node, gateway } = await scene(t, coinTransfer.chain_id);
   publish(node, coinTransfer.abi);
