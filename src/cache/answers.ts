@@ -14,6 +14,7 @@ import {
 import { Chains, fewestRows, none } from './chains.ts';
 import { nothingCoded, type CachedResponse, type Coded, type ContentCoding } from './entry.ts';
 import { at, longer } from './numbers.ts';
+import { ownBytes } from './own-bytes.ts';
 import { largestPiece, mostSheets, Slabs } from './slabs.ts';
 import { WideMap } from './wide-map.ts';
 
@@ -187,17 +188,6 @@ export class Answers {
     this.#refs = longer(this.#refs, length);
     this.#uses = longer(this.#uses, length);
   }
-}
-
-/**
- * The bytes, as they may be kept. Node cuts small buffers out of larger ones, of 64 KiB each, and any part that is kept
- * keeps the whole: 200 bytes that a compressor gave could take as much as 300 times what they count for.
- */
-function ownBytes(bytes: Buffer): Buffer {
-  if (bytes.buffer.byteLength <= bytes.length + bytes.length / 8) return bytes;
-  const own = Buffer.allocUnsafeSlow(bytes.length);
-  bytes.copy(own);
-  return own;
 }
 
 /** Digests are evenly spread, so a few of their characters are a hash. */

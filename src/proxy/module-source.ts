@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { CachedResponse } from '../cache/entry.ts';
+import { ownBytes } from '../cache/own-bytes.ts';
 import { compileModule, type CompiledModule } from '../encode/abi.ts';
 import type { LoadModule } from '../encode/load-layout.ts';
 import type { Address } from '../ledger/address.ts';
@@ -94,7 +95,7 @@ export class ModuleSource {
     const order = this.#begun;
     const read = moduleRead({ address, name }, { target: '', accept: undefined });
     const { entry } = await this.#reader.ask(read, { signal: AbortSignal.timeout(maxWaitMs), client: 'encoder' });
-    const { body } = entry;
+    const body = ownBytes(entry.body);
     const before = this.#held.peek(key);
     const module = before?.body.equals(body) === true ? before.module : Promise.resolve(compile(entry));
     const held = { body, module, readAtMs, order };
