@@ -1,14 +1,17 @@
 /** Keys that are kept where nobody tells of changes: looked at every few seconds. While they cannot be, the last known stay. */
 
-/** Where they are kept: JSON of a key by its SHA-256. */
+/** JSON of a key by its SHA-256. */
+export type Fields = Readonly<Record<string, string>>;
+
+/** Where they are kept. */
 export interface KeyStore {
   /** Rejects when they cannot be read; takes no longer than a few seconds. */
-  read(): Promise<Readonly<Record<string, string>>>;
+  read(): Promise<Fields>;
 }
 
 export interface KeyPollEvents {
-  /** Called at the first reading and whenever they have changed. */
-  onKeys(fields: Readonly<Record<string, string>>): void;
+  /** Called at the first reading and whenever they have changed; they are not read again before it is done. */
+  onKeys(fields: Fields): void | Promise<void>;
   /** Once per change. */
   onTrouble(isOn: boolean, reason: string): void;
 }
@@ -19,7 +22,7 @@ export class KeyPoll {
   readonly #store: KeyStore;
   readonly #events: KeyPollEvents;
   #timer: NodeJS.Timeout | undefined;
-  #known: string | undefined;
+  #known: Fields | undefined;
   #isInTrouble = false;
   #isClosed = false;
 
@@ -31,7 +34,7 @@ export class KeyPoll {
   /** Resolves when they have been read, or could not be. Goes on until `close`. */
   async start(): Promise<void> {
     try {
-      this.#take(await this.#store.read());
+      await this.#take(await this.#store.read());
     } catch (error) {
       this.#trouble(true, error instanceof Error ? error.message : String(error));
     }
@@ -45,13 +48,12 @@ export class KeyPoll {
     clearTimeout(this.#timer);
   }
 
-  #take(fields: Readonly<Record<string, string>>): void {
+  async #take(fields: Fields): Promise<void> {
     if (this.#isClosed) return;
     this.#trouble(false, '');
-    const text = JSON.stringify(Object.entries(fields).sort(([left], [right]) => (left < right ? -1 : 1)));
-    if (text === this.#known) return;
-    this.#known = text;
-    this.#events.onKeys(fields);
+    if (this.#known !== undefined && isSame(fields, this.#known)) return;
+    this.#known = fields;
+    await this.#events.onKeys(fields);
   }
 
   #trouble(isOn: boolean, reason: string): void {
@@ -59,4 +61,10 @@ export class KeyPoll {
     this.#isInTrouble = isOn;
     this.#events.onTrouble(isOn, reason);
   }
+}
+
+/** In whatever order: nothing is sorted and no text made of all of them, every few seconds. */
+function isSame(fields: Fields, others: Fields): boolean {
+  const names = Object.keys(fields);
+  return names.length === Object.keys(others).length && names.every((name) => fields[name] === others[name]);
 }

@@ -5,6 +5,7 @@ import type { Operation } from './config.ts';
 import { explainIssues } from './explain.ts';
 import { findValue } from './key-path.ts';
 import { nearMissHint } from './near-miss.ts';
+import { findPlainKeys } from './plain-keys.ts';
 import { Positions } from './positions.ts';
 import { ConfigError, type Problem } from './problem.ts';
 import { readYaml } from './yaml-source.ts';
@@ -47,6 +48,17 @@ const keysFileSchema = z.strictObject({ keys: z.array(key, { error: 'must be a l
  * problem there is.
  */
 export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<string>): readonly FileKey[] {
+  return findFaultless(text, plans) ?? parseYaml(text, file, plans);
+}
+
+/** The keys of a file of the usual form that has no fault: nobody has to be told where anything stands in it. */
+function findFaultless(text: string, plans: ReadonlySet<string> | undefined): readonly FileKey[] | undefined {
+  const checked = keysFileSchema.safeParse(findPlainKeys(text));
+  if (!checked.success || problemsOf(checked.data, new Positions(), plans).length > 0) return undefined;
+  return checked.data.keys.map(fileKey);
+}
+
+function parseYaml(text: string, file: string, plans: ReadonlySet<string> | undefined): readonly FileKey[] {
   const positions = new Positions();
   const source = readYaml(text, file, {}, positions);
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
@@ -57,8 +69,7 @@ export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<st
     const schema = z.toJSONSchema(keysFileSchema, { io: 'input' });
     problems.push(...explainIssues(checked.error.issues, { root, positions, known: problems, schema, isSecret: true }));
   }
-  problems.push(...repeated(root, 'name', positions), ...repeated(root, 'sha256', positions));
-  if (plans !== undefined) problems.push(...unplanned(root, plans, positions));
+  problems.push(...problemsOf(root, positions, plans));
   if (!checked.success || problems.length > 0) throw new ConfigError(problems);
   return checked.data.keys.map(fileKey);
 }
@@ -79,6 +90,12 @@ export function findKey(sha256: string, text: string): FileKey | undefined {
 function fileKey({ name, tenant = name, plan, sha256, operations, origins, expires }: z.output<typeof key>): FileKey {
   const expiresAtMs = expires === undefined ? undefined : Date.parse(expires);
   return { name, tenant, plan, sha256: sha256.toLowerCase(), operations, origins, expiresAtMs };
+}
+
+/** Of keys beside each other, and of their plans. */
+function problemsOf(root: unknown, positions: Positions, plans: ReadonlySet<string> | undefined): readonly Problem[] {
+  const twice = [...repeated(root, 'name', positions), ...repeated(root, 'sha256', positions)];
+  return plans === undefined ? twice : [...twice, ...unplanned(root, plans, positions)];
 }
 
 function repeated(root: unknown, word: 'name' | 'sha256', positions: Positions): readonly Problem[] {

@@ -1,4 +1,5 @@
 /** Builds who may ask and how much: keys from file and Redis, and their limits. */
+import { setImmediate } from 'node:timers/promises';
 import { KeyPoll } from '../access/key-poll.ts';
 import type { KeyRecord } from '../access/key-set.ts';
 import type { Plan } from '../access/principal.ts';
@@ -7,12 +8,13 @@ import type { Limits } from '../access/ticket.ts';
 import type { Usage } from '../access/usage.ts';
 import { connectRedis } from '../cache/redis-client.ts';
 import type { AccessConfig, PlanConfig, RedisConfig } from '../config/config.ts';
-import { findKey, parseKeysFile } from '../config/keys-file.ts';
+import { findKey } from '../config/keys-file.ts';
 import { ConfigError } from '../config/problem.ts';
 import { readText } from '../config/read-text.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
 import type { Journal } from '../status/events.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
+import { KeysReadings } from './keys-readings.ts';
 import type { Siblings } from './siblings.ts';
 import type { StatusSource } from './status.ts';
 import { WatchedFile } from './watched-file.ts';
@@ -93,10 +95,16 @@ interface KeysContext {
 
 /** A file that is wrong, or gone, changes nothing: who could ask before still can. */
 function watchKeys(file: string, { principals, plans, metrics, journal, siblings }: KeysContext) {
+  const readings = new KeysReadings(file);
+  /** What the file says, where it can be used with these plans. */
+  const findFit = (known: ReadonlySet<string>): string | undefined => {
+    const text = findText(file);
+    return text !== undefined && readings.findFit(text, known) !== undefined ? text : undefined;
+  };
   // In the place of a worker that has ended: it would be missed for as long as the file is wrong.
-  let inForce = findFit(file, plans()) ?? siblings?.lastKeys ?? readText(file);
+  let inForce = findFit(plans()) ?? siblings?.lastKeys ?? readText(file);
   const putInForce = (text: string): void => {
-    principals.setKeys('file', parseKeysFile(text, file, plans()));
+    principals.setKeys('file', readings.keysOf(text, plans()));
     inForce = text;
     siblings?.tellKeys(text);
   };
@@ -121,23 +129,21 @@ function watchKeys(file: string, { principals, plans, metrics, journal, siblings
   return {
     /** Of what the file says now, or else of what is in force. Throws ConfigError. */
     check(known: ReadonlySet<string>): void {
-      if (findFit(file, known) === undefined) parseKeysFile(inForce, file, known);
+      if (findFit(known) === undefined) readings.keysOf(inForce, known);
     },
     /** The plans are others: what named one that was not there yet is no longer wrong. */
     again(): void {
-      const text = findFit(file, plans());
+      const text = findFit(plans());
       if (text !== undefined && text !== inForce) take(text);
     },
     close: () => watched.close(),
   };
 }
 
-/** What the file says, where it can be used with these plans. */
-function findFit(file: string, plans: ReadonlySet<string>): string | undefined {
+/** What the file says, where it can be read. */
+function findText(file: string): string | undefined {
   try {
-    const text = readText(file);
-    parseKeysFile(text, file, plans);
-    return text;
+    return readText(file);
   } catch (error) {
     if (error instanceof ConfigError) return undefined;
     throw error;
@@ -149,13 +155,20 @@ const mostKeysInRedis = 100_000;
 /** A field that is no key: a hash that holds nothing else says that there are none. */
 const emptyMark = 'none';
 
+/** A field, and the key that it is, if it is one. */
+interface Found {
+  readonly text: string;
+  readonly record: KeyRecord | undefined;
+}
+
 function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metrics, journal }: KeysContext) {
   const connected = Promise.withResolvers<void>();
   const client = connectRedis(target, () => connected.resolve());
   client.once('ready', () => connected.resolve());
   const name = `${keyPrefix}:access:keys`;
   let isKnown = false;
-  let found: readonly (KeyRecord | undefined)[] = [];
+  /** By hash. */
+  let found: ReadonlyMap<string, Found> = new Map();
   // Commands fail at once without a connection, and a silent one is replaced: neither waits for long.
   const read = async (): Promise<Readonly<Record<string, string>>> => {
     const count = await client.hlen(name);
@@ -167,9 +180,9 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
   };
   /** Those of a plan that is not there yet are kept: a later config may have it. */
   const take = (): void => {
-    const records = found.flatMap((record) => record ?? []);
+    const records = [...found.values()].flatMap(({ record }) => record ?? []);
     principals.setKeys('redis', records);
-    const wrong = found.length - records.filter(({ plan }) => plans().has(plan)).length;
+    const wrong = found.size - records.filter(({ plan }) => plans().has(plan)).length;
     metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
     if (wrong > 0) {
       const why = { name, wrong };
@@ -180,9 +193,9 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
   const poll = new KeyPoll(
     { read },
     {
-      onKeys: ({ [emptyMark]: _, ...fields }) => {
-        found = Object.entries(fields).map(([sha256, text]) => findKey(sha256, text));
-        isKnown = found.length > 0;
+      onKeys: async ({ [emptyMark]: _, ...fields }) => {
+        found = await findAll(fields, found);
+        isKnown = found.size > 0;
         take();
       },
       onTrouble: (isOn, reason) => {
@@ -198,7 +211,7 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
     started: connected.promise.then(() => poll.start()),
     /** The plans are others. */
     again: () => {
-      if (found.length > 0) take();
+      if (found.size > 0) take();
     },
     close: () => {
       poll.close();
@@ -206,6 +219,29 @@ function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metri
     },
   };
 }
+
+/** Those whose text is the same as before are not parsed again, and requests are answered in between. */
+async function findAll(
+  fields: Readonly<Record<string, string>>,
+  before: ReadonlyMap<string, Found>,
+): Promise<ReadonlyMap<string, Found>> {
+  const found = new Map<string, Found>();
+  let parsed = 0;
+  for (const [sha256, text] of Object.entries(fields)) {
+    const known = before.get(sha256);
+    if (known?.text === text) {
+      found.set(sha256, known);
+      continue;
+    }
+    found.set(sha256, { text, record: findKey(sha256, text) });
+    parsed += 1;
+    if (parsed % parsedAtOnce === 0) await setImmediate();
+  }
+  return found;
+}
+
+/** Some milliseconds. */
+const parsedAtOnce = 500;
 
 /** What the config says, in the words of `access/`. */
 export function rulesOf({ header, plans: given, anonymous, trustedProxies }: AccessConfig): AccessRules {
