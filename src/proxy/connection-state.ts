@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 
 const newest = Symbol('newest response');
 const unanswered = Symbol('responses that are not written yet');
+const isWatched = Symbol('what waits is closed with the connection');
 const excess = Symbol('requests that are not answered any more');
 const isOneTooMany = Symbol('refused');
 const answering = Symbol('request of the front under way');
@@ -15,6 +16,7 @@ interface Connection {
   [newest]?: ServerResponse;
   /** Where a request came before the answer to the one before it was out: oldest first. */
   [unanswered]?: ServerResponse[] | undefined;
+  [isWatched]?: boolean;
   [excess]?: number;
   [isOneTooMany]?: boolean;
   [answering]?: boolean;
@@ -63,10 +65,26 @@ export function takeTurn(socket: Duplex, response: ServerResponse): Turn {
     return 'serve';
   }
   const waiting = (connection[unanswered] ??= [before]);
+  if (connection[isWatched] !== true) {
+    connection[isWatched] = true;
+    socket.once('close', () => closeWaiting(connection));
+  }
   while (waiting[0]?.writableFinished === true) waiting.shift();
   if (waiting.push(response) < longestPipeline) return 'serve';
   connection[excess] = 0;
   return 'last';
+}
+
+/**
+ * Node 22 tells a response that waits for its turn to be written nothing of the end of its connection: what was taken
+ * for it would never be given back. Node 24 has told it by now.
+ */
+function closeWaiting({ [unanswered]: waiting = [] }: Connection): void {
+  for (const response of waiting) {
+    if (response.closed || response.socket !== null) continue;
+    response.destroy();
+    response.emit('close');
+  }
 }
 
 export function newestResponse(socket: Duplex): ServerResponse | undefined {

@@ -170,6 +170,30 @@ test('who hangs up is settled too: in the middle of a body, and while a node is 
   assert.equal(limits.settled.length, 3);
 });
 
+test('who hangs up is settled for requests behind the one that is answered, too', async (t) => {
+  const limits = new Counting();
+  const { node, gateway } = await world(t, limits);
+  node.fault = { kind: 'latency', ms: 5_000 };
+  const socket = connect(gateway.port, '127.0.0.1');
+  socket.write(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  socket.write('GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n\r\n');
+  socket.write('POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{');
+  await eventually(
+    () => Promise.resolve(limits.admitted.length),
+    (count) => count === 3,
+  );
+
+  socket.destroy();
+  await eventually(
+    () => Promise.resolve(limits.settled.length),
+    (count) => count === 3,
+  );
+  assert.deepEqual(
+    limits.settled.map(({ status }) => status),
+    [499, 499, 499],
+  );
+});
+
 test('who hangs up pays for the time that a node took over it', async (t) => {
   const limits = new Counting();
   const { node, gateway } = await world(t, limits);
