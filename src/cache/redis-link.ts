@@ -3,6 +3,7 @@
  * (fail open: Redis is only speed). Nothing here rejects.
  */
 import calculateSlot from 'cluster-key-slot';
+import { setPatientTimeout } from '../ledger/patient-timeout.ts';
 import { Breaker } from './breaker.ts';
 import type { Redis } from 'ioredis';
 import type { RedisClient } from './redis-client.ts';
@@ -152,11 +153,7 @@ export class RedisLink {
 
   #bounded<T>(command: Command<T>, ms: number): Promise<{ value: T } | { error: Error }> {
     return new Promise((resolve) => {
-      const onTime = (): void => {
-        // Answers that came while this process was busy are read before the server is called slow.
-        setImmediate(() => resolve({ error: new TimeoutError() }));
-      };
-      const timer = setTimeout(onTime, Math.max(1, ms));
+      const timer = setPatientTimeout(() => resolve({ error: new TimeoutError() }), Math.max(1, ms));
       const onError = (error: unknown): void => {
         clearTimeout(timer);
         resolve({ error: error instanceof Error ? error : new Error(String(error)) });

@@ -4,6 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { Principal } from '../access/principal.ts';
+import { whoOf } from '../access/usage-tally.ts';
 import type { AccessLogConfig } from '../config/config.ts';
 import type { AccessLogMetrics } from '../metrics/access-log-metrics.ts';
 import { toldOutcome, toldStatus } from '../metrics/http-metrics.ts';
@@ -87,6 +88,6 @@ function lineOf(ended: Ended, seconds: number): object {
 /** Who has no key is counted by an address, which is nobody's name and in no line. */
 function whose(principal: Principal | undefined): object {
   if (principal === undefined) return {};
-  const { name, tenant, plan } = principal;
-  return { tenant: name === undefined ? undefined : tenant, plan: plan.name };
+  const [, tenant, plan] = whoOf(principal);
+  return { tenant: tenant ?? undefined, plan };
 }

@@ -4,7 +4,8 @@ import { GatewayError } from '../ledger/errors.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
 import { Exchange } from './exchange.ts';
 import type { Incoming, Outgoing } from './message.ts';
-import type { Read, Served } from './read.ts';
+import type { Read } from './read.ts';
+import type { Served } from './served.ts';
 import type { ServerParts } from './server-parts.ts';
 import { visitOf } from './visit.ts';
 

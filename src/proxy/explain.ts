@@ -13,7 +13,8 @@ import { isOfLatest } from './answer-read.ts';
 import { pinTo } from './latest-read.ts';
 import type { DescribedRequest, Parsed, RequestParser } from './parse-request.ts';
 import { needOf } from './path-read.ts';
-import type { Origin, Read, Reader } from './read.ts';
+import type { Read, Reader } from './read.ts';
+import type { Origin } from './served.ts';
 
 export interface ExplainerParts {
   readonly fleet: Fleet;

@@ -16,7 +16,8 @@ import type { Caller, Exchange } from './exchange.ts';
 import { ledgerInfoBody } from './ledger-info.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import { withVersion } from './path-read.ts';
-import type { Read, Reader, Served } from './read.ts';
+import type { Read, Reader } from './read.ts';
+import type { Served } from './served.ts';
 import type { ServedState } from './served-state.ts';
 
 export interface LatestReadParts {

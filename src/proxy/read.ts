@@ -9,7 +9,7 @@ import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } 
 import { cacheKey, type CacheKey, type Operation } from '../cache/key.ts';
 import type { Held, MemoryCache } from '../cache/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
-import { fromRedis, type Loaded, type Loader, type ReadThrough } from '../cache/read-through.ts';
+import type { Loaded, Loader, ReadThrough } from '../cache/read-through.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
@@ -22,6 +22,7 @@ import type { Sender } from '../upstream/sender.ts';
 import type { Stored } from './audits.ts';
 import { compress } from './compress.ts';
 import type { Caller } from './exchange.ts';
+import { served, type Origin, type Served } from './served.ts';
 
 /** One read, parsed and canonical. `wire` is made from the canonical parts only. */
 export interface Read {
@@ -42,41 +43,6 @@ interface Keyed {
   readonly of: Read;
   readonly chainId: number;
   readonly key: CacheKey;
-}
-
-/** Where an answer came from, for `Cache-Status`. */
-export type Source =
-  | { readonly kind: 'memory' }
-  | { readonly kind: 'redis'; readonly isCollapsed: boolean }
-  | {
-      readonly kind: 'upstream';
-      readonly name: string;
-      readonly isCollapsed: boolean;
-      /** What the node took over it. */
-      readonly tookMs: number;
-    };
-
-/** An answer ready to be written. `isFinal`: it is the answer for ever, and is kept. */
-export interface Served {
-  readonly entry: CachedResponse;
-  /** Version of the ledger state that the body belongs to. */
-  readonly version: LedgerVersion | undefined;
-  /** A coding that the body has from its node. */
-  readonly contentEncoding: string | undefined;
-  readonly isFinal: boolean;
-  /** The gateway chose the version: the same question will be answered otherwise soon. */
-  readonly isLatest: boolean;
-  readonly source: Source;
-}
-
-/** The node that answered, and what is true of its answer and not of the read. */
-export interface Origin {
-  readonly upstream: string;
-  readonly tookMs: number;
-  /** The version that its answer to an unpinned read is of. */
-  readonly version: LedgerVersion | undefined;
-  /** A coding that it made unasked: such an answer is handed on as it is, and never kept. */
-  readonly contentEncoding: string | undefined;
 }
 
 export interface ReaderParts {
@@ -148,9 +114,16 @@ export class Reader {
       // Another replica may have read what no client of this gateway has seen yet.
       onFound: (answer) => this.#show(read, answer),
     };
-    const { value, isLeader } = await uncrowded(caller.client, () => tiers.load(key, flight, caller, loader));
-    if (!isLeader) metrics.coalesced.inc();
-    return served(read, value, !isLeader);
+    for (let flights = 1; ; flights += 1) {
+      try {
+        const { value, isLeader } = await tiers.load(key, flight, caller, loader);
+        if (!isLeader) metrics.coalesced.inc();
+        return served(read, value, !isLeader);
+      } catch (error) {
+        // The first of the followers to come back leads.
+        if (!isOfAnothersCrowd(error, caller.client) || flights === maxFlights) throw error;
+      }
+    }
   }
 
   /** Asks the fleet for this client alone, and keeps nothing. */
@@ -246,39 +219,12 @@ export class Reader {
   }
 }
 
-function served(
-  read: Read,
-  { answer, isFinal, origin }: Loaded<Origin | typeof fromRedis>,
-  isCollapsed: boolean,
-): Served {
-  const isShared = origin === fromRedis;
-  return {
-    entry: answer,
-    version: isFinal ? read.version : isShared ? undefined : origin.version,
-    contentEncoding: isShared ? undefined : origin.contentEncoding,
-    isFinal,
-    isLatest: false,
-    source: isShared
-      ? { kind: 'redis', isCollapsed }
-      : { kind: 'upstream', name: origin.upstream, isCollapsed, tookMs: origin.tookMs },
-  };
-}
-
 /** Clients whose flights one read follows, one after another, when those are refused for what their clients ask. */
 const maxFlights = 3;
 
-/**
- * Loads anew where the flight was refused because of all that another client asks for, and who followed it has not
- * had its own turn: the first of the followers to come back leads.
- */
-async function uncrowded<T>(client: string, load: () => Promise<T>): Promise<T> {
-  for (let flights = 1; ; flights += 1) {
-    try {
-      return await load();
-    } catch (error) {
-      if (!(error instanceof CrowdedError) || error.client === client || flights === maxFlights) throw error;
-    }
-  }
+/** Whether a flight was refused because of all that another client asks for: who followed it has not had its own turn. */
+function isOfAnothersCrowd(error: unknown, client: string): boolean {
+  return error instanceof CrowdedError && error.client !== client;
 }
 
 /**

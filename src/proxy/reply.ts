@@ -8,7 +8,8 @@ import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
 import { chooseCoding, matchesTag } from './negotiate.ts';
 import type { Outgoing } from './message.ts';
-import type { Reader, Served, Source } from './read.ts';
+import type { Reader } from './read.ts';
+import type { Served, Source } from './served.ts';
 
 export interface ReplierParts {
   readonly fleet: Fleet;

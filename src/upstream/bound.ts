@@ -1,4 +1,5 @@
 /** Bounds of single waits. */
+import { setPatientTimeout } from '../ledger/patient-timeout.ts';
 import { Stop, type StopSignal } from '../ledger/stop.ts';
 
 /** A signal that follows `parent` and aborts by itself after `ms`. */
@@ -14,8 +15,7 @@ export class Bound {
 
   constructor(parent: StopSignal, ms: number) {
     this.#parent = parent;
-    // An answer that came while this process was busy is read before its node is called slow.
-    this.#timer = setTimeout(() => setImmediate(() => this.#timeOut(ms)), ms);
+    this.#timer = setPatientTimeout(() => this.#timeOut(ms), ms);
     if (parent.aborted) this.#follow();
     else parent.addEventListener('abort', this.#follow);
   }

@@ -240,18 +240,21 @@ export class Fleet {
     unit: Unit = 'versions',
     readClass?: ReadClass,
   ): (Candidate & { readonly upstream: Upstream })[] {
-    return this.#upstreams.map((upstream) => ({
-      upstream,
-      name: upstream.name,
-      tier: upstream.tier,
-      health: upstream.health,
-      window: upstream.windowFor(nowMs, unit),
-      cost: upstream.latencyMs(nowMs) * (upstream.inFlight + 1),
-      isSuspect: upstream.isSuspect,
-      isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,
-      isLagging: upstream.lagMs > this.#limits.maxLagMs,
-      headTolerance: upstream.window.headSpeed * headToleranceMs,
-    }));
+    return this.#upstreams.map((upstream) => {
+      const latencyMs = upstream.latencyMs(nowMs);
+      return {
+        upstream,
+        name: upstream.name,
+        tier: upstream.tier,
+        health: upstream.health,
+        window: upstream.window.around(nowMs + latencyMs, unit),
+        cost: latencyMs * (upstream.inFlight + 1),
+        isSuspect: upstream.isSuspect,
+        isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,
+        isLagging: upstream.lagMs > this.#limits.maxLagMs,
+        headTolerance: upstream.window.headSpeed * headToleranceMs,
+      };
+    });
   }
 
   /** Resolves when a usable node has reached `version`, after `timeoutMs`, or on abort: true if one has. */

@@ -2,6 +2,7 @@
  * One attempt, and beside it a second at another node when the first takes unusually long. Whichever answers first is
  * the answer; the other is cancelled.
  */
+import { setPatientTimeout } from '../ledger/patient-timeout.ts';
 import type { Outcome } from './course.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -59,8 +60,7 @@ async function endOf<A>(run: Run<A>): Promise<Ended<A>> {
 
 function endsWithin<A>({ outcome }: Run<A>, ms: number): Promise<boolean> {
   return new Promise((resolve, reject) => {
-    // What came while this process was busy is read first.
-    const timer = setTimeout(() => setImmediate(() => resolve(false)), ms);
+    const timer = setPatientTimeout(() => resolve(false), ms);
     const stop = (): void => clearTimeout(timer);
     outcome.finally(stop).then(() => resolve(true), reject);
   });

@@ -62,7 +62,8 @@ export function comparePlaces(a: readonly number[], b: readonly number[], upTo =
 export function rankingFor<C extends Candidate>(candidates: readonly C[], need: Need, isMissed: boolean): Ranking<C> {
   if (need.kind === 'head') return freshness(candidates);
   if (isMissed) return reach(need);
-  return need.kind === 'transaction' ? takerRanking(need.first) : positionRanking(positionOf(need) ?? 0n);
+  if (need.kind === 'transaction') return takerRanking(need.first);
+  return positionRanking(need.kind === 'block' ? need.height : need.version);
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Kinds of reads that a node may do well or badly, each for itself: what it costs to answer them differs by far. */
-import type { Unit, WindowView } from './retention-window.ts';
+import type { RetentionWindow } from './retention-window.ts';
 import { positionOf, type Need } from './need.ts';
 import { holdingOf } from './ranking.ts';
 import type { Tier } from './upstream.ts';
@@ -12,7 +12,8 @@ export const readClasses: readonly ReadClass[] = ['head', 'archive', 'view'];
 /** What a node's depth is told by. */
 interface Node {
   readonly tier: Tier;
-  windowFor(nowMs: number, unit: Unit): WindowView | undefined;
+  readonly window: Pick<RetentionWindow, 'around'>;
+  latencyMs(nowMs: number): number;
 }
 
 /** The class of a read. Pure: of what is known of the nodes at `nowMs`. */
@@ -22,8 +23,9 @@ export function readClassOf(need: Need, isView: boolean, nodes: readonly Node[],
   if (position === undefined) return 'head';
   const unit = need.kind === 'block' ? 'blocks' : 'versions';
   const isPruned = nodes.some((node) => {
-    if (node.tier !== 'full') return false;
-    const holding = holdingOf(node.windowFor(nowMs, unit), position);
+    const { tier, window } = node;
+    if (tier !== 'full') return false;
+    const holding = holdingOf(window.around(nowMs + node.latencyMs(nowMs), unit), position);
     return holding === 'pruned' || holding === 'edge';
   });
   return isPruned ? 'archive' : 'head';

@@ -6,7 +6,7 @@ import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
 import { createPool, type Pool } from './pool.ts';
 import type { ReadClass } from './read-class.ts';
-import { RetentionWindow, type Unit, type WindowView } from './retention-window.ts';
+import { RetentionWindow } from './retention-window.ts';
 import { Slots } from './slots.ts';
 
 export type Tier = 'full' | 'archival';
@@ -140,11 +140,6 @@ export class Upstream {
   latencyMs(nowMs: number): number {
     const keep = Math.exp(-Math.max(0, nowMs - this.#latencyAtMs) / latencyMemoryMs);
     return Math.max(1, this.#latencyMs * keep);
-  }
-
-  /** What it holds by the time that a request sent now will be there. */
-  windowFor(nowMs: number, unit: Unit): WindowView | undefined {
-    return this.window.around(nowMs + this.latencyMs(nowMs), unit);
   }
 
   /** Takes news from an answer's ledger headers. Returns whether they show that the node's ledger has gone back. */

@@ -1,5 +1,6 @@
 /** One connection to a node, which is asked one question after another on it. */
 import { connect, type Socket } from 'node:net';
+import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
 import type { AnswerHead, AnswerHeads } from './answer-head.ts';
 import { AnswerReader, type AnswerSink } from './answer-reader.ts';
 import { LostConnectionError } from './bad-answer.ts';
@@ -53,8 +54,7 @@ export class NodeConnection implements Line, AnswerSink, Sending {
     const onTime = (): void => {
       if (!this.#isConnected) this.drop(tooLong(connectTimeoutMs));
     };
-    // One that was made while this process was busy is heard of first.
-    this.#connecting = setTimeout(() => setImmediate(onTime), connectTimeoutMs);
+    this.#connecting = setPatientTimeout(onTime, connectTimeoutMs);
     socket.once('connect', () => this.#connected());
     socket.on('end', () => this.#ended());
     socket.on('error', (error) => this.drop(error));
