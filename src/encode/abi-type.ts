@@ -4,6 +4,7 @@
  */
 import { canonicalAddress, type Address } from '../ledger/address.ts';
 import { findTypeTag, type PrimitiveName, type TypeTag } from '../ledger/type-tag.ts';
+import type { Steps } from './steps.ts';
 
 /** Every `TypeTag` is one of these. */
 export type AbiType =
@@ -25,11 +26,12 @@ export interface AbiStruct {
 /** Generous; it keeps a hostile ABI from deep recursion. */
 const maxDepth = 32;
 
-/** The type that `text` spells, or `undefined`. */
-export function findAbiType(text: string): AbiType | undefined {
+/** The type that `text` spells, or `undefined`. Takes a step for each token, and those of the text. */
+export function findAbiType(text: string, steps: Steps): AbiType | undefined {
+  steps.takeText(text);
   // A function type is never encoded, so its inside does not matter.
   if (text.includes('|')) return { kind: 'function' };
-  const tokens = findTokens(text);
+  const tokens = findTokens(text, steps);
   if (tokens === undefined) return undefined;
   const reader = new TokenReader(tokens);
   const type = readType(reader, 0);
@@ -42,8 +44,12 @@ export function isSigner(type: AbiType): boolean {
   return inner.kind === 'primitive' && inner.name === 'signer';
 }
 
-/** Replaces type parameters by `typeArguments`; `undefined` when one of them is not there. */
-export function substitute(type: AbiType, typeArguments: readonly AbiType[]): AbiType | undefined {
+/**
+ * Replaces type parameters by `typeArguments`; `undefined` when one of them is not there. The result shares the type
+ * arguments, so that it may be a much larger tree than what was visited to make it.
+ */
+export function substitute(type: AbiType, typeArguments: readonly AbiType[], steps: Steps): AbiType | undefined {
+  steps.take();
   switch (type.kind) {
     case 'primitive':
     case 'function':
@@ -51,15 +57,15 @@ export function substitute(type: AbiType, typeArguments: readonly AbiType[]): Ab
     case 'parameter':
       return typeArguments[type.index];
     case 'vector': {
-      const element = substitute(type.element, typeArguments);
+      const element = substitute(type.element, typeArguments, steps);
       return element && { kind: 'vector', element };
     }
     case 'reference': {
-      const to = substitute(type.to, typeArguments);
+      const to = substitute(type.to, typeArguments, steps);
       return to && { kind: 'reference', to };
     }
     case 'struct': {
-      const found = type.typeArguments.map((argument) => substitute(argument, typeArguments));
+      const found = type.typeArguments.map((argument) => substitute(argument, typeArguments, steps));
       const known = found.filter((argument) => argument !== undefined);
       return known.length === found.length ? { ...type, typeArguments: known } : undefined;
     }
@@ -67,7 +73,8 @@ export function substitute(type: AbiType, typeArguments: readonly AbiType[]): Ab
 }
 
 /** Whether `holds` for the index of every type parameter inside of `type`; true where there is none. */
-export function everyTypeParameter(type: AbiType, holds: (index: number) => boolean): boolean {
+export function everyTypeParameter(type: AbiType, steps: Steps, holds: (index: number) => boolean): boolean {
+  steps.take();
   switch (type.kind) {
     case 'primitive':
     case 'function':
@@ -75,20 +82,21 @@ export function everyTypeParameter(type: AbiType, holds: (index: number) => bool
     case 'parameter':
       return holds(type.index);
     case 'vector':
-      return everyTypeParameter(type.element, holds);
+      return everyTypeParameter(type.element, steps, holds);
     case 'reference':
-      return everyTypeParameter(type.to, holds);
+      return everyTypeParameter(type.to, steps, holds);
     case 'struct':
-      return type.typeArguments.every((argument) => everyTypeParameter(argument, holds));
+      return type.typeArguments.every((argument) => everyTypeParameter(argument, steps, holds));
   }
 }
 
 const token = /[ \t]*(0x[0-9a-fA-F]{1,64}(?![0-9a-zA-Z_$])|[A-Za-z_$][A-Za-z0-9_$]*|::|[<>,&])[ \t]*/y;
 
-function findTokens(text: string): readonly string[] | undefined {
+function findTokens(text: string, steps: Steps): readonly string[] | undefined {
   const tokens: string[] = [];
   token.lastIndex = 0;
   while (token.lastIndex < text.length) {
+    steps.take();
     const found = token.exec(text)?.[1];
     if (found === undefined) return undefined;
     tokens.push(found);

@@ -1,11 +1,13 @@
 /**
- * The ABI of a module (interface specification 2.4), read once per module and compiled: what a request needs is then
- * found by name, without looking at the JSON again.
+ * The ABI of a module (interface specification 2.4), read once per module. A function is compiled for the first request
+ * that calls it, within the steps of that request, and found by name from then on.
  */
 import { addressBytes, findAddress, type Address } from '../ledger/address.ts';
+import { formatFunctionId, type FunctionId } from '../ledger/identifier.ts';
 import { findAbiType, isSigner, type AbiType } from './abi-type.ts';
 import { BcsWriter } from './bcs.ts';
 import { findLayout, type Layout } from './layout.ts';
+import type { Steps } from './steps.ts';
 
 /** One module, ready for encoding. */
 export interface CompiledModule {
@@ -16,10 +18,10 @@ export interface CompiledModule {
 }
 
 export interface CompiledAbi {
-  /** Entry functions of any visibility (protocol 5.3). */
-  findEntryFunction(name: string): CompiledFunction | undefined;
-  /** A struct whose layout is its fields. Enums and native structs are not found. */
-  findStruct(name: string): CompiledStruct | undefined;
+  /** Entry functions of any visibility (protocol 5.3). Throws `Handover` for one that takes too many steps. */
+  findEntryFunction(name: string, steps: Steps): CompiledFunction | undefined;
+  /** A struct whose layout is its fields. Enums and native structs are not found. Throws as `findEntryFunction` does. */
+  findStruct(name: string, steps: Steps): CompiledStruct | undefined;
 }
 
 export interface CompiledFunction {
@@ -49,9 +51,12 @@ export interface CompiledStruct {
 
 type Json = Readonly<Record<string, unknown>>;
 
+/** Larger module answers are not parsed: the largest modules of a ledger take a tenth of it. */
+const maxCharacters = 1024 * 1024;
+
 /** Compiles the body of a module answer, `{bytecode, abi}`. Unknown fields are ignored; it throws for nothing. */
 export function compileModule(body: string): CompiledModule {
-  const abi = findAbi(body);
+  const abi = body.length > maxCharacters ? undefined : findAbi(body);
   const address = typeof abi?.['address'] === 'string' ? findAddress(abi['address']) : undefined;
   const name = typeof abi?.['name'] === 'string' ? abi['name'] : undefined;
   const functions = findNamed(abi?.['exposed_functions']);
@@ -60,15 +65,19 @@ export function compileModule(body: string): CompiledModule {
     return { address, name, abi: undefined };
   }
   const compiled = new Map<string, CompiledFunction>();
-  for (const [functionName, source] of functions) {
-    if (source['is_entry'] === true) compiled.set(functionName, compileFunction(address, name, functionName, source));
-  }
   return {
     address,
     name,
     abi: {
-      findEntryFunction: (functionName) => compiled.get(functionName),
-      findStruct: (structName) => compileStruct(structs.get(structName)),
+      findEntryFunction(functionName, steps) {
+        const source = functions.get(functionName);
+        if (source?.['is_entry'] !== true) return undefined;
+        const known =
+          compiled.get(functionName) ?? compileFunction({ address, module: name, name: functionName }, source, steps);
+        compiled.set(functionName, known);
+        return known;
+      },
+      findStruct: (structName, steps) => compileStruct(structs.get(structName), steps),
     },
   };
 }
@@ -97,47 +106,51 @@ function findNamed(list: unknown): ReadonlyMap<string, Json> | undefined {
 
 const headerWriter = new BcsWriter();
 
-function compileFunction(address: Address, module: string, name: string, source: Json): CompiledFunction {
-  headerWriter.reset();
-  headerWriter.raw(addressBytes(address));
-  headerWriter.string(module);
-  headerWriter.string(name);
+function compileFunction(id: FunctionId, source: Json, steps: Steps): CompiledFunction {
   const params = source['params'];
   const generics = source['generic_type_params'];
+  const parameters = Array.isArray(generics) ? compileParameters(params, steps) : undefined;
+  headerWriter.reset();
+  headerWriter.raw(addressBytes(id.address));
+  headerWriter.string(id.module);
+  headerWriter.string(id.name);
   return {
-    id: `${address}::${module}::${name}`,
+    id: formatFunctionId(id),
     signature: `${Array.isArray(generics) ? generics.length : '?'}:${JSON.stringify(params)}`,
     header: headerWriter.toBytes(),
     typeParameterCount: Array.isArray(generics) ? generics.length : 0,
-    parameters: Array.isArray(generics) ? compileParameters(params) : undefined,
+    parameters,
   };
 }
 
-function compileParameters(params: unknown): readonly Parameter[] | undefined {
+function compileParameters(params: unknown, steps: Steps): readonly Parameter[] | undefined {
   if (!Array.isArray(params)) return undefined;
   const parameters: Parameter[] = [];
   for (const text of params) {
-    const type = typeof text === 'string' ? findAbiType(text) : undefined;
+    const type = typeof text === 'string' ? findAbiType(text, steps) : undefined;
     if (type === undefined) return undefined;
-    if (!isSigner(type)) parameters.push({ text: String(text), type, layout: findLayout(type) });
+    if (!isSigner(type)) parameters.push({ text: String(text), type, layout: findLayout(type, steps) });
   }
   return parameters;
 }
 
 /**
  * Early nodes do not say `is_enum`. An enum then shows no fields, and a struct always has one at least (an empty one
- * gets `dummy_field`), so no fields means: not a struct to lay out.
+ * gets `dummy_field`), so no fields means: not a struct to lay out. Fields have names of their own, so that no value of a
+ * request is written twice.
  */
-function compileStruct(source: Json | undefined): CompiledStruct | undefined {
+function compileStruct(source: Json | undefined, steps: Steps): CompiledStruct | undefined {
   const fields = source?.['fields'];
   const generics = source?.['generic_type_params'];
   if (!Array.isArray(fields) || fields.length === 0 || !Array.isArray(generics)) return undefined;
   if (source?.['is_native'] !== false || (source['is_enum'] ?? false) !== false) return undefined;
   const compiled: { name: string; type: AbiType }[] = [];
+  const names = new Set<string>();
   for (const field of fields) {
     const { name, type } = asObject(field) ?? {};
-    const found = typeof type === 'string' ? findAbiType(type) : undefined;
-    if (typeof name !== 'string' || found === undefined) return undefined;
+    const found = typeof type === 'string' ? findAbiType(type, steps) : undefined;
+    if (typeof name !== 'string' || names.has(name) || found === undefined) return undefined;
+    names.add(name);
     compiled.push({ name, type: found });
   }
   return { typeParameterCount: generics.length, fields: compiled };

@@ -9,6 +9,7 @@ import { createLayoutSource, loadLayout, type LayoutSource, type LoadModule } fr
 import { invalidArgument } from './move-value.ts';
 import { Handover, Refusal, unencodedBy, type EncodeOutcome } from './outcome.ts';
 import { signingPrefixes, type SigningPrefixes } from './signing-message.ts';
+import { Steps } from './steps.ts';
 import { parseSubmission, type EntryCall } from './submission.ts';
 import { writeSigningMessage, type PreparedCall, type PreparedSubmission } from './transaction.ts';
 
@@ -20,6 +21,8 @@ export interface EncodeContext {
   readonly loadModule: LoadModule;
   /** Where the bytes are built; the tests pass broken ones. */
   readonly writer?: BcsWriter;
+  /** Counts the work, none of which was done before; the tests read it. */
+  readonly steps?: Steps;
 }
 
 /**
@@ -28,7 +31,7 @@ export interface EncodeContext {
  */
 export async function encodeSubmission(bodyText: string, context: EncodeContext): Promise<EncodeOutcome> {
   try {
-    const transaction = await prepareSubmission(bodyText, context.loadModule);
+    const transaction = await prepareSubmission(bodyText, context);
     const compiled = transaction.prepared?.function;
     const hex = encodeToHex(transaction, context);
     return { kind: 'encoded', hex, functionId: compiled?.id, signature: compiled?.signature ?? '' };
@@ -38,21 +41,25 @@ export async function encodeSubmission(bodyText: string, context: EncodeContext)
 }
 
 /** Parses the request and finds the layout of every argument. Throws `Refusal`, `Handover`, or what `loadModule` does. */
-export async function prepareSubmission(bodyText: string, loadModule: LoadModule): Promise<PreparedSubmission> {
-  const submission = parseSubmission(bodyText);
+export async function prepareSubmission(
+  bodyText: string,
+  { loadModule, steps = new Steps() }: EncodeContext,
+): Promise<PreparedSubmission> {
+  const submission = parseSubmission(bodyText, steps);
   const { call } = submission;
   if (call === undefined) return { submission, prepared: undefined };
   const { address, module: name } = call.function;
   let compiled: CompiledFunction;
   try {
-    compiled = findFunction(call, await loadModule(address, name));
+    compiled = findFunction(call, await loadModule(address, name), steps);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     // The module may have been upgraded since it was read: what was read for earlier requests is not believed.
-    compiled = findFunction(call, await loadModule(address, name, { fresh: true }));
+    compiled = findFunction(call, await loadModule(address, name, { fresh: true }), steps);
   }
-  const layouts = findLayouts(compiled) ?? (await loadLayouts(compiled, call.typeArguments, loadModule));
-  return { submission, prepared: { call, function: compiled, layouts } satisfies PreparedCall };
+  const source = createLayoutSource(loadModule, steps);
+  const layouts = findLayouts(compiled) ?? (await loadLayouts(compiled, call.typeArguments, source));
+  return { submission, prepared: { call, function: compiled, layouts, steps } satisfies PreparedCall };
 }
 
 /** The bytes as `0x` and lowercase hex. Throws `Refusal` or `Handover` for arguments that do not fit. */
@@ -81,7 +88,7 @@ function prefixesOf(domain: string): SigningPrefixes {
 }
 
 /** The called function, with both counts checked. Throws `Refusal` in the words nodes use (protocol 3.4). */
-function findFunction(call: EntryCall, module: CompiledModule | undefined): CompiledFunction {
+function findFunction(call: EntryCall, module: CompiledModule | undefined, steps: Steps): CompiledFunction {
   const { address, module: moduleName, name } = call.function;
   if (module === undefined) {
     throw invalidArgument(`Module ModuleId { address: ${address}, name: Identifier("${moduleName}") } can't be found`);
@@ -89,7 +96,7 @@ function findFunction(call: EntryCall, module: CompiledModule | undefined): Comp
   if (module.abi === undefined || module.address !== address || module.name !== moduleName) {
     throw new Handover('unreadable abi');
   }
-  const compiled = module.abi.findEntryFunction(name);
+  const compiled = module.abi.findEntryFunction(name, steps);
   if (compiled === undefined) {
     throw invalidArgument(`could not find entry function by ${formatFunctionId(call.function)}`);
   }
@@ -118,9 +125,8 @@ function findLayouts(compiled: CompiledFunction): readonly Layout[] | undefined 
 async function loadLayouts(
   compiled: CompiledFunction,
   typeArguments: readonly TypeTag[],
-  loadModule: LoadModule,
+  source: LayoutSource,
 ): Promise<readonly Layout[]> {
-  const source = createLayoutSource(loadModule);
   const layouts: Layout[] = [];
   for (const parameter of compiled.parameters ?? []) {
     layouts.push(parameter.layout ?? (await loadParameter(parameter, typeArguments, source)));
@@ -134,11 +140,12 @@ async function loadParameter(
   source: LayoutSource,
 ): Promise<Layout> {
   if (type.kind === 'reference' || type.kind === 'function') throw new Handover('unsupported parameter');
-  const filled = substitute(type, typeArguments);
+  const { steps } = source;
+  const filled = substitute(type, typeArguments, steps);
   if (filled === undefined) throw new Handover('unreadable abi');
-  const plain = everyTypeParameter(type, (index) => {
+  const plain = everyTypeParameter(type, steps, (index) => {
     const argument = typeArguments[index];
-    return argument !== undefined && isPlain(argument);
+    return argument !== undefined && isPlain(argument, steps);
   });
   if (!plain) throw new Handover('generic argument');
   return loadLayout(filled, source);

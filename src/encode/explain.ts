@@ -19,7 +19,7 @@ export type Explanation =
  */
 export async function explainSubmission(bodyText: string, context: EncodeContext): Promise<Explanation> {
   try {
-    const transaction = await prepareSubmission(bodyText, context.loadModule);
+    const transaction = await prepareSubmission(bodyText, context);
     const hex = encodeToHex(transaction, context);
     const reader = new PartReader(Buffer.from(hex.slice(2), 'hex'));
     readMessage(reader, transaction, context.signingDomain);

@@ -2,6 +2,7 @@
 import { formatTypeTag, type TypeTag } from '../ledger/type-tag.ts';
 import { everyTypeParameter, type AbiStruct, type AbiType } from './abi-type.ts';
 import type { IntegerBits } from './bcs.ts';
+import type { Steps } from './steps.ts';
 
 export type Layout =
   | { readonly kind: 'bool' }
@@ -38,16 +39,17 @@ const objectFields: readonly FieldLayout[] = [{ name: 'inner', layout: { kind: '
  * The layout of a type that needs nothing but itself: the closed table of protocol 5.4 without other structs.
  * `undefined` for the rest. `nested` tells a value inside of another from a whole parameter.
  */
-export function findLayout(type: AbiType, nested = false): Layout | undefined {
+export function findLayout(type: AbiType, steps: Steps, nested = false): Layout | undefined {
+  steps.take();
   switch (type.kind) {
     case 'primitive':
       return primitives.get(type.name);
     case 'vector': {
-      const element = findLayout(type.element, true);
+      const element = findLayout(type.element, steps, true);
       return element && vectorOf(element);
     }
     case 'struct':
-      return findStandardLayout(type, nested);
+      return findStandardLayout(type, steps, nested);
     case 'parameter':
     case 'reference':
     case 'function':
@@ -56,7 +58,7 @@ export function findLayout(type: AbiType, nested = false): Layout | undefined {
 }
 
 /** The three structs of the standard library that JSON writes in a form of their own. */
-function findStandardLayout(type: AbiStruct, nested: boolean): Layout | undefined {
+function findStandardLayout(type: AbiStruct, steps: Steps, nested: boolean): Layout | undefined {
   const [inner] = type.typeArguments;
   if (type.typeArguments.length === 0) return isStandard(type, 'string', 'String') ? { kind: 'string' } : undefined;
   if (type.typeArguments.length !== 1 || inner === undefined) return undefined;
@@ -64,11 +66,11 @@ function findStandardLayout(type: AbiStruct, nested: boolean): Layout | undefine
     // A whole parameter is an address to nodes, whatever the object holds. Inside of a value it is a struct, which newer
     // nodes lay out with its type argument, and refuse with one that has no layout: not known before it is filled in.
     if (!nested) return { kind: 'address' };
-    const isFilled = everyTypeParameter(inner, () => false);
+    const isFilled = everyTypeParameter(inner, steps, () => false);
     return isFilled ? { kind: 'struct', name: '0x1::object::Object', fields: objectFields } : undefined;
   }
   if (!isStandard(type, 'option', 'Option')) return undefined;
-  const element = findLayout(inner, true);
+  const element = findLayout(inner, steps, true);
   return element && { kind: 'option', element };
 }
 
@@ -86,16 +88,18 @@ export function vectorOf(element: Layout): Layout {
  * Whether a type argument may take the place of a type parameter in an argument. For structs of their own JSON form
  * it matters where the node looks, before or after the replacement, so they are left to it.
  */
-export function isPlain(tag: TypeTag): boolean {
+export function isPlain(tag: TypeTag, steps: Steps): boolean {
+  steps.take();
   switch (tag.kind) {
     case 'primitive':
       return primitives.has(tag.name);
     case 'vector':
-      return isPlain(tag.element);
+      return isPlain(tag.element, steps);
     case 'struct': {
       const path = formatTypeTag({ ...tag, typeArguments: [] });
-      if (path === '0x1::option::Option') return tag.typeArguments.length === 1 && tag.typeArguments.every(isPlain);
-      return path === '0x1::string::String' && tag.typeArguments.length === 0;
+      const [inner, ...others] = tag.typeArguments;
+      if (inner === undefined) return path === '0x1::string::String';
+      return path === '0x1::option::Option' && others.length === 0 && isPlain(inner, steps);
     }
   }
 }

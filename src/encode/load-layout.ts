@@ -4,6 +4,7 @@ import type { CompiledModule } from './abi.ts';
 import { substitute, type AbiStruct, type AbiType } from './abi-type.ts';
 import { findLayout, isStandard, vectorOf, type FieldLayout, type Layout } from './layout.ts';
 import { Handover } from './outcome.ts';
+import type { Steps } from './steps.ts';
 
 /**
  * Supplies the module at head, compiled; `undefined` when there is none. `fresh` asks for one that was read since the
@@ -18,17 +19,18 @@ export type LoadModule = (
 /** What the layouts of one request are loaded from, and how much of its bound they have left. */
 export interface LayoutSource {
   readonly loadModule: LoadModule;
+  readonly steps: Steps;
   structsLeft: number;
 }
 
 /** For one request: all of its arguments together may load 64 structs. */
-export function createLayoutSource(loadModule: LoadModule): LayoutSource {
-  return { loadModule, structsLeft: 64 };
+export function createLayoutSource(loadModule: LoadModule, steps: Steps): LayoutSource {
+  return { loadModule, steps, structsLeft: 64 };
 }
 
 /**
  * As `findLayout`, and structs of other modules besides, by their fields in declared order. Throws `Handover` for what
- * only a node can lay out, and once the request has loaded as many structs as it may.
+ * only a node can lay out, and once the request has loaded as many structs, or taken as many steps, as it may.
  */
 export async function loadLayout(type: AbiType, source: LayoutSource): Promise<Layout> {
   return load(type, source, 0);
@@ -38,7 +40,7 @@ export async function loadLayout(type: AbiType, source: LayoutSource): Promise<L
 const maxDepth = 16;
 
 async function load(type: AbiType, source: LayoutSource, depth: number): Promise<Layout> {
-  const closed = findLayout(type, depth > 0);
+  const closed = findLayout(type, source.steps, depth > 0);
   if (closed !== undefined) return closed;
   if (depth > maxDepth) throw new Handover('nested too deep');
   switch (type.kind) {
@@ -66,13 +68,13 @@ async function loadStruct(type: AbiStruct, source: LayoutSource, depth: number):
   if (source.structsLeft < 0) throw new Handover('struct argument');
   const module = await source.loadModule(type.address, type.module);
   if (module?.address !== type.address || module.name !== type.module) throw new Handover('struct argument');
-  const struct = module.abi?.findStruct(type.name);
+  const struct = module.abi?.findStruct(type.name, source.steps);
   if (struct === undefined || struct.typeParameterCount !== type.typeArguments.length) {
     throw new Handover('struct argument');
   }
   const fields: FieldLayout[] = [];
   for (const field of struct.fields) {
-    const fieldType = substitute(field.type, type.typeArguments);
+    const fieldType = substitute(field.type, type.typeArguments, source.steps);
     if (fieldType === undefined) throw new Handover('unreadable abi');
     fields.push({ name: field.name, layout: await load(fieldType, source, depth + 1) });
   }

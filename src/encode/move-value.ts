@@ -9,12 +9,18 @@ import type { JsonValue } from '../ledger/json-value.ts';
 import type { BcsWriter, IntegerBits } from './bcs.ts';
 import type { Layout } from './layout.ts';
 import { Handover, Refusal } from './outcome.ts';
+import type { Steps } from './steps.ts';
 
-/** Writes one argument of a call: the ULEB128 count of its bytes, then the value in BCS. */
-export function writeArgument(writer: BcsWriter, layout: Layout, value: JsonValue, index: number): void {
+/** Writes one argument of a call: the ULEB128 count of its bytes, then the value in BCS. Takes a step for each value. */
+export function writeArgument(
+  writer: BcsWriter,
+  layout: Layout,
+  value: JsonValue,
+  { index, steps }: { readonly index: number; readonly steps: Steps },
+): void {
   const start = writer.beginBytes();
   try {
-    writeValue(writer, layout, value);
+    writeValue(writer, layout, value, steps);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     throw invalidArgument(
@@ -54,7 +60,8 @@ export function jsonName(layout: Layout): string {
   }
 }
 
-function writeValue(writer: BcsWriter, layout: Layout, value: JsonValue): void {
+function writeValue(writer: BcsWriter, layout: Layout, value: JsonValue, steps: Steps): void {
+  steps.take();
   switch (layout.kind) {
     case 'bool':
       if (typeof value !== 'boolean') throw mismatch(value, 'a boolean');
@@ -81,36 +88,36 @@ function writeValue(writer: BcsWriter, layout: Layout, value: JsonValue): void {
       writer.string(readText(value));
       return;
     case 'vector':
-      writeItems(writer, layout.element, readItems(value));
+      writeItems(writer, layout.element, readItems(value), steps);
       return;
     case 'option':
-      writeOption(writer, layout.element, value);
+      writeOption(writer, layout.element, value, steps);
       return;
     case 'struct':
-      for (const field of layout.fields) writeValue(writer, field.layout, readMember(value, field.name));
+      for (const field of layout.fields) writeValue(writer, field.layout, readMember(value, field.name), steps);
   }
 }
 
-function writeItems(writer: BcsWriter, element: Layout, items: readonly JsonValue[]): void {
+function writeItems(writer: BcsWriter, element: Layout, items: readonly JsonValue[], steps: Steps): void {
   writer.sequenceLength(items.length);
-  for (const item of items) writeValue(writer, element, item);
+  for (const item of items) writeValue(writer, element, item, steps);
 }
 
 /**
  * An option is written as the struct `{"vec": vector}`, so an option of u8 holds hex. What a node makes of a second
  * element or a second member is not established, and left to it.
  */
-function writeOption(writer: BcsWriter, element: Layout, value: JsonValue): void {
+function writeOption(writer: BcsWriter, element: Layout, value: JsonValue, steps: Steps): void {
   const vector = readMember(value, 'vec');
   if (isObject(value) && value.members.size > 1) throw new Handover('doubtful value');
   if (element.kind === 'integer' && element.bits === 8) {
     if (hexDigits(readText(vector)).length > 2) throw new Handover('doubtful value');
-    writeValue(writer, { kind: 'bytes' }, vector);
+    writeValue(writer, { kind: 'bytes' }, vector, steps);
     return;
   }
   const items = readItems(vector);
   if (items.length > 1) throw new Handover('doubtful value');
-  writeItems(writer, element, items);
+  writeItems(writer, element, items, steps);
 }
 
 function hexDigits(text: string): string {

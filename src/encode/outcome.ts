@@ -11,6 +11,8 @@ export const forwardReasons = [
   'nested too deep',
   /** Reading it here would hold up every other request. */
   'too many values',
+  /** The types of the parameters, or the arguments, take more work than one request is given. */
+  'too many steps',
   /** A lone surrogate, U+FFFD, or a key that nodes keep for themselves: they may not read what is read here. */
   'doubtful text',
   /** The module's answer has no ABI, another module's, or one this version cannot read. */

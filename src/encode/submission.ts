@@ -6,6 +6,7 @@ import { canonicalJson, JsonError, parseJson, type JsonObject, type JsonValue } 
 import type { TypeTag } from '../ledger/type-tag.ts';
 import { findU64 } from '../ledger/version.ts';
 import { Handover, Refusal } from './outcome.ts';
+import type { Steps } from './steps.ts';
 import { parseTypeArgument } from './type-argument.ts';
 
 export interface Submission {
@@ -41,7 +42,8 @@ const maxTypeCharacters = 16 * 1024;
  * Parses the body. `bodyText` must come from a UTF-8 decoder that refuses bad bytes and keeps a byte order mark.
  * Throws `Refusal` for what every node refuses and `Handover` for payloads and texts that are left to nodes.
  */
-export function parseSubmission(bodyText: string): Submission {
+export function parseSubmission(bodyText: string, steps: Steps): Submission {
+  steps.takeText(bodyText);
   const body = readObject(parseBody(bodyText), 'EncodeSubmissionRequest');
   const envelope = {
     sender: readAddress(body, 'sender'),
@@ -55,9 +57,13 @@ export function parseSubmission(bodyText: string): Submission {
   const payload = readObject(readMember(body, 'payload'), 'TransactionPayload');
   switch (readPayloadType(payload)) {
     case 'entry function':
-      return { ...envelope, multisigAddress: undefined, call: readCall(payload) };
+      return { ...envelope, multisigAddress: undefined, call: readCall(payload, steps) };
     case 'multisig':
-      return { ...envelope, multisigAddress: readAddress(payload, 'multisig_address'), call: readInnerCall(payload) };
+      return {
+        ...envelope,
+        multisigAddress: readAddress(payload, 'multisig_address'),
+        call: readInnerCall(payload, steps),
+      };
   }
 }
 
@@ -109,15 +115,15 @@ function readPayloadType(payload: JsonObject): 'entry function' | 'multisig' {
   }
 }
 
-function readInnerCall(payload: JsonObject): EntryCall | undefined {
+function readInnerCall(payload: JsonObject, steps: Steps): EntryCall | undefined {
   if (isAbsent(payload, 'transaction_payload')) return undefined;
   const inner = readObject(readMember(payload, 'transaction_payload'), 'MultisigTransactionPayload');
   // Newer nodes take a script here; a multisig payload inside of another is nothing established.
   if (readPayloadType(inner) === 'multisig') throw new Handover('unknown payload');
-  return readCall(inner);
+  return readCall(inner, steps);
 }
 
-function readCall(payload: JsonObject): EntryCall {
+function readCall(payload: JsonObject, steps: Steps): EntryCall {
   const id = readString(payload, 'function');
   const found = findFunctionId(id);
   if (found === undefined) throw malformed(`Invalid entry function ID ${quote(id)}`);
@@ -128,7 +134,8 @@ function readCall(payload: JsonObject): EntryCall {
   if (typeArguments.reduce((sum, text) => sum + text.length, 0) > maxTypeCharacters)
     throw new Handover('type argument');
   const values = readArray(payload, 'arguments');
-  return { function: found, typeArguments: typeArguments.map(parseTypeArgument), arguments: values };
+  const tags = typeArguments.map((text) => parseTypeArgument(text, steps));
+  return { function: found, typeArguments: tags, arguments: values };
 }
 
 function readSigners(body: JsonObject): readonly Address[] | undefined {

@@ -5,6 +5,7 @@ import type { BcsWriter } from './bcs.ts';
 import type { Layout } from './layout.ts';
 import { writeArgument } from './move-value.ts';
 import type { SigningPrefixes } from './signing-message.ts';
+import type { Steps } from './steps.ts';
 import type { EntryCall, Submission } from './submission.ts';
 
 /** A call with everything its bytes depend on. */
@@ -13,6 +14,8 @@ export interface PreparedCall {
   readonly function: CompiledFunction;
   /** One for each argument. */
   readonly layouts: readonly Layout[];
+  /** Preparing the call took some of them; writing its arguments takes more. */
+  readonly steps: Steps;
 }
 
 export interface PreparedSubmission {
@@ -100,12 +103,14 @@ function writeVersionedPayload(
 }
 
 /** module address[32], module name, function name, `vector<TypeTag>`, `vector<bytes>`. */
-function writeEntryFunction(writer: BcsWriter, { call, function: compiled, layouts }: PreparedCall): void {
+function writeEntryFunction(writer: BcsWriter, { call, function: compiled, layouts, steps }: PreparedCall): void {
   writer.raw(compiled.header);
   writer.sequenceLength(call.typeArguments.length);
   for (const tag of call.typeArguments) writer.typeTag(tag);
   writer.sequenceLength(call.arguments.length);
-  for (const [index, value] of call.arguments.entries()) writeArgument(writer, required(layouts[index]), value, index);
+  for (const [index, value] of call.arguments.entries()) {
+    writeArgument(writer, required(layouts[index]), value, { index, steps });
+  }
 }
 
 /** For what the parser and the count check guarantee; a hole there must not become wrong bytes. */

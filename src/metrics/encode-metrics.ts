@@ -12,6 +12,7 @@ export const forwardReasons = [
   'duplicate key',
   'nested too deep',
   'too many values',
+  'too many steps',
   'doubtful text',
   'unreadable abi',
   'struct argument',

@@ -2,15 +2,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileModule, type CompiledStruct } from '../../src/encode/abi.ts';
 import { findAbiType, isSigner } from '../../src/encode/abi-type.ts';
+import { Steps } from '../../src/encode/steps.ts';
 import { readText } from './vectors.ts';
 
 test('signers are no parameters, wherever they stand and however they are taken', () => {
   for (const text of ['signer', '&signer', '&mut signer', '& signer']) {
-    const type = findAbiType(text);
+    const type = findAbiType(text, new Steps());
     assert.ok(type !== undefined && isSigner(type), text);
   }
   for (const text of ['vector<signer>', '&u8', '0x1::signer::signer', 'T0']) {
-    const type = findAbiType(text);
+    const type = findAbiType(text, new Steps());
     assert.ok(type !== undefined && !isSigner(type), text);
   }
 });
@@ -39,15 +40,15 @@ test('a type that is not written as an ABI writes it is not read', () => {
     '0x1:a::b',
     `0x${'1'.repeat(65)}::a::b`,
   );
-  for (const text of texts) assert.equal(findAbiType(text), undefined, text);
+  for (const text of texts) assert.equal(findAbiType(text, new Steps()), undefined, text);
 });
 
 test('entry functions of any visibility are found, others are not', () => {
   const { abi } = compileModule(readText('modules/0x1__coin.json'));
-  assert.equal(abi?.findEntryFunction('transfer')?.id, '0x1::coin::transfer');
-  assert.equal(abi?.findEntryFunction('transfer')?.parameters?.length, 2);
-  assert.equal(abi?.findEntryFunction('balance'), undefined);
-  assert.equal(abi?.findEntryFunction('toString'), undefined);
+  assert.equal(abi?.findEntryFunction('transfer', new Steps())?.id, '0x1::coin::transfer');
+  assert.equal(abi?.findEntryFunction('transfer', new Steps())?.parameters?.length, 2);
+  assert.equal(abi?.findEntryFunction('balance', new Steps()), undefined);
+  assert.equal(abi?.findEntryFunction('toString', new Steps()), undefined);
 });
 
 test('what is no module answer has no ABI', () => {
@@ -73,7 +74,7 @@ test('a struct is laid out by its fields; enums, native structs and those withou
   const struct = { name: 'S', is_native: false, generic_type_params: [], fields: [{ name: 'a', type: 'u8' }] };
   const find = (source: object): CompiledStruct | undefined => {
     const abi = { address: '0x1', name: 'm', exposed_functions: [], structs: [{ ...struct, ...source }] };
-    return compileModule(JSON.stringify({ abi })).abi?.findStruct('S');
+    return compileModule(JSON.stringify({ abi })).abi?.findStruct('S', new Steps());
   };
   assert.equal(find({})?.fields.length, 1);
   assert.equal(find({ is_enum: false })?.fields.length, 1);

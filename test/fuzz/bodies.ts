@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { parseViewBody } from '../../src/cache/view-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
+import { Steps } from '../../src/encode/steps.ts';
 import { findAddress } from '../../src/ledger/address.ts';
 import { canonicalJson, JsonError, parseJson } from '../../src/ledger/json-value.ts';
 import { fc } from '../support/fast-check.ts';
@@ -182,11 +183,11 @@ export const bodyTargets = [
   fuzzTarget('module', fc.oneof(modules, soup(...jsonWords, ...abiWords)), (text) => {
     const { address, abi } = compileModule(text);
     if (address !== undefined) assert.equal(findAddress(address), address);
-    abi?.findEntryFunction('f');
-    abi?.findStruct('S');
+    abi?.findEntryFunction('f', new Steps());
+    abi?.findStruct('S', new Steps());
     for (const name of ['__proto__', 'constructor', 'toString']) {
-      assert.equal(abi?.findEntryFunction(name), undefined);
-      assert.equal(abi?.findStruct(name), undefined);
+      assert.equal(abi?.findEntryFunction(name, new Steps()), undefined);
+      assert.equal(abi?.findStruct(name, new Steps()), undefined);
     }
   }),
 ];

@@ -6,6 +6,7 @@ import { parseViewBody } from '../../src/cache/view-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
+import { Steps } from '../../src/encode/steps.ts';
 import { findAddress } from '../../src/ledger/address.ts';
 import { findFunctionId, isIdentifier } from '../../src/ledger/identifier.ts';
 import { canonicalJson, parseJson } from '../../src/ledger/json-value.ts';
@@ -42,8 +43,13 @@ const rows: readonly (readonly [
   ['an open type', 1_000, (n) => 'vector<'.repeat(n), findTypeTag],
   ['arguments of a type', 1_000, (n) => `0x1::a::B<${list(n, () => 'u8')}`, findTypeTag],
   ['blanks of a type', 20_000, (n) => `0x1${' '.repeat(n)}x`, findTypeTag],
-  ['references of an ABI type', 1_000, (n) => '&'.repeat(n), findAbiType],
-  ['arguments of an ABI type', 1_000, (n) => `0x1::a::B<${list(n, () => 'T0')}`, findAbiType],
+  ['references of an ABI type', 1_000, (n) => '&'.repeat(n), (text) => findAbiType(text, new Steps())],
+  [
+    'arguments of an ABI type',
+    1_000,
+    (n) => `0x1::a::B<${list(n, () => 'T0')}`,
+    (text) => findAbiType(text, new Steps()),
+  ],
   ['brackets of JSON', 20_000, (n) => '['.repeat(n), (text) => parseJson(text)],
   [
     'keys of JSON that are numbers',

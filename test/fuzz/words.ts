@@ -1,6 +1,7 @@
 /** The words of the field: addresses, types, versions, names. */
 import assert from 'node:assert/strict';
 import { findAbiType } from '../../src/encode/abi-type.ts';
+import { Steps } from '../../src/encode/steps.ts';
 import { addressBytes, findAddress, parseAddress } from '../../src/ledger/address.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { findFunctionId, formatFunctionId } from '../../src/ledger/identifier.ts';
@@ -68,7 +69,7 @@ export const wordTargets = [
     assert.equal(canonical.replace(/\s|0x0*/g, ''), canonical.replace(/\s|0x/g, ''));
   }),
   fuzzTarget('type in an ABI', tags, (text) => {
-    findAbiType(text);
+    findAbiType(text, new Steps());
   }),
   fuzzTarget('version', versions, (text) => {
     const value = findU64(text);
