@@ -4,6 +4,7 @@
  * bytes.
  */
 import { hash } from 'node:crypto';
+import { bodyBounds } from '../ledger/body-bounds.ts';
 import { formatFunctionId, findFunctionId } from '../ledger/identifier.ts';
 import { GatewayError, quote } from '../ledger/errors.ts';
 import {
@@ -26,12 +27,6 @@ export interface ViewBody {
   readonly bytes: Buffer;
 }
 
-/** Longer bodies are not read. 128 kB take under 10 ms at worst; the 8 MB that nodes accept would take a second or two. */
-const maxReadBytes = 128 * 1024;
-const maxValues = 20_000;
-/** Type arguments are read a second time, as types. */
-const maxTypeCharacters = 16 * 1024;
-
 /**
  * Canonical body of a view request. Function and type arguments are written canonically; `arguments` by JSON value,
  * with numbers as their source text and strings untouched: without the ABI nobody knows whether `0x1` and `0x01` are
@@ -46,7 +41,7 @@ const maxTypeCharacters = 16 * 1024;
 export function parseViewBody(contentType: ViewContentType, bytes: Buffer): ViewBody {
   // BCS has one spelling per value, so the bytes are the canonical form.
   if (contentType !== 'application/json') return { contentType, subject: `bcs:${digestOf(bytes)}`, bytes };
-  const canonical = bytes.length > maxReadBytes ? undefined : canonicalText(decodeUtf8(bytes));
+  const canonical = bytes.length > bodyBounds.bytes ? undefined : canonicalText(decodeUtf8(bytes));
   if (canonical === undefined) return { contentType, subject: `text:${digestOf(bytes)}`, bytes };
   return { contentType, subject: `json:${canonical}`, bytes: Buffer.from(canonical) };
 }
@@ -59,7 +54,7 @@ function digestOf(bytes: Buffer): string {
 /** `undefined` where the node shall see the body as it came. */
 function canonicalText(text: string): string | undefined {
   try {
-    return canonicalView(parseJson(text, { maxValues }));
+    return canonicalView(parseJson(text, { maxValues: bodyBounds.values }));
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     if (leftToNodes.has(error.fault)) return undefined;
@@ -89,7 +84,7 @@ function canonicalView(body: JsonValue): string | undefined {
   const request = asObject(body);
   if (request === undefined) throw refused('an object is expected');
   const types = memberList(request, 'type_arguments').map(typeText);
-  if (types.reduce((sum, text) => sum + text.length, 0) > maxTypeCharacters) return undefined;
+  if (types.reduce((sum, text) => sum + text.length, 0) > bodyBounds.typeCharacters) return undefined;
   const typeArguments = types.map(canonicalTypeArgument);
   if (typeArguments.includes(undefined)) return undefined;
   const list = memberList(request, 'arguments').map(canonicalJson);

@@ -1,5 +1,6 @@
 /** The request to encode, JSON text to parsed fields (protocol 5.2; interface specification 4.5). */
 import { findAddress, type Address } from '../ledger/address.ts';
+import { bodyBounds } from '../ledger/body-bounds.ts';
 import { quote } from '../ledger/errors.ts';
 import { findFunctionId, type FunctionId } from '../ledger/identifier.ts';
 import { canonicalJson, JsonError, parseJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
@@ -34,9 +35,6 @@ export interface EntryCall {
 
 /** Nodes read JSON to this depth (serde_json's limit counts the 128th level as one too many). */
 const maxJsonDepth = 127;
-/** Reading more would hold up everybody else: module packages of a megabyte are long strings, and few of them. */
-const maxJsonValues = 20_000;
-const maxTypeCharacters = 16 * 1024;
 
 /**
  * Parses the body. `bodyText` must come from a UTF-8 decoder that refuses bad bytes and keeps a byte order mark.
@@ -79,7 +77,7 @@ function parseBody(text: string): JsonValue {
 
 function parseStrictly(text: string): JsonValue {
   try {
-    return parseJson(text, { maxDepth: maxJsonDepth, maxValues: maxJsonValues });
+    return parseJson(text, { maxDepth: maxJsonDepth, maxValues: bodyBounds.values });
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     switch (error.fault) {
@@ -131,7 +129,7 @@ function readCall(payload: JsonObject, steps: Steps): EntryCall {
     if (typeof item !== 'string') throw malformed('type_arguments must be strings');
     return item;
   });
-  if (typeArguments.reduce((sum, text) => sum + text.length, 0) > maxTypeCharacters)
+  if (typeArguments.reduce((sum, text) => sum + text.length, 0) > bodyBounds.typeCharacters)
     throw new Handover('type argument');
   const values = readArray(payload, 'arguments');
   const tags = typeArguments.map((text) => parseTypeArgument(text, steps));

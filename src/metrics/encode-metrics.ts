@@ -25,6 +25,7 @@ export const forwardReasons = [
   'encoder fault',
   'bcs accept',
   'encoded body',
+  'large body',
   'module unavailable',
   'distrusted function',
   'chain unknown',

@@ -21,7 +21,7 @@ export function answerRead(parts: ServerParts, exchange: Exchange<Outgoing>, rea
 
 /**
  * Throws `GatewayError` 503 while this process has more work than it gets done. Called before anything that needs a
- * node, or Redis: what memory holds is answered faster than it is refused, and signing and submitting go on.
+ * node, Redis or the encoder: what memory holds is answered faster than it is refused, and submissions go on.
  */
 export function requireTime({ overload }: ServerParts): void {
   if (!overload.isOverloaded()) return;

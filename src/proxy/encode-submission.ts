@@ -6,6 +6,7 @@ import type { EncodeMetrics, ForwardReasonName } from '../metrics/encode-metrics
 import { encodeSubmission } from '../encode/encode-submission.ts';
 import type { EncodeOutcome } from '../encode/outcome.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
+import { bodyBounds } from '../ledger/body-bounds.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Exchange } from './exchange.ts';
@@ -62,6 +63,7 @@ export class Encoder {
     const { accept, 'content-encoding': coding } = exchange.request.headers;
     if (answerForm(accept) === 'bcs') return forward('bcs accept');
     if (coding !== undefined) return forward('encoded body');
+    if (body.length > bodyBounds.bytes) return forward('large body');
     const text = decode(body);
     if (text === undefined) return { kind: 'refused', code: 'web_framework_error', message: 'the body is not UTF-8' };
     if (chainId === undefined) return forward('chain unknown');

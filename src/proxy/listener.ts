@@ -6,7 +6,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
 import { refuseNext } from './broken-request.ts';
-import { findHit, giveRead, guard, isOfLatest, takeBody } from './answer-read.ts';
+import { findHit, giveRead, guard, isOfLatest, requireTime, takeBody } from './answer-read.ts';
 import { isRefused, newestResponse, takeTurn } from './connection-state.ts';
 import { statesDemand } from './consistency.ts';
 import { Exchange } from './exchange.ts';
@@ -145,6 +145,9 @@ function takeEncode(parts: ServerParts, request: IncomingMessage, response: Serv
   const { encoder, basePath } = parts;
   if (encoder === undefined || request.method !== 'POST') return false;
   if (request.url !== `${basePath}/transactions/encode_submission`) return false;
-  takeBody(parts, 'encode_submission', { request, response }, (exchange, body) => encoder.serve(exchange, body));
+  takeBody(parts, 'encode_submission', { request, response }, (exchange, body) => {
+    requireTime(parts);
+    return encoder.serve(exchange, body);
+  });
   return true;
 }

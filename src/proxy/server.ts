@@ -105,8 +105,7 @@ function serveWait(parts: ServerParts, parse: ParseRead, request: FastifyRequest
 function serveRaw(parts: ServerParts, name: RouteName, request: FastifyRequest, reply: FastifyReply): void {
   const { passThrough } = parts;
   const serve = (exchange: Exchange, body: Buffer | undefined): Promise<void> => {
-    // Whoever signs or submits is served while there is any way to.
-    if (name !== 'encode_submission' && passThrough.isRead(exchange)) requireTime(parts);
+    if (passThrough.isRead(exchange)) requireTime(parts);
     return passThrough.serve(exchange, body);
   };
   const isBodiless = request.method !== 'POST' && (isGet(request.method) || !announcesBody(request.raw));

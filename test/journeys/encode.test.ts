@@ -240,17 +240,20 @@ test('other methods on the path, and other spellings of it, are a node\u2019s to
   assert.equal(crossOrigin.headers['access-control-allow-origin'], 'https://a.example');
 });
 
-test('bodies come chunked or long, and are refused without a length or above the limit', async (t) => {
-  const { node, gateway } = await scene(t);
+/** A request whose one argument is `bytes`, in hex. */
+function requestOf(bytes: string): string {
   const [vector] = readGroup('04-bytes.json');
   assert.ok(vector !== undefined);
-  publish(node, vector.abi);
   const request = vector.request as { payload: object };
-  const bytes = 'ab'.repeat(3_000_000);
-  const body = JSON.stringify({
-    ...request,
-    payload: { ...request.payload, function: '0xcafe::kinds::one_bytes', arguments: [`0x${bytes}`] },
-  });
+  const payload = { ...request.payload, function: '0xcafe::kinds::one_bytes', arguments: [`0x${bytes}`] };
+  return JSON.stringify({ ...request, payload });
+}
+
+test('bodies come chunked or whole, and are refused without a length or above the limit', async (t) => {
+  const { node, gateway } = await scene(t);
+  publish(node, readGroup('04-bytes.json')[0]?.abi);
+  const bytes = 'ab'.repeat(60_000);
+  const body = requestOf(bytes);
 
   const long = await gateway.post(path, body);
   const chunked = await fetchReply(gateway.url + path, {
@@ -270,6 +273,24 @@ test('bodies come chunked or long, and are refused without a length or above the
   assert.match(withoutLength, /^HTTP\/1.1 411 /);
   assert.deepEqual([tooLong.status, codeOf(tooLong)], [413, 'web_framework_error']);
   assert.equal(node.encodes.length, 0);
+});
+
+test('a body above 128 kB goes to a node as it came, and is not read here', async (t) => {
+  const { node, gateway } = await scene(t);
+  publish(node, readGroup('04-bytes.json')[0]?.abi);
+  const answer = { status: 200, body: '"0x01"' };
+  node.encode = () => answer;
+  const largest = requestOf('ab'.repeat(60_000)).padEnd(128 * 1024, ' ');
+  const large = [`${largest} `, requestOf('ab'.repeat(4_000_000)), '['.repeat(200_000)];
+
+  const local = await gateway.post(path, largest);
+  const replies = await Promise.all(large.map((body) => gateway.post(path, body)));
+
+  assert.notDeepEqual(shown(local), answer);
+  assert.deepEqual(replies.map(shown), [answer, answer, answer]);
+  assert.deepEqual(new Set(node.encodes.map(({ body }) => body.toString())), new Set(large));
+  assert.equal(await gateway.metric('ledgergate_encode_requests_total{outcome="forwarded",reason="large body"}'), 3);
+  assert.equal(node.moduleReads, 1);
 });
 
 test('with encode.enabled: false every request is a node\u2019s', async (t) => {
