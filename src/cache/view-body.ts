@@ -36,13 +36,15 @@ export interface ViewBody {
  * keyed by its bytes and sent as it came. That is every JSON body above 128 kB, with more than 20,000 values, or with
  * more than 16,384 characters of type arguments.
  *
+ * `digest`: SHA-256 over all of `bytes` in base64url, where it is known already (`digestInTurns`).
+ *
  * Throws `GatewayError` for what is certainly refused: not JSON, a missing field, an unreadable function.
  */
-export function parseViewBody(contentType: ViewContentType, bytes: Buffer): ViewBody {
+export function parseViewBody(contentType: ViewContentType, bytes: Buffer, digest?: string): ViewBody {
   // BCS has one spelling per value, so the bytes are the canonical form.
-  if (contentType !== 'application/json') return { contentType, subject: `bcs:${digestOf(bytes)}`, bytes };
+  if (contentType !== 'application/json') return { contentType, subject: `bcs:${digest ?? digestOf(bytes)}`, bytes };
   const canonical = bytes.length > bodyBounds.bytes ? undefined : canonicalText(decodeUtf8(bytes));
-  if (canonical === undefined) return { contentType, subject: `text:${digestOf(bytes)}`, bytes };
+  if (canonical === undefined) return { contentType, subject: `text:${digest ?? digestOf(bytes)}`, bytes };
   return { contentType, subject: `json:${canonical}`, bytes: Buffer.from(canonical) };
 }
 

@@ -91,9 +91,9 @@ export function faultOfUnknown(basePath: string, request: FastifyRequest): Gatew
   return request.raw.url?.startsWith(`${basePath}/`) === true ? notAllowed() : notFound();
 }
 
-/** The view that a request asks for; throws `GatewayError`. */
-export function parseView(request: FastifyRequest, body: Buffer): Read {
-  return viewRead({ ...pathRead(request), contentType: request.headers['content-type'], body });
+/** The view that a request asks for; throws `GatewayError`. `digest`: of a large body, see `digestInTurns`. */
+export function parseView(request: FastifyRequest, body: Buffer, digest?: string): Read {
+  return viewRead({ ...pathRead(request), contentType: request.headers['content-type'], body, digest });
 }
 
 export function isGet(method: string): boolean {

@@ -3,6 +3,8 @@
  * so that all of them carry the live ledger headers and errors have the specified body.
  */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { digestInTurns } from '../cache/digest-in-turns.ts';
+import { bodyBounds } from '../ledger/body-bounds.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
 import { answerRead, giveRead, guard, requireTime, takeBody } from './answer-read.ts';
 import { answerBrokenRequest } from './broken-request.ts';
@@ -74,7 +76,10 @@ function serveRead(parts: ServerParts, name: RouteName, parse: ParseRead) {
 }
 
 function serveView(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
-  runWithBody(parts, 'view', request, reply, (exchange, body) => answerRead(parts, exchange, parseView(request, body)));
+  runWithBody(parts, 'view', request, reply, (exchange, body) => {
+    const answer = (digest?: string) => answerRead(parts, exchange, parseView(request, body, digest));
+    return body.length > bodyBounds.bytes ? digestInTurns(body).then(answer) : answer();
+  });
 }
 
 function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {

@@ -9,14 +9,18 @@ import { versionParameter } from './target.ts';
 /** Nodes compare the whole header text: with a charset parameter it is another type (protocol 2.4). */
 const contentTypes: ReadonlySet<string> = new Set(['application/json', 'application/x.aptos.view_function+bcs']);
 
-/** Parses query and body; throws `GatewayError` 400 or 415. */
+/** Parses query and body; throws `GatewayError` 400 or 415. `digest`: of a large body, see `digestInTurns`. */
 export function viewRead(
-  request: PathRead & { readonly contentType: string | undefined; readonly body: Buffer },
+  request: PathRead & {
+    readonly contentType: string | undefined;
+    readonly body: Buffer;
+    readonly digest?: string | undefined;
+  },
 ): Read {
   const contentType = supported(request.contentType);
   const version = versionParameter(request.target);
   const form = answerForm(request.accept);
-  const { subject, bytes } = parseViewBody(contentType, request.body);
+  const { subject, bytes } = parseViewBody(contentType, request.body, request.digest);
   return {
     operation: 'view',
     subject,

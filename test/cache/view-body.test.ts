@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { digestInTurns } from '../../src/cache/digest-in-turns.ts';
 import { parseViewBody } from '../../src/cache/view-body.ts';
 
 function body(values: string, { types = '', space = '' } = {}): Buffer {
@@ -49,3 +50,21 @@ for (const [title, bytes, other] of unread) {
     assert.notEqual(parseViewBody('application/x.aptos.view_function+bcs', bytes).subject, view.subject);
   });
 }
+
+test('a large body is hashed in turns, and keyed as if it had been hashed at once', async () => {
+  const bytes = Buffer.alloc(8 << 20, '0,');
+  let turns = 0;
+  const takeTurn = (): void => {
+    turns += 1;
+    next = setImmediate(takeTurn);
+  };
+  let next = setImmediate(takeTurn);
+
+  const digest = await digestInTurns(bytes);
+
+  clearImmediate(next);
+  assert.ok(turns >= 60, `${turns} turns for others`);
+  for (const contentType of ['application/json', 'application/x.aptos.view_function+bcs'] as const) {
+    assert.deepEqual(parseViewBody(contentType, bytes, digest), parseViewBody(contentType, bytes));
+  }
+});
