@@ -68,7 +68,11 @@ export class Encoder {
     if (text === undefined) return { kind: 'refused', code: 'web_framework_error', message: 'the body is not UTF-8' };
     if (chainId === undefined) return forward('chain unknown');
     try {
-      return await encodeSubmission(text, { chainId, signingDomain, loadModule: modules.loaderOfRequest() });
+      return await encodeSubmission(text, {
+        chainId,
+        signingDomain,
+        loadModule: modules.loaderOfRequest(exchange.client),
+      });
     } catch (error) {
       if (error instanceof GatewayError) return forward('module unavailable');
       throw error;

@@ -20,6 +20,8 @@ export interface Caller {
   readonly client: string;
   /** What is done is part of. */
   readonly span?: Span | undefined;
+  /** Called when a node works on it, once or more. */
+  readonly onPlace?: (() => void) | undefined;
 }
 
 /** What a request came to, as metrics, the status page and log lines tell it. */

@@ -9,6 +9,7 @@ import { compileModule, type CompiledModule } from '../encode/abi.ts';
 import type { LoadModule } from '../encode/load-layout.ts';
 import type { Address } from '../ledger/address.ts';
 import { GatewayError } from '../ledger/errors.ts';
+import { FairFlights, type FlightTurn } from './fair-flights.ts';
 import { moduleRead } from './module.ts';
 import type { Reader } from './read.ts';
 
@@ -44,8 +45,7 @@ export class ModuleSource {
     maxSize: moduleBytes,
     sizeCalculation: ({ body }) => 1_000 + 3 * body.length,
   });
-  /** Reads are shared by all who wait, and nobody's leaving ends one. */
-  readonly #reads = new Map<string, Promise<Held>>();
+  readonly #reads = new FairFlights<Held>();
   #begun = 0;
 
   constructor(reader: Reader, options: ModuleSourceOptions = {}) {
@@ -56,50 +56,43 @@ export class ModuleSource {
   }
 
   /**
-   * `LoadModule` for one request that begins now: fresh is what was read since. Rejects with `GatewayError` when no node
-   * gives an answer.
+   * `LoadModule` for one request of `client` that begins now: fresh is what was read since. Rejects with `GatewayError`
+   * when no node gives an answer.
    */
-  loaderOfRequest(): LoadModule {
+  loaderOfRequest(client: string): LoadModule {
     const begun = this.#begun;
     return (address, name, options) => {
       const key = `${address}::${name}`;
-      if (options?.fresh !== true) return this.#load(key, address, name);
+      const read = (): Promise<Held> => this.#reads.run(key, client, (turn) => this.#ask(key, address, name, turn));
+      if (options?.fresh !== true) return this.#load(key, read);
       const held = this.#held.get(key);
       if (held !== undefined && held.order > begun) return held.module;
-      return this.#read(key, address, name).then(({ module }) => module);
+      return read().then(({ module }) => module);
     };
   }
 
-  #load(key: string, address: Address, name: string): Promise<CompiledModule | undefined> {
+  #load(key: string, read: () => Promise<Held>): Promise<CompiledModule | undefined> {
     const held = this.#held.get(key);
     const ageMs = held === undefined ? Infinity : this.#now() - held.readAtMs;
-    if (held === undefined || ageMs >= this.#maxAgeMs) {
-      return this.#read(key, address, name).then(({ module }) => module);
-    }
-    // The next request may wait for it and hear of a failure; this one has what it needs.
-    if (ageMs > this.#maxAgeMs / 2 && !this.#reads.has(key)) this.#read(key, address, name).catch(() => undefined);
+    if (held === undefined || ageMs >= this.#maxAgeMs) return read().then(({ module }) => module);
+    // The next request may wait for it, and then its failure counts; this one has what it needs.
+    if (ageMs > this.#maxAgeMs / 2 && !this.#reads.has(key)) read().catch(() => undefined);
     return held.module;
   }
 
-  #read(key: string, address: Address, name: string): Promise<Held> {
-    const running = this.#reads.get(key);
-    if (running !== undefined) return running;
-    const read = this.#ask(key, address, name).finally(() => this.#reads.delete(key));
-    this.#reads.set(key, read);
-    return read;
-  }
-
-  async #ask(key: string, address: Address, name: string): Promise<Held> {
+  async #ask(key: string, address: Address, name: string, turn: FlightTurn): Promise<Held> {
     const readAtMs = this.#now();
     this.#begun += 1;
     const order = this.#begun;
     const read = moduleRead({ address, name }, { target: '', accept: undefined });
-    const { entry } = await this.#reader.ask(read, { signal: AbortSignal.timeout(maxWaitMs), client: 'encoder' });
+    const signal = AbortSignal.any([turn.signal, AbortSignal.timeout(maxWaitMs)]);
+    const { entry } = await this.#reader.ask(read, { ...turn, signal });
     const body = ownBytes(entry.body);
     const before = this.#held.peek(key);
     const module = before?.body.equals(body) === true ? before.module : Promise.resolve(compile(entry));
     const held = { body, module, readAtMs, order };
-    this.#held.set(key, held);
+    // Clients read at the same time: what was asked for later is newer.
+    if (before === undefined || before.order < order) this.#held.set(key, held);
     return held;
   }
 }

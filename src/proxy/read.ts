@@ -146,14 +146,14 @@ export class Reader {
   }
 
   /** `keep`: the chain that the answer must be of to be kept, and where; `undefined`: it is not kept. */
-  async #fetch(read: Read, keep: Keep | undefined, { client, signal, span }: Caller): Promise<Loaded<Origin>> {
+  async #fetch(read: Read, keep: Keep | undefined, { client, signal, span, onPlace }: Caller): Promise<Loaded<Origin>> {
     const { sender, metrics, onStored } = this.#parts;
     const { chainId } = keep ?? {};
     const { operation, form, version, need } = read;
     const { generation } = this.#parts.fleet;
     const { wire, atOnce } = read;
     const isView = operation === 'view';
-    const request = { wire, atOnce, need, promised: form, isIdempotent: true, isView, client, span };
+    const request = { wire, atOnce, need, promised: form, isIdempotent: true, isView, client, span, onPlace };
     const answer = await sender.whole(request, signal);
     const facts = {
       ...answer,

@@ -78,6 +78,7 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
       if (nodes.length === 0 || this.#leftMs <= 0 || signal.aborted || !this.#mayRetry()) break;
       const place = this.#freePlaceAt(nodes) ?? (await this.#placeAt(nodes));
       if (place === undefined) break;
+      request.onPlace?.();
       const raced = await this.#attempt(place);
       const answer = this.#take(raced);
       if (answer !== undefined) return answer;

@@ -33,6 +33,8 @@ export interface FleetRequest {
   readonly isView?: boolean;
   /** For whom it is: whoever waits for a node waits for others of the same client first. Default: the gateway itself. */
   readonly client?: string;
+  /** Called with each place at a node that it is given. */
+  readonly onPlace?: (() => void) | undefined;
   /** Bound of one attempt where it is shorter than usual. */
   readonly timeoutMs?: number;
   /** A look at the ledger info, which everybody waits for: it goes past the requests that wait for a connection. */
