@@ -1,39 +1,55 @@
 /**
- * Functions that are left to nodes. An account that publishes very many of them takes one place with all of them, so
- * that nobody's own modules use up the places that there are.
+ * Functions that are left to nodes for as long as the process lives. An account that publishes very many of them takes
+ * one place with all of them. With every place taken a further account is marked instead: all of its functions are left
+ * to nodes, and functions of an account that has done nothing are encoded here as before.
  */
+import { AccountMarks, type MarkedAccounts } from './account-marks.ts';
 
-/** So many places are no longer a matter of single functions. */
+/** So many functions and accounts have places, which are listed. */
 export const maxDistrusted = 1_000;
 /** With more functions of one account than this, all of its functions are left to nodes. */
 const maxOfAccount = 100;
 
+/** All of it, as plain data: what a process is given that starts later. */
+export interface Distrusted {
+  readonly names: readonly string[];
+  readonly marked: MarkedAccounts;
+}
+
 export class DistrustedFunctions {
   /** Function ids, and addresses that stand for all functions of their account. */
-  readonly #names = new Set<string>();
+  readonly #names: Set<string>;
+  readonly #marks: AccountMarks;
 
+  /** `known`: of another process. */
+  constructor(known?: Distrusted) {
+    this.#names = new Set(known?.names);
+    this.#marks = new AccountMarks(known?.marked);
+  }
+
+  /** What has a place. */
   get names(): ReadonlySet<string> {
     return this.#names;
   }
 
-  /** Takes a function, or an address that another process told. With every place taken nothing changes any more. */
+  get all(): Distrusted {
+    return { names: [...this.#names], marked: this.#marks.marked };
+  }
+
+  /** Takes a function id, or an address from another process. */
   add(name: string): void {
+    if (this.has(name)) return;
     const account = accountOf(name);
-    if (this.isFull || this.#names.has(account)) return;
-    this.#names.add(name);
     const ofAccount = [...this.#names].filter((other) => accountOf(other) === account);
-    if (name !== account && ofAccount.length <= maxOfAccount) return;
-    for (const functionId of ofAccount) this.#names.delete(functionId);
-    this.#names.add(account);
+    const isWhole = name === account || ofAccount.length >= maxOfAccount;
+    if (isWhole) for (const functionId of ofAccount) this.#names.delete(functionId);
+    if (this.#names.size < maxDistrusted) this.#names.add(isWhole ? account : name);
+    else this.#marks.add(account);
   }
 
   has(functionId: string): boolean {
-    return this.#names.has(functionId) || this.#names.has(accountOf(functionId));
-  }
-
-  /** Then there may be others that found no place, and none is to be trusted. */
-  get isFull(): boolean {
-    return this.#names.size >= maxDistrusted;
+    const account = accountOf(functionId);
+    return this.#names.has(functionId) || this.#names.has(account) || this.#marks.has(account);
   }
 }
 

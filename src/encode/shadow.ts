@@ -3,8 +3,8 @@
  * function whose bytes once differed is left to nodes until the process restarts: whoever signs must not be the one
  * who finds out which side was wrong.
  */
-import { DistrustedFunctions } from './distrusted.ts';
-import type { RefusalCode } from './outcome.ts';
+import { DistrustedFunctions, type Distrusted } from './distrusted.ts';
+import type { EncodeOutcome, RefusalCode } from './outcome.ts';
 
 export interface ShadowOptions {
   /** Share of requests that are checked, 0 to 1. Read at each, so it may change. */
@@ -14,6 +14,8 @@ export interface ShadowOptions {
   readonly random?: () => number;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
+  /** What other processes leave to nodes. */
+  readonly distrusted?: Distrusted | undefined;
 }
 
 /** What is known of one function under one ABI. */
@@ -32,7 +34,9 @@ export class ShadowProof {
   readonly #random: () => number;
   readonly #now: () => number;
   readonly #standings = new Map<string, Standing>();
-  readonly #distrusted = new DistrustedFunctions();
+  readonly #distrusted: DistrustedFunctions;
+  /** Functions whose difference is being looked into, and how many comparisons look. */
+  readonly #doubted = new Map<string, number>();
 
   constructor(options: ShadowOptions) {
     const { askAgainMs = 1_000, random = Math.random, now = () => performance.now() } = options;
@@ -40,18 +44,19 @@ export class ShadowProof {
     this.#askAgainMs = askAgainMs;
     this.#random = random;
     this.#now = now;
+    this.#distrusted = new DistrustedFunctions(options.distrusted);
   }
 
   /**
-   * Functions whose bytes differed from a node's, and addresses that stand for all functions of an account; 1000 at
-   * most: then none is trusted any more.
+   * Functions whose bytes differed from a node's, and addresses that stand for all functions of an account: the first
+   * 1000 of them. An account that finds no place is left to nodes as well (`DistrustedFunctions`).
    */
   get distrusted(): ReadonlySet<string> {
     return this.#distrusted.names;
   }
 
   isTrusted(functionId: string): boolean {
-    return !this.#distrusted.has(functionId) && !this.#distrusted.isFull;
+    return !this.#doubted.has(functionId) && !this.#distrusted.has(functionId);
   }
 
   /**
@@ -72,6 +77,18 @@ export class ShadowProof {
   /** A node gave the same bytes. */
   prove(functionId: string, signature: string): void {
     this.#remember(functionId, { signature, askAgainAtMs: Infinity });
+  }
+
+  /** A node's answer differed, and why is not known yet: until `settle` the function is not trusted. */
+  doubt(functionId: string): void {
+    this.#doubted.set(functionId, (this.#doubted.get(functionId) ?? 0) + 1);
+  }
+
+  /** Ends one `doubt`. */
+  settle(functionId: string): void {
+    const others = (this.#doubted.get(functionId) ?? 0) - 1;
+    if (others > 0) this.#doubted.set(functionId, others);
+    else this.#doubted.delete(functionId);
   }
 
   /** A node gave other bytes, or refused the meaning of what was encoded here. No later proof takes it back. */
@@ -125,6 +142,16 @@ export function compareWithNode(local: LocalAnswer, answer: NodeEncoding): Compa
   // protocol 2.2: neither a fault of the JSON nor one of its names and types carries ledger headers.
   if (code === 'web_framework_error' || answer.version === undefined) return 'unread';
   return answer.version < (local.version ?? 0n) ? 'inconclusive' : 'mismatch';
+}
+
+/**
+ * Whether a mismatch is that of an upgrade: by the ABIs of another version, `encoded`, the request does not come to bytes
+ * that differ from the node's answer. Encoding is a function of body and ABIs, so that what is not encoded now was
+ * encoded by ABIs that the node had no longer, or not yet.
+ */
+export function isOfUpgrade(encoded: EncodeOutcome, answer: NodeEncoding): boolean {
+  if (encoded.kind !== 'encoded') return true;
+  return compareWithNode({ hex: encoded.hex, version: answer.version }, answer) !== 'mismatch';
 }
 
 /** Of a node's own 400, not that of something between: the specified error body with one of two codes (protocol 3). */

@@ -56,6 +56,7 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
       return settings.encode.shadow;
     },
     now,
+    distrusted: siblings?.distrusted,
   });
   const submissions = new Submissions((hash, upstream) => siblings?.tellTaken(hash, upstream));
   const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({

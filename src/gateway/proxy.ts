@@ -213,14 +213,19 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
 
   function buildEncoder(): Encoder {
     const metrics = status.watchEncoder(createEncodeMetrics(registry, () => proof.distrusted.size));
+    const modules = new ModuleSource(reader, { now: context.now });
+    const { signingDomain } = config.encode;
     return new Encoder({
       fleet,
       replier,
       passThrough,
       proof,
-      modules: new ModuleSource(reader, { now: context.now }),
+      modules,
       checks: new ShadowChecks({
+        fleet,
         sender,
+        modules,
+        signingDomain,
         proof,
         metrics,
         onMismatch: (mismatch) => {
@@ -235,7 +240,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
           journal.tell('encode unread', unread, 'a node cannot read a request that was encoded here'),
       }),
       metrics,
-      signingDomain: config.encode.signingDomain,
+      signingDomain,
     });
   }
 }

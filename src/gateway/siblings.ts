@@ -1,6 +1,7 @@
 /** What processes that serve one port together tell each other. Who serves alone has none of it. */
 import type { Desk } from '../access/limits-remote.ts';
 import type { CacheKey } from '../cache/key.ts';
+import type { Distrusted } from '../encode/distrusted.ts';
 import type { Gate } from '../proxy/server-parts.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Finding } from '../upstream/probe.ts';
@@ -15,6 +16,8 @@ export interface Siblings {
   readonly desk: Desk;
   /** The text of the file of keys that others have put in force; `undefined` where none was told. */
   readonly lastKeys: string | undefined;
+  /** What the others leave to nodes because a node encoded it differently. */
+  readonly distrusted: Distrusted;
   /** This text of it is in force here: for those who start while the file is wrong or gone. */
   tellKeys(text: string): void;
   /** Gives what agreeing takes of this process's fleet; to be called once, before anything is asked. */

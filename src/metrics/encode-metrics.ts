@@ -63,7 +63,7 @@ export function createEncodeMetrics(registry: Registry, readDistrusted: () => nu
   });
   new Gauge(registry, {
     name: 'ledgergate_encode_distrusted_functions',
-    help: 'Functions left to upstreams because one of them once encoded them differently; an account with more than 100 counts once.',
+    help: 'Functions left to upstreams because one of them once encoded them differently; an account with more than 100 counts once, and 1000 at most are counted.',
     join: 'max',
     read: readDistrusted,
   });

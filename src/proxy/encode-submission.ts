@@ -53,7 +53,8 @@ export class Encoder {
     metrics.local();
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
     replier.write(exchange, 200, head, `"${hex}"`);
-    checks.consider({ functionId, signature, hex, body, version: fleet.head?.version });
+    const version = fleet.head?.version;
+    checks.consider({ functionId, signature, hex, body, version, client: exchange.client });
     return undefined;
   }
 

@@ -71,6 +71,16 @@ export class ModuleSource {
     };
   }
 
+  /** `LoadModule` for ABIs at `version`. Rejects with `GatewayError` when no node gives an answer. */
+  loaderAt(version: bigint, client: string): LoadModule {
+    return async (address, name) => {
+      const read = moduleRead({ address, name }, { target: `?ledger_version=${version}`, accept: undefined });
+      const caller = { signal: AbortSignal.timeout(maxWaitMs), client };
+      const { entry } = this.#reader.find(read) ?? (await this.#reader.load(read, caller));
+      return compile(entry);
+    };
+  }
+
   #load(key: string, read: () => Promise<Held>): Promise<CompiledModule | undefined> {
     const held = this.#held.get(key);
     const ageMs = held === undefined ? Infinity : this.#now() - held.readAtMs;

@@ -1,8 +1,12 @@
 /** The standing proof's questions to nodes: asked behind the client's back, bounded, and judged. */
-import { compareWithNode, type ShadowProof } from '../encode/shadow.ts';
+import { encodeSubmission } from '../encode/encode-submission.ts';
+import type { LoadModule } from '../encode/load-layout.ts';
+import { compareWithNode, isOfUpgrade, type NodeEncoding, type ShadowProof } from '../encode/shadow.ts';
 import type { EncodeMetrics } from '../metrics/encode-metrics.ts';
 import type { NodeAnswer } from '../upstream/exchange.ts';
+import type { Fleet } from '../upstream/fleet.ts';
 import type { Sender } from '../upstream/sender.ts';
+import type { ModuleSource } from './module-source.ts';
 
 /** One request that was answered here. */
 export interface LocalEncoding {
@@ -13,6 +17,8 @@ export interface LocalEncoding {
   /** The fleet's head when it was encoded. */
   readonly version: bigint | undefined;
   readonly body: Buffer;
+  /** Whose request it was: what is asked for its sake waits in the turn of that client. */
+  readonly client: string;
 }
 
 export interface Mismatch {
@@ -33,7 +39,10 @@ export interface Unread {
 }
 
 export interface ShadowChecksParts {
+  readonly fleet: Fleet;
   readonly sender: Sender;
+  readonly modules: ModuleSource;
+  readonly signingDomain: string;
   readonly proof: ShadowProof;
   readonly metrics: EncodeMetrics;
   /** The function is distrusted now. */
@@ -67,38 +76,68 @@ export class ShadowChecks {
     }
     this.#underWay += 1;
     this.#bytes += size;
-    this.#askNode(local.body)
-      .then((answer) => this.#judge(local, answer))
-      // No node answered: nothing is proven, and a later request of this function asks again.
-      .catch(() => metrics.checked('inconclusive'))
+    void this.#askNode(local)
+      .then(
+        (answer) => this.#judge(local, answer),
+        // No node answered: nothing is proven, and a later request of this function asks again.
+        () => metrics.checked('inconclusive'),
+      )
       .finally(() => {
         this.#underWay -= 1;
         this.#bytes -= size;
       });
   }
 
-  #askNode(body: Buffer): Promise<NodeAnswer> {
+  #askNode({ body, client }: LocalEncoding): Promise<NodeAnswer> {
     const wire = {
       method: 'POST',
       path: '/transactions/encode_submission',
       headers: { 'content-type': 'application/json', accept: 'application/json' },
       body,
     } as const;
-    const request = { wire, need: { kind: 'head' }, promised: 'json', isIdempotent: true } as const;
+    const request = { wire, need: { kind: 'head' }, promised: 'json', isIdempotent: true, client } as const;
     return this.#parts.sender.whole(request, AbortSignal.timeout(timeoutMs));
   }
 
-  #judge(local: LocalEncoding, answer: NodeAnswer): void {
+  async #judge(local: LocalEncoding, answer: NodeAnswer): Promise<void> {
     const { proof, metrics, onMismatch, onUnread } = this.#parts;
     const { functionId, signature, hex } = local;
     const node = answer.body.toString();
     const upstream = answer.upstream.name;
     const { status, isFramed, info } = answer;
-    const comparison = compareWithNode(local, { status, isFramed, body: node, version: info?.version });
+    const encoding = { status, isFramed, body: node, version: info?.version };
+    const difference = compareWithNode(local, encoding);
+    const isExplained = difference === 'mismatch' && (await this.#isOfUpgrade(local, encoding));
+    const comparison = isExplained ? 'inconclusive' : difference;
     if (comparison === 'equal') proof.prove(functionId, signature);
     if (comparison === 'mismatch') proof.distrust(functionId);
     metrics.checked(comparison === 'unread' ? 'mismatch' : comparison);
     if (comparison === 'mismatch') onMismatch({ functionId, local: hex, node, upstream });
     if (comparison === 'unread') onUnread({ functionId, node: node.slice(0, maxLoggedCharacters), upstream });
+  }
+
+  /**
+   * Whether the node encoded by another ABI than the one that was at hand here: the request is encoded anew by modules at
+   * the version of the node's answer, and at head, because a node may look its ABI up a moment after its version. A
+   * difference that cannot be explained so, for whatever reason, counts. Until then the function is left to nodes.
+   */
+  async #isOfUpgrade(local: LocalEncoding, answer: NodeEncoding): Promise<boolean> {
+    const { proof, modules, fleet, signingDomain } = this.#parts;
+    const { chainId } = fleet;
+    if (answer.version === undefined || chainId === undefined) return false;
+    const now = modules.loaderOfRequest(local.client);
+    const atHead: LoadModule = (address, name) => now(address, name, { fresh: true });
+    proof.doubt(local.functionId);
+    try {
+      for (const loadModule of [modules.loaderAt(answer.version, local.client), atHead]) {
+        const encoded = await encodeSubmission(local.body.toString(), { chainId, signingDomain, loadModule }).catch(
+          () => undefined,
+        );
+        if (encoded !== undefined && isOfUpgrade(encoded, answer)) return true;
+      }
+      return false;
+    } finally {
+      proof.settle(local.functionId);
+    }
   }
 }

@@ -2,6 +2,7 @@
 import type { Charge, Count } from '../access/counter.ts';
 import type { CacheKey } from '../cache/key.ts';
 import type { Config, LogConfig, UpstreamConfig } from '../config/config.ts';
+import type { Distrusted } from '../encode/distrusted.ts';
 import type { FamilyData } from '../metrics/family.ts';
 import type { AdminAnswer } from '../proxy/admin.ts';
 import type { Readiness } from '../proxy/health.ts';
@@ -76,7 +77,7 @@ export interface Setup {
   readonly config: PackedConfig;
   readonly drainDelayMs: number;
   readonly processes: number;
-  readonly distrusted: readonly string[];
+  readonly distrusted: Distrusted;
   /** Of the nodes, by what the others were told not long ago. */
   readonly known: readonly Found[];
   /** Of the file of keys: what other workers have put in force last. */

@@ -1,5 +1,5 @@
 /** What one worker learns and all should know: passed on by the primary, which also says who asks quiet nodes. */
-import { DistrustedFunctions } from '../encode/distrusted.ts';
+import { DistrustedFunctions, type Distrusted } from '../encode/distrusted.ts';
 import type { Crew } from './crew.ts';
 import type { Member, Services } from './forked.ts';
 import type { Found } from './protocol.ts';
@@ -43,8 +43,8 @@ export class Relay {
       .toSorted((one, other) => Number(versionOf(one) - versionOf(other)));
   }
 
-  get distrusted(): readonly string[] {
-    return [...this.#distrusted.names];
+  get distrusted(): Distrusted {
+    return this.#distrusted.all;
   }
 
   servicesFor(member: Member): Pick<Services, 'found' | 'taken' | 'distrusted' | 'dropped'> {

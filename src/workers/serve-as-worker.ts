@@ -71,6 +71,7 @@ export async function serveAsWorker(): Promise<void> {
     shown: agreed,
     gate: agreed,
     lastKeys: keys,
+    distrusted,
     tellKeys: (text) => primary.tell('keys', text),
     attach: (fleet) => agreed.attach(fleet),
     tellKnown: (hear) => {
@@ -92,7 +93,6 @@ export async function serveAsWorker(): Promise<void> {
   try {
     const serving = await startServing(config, { log, drainDelayMs, processes, siblings });
     addLogMetrics(serving.registry, lines);
-    for (const functionId of distrusted) serving.heard.distrusted(functionId);
     started.resolve(serving);
     primary.tell('serving', { port: serving.port });
   } catch (error) {

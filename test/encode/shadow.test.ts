@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { DistrustedFunctions } from '../../src/encode/distrusted.ts';
 import { compareWithNode, ShadowProof, type Comparison, type NodeEncoding } from '../../src/encode/shadow.ts';
 import { errorBody } from '../../src/ledger/errors.ts';
+
+/** The positions of marks are the same in every run. */
+const distrusted = { names: [], marked: { salt: 'a secret', table: undefined } };
 
 /** A proof whose clock stands until it is moved, and whose dice fall as told. */
 function proofWith({ share = 0.01, roll = 0.5 }: { readonly share?: number; readonly roll?: number } = {}) {
   const clock = { ms: 0 };
-  const proof = new ShadowProof({ share, askAgainMs: 1_000, random: () => roll, now: () => clock.ms });
+  const proof = new ShadowProof({ share, askAgainMs: 1_000, random: () => roll, now: () => clock.ms, distrusted });
   return { proof, clock };
 }
 
@@ -59,15 +63,10 @@ test('a mismatch stands, whatever other nodes say later', () => {
   assert.deepEqual([...proof.distrusted], ['f']);
 });
 
-test('what is remembered is bounded, and with very many mismatches nothing is trusted', () => {
+test('functions that are remembered as checked are bounded', () => {
   const { proof } = proofWith();
   for (let index = 0; index <= 20_000; index += 1) proof.prove(`f${index}`, 's');
   assert.deepEqual([proof.shouldCheck('f0', 's'), proof.shouldCheck('f20000', 's')], [true, false]);
-
-  for (let index = 0; index < 999; index += 1) proof.distrust(`f${index}`);
-  assert.equal(proof.isTrusted('g'), true);
-  for (let index = 999; index < 2_000; index += 1) proof.distrust(`f${index}`);
-  assert.deepEqual([proof.isTrusted('g'), proof.distrusted.size], [false, 1_000]);
 });
 
 test('an account with very many functions that differ takes one place with all of its functions', () => {
@@ -96,14 +95,61 @@ test('an account that another process leaves to nodes is left to them here, and 
   assert.equal(proof.isTrusted('0xcafe::m::i'), false);
 });
 
-test('with every place taken nothing is trusted again, whatever comes of the functions that are known', () => {
+test('with every place taken, further accounts are left to nodes, and all others are encoded for here', () => {
+  const { proof } = proofWith();
+  const differing = Array.from({ length: 6_000 }, (_, index) => `0x${(index + 1).toString(16)}`);
+  for (const account of differing) for (const name of ['a', 'b']) proof.distrust(`${account}::m::${name}`);
+
+  assert.equal(proof.distrusted.size, 1_000);
+  for (const account of differing) {
+    assert.deepEqual(
+      [proof.isTrusted(`${account}::m::a`), proof.isTrusted(`${account}::m::b`)],
+      [false, false],
+      account,
+    );
+  }
+  for (let index = 0; index < 2_000; index += 1) assert.equal(proof.isTrusted(`0xcafe${index}::m::a`), true);
+  // A place that was found before the table was full is for that function alone.
+  assert.deepEqual([proof.isTrusted('0x1::m::c'), proof.isTrusted('0x1770::m::c')], [true, false]);
+});
+
+test('with every place taken, an account is taken as a whole and gives its places back', () => {
   const { proof } = proofWith();
   for (let index = 0; index < 100; index += 1) proof.distrust(`0xcafe::m::f${index}`);
   for (let index = 0; index < 900; index += 1) proof.distrust(`0x${index}::m::f`);
 
   proof.distrust('0xcafe::m::g');
 
-  assert.deepEqual([proof.isTrusted('0xbeef::m::f'), proof.distrusted.size], [false, 1_000]);
+  assert.deepEqual([proof.isTrusted('0xcafe::m::h'), proof.distrusted.size], [false, 901]);
+});
+
+test('what one process leaves to nodes, one that starts later leaves to them as well', () => {
+  const { proof } = proofWith();
+  const first = new DistrustedFunctions({ names: [], marked: { salt: 'a secret', table: undefined } });
+  const functions = Array.from({ length: 1_500 }, (_, index) => `0x${(index + 1).toString(16)}::m::f`);
+  for (const functionId of functions) first.add(functionId);
+
+  const later = new ShadowProof({ share: 0.01, distrusted: structuredClone(first.all) });
+
+  for (const functionId of functions) assert.equal(later.isTrusted(functionId), false, functionId);
+  assert.deepEqual([later.isTrusted('0xcafe::m::f'), proof.isTrusted('0x1::m::f')], [true, true]);
+});
+
+test('a function that is doubted is left to nodes until every doubt is settled', () => {
+  const { proof } = proofWith();
+  const trusted: boolean[] = [];
+  const note = (): void => void trusted.push(proof.isTrusted('f'));
+
+  proof.doubt('f');
+  proof.doubt('f');
+  note();
+  proof.settle('f');
+  note();
+  proof.settle('f');
+  note();
+
+  assert.deepEqual(trusted, [false, false, true]);
+  assert.equal(proof.isTrusted('g'), true);
 });
 
 const local = { hex: '0xab01', version: 100n };

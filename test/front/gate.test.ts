@@ -77,6 +77,7 @@ async function startWorker(t: TestContext) {
     gate,
     desk: { take: () => assert.fail('there are no limits'), settle: () => undefined },
     lastKeys: undefined,
+    distrusted: { names: [], marked: { salt: '', table: undefined } },
     tellKeys: () => undefined,
     attach: (fleet) => agreed.attach(fleet),
     tellKnown: () => agreed.tellKnown(),

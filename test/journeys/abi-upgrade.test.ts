@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { compileModule } from '../../src/encode/abi.ts';
+import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { until } from '../support/eventually.ts';
 import { testGateway } from '../support/gateway.ts';
 import { overloaded, refusal, vectorNode } from '../support/vector-node.ts';
@@ -16,12 +18,17 @@ async function scene(t: TestContext, shadow = 0) {
   node.encode = () => overloaded;
   const gateway = await testGateway(t, { full: [node], config: { encode: { shadow } }, now: () => clock.ms });
   const ask = async (name: string, args: readonly unknown[]) => {
-    const payload = { type: 'entry_function_payload', function: `0xcafe::shop::${name}`, type_arguments: [] };
-    const reply = await gateway.post(path, JSON.stringify({ ...envelope, payload: { ...payload, arguments: args } }));
+    const reply = await gateway.post(path, JSON.stringify({ ...envelope, payload: payloadOf(name, args) }));
     return reply.status === 200 ? argumentsOf(reply.text) : reply.text;
   };
   assert.deepEqual(await ask('buy', ['5']), ['0500000000000000']);
-  return { node, gateway, clock, publish, ask };
+  const checked = (result: string): Promise<number> =>
+    gateway.metric(`ledgergate_encode_checks_total{result="${result}"}`);
+  const distrusted = async (): Promise<unknown> => {
+    const readiness = (await (await fetch(`${gateway.operationsUrl}/readyz`)).json()) as { encode: unknown };
+    return (readiness.encode as { distrusted: unknown }).distrusted;
+  };
+  return { node, gateway, clock, publish, ask, checked, distrusted };
 }
 
 const envelope = {
@@ -31,6 +38,11 @@ const envelope = {
   gas_unit_price: '1',
   expiration_timestamp_secs: '1',
 };
+
+function payloadOf(name: string, args: readonly unknown[]): object {
+  const called = { function: `0xcafe::shop::${name}`, type_arguments: [], arguments: args };
+  return { type: 'entry_function_payload', ...called };
+}
 
 function moduleAnswer(functions: Readonly<Record<string, readonly string[]>>): string {
   const exposed = Object.entries(functions).map(([name, params]) => {
@@ -134,4 +146,91 @@ test('a function is checked anew as soon as its ABI has changed, however small t
     checked.map((payload) => (payload as { arguments: unknown }).arguments),
     [['5'], ['5', true]],
   );
+});
+
+/** A node that has got on by a version, has another `buy` since, and answers by it. */
+async function upgraded(t: TestContext, functions: Readonly<Record<string, readonly string[]>>) {
+  const parts = await scene(t, 1);
+  const { node, publish, checked } = parts;
+  await until(async () => (await checked('inconclusive')) === 1);
+  node.head += 1n;
+  publish(functions);
+  node.encode = async ({ body }) => {
+    const loadModule = () => Promise.resolve(compileModule(moduleAnswer(functions)));
+    const outcome = await encodeSubmission(body.toString(), { chainId: 4, signingDomain: 'APTOS', loadModule });
+    if (outcome.kind === 'encoded') return { status: 200, body: JSON.stringify(outcome.hex) };
+    return refusal('invalid_input', 'as the node says');
+  };
+  return parts;
+}
+
+const upgrades: readonly (readonly [title: string, functions: Readonly<Record<string, readonly string[]>>])[] = [
+  ['takes another type', { buy: ['&signer', 'u128'] }],
+  ['takes another argument more', { buy: ['&signer', 'u64', 'bool'] }],
+  ['is gone', { sell: ['&signer', 'u64'] }],
+  ['takes what only nodes encode', { buy: ['&signer', '|u64|bool'] }],
+];
+
+for (const [title, functions] of upgrades) {
+  test(`a function that ${title} at the version of the node's answer has not been encoded differently`, async (t) => {
+    const { node, ask, checked, distrusted } = await upgraded(t, functions);
+
+    assert.deepEqual(await ask('buy', ['5']), ['0500000000000000']);
+    await until(async () => (await checked('inconclusive')) === 2);
+
+    assert.deepEqual([await checked('mismatch'), await distrusted()], [0, []]);
+    assert.ok(node.pinnedReads > 0);
+    assert.deepEqual(await ask('buy', ['5']), ['0500000000000000']);
+  });
+}
+
+test('a node that is behind the upgrade has not encoded differently', async (t) => {
+  const { node, clock, publish, ask, checked, distrusted } = await scene(t, 1);
+  await until(async () => (await checked('inconclusive')) === 1);
+  const before = await encodeSubmission(JSON.stringify({ ...envelope, payload: payloadOf('buy', ['5']) }), {
+    chainId: 4,
+    signingDomain: 'APTOS',
+    loadModule: () => Promise.resolve(compileModule(moduleAnswer({ buy: ['&signer', 'u64'] }))),
+  });
+  assert.ok(before.kind === 'encoded');
+  node.head = 2_000n;
+  publish({ buy: ['&signer', 'u128'] });
+  clock.ms = 1_000;
+  node.encode = () => {
+    node.head = 1_500n;
+    return { status: 200, body: JSON.stringify(before.hex) };
+  };
+
+  assert.deepEqual(await ask('buy', ['5']), ['05000000000000000000000000000000']);
+  await until(async () => (await checked('inconclusive')) === 2);
+
+  assert.deepEqual([await checked('mismatch'), await distrusted()], [0, []]);
+});
+
+test('until the module is read at that version, the function is left to nodes', async (t) => {
+  const { node, ask, checked } = await upgraded(t, { buy: ['&signer', 'u128'] });
+  const { promise: held, resolve: release } = Promise.withResolvers<'answer'>();
+  node.holdPinned = held;
+
+  const first = await ask('buy', ['5']);
+  await until(() => node.pinnedReads === 1);
+  const meanwhile = await ask('buy', ['5']);
+  release('answer');
+  await until(async () => (await checked('inconclusive')) === 2);
+  const later = await ask('buy', ['5']);
+
+  assert.deepEqual([first, meanwhile, later], [['0500000000000000'], [`05${'0'.repeat(30)}`], ['0500000000000000']]);
+});
+
+test('a difference counts when the module cannot be read at that version', async (t) => {
+  const { node, ask, checked, distrusted } = await upgraded(t, { buy: ['&signer', 'u128'] });
+  node.holdPinned = Promise.resolve('fail');
+  // What is at hand is of the request's own time, and the node fails that as well.
+  node.holdModules = new Promise(() => undefined);
+
+  assert.deepEqual(await ask('buy', ['5']), ['0500000000000000']);
+  await until(async () => (await checked('mismatch')) === 1);
+
+  assert.deepEqual(await distrusted(), ['0xcafe::shop::buy']);
+  assert.deepEqual(await ask('buy', ['5']), [`05${'0'.repeat(30)}`]);
 });

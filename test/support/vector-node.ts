@@ -27,15 +27,20 @@ export type Encode = (request: EncodeRequest) => EncodeAnswer | 'reset' | Promis
 export class VectorNode {
   /** What came to encode_submission, in order. */
   readonly encodes: EncodeRequest[] = [];
+  /** Reads of modules at head. */
   moduleReads = 0;
-  /** Module answers wait for it. */
+  /** Answers to reads of modules at head wait for it. */
   holdModules: Promise<unknown> = Promise.resolve();
+  /** Reads of modules at a version that they name. */
+  pinnedReads = 0;
+  /** What such reads wait for, and whether they fail then. */
+  holdPinned: Promise<'answer' | 'fail'> = Promise.resolve('answer');
   /** The ledger version of its answers. */
   head = 1000n;
   encode: Encode = () => refusal('invalid_input', 'the test gave no answer');
   readonly #chainId: number;
-  /** Bodies of module answers by `0x1::coin`. */
-  readonly #modules = new Map<string, string>();
+  /** Bodies of module answers by `0x1::coin`, each from the version on at which it was published; newest first. */
+  readonly #modules = new Map<string, { readonly from: bigint; readonly body: string }[]>();
   readonly #server = createServer((request, response) => void this.#answer(request, response));
 
   constructor(chainId: number) {
@@ -46,11 +51,15 @@ export class VectorNode {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
   }
 
-  /** Puts a module there, or another version of it: the body of a module answer. */
+  /** Puts a module there at the node's head, or another version of it: the body of a module answer. */
   publish(moduleAnswer: string): void {
     const { address, name } = compileModule(moduleAnswer);
     if (address === undefined || name === undefined) throw new Error(`no module: ${moduleAnswer}`);
-    this.#modules.set(`${address}::${name}`, moduleAnswer);
+    const key = `${address}::${name}`;
+    const published = this.#modules.get(key) ?? [];
+    // What is there from the beginning is there at every version.
+    const from = published.length === 0 ? 0n : this.head;
+    this.#modules.set(key, [{ from, body: moduleAnswer }, ...published]);
   }
 
   async listen(): Promise<void> {
@@ -79,14 +88,25 @@ export class VectorNode {
       else this.#write(response, answer);
       return;
     }
-    const [, address = '', name = ''] = /^\/v1\/accounts\/([^/]+)\/module\/([^/?]+)$/.exec(url) ?? [];
+    const [, address = '', name = '', version] =
+      /^\/v1\/accounts\/([^/]+)\/module\/([^/?]+)(?:\?ledger_version=(\d+))?$/.exec(url) ?? [];
     if (address === '') {
       this.#write(response, url === '/v1' ? { status: 200, body: '{}' } : notFound);
       return;
     }
-    this.moduleReads += 1;
-    const module = this.#modules.get(`${findAddress(address)}::${decodeURIComponent(name)}`);
-    await this.holdModules;
+    const published = this.#modules.get(`${findAddress(address)}::${decodeURIComponent(name)}`);
+    const at = version === undefined ? this.head : BigInt(version);
+    const module = published?.find(({ from }) => from <= at)?.body;
+    if (version === undefined) {
+      this.moduleReads += 1;
+      await this.holdModules;
+    } else {
+      this.pinnedReads += 1;
+      if ((await this.holdPinned) === 'fail') {
+        request.socket.resetAndDestroy();
+        return;
+      }
+    }
     this.#write(response, module === undefined ? moduleNotFound : { status: 200, body: module });
   }
 

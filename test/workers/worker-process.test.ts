@@ -52,7 +52,8 @@ test('a worker that cannot start says why, and nothing of what it has heard mean
   await once(worker, 'message');
   const { port } = server.address() as AddressInfo;
   const config = packConfig(testConfig({ full: [{ url: 'http://127.0.0.1:1/v1' }], config: { listen: { port } } }));
-  const setup: Setup = { config, drainDelayMs: 0, processes: 1, distrusted: [], known: [], keys: undefined };
+  const distrusted = { names: [], marked: { salt: '', table: undefined } };
+  const setup: Setup = { config, drainDelayMs: 0, processes: 1, distrusted, known: [], keys: undefined };
 
   worker.send({ kind: 'tell', name: 'distrusted', argument: '0x1::a::b' });
   worker.send({ kind: 'tell', name: 'log', argument: { level: 'silent' } });
