@@ -1,0 +1,99 @@
+// Twice the input is twice the work, counted by the blocks of code that run: a busy machine changes nothing. What takes
+// V8's own loops longer (regular expressions) shows in growth.test.ts.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { parseViewBody } from '../../src/cache/view-body.ts';
+import { compileModule } from '../../src/encode/abi.ts';
+import { findAbiType } from '../../src/encode/abi-type.ts';
+import { encodeSubmission } from '../../src/encode/encode-submission.ts';
+import { Steps } from '../../src/encode/steps.ts';
+import { canonicalJson, parseJson } from '../../src/ledger/json-value.ts';
+import { findTypeTag, formatTypeTag } from '../../src/ledger/type-tag.ts';
+import { countWork, startCounting } from '../support/counted-work.ts';
+
+const list = (count: number, item: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => item(index)).join();
+const view = (types: string, values: string): Buffer =>
+  Buffer.from(`{"function":"0x1::m::f","type_arguments":[${types}],"arguments":[${values}]}`);
+const readView = (text: string) => parseViewBody('application/json', view('', text));
+const readTag = (text: string) => {
+  const tag = findTypeTag(text);
+  return tag && formatTypeTag(tag);
+};
+const readJson = (text: string) => canonicalJson(parseJson(text));
+
+/** Encodes a call of a function that takes `params`, with `type` as its type argument. */
+function encode(params: readonly string[], values: string, types: readonly string[] = []) {
+  const called = { name: 'f', is_entry: true, generic_type_params: types.map(() => ({ constraints: [] })), params };
+  const abi = { address: '0xcafe', name: 'm', exposed_functions: [called], structs: [] };
+  const module = compileModule(JSON.stringify({ bytecode: '0x', abi }));
+  const call = `"function":"0xcafe::m::f","type_arguments":${JSON.stringify(types)},"arguments":[${values}]`;
+  const envelope = '"sequence_number":"0","max_gas_amount":"1","gas_unit_price":"1","expiration_timestamp_secs":"1"';
+  const body = `{"sender":"0x1",${envelope},"payload":{"type":"entry_function_payload",${call}}}`;
+  return encodeSubmission(body, { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(module) });
+}
+
+const rows: readonly (readonly [title: string, make: (n: number) => string, read: (text: string) => unknown])[] = [
+  ['arguments of a type tag', (n) => `0x1::a::B<${list(n, () => 'u8')}>`, readTag],
+  ['arguments of a type tag that is cut off', (n) => `0x1::a::B<${list(n, () => '0x1::c::D<u8>')}`, readTag],
+  [
+    'arguments of arguments',
+    (n) => `0x1::a::B<${list(n, () => `0x1::c::D<${list(8, () => 'vector<u8>')}>`)}>`,
+    readTag,
+  ],
+  ['blanks of a type tag', (n) => `0x1::a::B<${list(n, () => '  u8  ')}>`, readTag],
+  ['an open type tag', (n) => 'vector<'.repeat(n), readTag],
+  ['arguments of an ABI type', (n) => `0x1::a::B<${list(n, () => 'T0')}>`, (text) => findAbiType(text, new Steps())],
+  ['values of JSON', (n) => `[${list(n, () => '{"a":[1,true,null]}')}]`, readJson],
+  ['members of JSON', (n) => `{${list(n, (at) => `"k${at}":"v"`)}}`, readJson],
+  ['escapes of JSON', (n) => `"${'\\u0041\\n'.repeat(n)}"`, readJson],
+  ['characters of JSON', (n) => `["${'a'.repeat(n)}"]`, readJson],
+  ['digits of JSON', (n) => `[${'1'.repeat(n)}e]`, readJson],
+  ['blanks of JSON', (n) => `[${' '.repeat(n)}1${' '.repeat(n)}`, readJson],
+  ['brackets of JSON', (n) => `${list(n, () => '[[[[]]]]')}`, (text) => readJson(`[${text}]`)],
+  ['values of a view', (n) => list(n, () => '{"a":"0x1"}'), readView],
+  ['characters of a view', (n) => `"${'a'.repeat(n)}"`, readView],
+  [
+    'type arguments of a view',
+    (n) => list(n, () => '"0x1::a::B<u8>"'),
+    (text) => parseViewBody('application/json', view(text, '')),
+  ],
+  ['values of a signing request', (n) => `[${list(n, () => '"1"')}]`, (text) => encode(['vector<u64>'], text)],
+  ['bytes of a signing request', (n) => `"0x${'ab'.repeat(n)}"`, (text) => encode(['vector<u8>'], text)],
+  ['a type argument', (n) => `0x1::a::B<${list(n, () => 'u8')}>`, (text) => encode([], '', [text])],
+  [
+    'parameters',
+    (n) => list(n, () => '"1"'),
+    (text) =>
+      encode(
+        text.split(',').map(() => 'u64'),
+        text,
+      ),
+  ],
+];
+
+await startCounting();
+
+async function workOf(read: (text: string) => unknown, text: string): Promise<number> {
+  return countWork(/\/src\/(?:encode|ledger|cache)\//, async () => {
+    try {
+      await read(text);
+    } catch {
+      // Refusing takes work as well.
+    }
+  });
+}
+
+/** Between these two, inside of all bounds: beyond them less is read. */
+const [few, many] = [600, 1_200];
+/** Counts differ a little with what V8 has compiled. */
+const most = 2.3;
+
+for (const [title, make, read] of rows) {
+  test(`${title}: twice as many are twice the work`, async () => {
+    const [small, large] = [await workOf(read, make(few)), await workOf(read, make(many))];
+
+    assert.ok(small > 0);
+    assert.ok(large <= small * most, `${small} and ${large} blocks`);
+  });
+}
