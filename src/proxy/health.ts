@@ -119,6 +119,10 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     requestTimeout: arrival.requestMs,
     http: arrival.http,
   });
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.raw.url?.includes('#') !== true) return done();
+    void reply.code(400).send({ message: 'a request target has no fragment (#)' });
+  });
   // Pages of other sites can send text without asking; they cannot send JSON.
   app.removeContentTypeParser('text/plain');
   app.get('/livez', () => ({ status: 'alive' }));

@@ -34,6 +34,8 @@ export function faultOfHead(request: IncomingMessage): GatewayError | undefined 
   if (url.length > longestTarget) {
     return new GatewayError('uriTooLong', `the request target is longer than ${longestTarget} characters`);
   }
+  // RFC 9112 3.2: routers cut a fragment off or keep it, so a target that holds one names two paths.
+  if (url.includes('#')) return new GatewayError('malformed', 'a request target has no fragment (#)');
   if (rawHeaders.length > 2 * mostHeaders) {
     return new GatewayError('headersTooLarge', `the request has more than ${mostHeaders} headers`);
   }
