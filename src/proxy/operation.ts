@@ -1,31 +1,45 @@
-/** What a request does, told by method and target alone: as the routes tell it (routes.ts), and before any is taken. */
+/**
+ * Which operation a request counts as, for access and cost: decided by method and target alone, ahead of routing. A
+ * path that a route takes is that route's operation. A path that is passed counts by its folded spelling, because a node
+ * may fold it as well (folded-path.ts).
+ */
 import type { Operation } from '../access/principal.ts';
+import { foldedPaths } from './folded-path.ts';
 
-/** What a path names may be empty, for the router as well: it is found to be no name later. */
+/** A path names its parts by whatever a route takes, the empty text included: a fault of the name is found later. */
 const reads = /^(?:\/?|\/accounts\/[^/]*\/(?:resource|module)\/[^/]*|\/transactions\/by_hash\/[^/]*)$/;
 const waits = /^\/transactions\/wait_by_hash\/[^/]*$/;
-/**
- * With a slash behind it no route of ours takes it, and it is passed on: a node may read it as what it looks like. Who
- * must not submit must not in this way either.
- */
-const submissions = /^\/transactions(?:\/batch)?\/*$/i;
+const submissions = /^\/transactions(?:\/batch)?$/;
 const encodings = /^\/transactions\/encode_submission$/;
 const views = /^\/view$/;
 
-/** What is not known to be anything else is passed through. */
+/** Of several readings the first here counts: what may change the ledger, then what costs a node more. */
+const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
+
+/** The operation of a request; `pass` for a path that neither a route nor a folded spelling makes anything else. */
 export function operationOf(method: string, target: string, basePath: string): Operation {
-  const path = routedPath(target);
-  if (path === undefined || !path.startsWith(basePath)) return 'pass';
-  const below = path.slice(basePath.length);
+  const routed = routedPath(target);
+  if (routed?.startsWith(basePath) === true) {
+    const operation = operationOfPath(method, routed.slice(basePath.length));
+    if (operation !== 'pass') return operation;
+  }
+  // No node is sent any other path (target.ts).
+  if (!target.startsWith(basePath)) return 'pass';
+  const [whole, cut] = foldedPaths(target.slice(basePath.length));
+  const [one, other] = [operationOfPath(method, whole), operationOfPath(method, cut)];
+  return strictest.find((operation) => operation === one || operation === other) ?? 'pass';
+}
+
+function operationOfPath(method: string, path: string): Operation {
   switch (method) {
     case 'GET':
-      return reads.test(below) || waits.test(below) ? 'read' : 'pass';
+      return reads.test(path) || waits.test(path) ? 'read' : 'pass';
     case 'HEAD':
-      return reads.test(below) ? 'read' : 'pass';
+      return reads.test(path) ? 'read' : 'pass';
     case 'POST':
-      if (submissions.test(below)) return 'submit';
-      if (encodings.test(below)) return 'encode';
-      return views.test(below) ? 'view' : 'pass';
+      if (submissions.test(path)) return 'submit';
+      if (encodings.test(path)) return 'encode';
+      return views.test(path) ? 'view' : 'pass';
     default:
       return 'pass';
   }

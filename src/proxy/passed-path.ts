@@ -1,6 +1,8 @@
 /** What a path that is passed through asks for: told by the path as the node's framework reads it, decoded. */
+import { GatewayError } from '../ledger/errors.ts';
 import { findU64, type LedgerVersion } from '../ledger/version.ts';
 import type { Need } from '../upstream/need.ts';
+import { foldedPaths } from './folded-path.ts';
 import { needOf } from './path-read.ts';
 import { notFound } from './request-faults.ts';
 import { decodedPath, hasParameter, numberParameter, pathBelow } from './target.ts';
@@ -60,17 +62,25 @@ export function isOfLedger(target: string): boolean {
   return ledgerPath.test(decodedPath(target));
 }
 
-/** Routes that only tests of nodes use (protocol 1, row 28): no client of a fleet shall reach them. */
-const hiddenPath = /^\/(?:set_failpoint|experimental\/state_values\/raw)\/?$/i;
+/** Routes that only tests of nodes use (protocol 1, row 28): no client of a fleet reaches them. */
+const hiddenPath = /^\/(?:set_failpoint|experimental\/state_values\/raw)$/;
 
+/** Whether a node, or a balancer before it, may read the path of `target` as a hidden one (folded-path.ts). */
 export function isHidden(target: string): boolean {
-  return hiddenPath.test(decodedPath(target));
+  return foldedPaths(target).some(isHiddenPath);
+}
+
+function isHiddenPath(folded: string): boolean {
+  return hiddenPath.test(folded);
 }
 
 /** The part of a target that a node is sent. Throws `GatewayError` 400 or 404 for what no node shall see. */
 export function passedPath(basePath: string, target: string): string {
   const path = pathBelow(basePath, target);
-  if (isHidden(path)) throw notFound();
+  const [whole, cut] = foldedPaths(path);
+  if (isHiddenPath(whole) || isHiddenPath(cut)) throw notFound();
+  // Rights are those of one path: a router that drops `;a` and one that stops there would read two.
+  if (whole !== cut) throw new GatewayError('malformed', 'the path has parameters ahead of its last segment');
   return path;
 }
 

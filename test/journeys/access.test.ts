@@ -225,6 +225,32 @@ test('who may only read cannot submit, view, encode or pass, in whatever spellin
   assert.equal(await gateway.metric('ledgergate_access_refusals_total{reason="operation",plan="free"}'), 11);
 });
 
+test('a key that may read and pass cannot submit, view or encode by a spelling that is passed', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('reader', { operations: ['read', 'pass'] });
+  const passing = testKey('passer', { operations: ['pass'] });
+  const { path: file } = keysFile(t, [key, passing]);
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+  const passedOn = () => node.log.count - node.log.countOf('ledgerInfo');
+  const asked = passedOn();
+
+  const views = ['/view/', '/VIEW', '/view;a=b', '/view%20', '/view.json', '/view%3Fa', '/;a/view', '/%56iew/;a'];
+  const encodings = ['/transactions/encode_submission/', '/transactions/Encode_submission;a'];
+  const submits = ['/transactions/', '/transactions;a', '/Transactions', '/transactions/batch;a/', '/transactions;/x'];
+  for (const target of [...views, ...encodings, ...submits]) {
+    assertRefused(await gateway.post(target, submission(), bearer(key.text)), 403, 'api_disabled');
+  }
+  for (const target of ['/accounts/0x1/module/coin/', '/Accounts/0x1/module/coin', '/accounts/0x1/module/coin;a']) {
+    assertRefused(await gateway.get(target, bearer(passing.text)), 403, 'api_disabled');
+  }
+  assertRefused(await gateway.get('/accounts;a/0x1/module/coin', bearer(passing.text)), 400, 'web_framework_error');
+  assert.equal(passedOn(), asked);
+
+  // Nothing else of what is passed needs more than before.
+  assert.equal((await gateway.get('/accounts/0x1', bearer(key.text))).status, 200);
+  assert.equal((await gateway.get('/blocks/by_height/5', bearer(passing.text))).status, 200);
+});
+
 test('a key for certain pages is of no use to others, and they can read why', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const key = testKey('page', { origins: ['https://app.example'] });

@@ -18,7 +18,7 @@ const view = JSON.stringify({ function: '0x1::m::f', type_arguments: [], argumen
 const requests: readonly Asked[] = [
   { path: `${read}#` },
   { path: `${read}#x` },
-  { path: `${read.replace('?', '#?')}` },
+  { path: read.replace('?', '#?') },
   { path: `${read}#x`, headers: { accept: 'application/x-bcs' } },
   { method: 'HEAD', path: `${read}#x` },
   { path: '/v1/accounts/0x1/module/coin#x' },
@@ -40,6 +40,8 @@ const requests: readonly Asked[] = [
   { path: '/#' },
 ];
 
+const line = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`;
+
 async function servedBy(t: TestContext, options: object = {}): Promise<{ node: FakeNode; gateway: TestGateway }> {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], ...options });
@@ -60,7 +62,6 @@ test('a target with a fragment is answered 400 over HTTP/1.1, and reaches no nod
 
 test('a fragment behind a request on the fast path is answered 400, and so is the absolute form', async (t) => {
   const { gateway } = await servedBy(t);
-  const line = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`;
   const statuses = async (...targets: readonly string[]): Promise<readonly number[]> => {
     const last = 'GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
     const answers = answersIn(await exchangeRaw(gateway.port, targets.map(line).join('') + last));

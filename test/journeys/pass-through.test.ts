@@ -209,7 +209,14 @@ test('a redirection of a node does not tell its address', async (t) => {
 });
 
 for (const method of ['GET', 'POST'] as const) {
-  for (const path of ['/set_failpoint?name=x', '/set%5Ffailpoint', '/experimental/state_values/r%61w']) {
+  const hidden = ['/set_failpoint?name=x', '/set%5Ffailpoint', '/experimental/state_values/r%61w'];
+  const folded = [
+    '/set_failpoint;x',
+    '/SET_failpoint%3Bx',
+    '/set_failpoint%3Fname=x',
+    '/experimental/state_values/raw;x/',
+  ];
+  for (const path of [...hidden, ...folded]) {
     test(`${method} ${path} does not reach a node`, async (t) => {
       const node = await fakeNode(t, { head: 900n });
       const gateway = await testGateway(t, { full: [node] });

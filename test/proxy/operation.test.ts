@@ -1,5 +1,6 @@
 // What a request is charged and refused by is told before it is routed: it must be what the routes make of it.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
 import type { Operation } from '../../src/access/principal.ts';
@@ -108,8 +109,8 @@ for (const basePath of ['/v1', '']) {
         if (route === undefined) return;
         const operation = operationOf(method, target, basePath);
         seen.add(operation);
-        // Spellings that look like a submission count as one, even where it is for a node to say what they are.
-        if (operation === 'submit' && route === 'pass') return;
+        // A passed path counts as what a node's router may fold it into.
+        if (route === 'pass') return;
         assert.equal(operation, route, `${method} ${target}`);
       }),
       { numRuns: 3_000 },
@@ -124,7 +125,7 @@ const operations: readonly (readonly [method: string, target: string, Operation]
   ['POST', '/v1', 'pass'],
   ['GET', '/v1/', 'read'],
   ['POST', '/v1/', 'pass'],
-  ['GET', '/v1//', 'pass'],
+  ['GET', '/v1//', 'read'],
   ['GET', '/v1/accounts/0x1/resource/0x1::a::B?ledger_version=1', 'read'],
   ['HEAD', '/v1/accounts/0x1/module/a', 'read'],
   ['GET', '/v1/accounts/0x1/module/', 'read'],
@@ -139,8 +140,30 @@ const operations: readonly (readonly [method: string, target: string, Operation]
   ['POST', '/v1/transactions#x', 'submit'],
   ['POST', '/v1/Transactions/BATCH//', 'submit'],
   ['POST', '/%76%31/%74ransactions', 'submit'],
-  ['POST', '/v1/transactions%2f', 'pass'],
-  ['POST', '/v1/%2574ransactions', 'pass'],
+  ['POST', '/v1/transactions%2f', 'submit'],
+  ['POST', '/v1/%2574ransactions', 'submit'],
+  ['POST', '/v1/view/', 'view'],
+  ['POST', '/v1/VIEW;a=b', 'view'],
+  ['POST', '/v1/view.json', 'view'],
+  ['POST', '/v1/view%20', 'view'],
+  ['POST', '/v1/view%3Fa', 'view'],
+  ['POST', '/v1/view;/../simulate', 'view'],
+  ['POST', '/v1/;a/view', 'view'],
+  ['POST', '/v1/transactions;a/view', 'submit'],
+  ['POST', '/v1/transactions;/simulate', 'submit'],
+  ['POST', '/v1/transactions/encode_submission/', 'encode'],
+  ['POST', '/v1/transactions/Encode_Submission', 'encode'],
+  ['POST', '/v1/transactions/simulate/', 'pass'],
+  ['POST', '/v1/views', 'pass'],
+  ['POST', '/v1/view/0x1', 'pass'],
+  ['POST', '/v2/view', 'pass'],
+  ['GET', '/v1/accounts/0x1/module/a/', 'read'],
+  ['GET', '/v1/ACCOUNTS/0x1/resource/0x1::a::B', 'read'],
+  ['GET', '/v1/accounts/0x1/resources/', 'pass'],
+  // A router that drops parameters reads a path that only `pass` allows.
+  ['GET', '/v1/;a/accounts/0x1/resources', 'pass'],
+  ['GET', '/v1/transactions/wait_by_hash/0x1/', 'read'],
+  ['GET', '/v1/view/', 'pass'],
   ['POST', '/v1/transactions/simulate', 'pass'],
   ['GET', '/v1/transactions', 'pass'],
   ['POST', '/v1/%ff', 'pass'],
@@ -148,7 +171,76 @@ const operations: readonly (readonly [method: string, target: string, Operation]
   ['GET', '/', 'pass'],
 ];
 
+const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
+
+const plain: readonly (readonly [method: string, path: string, Operation])[] = [
+  ['GET', '', 'read'],
+  ['GET', '/accounts/0x1/resource/0x1::a::B', 'read'],
+  ['HEAD', '/accounts/0x1/module/coin', 'read'],
+  ['GET', '/transactions/by_hash/0x1', 'read'],
+  ['GET', '/transactions/wait_by_hash/0x1', 'read'],
+  ['POST', '/view', 'view'],
+  ['POST', '/transactions/encode_submission', 'encode'],
+  ['POST', '/transactions', 'submit'],
+  ['POST', '/transactions/batch', 'submit'],
+];
+
+/** Writes one letter of a path in another way. */
+const letterSpellings: readonly ((letter: string) => string)[] = [
+  (letter) => letter.toUpperCase(),
+  (letter) => `%${letter.charCodeAt(0).toString(16)}`,
+  (letter) => `%25${letter.charCodeAt(0).toString(16)}`,
+  (letter) => `%2525${letter.charCodeAt(0).toString(16)}`,
+  // The full-width form of the letter.
+  (letter) => encodeURIComponent(String.fromCharCode(letter.charCodeAt(0) + 0xfee0)),
+];
+
+/** Behind a segment, behind a path, and in the place of a slash. */
+const suffixes = [';', ';a=b', ';a=b;c', '%3Ba', '?a', '%3fa', '#a', '%23', '.json', '.', '%20', '%09', '%00', '%00a'];
+const ends = ['/', '//', '/.', '/%2e', '\\', '%5c', '%2F', '%252f', '/x/..', '/;a', '/%ff', '/%c2%a0'];
+const slashes = ['//', '/./', '/;a/', '/%2e/', '/x/../', '\\', '%2f', '%252F', '%5C', '/%20/', '/~/'];
+
+const few = <T>(one: fc.Arbitrary<T>): fc.Arbitrary<T[]> => fc.array(one, { maxLength: 3 });
+const spelledPath = fc
+  .record({
+    row: fc.constantFrom(...plain),
+    letters: few(fc.tuple(fc.nat(60), fc.constantFrom(...letterSpellings))),
+    suffix: few(fc.constantFrom(...suffixes)),
+    end: few(fc.constantFrom(...ends)),
+    slash: few(fc.tuple(fc.nat(60), fc.constantFrom(...slashes))),
+  })
+  .map(({ row: [method, path, operation], letters, suffix, end, slash }) => {
+    const characters = path.split('');
+    for (const [at, spell] of letters) characters[at] = characters[at]?.replace(/^[a-z]$/, spell) ?? '';
+    const whole = characters.join('') + (path === '' ? '' : suffix.join('')) + end.join('');
+    const spelled = slash.reduce((text, [at, by]) => text.slice(0, at) + text.slice(at).replace('/', by), whole);
+    return { method, operation, spelled };
+  });
+
+test('a path counts as the operation that it looks like, in whatever spelling', () => {
+  fc.assert(
+    fc.property(spelledPath, fc.constantFrom('/v1', ''), ({ method, operation, spelled }, basePath) => {
+      const counted = operationOf(method, basePath + spelled, basePath);
+      // A router that stops at a parameter reads another path than one that drops it: the stricter of both counts.
+      const isOneOfTwo = /[;?#]|%3[bf]|%23|%00/i.test(spelled);
+      const allowed = isOneOfTwo ? strictest.slice(0, strictest.indexOf(operation) + 1) : [operation];
+      assert.ok(allowed.includes(counted), `${method} ${spelled} counts as ${counted}`);
+    }),
+    { numRuns: 20_000 },
+  );
+});
+
 test('operations by method and target', () => {
   for (const [method, target, operation] of operations)
     assert.equal(operationOf(method, target, '/v1'), operation, target);
+});
+
+test('every spelling of a view in docs/access.md counts as a view', () => {
+  const text = readFileSync(new URL('../../docs/access.md', import.meta.url), 'utf8');
+  const rows = text.split('\n').filter((line) => line.includes('| `/view`:'));
+  const spellings = rows.flatMap((row) =>
+    [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, path]) => path),
+  );
+  assert.ok(spellings.length >= 18);
+  for (const path of spellings) assert.equal(operationOf('POST', `/v1${path}`, '/v1'), 'view', path);
 });

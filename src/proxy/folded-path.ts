@@ -1,0 +1,37 @@
+/**
+ * The paths that lenient routers take for one another, folded into one spelling. Rights and hidden routes are decided
+ * by it: a node, or a balancer before it, may read a passed path in any of these ways.
+ */
+
+/**
+ * The words of a path, `/` before each: percent-decoded however often it was encoded, in Unicode's compatible form and
+ * lower case, backslashes as slashes, dot segments resolved; segments without a word are dropped, and of each other
+ * segment the first word counts. Two readings: without the parameters of each segment (RFC 3986 3.3), and up to where
+ * the path ends for routers that decode it first.
+ */
+export function foldedPaths(target: string): readonly [string, string] {
+  const path = decoded(target.split(/[?#]/, 1)[0] ?? '');
+  const end = path.search(/[;?#\0]/);
+  const whole = wordsOf(path.replaceAll(/;[^/]*/g, ''));
+  return [whole, end === -1 ? whole : wordsOf(path.slice(0, end))];
+}
+
+function decoded(path: string): string {
+  const bytes = path.replaceAll(/%(?:25)*([\da-f]{2})/gi, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  // Character by character: sorting the marks behind a letter takes the square of their number.
+  const text = Buffer.from(bytes, 'latin1').toString();
+  const compatible = text.replaceAll(/[^ -~]/gu, (character) => character.normalize('NFKC'));
+  return compatible.toLowerCase().replaceAll('\\', '/');
+}
+
+function wordsOf(path: string): string {
+  const words: string[] = [];
+  for (const segment of path.split('/')) {
+    if (segment === '..') words.pop();
+    const word = /[a-z\d_]+/.exec(segment)?.[0];
+    if (word !== undefined) words.push(`/${word}`);
+  }
+  return words.join('');
+}
