@@ -10,7 +10,7 @@ import { GatewayError, quote } from '../ledger/errors.ts';
 import {
   canonicalJson,
   JsonError,
-  parseJson,
+  parseNodeJson,
   type JsonFault,
   type JsonObject,
   type JsonValue,
@@ -56,7 +56,7 @@ function digestOf(bytes: Buffer): string {
 /** `undefined` where the node shall see the body as it came. */
 function canonicalText(text: string): string | undefined {
   try {
-    return canonicalView(parseJson(text, { maxValues: bodyBounds.values }));
+    return canonicalView(parseNodeJson(text, { maxValues: bodyBounds.values }));
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     if (leftToNodes.has(error.fault)) return undefined;
@@ -65,10 +65,17 @@ function canonicalText(text: string): string | undefined {
 }
 
 /**
- * A key written twice has no agreed meaning, and a reserved one has another where it stands first than where members
- * are sorted: the node shall see the body as it is, under a key of its own.
+ * A key written twice has no agreed meaning, a reserved one has another where it stands first than where members are
+ * sorted, and the last two are refused as a whole by some nodes, also in a member that the canonical form leaves out:
+ * a node reads the body as it came, under a key of its own.
  */
-const leftToNodes: ReadonlySet<JsonFault> = new Set(['duplicate key', 'reserved key', 'too many values']);
+const leftToNodes: ReadonlySet<JsonFault> = new Set([
+  'duplicate key',
+  'reserved key',
+  'too many values',
+  'lone surrogate',
+  'number out of range',
+]);
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 

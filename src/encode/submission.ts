@@ -3,7 +3,7 @@ import { findAddress, type Address } from '../ledger/address.ts';
 import { bodyBounds } from '../ledger/body-bounds.ts';
 import { quote } from '../ledger/errors.ts';
 import { findFunctionId, type FunctionId } from '../ledger/identifier.ts';
-import { canonicalJson, JsonError, parseJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
+import { JsonError, parseNodeJson, type JsonObject, type JsonValue } from '../ledger/json-value.ts';
 import type { TypeTag } from '../ledger/type-tag.ts';
 import { findU64 } from '../ledger/version.ts';
 import { Handover, Refusal } from './outcome.ts';
@@ -32,9 +32,6 @@ export interface EntryCall {
   readonly typeArguments: readonly TypeTag[];
   readonly arguments: readonly JsonValue[];
 }
-
-/** Nodes read JSON to this depth (serde_json's limit counts the 128th level as one too many). */
-const maxJsonDepth = 127;
 
 /**
  * Parses the body. `bodyText` must come from a UTF-8 decoder that refuses bad bytes and keeps a byte order mark.
@@ -68,16 +65,8 @@ export function parseSubmission(bodyText: string, steps: Steps): Submission {
 function parseBody(text: string): JsonValue {
   // A decoder that replaced bad bytes leaves U+FFFD behind; a node would have refused those bytes.
   if (text.includes('\ufffd') || !text.isWellFormed()) throw new Handover('doubtful text');
-  const value = parseStrictly(text);
-  // Nodes refuse an escape that is half of a surrogate pair, wherever it stands; canonical JSON shows those left.
-  const mayHold = text.includes('\\') && /\\u[dD][89a-fA-F]/.test(text);
-  if (mayHold && /\\ud[89a-f]/.test(canonicalJson(value))) throw new Handover('doubtful text');
-  return value;
-}
-
-function parseStrictly(text: string): JsonValue {
   try {
-    return parseJson(text, { maxDepth: maxJsonDepth, maxValues: bodyBounds.values });
+    return parseNodeJson(text, { maxValues: bodyBounds.values });
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     switch (error.fault) {
@@ -86,7 +75,10 @@ function parseStrictly(text: string): JsonValue {
       case 'duplicate key':
         throw new Handover('duplicate key');
       case 'reserved key':
+      case 'lone surrogate':
         throw new Handover('doubtful text');
+      case 'number out of range':
+        throw new Handover('doubtful value');
       case 'too deep':
         throw new Handover('nested too deep');
       case 'too many values':

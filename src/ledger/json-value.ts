@@ -23,7 +23,15 @@ export interface JsonObject {
 
 export type JsonValue = null | boolean | string | JsonNumber | JsonArray | JsonObject;
 
-export type JsonFault = 'syntax' | 'duplicate key' | 'reserved key' | 'too deep' | 'too many values';
+export type JsonFault =
+  | 'syntax'
+  | 'duplicate key'
+  | 'reserved key'
+  | 'too deep'
+  | 'too many values'
+  /** From `parseNodeJson` alone. */
+  | 'lone surrogate'
+  | 'number out of range';
 
 /** Why a text was not read. `at` is the offset, in UTF-16 units, of the character that was not understood. */
 export class JsonError extends Error {
@@ -53,7 +61,20 @@ export interface JsonLimits {
  * bounded by `maxDepth`. Lone surrogates (`"\ud800"`) are kept as they are. Throws `JsonError`.
  */
 export function parseJson(text: string, limits: JsonLimits = {}): JsonValue {
-  return new Scanner(text, limits).readDocument();
+  return new Scanner(text, limits, false).readDocument();
+}
+
+/** A node refuses the 128th level (serde_json, `remaining_depth`). */
+const nodeDepth = 127;
+
+/**
+ * As `parseJson`, for a text that nodes read as well. What some reader of nodes refuses as a whole is an error here
+ * wherever it stands, in a member that is ignored too: half of a surrogate pair, a number beyond the range of a double,
+ * depth 128. Throws `JsonError`.
+ */
+export function parseNodeJson(text: string, { maxValues }: Pick<JsonLimits, 'maxValues'>): JsonValue {
+  const limits = maxValues === undefined ? { maxDepth: nodeDepth } : { maxDepth: nodeDepth, maxValues };
+  return new Scanner(text, limits, true).readDocument();
 }
 
 /**
@@ -100,6 +121,9 @@ function canonicalString(value: string): string {
  */
 const reservedPrefix = '$serde_json::private::';
 
+/** Numbers up to here are in every reader's range; some round on the way and refuse the last steps before the largest. */
+const surelyInRange = 1e308;
+
 const space = 0x20;
 const quoteMark = 0x22;
 const comma = 0x2c;
@@ -128,11 +152,13 @@ const escapes = new Map([
 class Scanner {
   readonly #text: string;
   readonly #maxDepth: number;
+  readonly #isForNodes: boolean;
   #valuesLeft: number;
   #at = 0;
 
-  constructor(text: string, { maxDepth = 128, maxValues = Infinity }: JsonLimits) {
+  constructor(text: string, { maxDepth = 128, maxValues = Infinity }: JsonLimits, isForNodes: boolean) {
     this.#text = text;
+    this.#isForNodes = isForNodes;
     this.#maxDepth = maxDepth;
     this.#valuesLeft = maxValues;
   }
@@ -206,7 +232,8 @@ class Scanner {
 
   /** Starts at the quotation mark. Text without escapes, nearly all of it, is one slice. */
   #readString(): string {
-    let start = this.#at + 1;
+    const opening = this.#at;
+    let start = opening + 1;
     let value = '';
     for (;;) {
       const end = this.#endOfPlainText(start);
@@ -218,6 +245,10 @@ class Scanner {
       if (code !== backslash) throw this.#refuse('control character or end of text in a string');
       value += this.#readEscape();
       start = this.#at;
+    }
+    // Two slices at least: it holds an escape.
+    if (this.#isForNodes && start > opening + 1 && !value.isWellFormed()) {
+      throw new JsonError('lone surrogate', opening, 'half of a surrogate pair in a string');
     }
     this.#at += 1;
     return value;
@@ -255,11 +286,17 @@ class Scanner {
     // A leading zero stands alone: after `0` another digit is left over, and refused as trailing text.
     if (!this.#takeCode(zero)) this.#skipDigits();
     if (this.#takeCode(point)) this.#skipDigits();
-    if (this.#takeCode(0x65) || this.#takeCode(0x45)) {
+    const hasExponent = this.#takeCode(0x65) || this.#takeCode(0x45);
+    if (hasExponent) {
       if (!this.#takeCode(0x2b)) this.#takeCode(minus);
       this.#skipDigits();
     }
-    return { kind: 'number', text: this.#text.slice(start, this.#at) };
+    const text = this.#text.slice(start, this.#at);
+    // Without an exponent it takes more than 308 digits to be beyond a double.
+    if (this.#isForNodes && (hasExponent || text.length > 308) && Math.abs(Number(text)) >= surelyInRange) {
+      throw new JsonError('number out of range', start, 'a number beyond the range of a double');
+    }
+    return { kind: 'number', text };
   }
 
   /** One digit or more. */

@@ -48,7 +48,10 @@ export function parseDescribed(value: unknown, where: string): DescribedRequest 
   refuseUnknown(given, parameters, where);
   const described = value as Readonly<Record<string, unknown>>;
   for (const name of given) {
-    if (typeof described[name] !== 'string') throw new AdminFault(400, `"${name}" must be given once, as text`);
+    const text = described[name];
+    if (typeof text !== 'string') throw new AdminFault(400, `"${name}" must be given once, as text`);
+    // A client's bytes have no half of a surrogate pair: what is replaced for it would be another request.
+    if (!text.isWellFormed()) throw new AdminFault(400, `"${name}" must be text that UTF-8 can hold`);
   }
   const { target, ...rest } = described as Readonly<Partial<Record<(typeof parameters)[number], string>>>;
   if (target === undefined)

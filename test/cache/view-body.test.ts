@@ -7,10 +7,16 @@ function body(values: string, { types = '', space = '' } = {}): Buffer {
   return Buffer.from(`{${space}"function":"0x1::a::f","type_arguments":[${types}],"arguments":[${values}]}`);
 }
 
+/** With another member, which nodes read and then ignore. */
+function bare(member: string): Buffer {
+  return Buffer.from(`{"function":"0x1::a::f","type_arguments":[],"arguments":[]${member}}`);
+}
+
 function subjectOf(bytes: Buffer): string {
   return parseViewBody('application/json', bytes).subject;
 }
 
+const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth);
 const zeros = (count: number): string => Array.from({ length: count }, () => 0).join();
 
 test('spellings of a body of usual size share a canonical form', () => {
@@ -36,6 +42,22 @@ const unread: readonly (readonly [title: string, bytes: Buffer, other: Buffer])[
     body('{"\\u0024serde_json::private::Number":"2"}'),
     body('{"$serde_json::private::Number":"2"}'),
   ],
+  ['with half of a pair in a member that nodes ignore', bare(',"x":"\\ud800"'), bare(',"x":"\\udc00"')],
+  [
+    'with half of a pair behind another',
+    bare(',"x":["\\ud83d\\ud83d\\ude00"]'),
+    bare(',"x":["\\ud83d\\ude00\\ude00"]'),
+  ],
+  ['with half of a pair in a key', bare(',"x":{"a\\uDFFF":0}'), bare(',"x":{"a\\uDFFE":0}')],
+  ['with half of a pair in an argument', body('"\\ud800"'), body('"\\ud801"')],
+  ['with a number that no double holds', bare(',"x":1e999'), bare(',"x":-1e999')],
+  ['with a number of very many digits', bare(`,"x":${'9'.repeat(400)}`), bare(`,"x":${'9'.repeat(401)}`)],
+  [
+    'with a number at the edge of a double',
+    bare(',"x":[17976931348623158e292]'),
+    bare(',"x":[1.7976931348623158e308]'),
+  ],
+  ['with a number out of range in an argument', body('1E+400'), body('1E+401')],
   ['of 8 MB that is not even JSON', Buffer.alloc(8 << 20, '0,'), Buffer.alloc(8 << 20, '1,')],
 ];
 
@@ -67,4 +89,16 @@ test('a large body is hashed in turns, and keyed as if it had been hashed at onc
   for (const contentType of ['application/json', 'application/x.aptos.view_function+bcs'] as const) {
     assert.deepEqual(parseViewBody(contentType, bytes, digest), parseViewBody(contentType, bytes));
   }
+});
+
+test('what every node reads has a canonical form, near the bounds of what none reads', () => {
+  const plain = subjectOf(bare(''));
+  const taken = ['"\\ud83d\\ude00"', '"\\\\ud800"', '1e-999', '0e999', '1e307', '9'.repeat(308), nested(126)];
+  for (const value of taken) assert.equal(subjectOf(bare(`,"x":${value}`)), plain, value);
+});
+
+test('a body that is nested deeper than nodes read is refused with 400', () => {
+  assert.throws(() => subjectOf(bare(`,"x":${nested(127)}`)), /nested deeper than 127/);
+  assert.throws(() => subjectOf(body(nested(126))), /nested deeper than 127/);
+  assert.match(subjectOf(body(nested(125))), /^json:/);
 });

@@ -212,12 +212,21 @@ test('type arguments beyond what every node reads alike are left to a node', asy
 test('a text that may not be what the client sent is left to a node', async () => {
   const string = '0x1::string::String';
   assert.equal(await encodeOne(string, '"\\ud83d\\ude00"'), 'encoded');
-  assert.equal(await encodeOne(string, '"\\\\ud800"'), 'doubtful text');
+  assert.equal(await encodeOne(string, '"\\\\ud800"'), 'encoded');
   assert.equal(await encodeOne(string, '"\\ud800"'), 'doubtful text');
   assert.equal(await encodeOne(string, '"\ufffd"'), 'doubtful text');
   assert.equal(await encodeOne(string, '"\ud800"'), 'doubtful text');
   const ignored = await encode({ more: ',"x":{"\\udc00":1}' });
   assert.deepEqual(ignored, { kind: 'forward', reason: 'doubtful text' });
+});
+
+test('a number that no double holds is left to a node, wherever it stands', async () => {
+  for (const number of ['1e999', '-1E+309', '9'.repeat(400), '1.7976931348623158e308', `0.1e${'9'.repeat(30)}`]) {
+    assert.deepEqual(await encode({ more: `,"x":[${number}]` }), { kind: 'forward', reason: 'doubtful value' }, number);
+  }
+  for (const number of ['1e307', '1e-999', '0e999', '9'.repeat(308)]) {
+    assert.equal((await encode({ more: `,"x":[${number}]` })).kind, 'encoded', number);
+  }
 });
 
 test('a key written twice is left to a node, wherever it stands', async () => {

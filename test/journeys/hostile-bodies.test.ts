@@ -16,6 +16,8 @@ const encode = (list: string, types = '[]'): string =>
   `"payload":{"type":"entry_function_payload","function":"0x1::aptos_account::transfer",` +
   `"type_arguments":${types},"arguments":${list}}}`;
 const values = (count: number): string => `[${Array.from({ length: count }, () => '0').join()}]`;
+/** The same with another member. */
+const ignored = (body: string, value: string): string => `${body.slice(0, -1)},"x":${value}}`;
 const keys = (count: number): string =>
   `[{${Array.from({ length: count }, (_, index) => `"${index * 16_384}":0`).join()}}]`;
 
@@ -23,6 +25,14 @@ const keys = (count: number): string =>
 const rows: readonly (readonly [title: string, path: string, body: string, expected: 'node' | number])[] = [
   ['a view nested 100,000 deep', '/view?ledger_version=5', view(nested(100_000)), 'node'],
   ['a view nested 200 deep', '/view?ledger_version=5', view(nested(200)), 400],
+  ['a view nested 128 deep', '/view?ledger_version=5', view(nested(127)), 400],
+  [
+    'a view with half of a pair where nodes ignore it',
+    '/view?ledger_version=5',
+    ignored(view('[]'), '"\\ud800"'),
+    'node',
+  ],
+  ['a view with a number that no double holds', '/view?ledger_version=5', ignored(view('[]'), '1e999'), 'node'],
   ['a view of 2 million values', '/view?ledger_version=5', view(values(2_000_000)), 'node'],
   ['a view of 30,000 values', '/view?ledger_version=5', view(values(30_000)), 'node'],
   ['a view of 12,000 keys that are numbers', '/view?ledger_version=5', view(keys(12_000)), 'node'],

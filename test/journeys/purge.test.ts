@@ -337,6 +337,7 @@ const mistakes: readonly (readonly [string, RegExp])[] = [
   ['{"account": "0xzz"}', /no address/],
   ['{"account": "0x1*"}', /no address/],
   ['{"read": "/v1"}', /must be an object/],
+  ['{"read": {"target": "/v1/view", "body": "\\ud800"}}', /body\\" must be text that UTF-8 can hold/],
   ['{"read": {}}', /needs a \\"target\\"/],
   ['{"read": {"target": "/v1", "version": 5}}', /unknown field \\"version\\"/],
   ['{"read": {"target": 5}}', /as text/],
