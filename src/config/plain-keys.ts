@@ -48,7 +48,11 @@ export function findPlainKeys(text: string): { readonly keys: readonly object[] 
 
 function withoutComment(line: string): string {
   const from = line.startsWith('#') ? 0 : line.indexOf(' #');
-  return from === -1 ? line : line.slice(0, from).replace(/ +$/, '');
+  if (from === -1) return line;
+  // By hand: an expression that ends with the line tries again at each blank within it.
+  let end = from;
+  while (line.charAt(end - 1) === ' ') end -= 1;
+  return line.slice(0, end);
 }
 
 function findValue(value: string): Value | undefined {

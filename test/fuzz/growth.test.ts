@@ -1,7 +1,12 @@
 // Inputs made to be slow: what takes a parser n steps must not take it n squared. Sixteen times the input may take some
 // sixteen times as long; squared it would be two hundred and fifty-six times.
 import assert from 'node:assert/strict';
+import type { IncomingHttpHeaders } from 'node:http';
+import { Socket } from 'node:net';
 import { test } from 'node:test';
+import { holdsKey } from '../../src/access/api-key.ts';
+import { clientAddress, countedNetwork, Networks } from '../../src/access/client-address.ts';
+import { Principals } from '../../src/access/principals.ts';
 import { parseViewBody } from '../../src/cache/view-body.ts';
 import { compileModule } from '../../src/encode/abi.ts';
 import { findAbiType } from '../../src/encode/abi-type.ts';
@@ -12,15 +17,27 @@ import { findFunctionId, isIdentifier } from '../../src/ledger/identifier.ts';
 import { canonicalJson, parseJson } from '../../src/ledger/json-value.ts';
 import { findTypeTag } from '../../src/ledger/type-tag.ts';
 import { findU64 } from '../../src/ledger/version.ts';
+import { parseKeysFile } from '../../src/config/keys-file.ts';
+import { HeaderBlocks, readHead } from '../../src/front/request-head.ts';
+import { readOf } from '../../src/front/read-target.ts';
+import { passedOn } from '../../src/trace/trace-context.ts';
+import { readAnswerHead } from '../../src/upstream/wire/answer-head.ts';
 import { findScope } from '../../src/cache/purge-scope.ts';
 import { findRefusal } from '../../src/proxy/admin-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
-import { needOfPath, passedPath } from '../../src/proxy/passed-path.ts';
+import { requestHeaders } from '../../src/proxy/headers.ts';
+import { operationOf } from '../../src/proxy/operation.ts';
+import { isOfLedger, needOfPath, passedPath } from '../../src/proxy/passed-path.ts';
+import { RequestParser } from '../../src/proxy/parse-request.ts';
+import { Submissions } from '../../src/proxy/submissions.ts';
+import { Consistency } from '../../src/proxy/consistency.ts';
 import { isAuthority, originForm, versionParameter } from '../../src/proxy/target.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 
 const list = (count: number, item: (index: number) => string): string =>
   Array.from({ length: count }, (_, index) => item(index)).join();
+const lines = (count: number, line: (index: number) => string): string =>
+  Array.from({ length: count }, (_, index) => line(index)).join('');
 const view = (types: string, values: string): Buffer =>
   Buffer.from(`{"function":"0x1::m::f","type_arguments":${types},"arguments":${values}}`);
 const submission = (values: string): string =>
@@ -28,6 +45,27 @@ const submission = (values: string): string =>
   `"payload":{"type":"entry_function_payload","function":"0x1::m::f","type_arguments":[],"arguments":${values}}}`;
 const encode = (text: string) =>
   encodeSubmission(text, { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(undefined) });
+
+const operation = (target: string): string => operationOf('POST', target, '/v1');
+const submissions = new Submissions();
+const parser = new RequestParser({ basePath: '/v1', submissions });
+const route = (target: string): unknown => parser.parse({ target });
+const readPlain = (target: string): unknown => readOf(target, undefined, { basePath: '/v1', submissions });
+const readBlock = (lines: string): unknown => readHead(`GET /v1 HTTP/1.1\r\n${lines}\r\n`, 0, new HeaderBlocks());
+const limits = { maxStalenessMs: 200, minClientStalenessMs: 100, maxClientStalenessMs: 10_000 };
+const consistency = new Consistency(limits, () => 0);
+const demand = (headers: IncomingHttpHeaders): unknown => consistency.demandOf({ headers, socket: new Socket() });
+const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+const principals = new Principals(
+  { header: 'authorization', plans: new Map(), anonymous: undefined, trustedProxies: [] },
+  [],
+);
+const findPrincipal = (authorization: string): unknown => principals.find({ authorization }, undefined, 0);
+const proxies = new Networks(['10.0.0.0/8', '::/0']);
+const forwarded = (text: string): string => countedNetwork(clientAddress('10.0.0.1', text, proxies));
+const plainKey = (at: number): string =>
+  `  - name: k${at}\n    plan: a\n    sha256: "${at.toString(16).padStart(64, '0')}"\n`;
+const readKeys = (text: string): unknown => parseKeysFile(text, 'keys.yaml');
 
 /** `make` makes an input of so many parts; `parts` is the smaller of the two sizes, `parse` may throw. */
 const rows: readonly (readonly [
@@ -90,6 +128,44 @@ const rows: readonly (readonly [
   ['dots of a path', 2_000, (n) => `/v1/${'.'.repeat(n)}`, (text) => passedPath('/v1', text)],
   ['percent signs of a path', 1_000, (n) => `/v1/${'%61'.repeat(n)}`, (text) => needOfPath(passedPath('/v1', text))],
   ['digits of a path', 1_000, (n) => `/blocks/by_height/${'1'.repeat(n)}`, needOfPath],
+  ['slashes of an operation', 2_000, (n) => `/v1/view${'/'.repeat(n)}`, operation],
+  ['parameters of segments', 2_000, (n) => `/v1/${';/'.repeat(n)}`, operation],
+  ['dot segments of an operation', 1_000, (n) => `/v1${'/..'.repeat(n)}`, operation],
+  ['percent signs encoded again', 1_000, (n) => `/v1/%${'25'.repeat(n)}z`, operation],
+  ['marks behind a letter', 500, (n) => `/v1/a${'%cc%95%cc%80'.repeat(n)}`, operation],
+  ['letters of another form', 500, (n) => `/v1/${'%ef%b7%ba'.repeat(n)}`, operation],
+  ['a path that is not UTF-8', 1_000, (n) => `/v1/${'%ff'.repeat(n)}`, operation],
+  ['parameters of a path that is passed', 500, (n) => `/v1${'/a;b'.repeat(n)}`, (text) => passedPath('/v1', text)],
+  ['an account that is passed', 1_000, (n) => `/accounts/${'a'.repeat(n)}/balance/${'b'.repeat(n)}/`, isOfLedger],
+  ['parts of a path that is routed', 400, (n) => `/v1${'/a'.repeat(n)}`, route],
+  ['a parameter of a route', 400, (n) => `/v1/accounts/0x1/resource/${'%3C'.repeat(n / 2)}`, route],
+  ['parameters that are routed', 250, (n) => `/v1/accounts/0x1/module/a?${'a=b&'.repeat(n)}`, route],
+  ['a type on the fast path', 60, (n) => `/v1/accounts/0x1/resource/${'%20:'.repeat(n)}!`, readPlain],
+  ['headers on the fast path', 3, (n) => `Host: a\r\n${lines(n, (at) => `a${at}: b\r\n`)}`, readBlock],
+  ['blanks of a header on the fast path', 200, (n) => `Host: a\r\nx: a${' '.repeat(n)}\r\n`, readBlock],
+  ['a head without an end', 1_000, (n) => 'a: b\r\n'.repeat(n), readBlock],
+  ['names in Connection', 1_000, (n) => 'close, '.repeat(n), (text) => requestHeaders({ connection: text })],
+  ['a minimum version', 2_000, (n) => `${'0'.repeat(n)}x`, (text) => demand({ 'ledgergate-min-version': text })],
+  ['a staleness', 2_000, (n) => `${' '.repeat(n)}1`, (text) => demand({ 'ledgergate-max-staleness': text })],
+  ['members of tracestate', 2_000, (n) => 'a=b,'.repeat(n), (tracestate) => passedOn({ traceparent, tracestate })],
+  ['a parent of a trace', 2_000, (n) => '00-'.repeat(n), (text) => passedOn({ traceparent: text })],
+  ['blanks before a key', 2_000, (n) => `Bearer${' '.repeat(n)}a b`, findPrincipal],
+  ['blanks behind a key', 2_000, (n) => `Bearer a${' '.repeat(n)}b`, findPrincipal],
+  ['a long key', 2_000, (n) => `Bearer ${'lgk_'.repeat(n)}`, findPrincipal],
+  ['keys in a target', 2_000, (n) => 'lgk_abc'.repeat(n), holdsKey],
+  ['addresses that were forwarded', 2_000, (n) => '10.0.0.1, '.repeat(n), forwarded],
+  ['blanks of an address that was forwarded', 2_000, (n) => `a,${' '.repeat(n)}`, forwarded],
+  ['brackets of an address that was forwarded', 2_000, (n) => '['.repeat(n), forwarded],
+  ['the port of an address that was forwarded', 2_000, (n) => `${'1.'.repeat(n)}:1`, forwarded],
+  ['the zone of an address that was forwarded', 2_000, (n) => `fe80::1%${'%a'.repeat(n)}`, forwarded],
+  ['keys of a file', 50, (n) => `keys:\n${lines(n, plainKey)}`, readKeys],
+  ['keys of a file of another form', 5, (n) => `keys:\n${'  - {name: a, plan: b}\n'.repeat(n)}`, readKeys],
+  ['blanks in a line of keys', 1_000, (n) => `keys:\n  - name: a${' '.repeat(n)}b #\n`, readKeys],
+  ['quotes in a line of keys', 1_000, (n) => `keys:\n  - name: "${'\\"'.repeat(n)}"\n`, readKeys],
+  ['operations of a key', 100, (n) => `keys:\n  - name: a\n    operations: [${'a,'.repeat(n)}a]\n`, readKeys],
+  ['fields that no key has', 20, (n) => `keys:\n  - name: a\n${'    x: 1\n'.repeat(n)}`, readKeys],
+  ['one header of a node', 100, (n) => `HTTP/1.1 200 OK${'\r\na: b'.repeat(n)}`, readAnswerHead],
+  ['headers of a node', 100, (n) => `HTTP/1.1 200 OK${lines(n, (at) => `\r\na${at}: b`)}`, readAnswerHead],
   ['parameters', 1_000, (n) => `/v1?${'a&'.repeat(n)}ledger_version=5`, versionParameter],
   ['versions', 500, (n) => `/v1?${'ledger_version=5&'.repeat(n)}`, versionParameter],
   ['an authority', 2_000, (n) => `http://${'a:'.repeat(n)}`, originForm],

@@ -79,7 +79,8 @@ function readFields(lines: readonly string[]): HeaderValues {
     // The space is no part of the value, and not all who read it know that.
     if (framingNames.has(key) && field.hasSpace) throw new BadAnswerError('its end is told oddly');
     const before = headers[key];
-    headers[key] = before === undefined ? value : [before, value].flat();
+    if (Array.isArray(before)) before.push(value);
+    else headers[key] = before === undefined ? value : [before, value];
   }
   return headers;
 }

@@ -1,0 +1,221 @@
+/** What decides who asks, and for what: keys and their files, forwarded addresses, operations, plain heads and targets. */
+import assert from 'node:assert/strict';
+import { isIP } from 'node:net';
+import { createKey, hashKey, holdsKey } from '../../src/access/api-key.ts';
+import { clientAddress, countedNetwork, Networks } from '../../src/access/client-address.ts';
+import { Principals } from '../../src/access/principals.ts';
+import type { Operation, Plan } from '../../src/access/principal.ts';
+import { findKey, parseKeysFile } from '../../src/config/keys-file.ts';
+import { ConfigError } from '../../src/config/problem.ts';
+import { HeaderBlocks, readHead } from '../../src/front/request-head.ts';
+import { readOf } from '../../src/front/read-target.ts';
+import { GatewayError } from '../../src/ledger/errors.ts';
+import { operationOf } from '../../src/proxy/operation.ts';
+import { RequestParser } from '../../src/proxy/parse-request.ts';
+import { isHidden, passedPath } from '../../src/proxy/passed-path.ts';
+import { AdminFault } from '../../src/proxy/purge-request.ts';
+import { Submissions } from '../../src/proxy/submissions.ts';
+import { parseUsageQuery } from '../../src/proxy/usage-report.ts';
+import { fc } from '../support/fast-check.ts';
+import { changed, soup } from './soup.ts';
+import { attempt, fuzzTarget } from './target.ts';
+
+const hops = soup(
+  '10.0.0.1',
+  '203.0.113.7',
+  '::1',
+  '2001:db8::1',
+  '::ffff:10.0.0.1',
+  '%eth0',
+  ':80',
+  '[',
+  ']',
+  ',',
+  ' ',
+);
+const proxies = new Networks(['10.0.0.0/8', '::1/128']);
+
+const key = createKey();
+const plan: Plan = { name: 'free', windowMs: 1_000, waitMs: 0, operations: new Set(['read']) };
+const principals = new Principals(
+  { header: 'authorization', plans: new Map([['free', plan]]), anonymous: undefined, trustedProxies: [] },
+  ['file'],
+);
+principals.setKeys('file', [{ name: 'a', tenant: 'a', plan: 'free', sha256: hashKey(key) }]);
+
+const sha256 = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad';
+const keysFile = `keys:
+  - name: wallet-a # unique
+    tenant: acme
+    plan: paid
+    sha256: "${sha256}"
+    operations: [read, view]
+    origins: ["https://app.example"]
+    expires: "2027-01-01T00:00:00Z"
+  - name: b
+    plan: free
+    sha256: ${sha256.replace('b', 'c')}
+`;
+const keyWords = ['keys:', '  - ', 'name: ', 'plan: ', '"', "'", '[', ']', '{', '}', ' #', '#', '\n', '  ', '\t', '\r'];
+const moreKeyWords = ['&a ', '*a', '${A}', '~', 'null', '0x1', '1e9', '\\', ',', ': ', '__proto__: a', 'read', '---\n'];
+const keysTexts = fc.oneof(
+  changed(fc.constant(keysFile), ...keyWords, ...moreKeyWords),
+  soup(...keyWords, ...moreKeyWords),
+);
+const isConfigError = (error: unknown): boolean => error instanceof ConfigError && error.problems.length > 0;
+
+const operations: Readonly<Record<string, Operation>> = {
+  'GET ': 'read',
+  'GET /accounts/0x1/resource/0x1::a::B': 'read',
+  'GET /transactions/wait_by_hash/0x1': 'read',
+  'POST /view': 'view',
+  'POST /transactions/encode_submission': 'encode',
+  'POST /transactions': 'submit',
+  'POST /transactions/batch': 'submit',
+};
+const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
+
+/** What lenient routers do to a path, one after the other or each alone. */
+const habits: readonly ((path: string) => string)[] = [
+  (path) => path.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+  (path) => path.toLowerCase(),
+  (path) => path.replaceAll(/;[^/]*/g, ''),
+  (path) => path.replace(/[;?#].*$/s, ''),
+  (path) => path.replaceAll(/\/+/g, '/'),
+  (path) => path.replace(/\/+$/, ''),
+  (path) => path.trim(),
+  (path) => path.replace(/\.json$/, ''),
+];
+const places =
+  'accounts resource 0x1 0x1::a::B transactions wait_by_hash encode_submission batch view set_failpoint'.split(' ');
+const spelledPaths = fc.oneof(
+  changed(
+    fc.constantFrom(...Object.keys(operations).map((row) => row.split(' ')[1] ?? ''), '/set_failpoint'),
+    '/',
+    '%2f',
+    '%76',
+    '%3b',
+    ';a',
+    '%20',
+    '.json',
+    '%3F',
+    'V',
+    'T',
+    '%C3',
+  ),
+  soup('/', ';', '%', '%3b', '%41', '%20', '.', 'a', 'VIEW', ...places),
+);
+
+const submissions = new Submissions();
+const parser = new RequestParser({ basePath: '/v1', submissions });
+const tagWords = ['0x1', '::', ':', 'a', '%3C', '%3e', '%2C', '%20', ',', '<', '%', '/', '?', '#', '5'];
+const tags = fc.oneof(
+  changed(
+    fc.constantFrom('0x1::a::B%3C0x1::c::D%2C%20u8%3E?ledger_version=5', '0x1::a::B', 'coin', 'coin?ledger_version=5'),
+    ...tagWords,
+  ),
+  soup(...tagWords, '0x1::a::B', '?ledger_version='),
+);
+const heads = changed(
+  fc.constantFrom(
+    'GET /v1 HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n',
+    'HEAD /v1?a HTTP/1.1\r\nHost: a\r\nX-A: b c\r\nConnection: close\r\n\r\nGET /',
+  ),
+  '\r\n',
+  '\n',
+  '\r',
+  ' ',
+  ':',
+  '\t',
+  '\0',
+  'Host: b\r\n',
+  'Content-Length: 5\r\n',
+  '\u00e4',
+  'HTTP/1.1',
+  '#',
+);
+
+export const askerTargets = [
+  fuzzTarget('X-Forwarded-For', fc.tuple(hops, fc.constantFrom('10.0.0.1', '203.0.113.7', '::1')), ([text, from]) => {
+    const address = clientAddress(from, text, proxies);
+    assert.notEqual(isIP(address), 0);
+    assert.equal(countedNetwork(countedNetwork(address).replace(/\/64$/, '')), countedNetwork(address));
+    if (!proxies.holds(from)) assert.equal(address, from);
+    else if (!proxies.holds(address)) assert.ok(text.length > 0);
+  }),
+  fuzzTarget(
+    'a key in a header',
+    soup('Bearer', 'bearer', ' ', key, key.slice(0, 20), 'lgk_', ',', '\t', 'a'),
+    (text) => {
+      const found = principals.find({ authorization: text }, undefined, 0);
+      assert.equal(typeof found === 'object', new RegExp(`^Bearer +${key} *$`, 'i').test(text) && text.includes(key));
+      if (text.includes(key)) assert.ok(holdsKey(text));
+    },
+  ),
+  fuzzTarget('file of keys', keysTexts, (text) => {
+    const read = attempt(() => parseKeysFile(text, 'keys.yaml'), isConfigError);
+    // Behind the start of a document it is read as YAML, whatever its form.
+    const asYaml = attempt(() => parseKeysFile(`---\n${text}`, 'keys.yaml'), isConfigError);
+    if (!text.includes('---')) assert.deepEqual(read, asYaml);
+    for (const found of read ?? []) assert.match(found.sha256, /^[\da-f]{64}$/);
+  }),
+  fuzzTarget(
+    'key in Redis',
+    changed(fc.constant('{"name":"a","plan":"paid"}'), '"tenant":', '{', '}', ',', 'null'),
+    (text) => {
+      const found = findKey(sha256, text);
+      if (found !== undefined) assert.equal(found.sha256, sha256);
+    },
+  ),
+  fuzzTarget(
+    'operation',
+    fc.tuple(spelledPaths, fc.constantFrom('GET', 'POST'), fc.shuffledSubarray([...habits])),
+    (input) => {
+      const [path, method, taken] = input;
+      const counted = operationOf(method, `/v1${path}`, '/v1');
+      const passed = attempt(
+        () => passedPath('/v1', `/v1${path}`),
+        (error) => error instanceof GatewayError,
+      );
+      if (passed === undefined) return;
+      const read = taken.reduce((text, habit) => habit(text), passed.split('?', 1)[0] ?? '');
+      const meant = operations[`${method} ${read}`];
+      if (meant !== undefined)
+        assert.ok(strictest.indexOf(counted) <= strictest.indexOf(meant), `${counted}, ${meant}`);
+      assert.notEqual(read, '/set_failpoint');
+      assert.equal(isHidden(passed), false);
+    },
+  ),
+  fuzzTarget('head on the fast path', heads, (text) => {
+    const head = readHead(text, 0, new HeaderBlocks());
+    if (head === undefined) return;
+    assert.match(head.target, /^\/[^ ]*$/);
+    assert.ok(text.slice(0, head.end).endsWith('\r\n\r\n'));
+    for (const [name, value] of Object.entries(head.block.headers)) {
+      assert.match(name, /^[!#$%&'*+.^`|~\w-]+$/);
+      assert.equal(name, name.toLowerCase());
+      assert.match(String(value), /^[\t -~]*$/);
+    }
+  }),
+  fuzzTarget('target on the fast path', fc.tuple(tags, fc.constantFrom('resource', 'module')), async ([tag, kind]) => {
+    const target = `/v1/accounts/0x1/${kind}/${tag}`;
+    const alias = readOf(target, undefined, { basePath: '/v1', submissions });
+    if (alias === undefined) return;
+    const parsed = await parser.parse({ target });
+    assert.deepEqual(parsed, { kind: 'read', ...alias });
+  }),
+  fuzzTarget(
+    'query for usage',
+    fc.dictionary(
+      fc.constantFrom('from', 'to', 'key', 'format', 'x'),
+      soup('2027-01-31', 'T08:00', 'Z', 'csv', '-', '9'),
+    ),
+    (given) => {
+      const query = attempt(
+        () => parseUsageQuery(given, Date.UTC(2027, 0, 31)),
+        (error) => error instanceof AdminFault && error.status === 400,
+      );
+      if (query !== undefined) assert.ok(query.fromMs < query.toMs);
+    },
+  ),
+];
