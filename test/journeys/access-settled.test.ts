@@ -46,6 +46,23 @@ async function world(t: TestContext, limits: Limits, more: Parameters<typeof acc
   return { node, gateway: await testGateway(t, { full: [node], access, limits }) };
 }
 
+test('a passed spelling is counted as the operation that it looks like, asked of a node', async (t) => {
+  const limits = new Counting();
+  const { gateway } = await world(t, limits);
+  const sent = [
+    ['POST', '/view/', 'view'],
+    ['POST', '/Transactions', 'submit'],
+    ['POST', '/transactions/encode_submission;a', 'encode'],
+    ['GET', '/accounts/0x1/module/coin/', 'read'],
+    ['POST', '/transactions/simulate', 'pass'],
+  ] as const;
+  for (const [method, target, operation] of sent) {
+    await gateway.send(method, target, method === 'POST' ? { body: view } : {});
+    assert.deepEqual(limits.admitted.at(-1)?.[1], operation, target);
+    assert.partialDeepStrictEqual(limits.settled.at(-1), { operation, outcome: 'miss' }, target);
+  }
+});
+
 test('what a request came to is told once: outcome, time at the node, gas, bytes', async (t) => {
   const limits = new Counting();
   const { node, gateway } = await world(t, limits);
