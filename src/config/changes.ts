@@ -24,6 +24,7 @@ export const liveKeys: readonly string[] = [
   'latest',
   'log.access',
   'log.level',
+  'operations.hosts',
   'operations.readyInOutage',
   'operations.token',
   'upstream.audit',

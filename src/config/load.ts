@@ -53,7 +53,11 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
   const config = toConfig(checked.data, file === undefined ? process.cwd() : dirname(resolve(file)));
   return {
     config,
-    warnings: [...attemptWarnings(config.upstream), ...sameAddressWarnings(config.upstreams)],
+    warnings: [
+      ...attemptWarnings(config.upstream),
+      ...sameAddressWarnings(config.upstreams),
+      ...hostWarnings(config.operations),
+    ],
     shown: shownConfig(checked.data, positions),
     whereIs: (path) => positions.ofValue(path),
   };
@@ -72,4 +76,12 @@ function sameAddressWarnings(upstreams: Config['upstreams']): readonly string[] 
     first.set(url.href, earlier ?? name);
     return earlier === undefined ? [] : [`upstreams ${earlier} and ${name} have the same address: they are one node`];
   });
+}
+
+/** Beyond this machine monitoring may ask by a public name, and would be refused. An empty list says that none does. */
+function hostWarnings({ host, hosts }: Config['operations']): readonly string[] {
+  if (hosts !== undefined || /^(?:localhost|127\..*|::1)$/.test(host)) return [];
+  return [
+    `operations.host is ${host} and operations.hosts is not set: a request for a public name, such as gateway.example, gets 421. List the names that are used, or [] for none`,
+  ];
 }

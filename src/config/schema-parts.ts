@@ -77,3 +77,7 @@ export function expectedName(): string {
 export function expectedDomain(): string {
   return 'expected capital letters, digits and "_", such as "APTOS"';
 }
+
+export function expectedHost(): string {
+  return 'expected a host name such as "gateway.example" or "*.example", without a port';
+}

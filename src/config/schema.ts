@@ -12,6 +12,7 @@ import {
   duration,
   expectedBasePath,
   expectedDomain,
+  expectedHost,
   expectedName,
   host,
   hour,
@@ -75,6 +76,14 @@ const operations = z
       .regex(/^[!-~]{16,}$/, { error: tokenFault })
       .optional()
       .describe('Secret that /admin asks for (Authorization: Bearer). Absent: /admin is open on loopback only.'),
+    hosts: z
+      .array(z.string({ error: expectedHost() }).regex(/^(?:\*\.)?[\w-]+(?:\.[\w-]+)*$/, { error: expectedHost() }), {
+        error: 'expected a list of host names',
+      })
+      .optional()
+      .describe(
+        'Public names that the operations port answers for, "*.example" for all below one. Addresses, localhost and names of one cluster or machine always pass; any other Host gets 421.',
+      ),
     readyInOutage: z
       .boolean({ error: 'expected true or false' })
       .default(true)

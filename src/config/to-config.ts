@@ -9,7 +9,7 @@ import { upstreamUrl } from './upstream-url.ts';
 export function toConfig(file: FileConfig, folder: string): Config {
   return deepFreeze<Config>({
     listen: { ...file.listen, ...tlsOf(file.listen.tls, folder) },
-    operations: file.operations,
+    operations: { ...file.operations, ...hostsOf(file.operations.hosts) },
     dialect: file.dialect,
     workers: file.workers,
     upstreams: file.upstreams.map(({ name, url, tier, headers }) => ({
@@ -39,6 +39,10 @@ export function toConfig(file: FileConfig, folder: string): Config {
     encode: file.encode,
     log: logOf(file.log),
   });
+}
+
+function hostsOf(hosts: FileConfig['operations']['hosts']): { readonly hosts?: readonly string[] } {
+  return hosts === undefined ? {} : { hosts: hosts.map((name) => name.toLowerCase()) };
 }
 
 function logOf({ level, access: { slow, ...access } }: FileConfig['log']): LogConfig {

@@ -1,4 +1,5 @@
 /** The operations port: liveness, readiness, metrics, status, administration. For operators and their tools, not for clients. */
+import type { RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
 import type { AccessRules } from './admin-access.ts';
 import type { Exposition } from '../metrics/exposition.ts';
@@ -6,7 +7,9 @@ import type { ReloadResult } from '../metrics/reload-metrics.ts';
 import type { StatusFacts } from '../status/facts.ts';
 import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
 import { addLogRoutes, type LogFunctions } from './log-routes.ts';
+import { createServer } from './node-http.ts';
 import { schemaController } from './no-schemas.ts';
+import { findHostRefusal, type HostRefusal, type HostRules } from './operations-hosts.ts';
 import { addStatusRoutes } from './status-routes.ts';
 
 /** One node as readiness details show it; 64-bit numbers as text. */
@@ -74,7 +77,7 @@ export interface ReloadStatus {
 }
 
 /** What the config says of the operations port; asked at each request, for it may change. */
-export interface OperationsRules extends AccessRules {
+export interface OperationsRules extends AccessRules, HostRules {
   /** Whether an outage leaves readiness on: pinned answers that are held are still given. */
   readonly readyInOutage: boolean;
 }
@@ -96,9 +99,14 @@ export interface OperationsParts {
  * Requests arrive within these bounds or lose their connection: with several workers the process that answers here also
  * accepts clients, and must not run out of descriptors.
  */
-const arrival = {
-  requestMs: 30_000,
-  http: { maxHeaderSize: 64 * 1024, headersTimeout: 5_000, connectionsCheckingInterval: 1_000 },
+const httpOptions = {
+  maxHeaderSize: 64 * 1024,
+  headersTimeout: 5_000,
+  requestTimeout: 30_000,
+  connectionsCheckingInterval: 1_000,
+  keepAliveTimeout: 72_000,
+  // Of two Host or Authorization headers Node would take the first; joined they are neither.
+  joinDuplicateHeaders: true,
 };
 
 /** Redis never decides whether the gateway is ready; what is wrong with it is shown all the same. */
@@ -116,8 +124,11 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   const app = fastify({
     forceCloseConnections: true,
     schemaController,
-    requestTimeout: arrival.requestMs,
-    http: arrival.http,
+    serverFactory: (handler) =>
+      createServer(
+        httpOptions,
+        answerKnownHosts(handler, () => parts.rules()),
+      ),
   });
   app.addHook('onRequest', (request, reply, done) => {
     if (request.raw.url?.includes('#') !== true) return done();
@@ -147,4 +158,21 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   addAdminRoutes(app, parts.admin, () => parts.rules());
   addLogRoutes(app, parts.log, () => parts.rules());
   return app;
+}
+
+/** The one place ahead of every route, of what no route takes, and of targets that the router cannot read. */
+function answerKnownHosts(handler: RequestListener, rules: () => HostRules): RequestListener {
+  return (request, response) => {
+    const { headers, url = '', httpVersion } = request;
+    const refusal = findHostRefusal(rules(), { host: headers.host, target: url, httpVersion });
+    if (refusal === undefined) handler(request, response);
+    else refuse(response, refusal);
+  };
+}
+
+/** The connection ends, so that a body that may follow is not read. */
+function refuse(response: ServerResponse, { status, message }: HostRefusal): void {
+  const body = Buffer.from(JSON.stringify({ message }));
+  const head = ['Content-Type', 'application/json; charset=utf-8', 'Content-Length', `${body.length}`];
+  response.writeHead(status, [...head, 'Connection', 'close']).end(body);
 }

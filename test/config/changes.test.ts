@@ -30,6 +30,7 @@ const cases: readonly (readonly [
   ['', 'listen: { port: 1234, host: 127.0.0.1 }', [], ['listen.host', 'listen.port']],
   ['', 'operations: { port: 1, readyInOutage: false }', ['operations.readyInOutage'], ['operations.port']],
   ['', 'operations: { token: "0123456789abcdef" }', ['operations.token'], []],
+  ['', 'operations: { hosts: [gateway.example] }', ['operations.hosts'], []],
   ['', 'upstream: { hedge: false, connections: 7 }', ['upstream.hedge'], ['upstream.connections']],
   ['', 'upstream: { timeout: 1s, deadline: 2s }', ['upstream.deadline', 'upstream.timeout'], []],
   ['', 'latest: { maxStaleness: 1s }', ['latest'], []],

@@ -131,3 +131,20 @@ test('passwords are masked wherever a redis address may stand', (t) => {
     assert.ok(!/hunt|er2/.test(JSON.stringify(shown)), JSON.stringify(shown));
   }
 });
+
+test('an operations port beyond this machine says that public names have to be listed', (t) => {
+  const warningsOf = (operations: string) => loadText(t, `${oneUpstream}operations: ${operations}\n`).warnings;
+
+  for (const host of ['127.0.0.1', '127.1.2.3', '"::1"', 'localhost']) {
+    assert.deepEqual(warningsOf(`{ host: ${host} }`), []);
+  }
+  assert.deepEqual(warningsOf('{ host: 0.0.0.0, hosts: [] }'), []);
+  const [warning = '', ...others] = warningsOf('{ host: 0.0.0.0 }');
+  assert.match(warning, /^operations\.host is 0\.0\.0\.0 and operations\.hosts is not set/);
+  assert.deepEqual(others, []);
+});
+
+test('names of the operations port are kept in lower case', (t) => {
+  const { config } = loadText(t, `${oneUpstream}operations: { hosts: [Gateway.Example, "*.Svc.Example"] }\n`);
+  assert.deepEqual(config.operations.hosts, ['gateway.example', '*.svc.example']);
+});

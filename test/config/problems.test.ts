@@ -51,6 +51,11 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
     'operations: { token: 12345678901234567 }',
     'F:2:22: operations.token: must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"',
   ],
+  [
+    'operations: { hosts: ["gateway.example:9090"] }',
+    'F:2:23: operations.hosts[0]: expected a host name such as "gateway.example" or "*.example", without a port, got "gateway.example:9090"',
+  ],
+  ['operations: { hosts: "*" }', 'F:2:22: operations.hosts: expected a list of host names, got "*"'],
   // Units
   [
     'upstream: { timeout: 5 }',

@@ -254,6 +254,15 @@ test('the operations port answers as described', async (t) => {
     const reply = await fetchReply(gateway.operationsUrl + target, { method, headers, body });
     assertAsDescribed(operation, reply, status);
   }
+  for (const operation of document.operations.filter(({ tag }) => tag === 'operations')) {
+    const { method, path } = operation;
+    for (const [host, status] of [
+      ['gateway.example', 421],
+      ['two, hosts', 400],
+    ] as const) {
+      assertAsDescribed(operation, await fetchReply(open.operationsUrl + path, { method, headers: { host } }), status);
+    }
+  }
 });
 
 test('nothing is described that was not seen here', () => {

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import { parse } from 'yaml';
 import { liveKeys } from '../../src/config/changes.ts';
+import { findHostRefusal } from '../../src/proxy/operations-hosts.ts';
 import {
   container,
   ciFile,
@@ -64,6 +65,22 @@ test('secrets become variables and files, at the places that the config names', 
   assert.equal(config.operations.token, 'a'.repeat(20));
   assert.deepEqual(config.cache.redis?.target, { kind: 'single', url: 'redis://r:1' });
   assert.equal(config.upstreams[0]?.headers?.['authorization'], `Bearer ${'a'.repeat(20)}`);
+});
+
+test('the operations port answers for its Service by every name, and for those of the values', { skip }, (t) => {
+  const operations = { host: '0.0.0.0', hosts: ['*.svc.prod.example'] };
+  const objects = render({ values: { config: { upstreams, operations } } });
+  const { config } = load(t, objects);
+  const services = objects.filter(({ metadata }) => metadata.name.endsWith('-operations'));
+  const { name, namespace } = only(services, 'Service').metadata;
+  const statusOf = (host: string) =>
+    findHostRefusal(config.operations, { host, target: '/metrics', httpVersion: '1.1' })?.status;
+
+  const ours = ['', `.${namespace}`, `.${namespace}.svc`, `.${namespace}.svc.cluster.local`];
+  for (const suffix of [...ours, `.${namespace}.svc.prod.example`]) {
+    assert.equal(statusOf(`${name}${suffix}:9090`), undefined, suffix);
+  }
+  assert.equal(statusOf(`other.${namespace}`), 421);
 });
 
 test('large numbers and words that look like numbers stay what they are', { skip }, (t) => {

@@ -6,9 +6,14 @@ is read here, and what cannot work in a cluster is refused.
 {{- define "ledgergate.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- $secrets := .Values.secrets -}}
+{{- $operations := $config.operations | default dict -}}
+{{/* SERVICE.NAMESPACE may look like a public name. All other names of the Service pass by themselves. */}}
+{{- $service := printf "%s-operations.%s" (include "ledgergate.fullname" .) .Release.Namespace -}}
+{{- $_ := set $operations "hosts" (concat (list $service) ($operations.hosts | default list)) -}}
 {{- if $secrets.operationsToken.existingSecret -}}
-{{- $_ := set $config "operations" (merge (dict "token" "${LEDGERGATE_ADMIN_TOKEN}") ($config.operations | default dict)) -}}
+{{- $_ := set $operations "token" "${LEDGERGATE_ADMIN_TOKEN}" -}}
 {{- end -}}
+{{- $_ := set $config "operations" $operations -}}
 {{- if $secrets.redis.existingSecret -}}
 {{- $cache := $config.cache | default dict -}}
 {{- $redis := merge (dict "url" "${LEDGERGATE_REDIS_URL}") ($cache.redis | default dict) -}}

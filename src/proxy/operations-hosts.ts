@@ -1,0 +1,68 @@
+/**
+ * The hosts that the operations port answers for. A web page whose owner binds its name to this address (DNS rebinding)
+ * reads what the port answers, with the operator's browser and network; its requests carry that name as Host. So a name
+ * passes when no stranger can own it in the public DNS, or when the config lists it.
+ */
+import { isIP } from 'node:net';
+
+export interface HostRules {
+  /** `operations.host`: the address that the port listens on, which may be a name. */
+  readonly host: string;
+  /** `operations.hosts` in lower case: names, or `*.` and a domain for every name below it. */
+  readonly hosts?: readonly string[] | undefined;
+}
+
+/** The parts of a request that name a host (RFC 9112 3.2). */
+export interface HostFacts {
+  /** The Host header; of several, all of them joined by commas. */
+  readonly host: string | undefined;
+  readonly target: string;
+  readonly httpVersion: string;
+}
+
+/** 400: the request does not name one host. 421: it names one that this port does not answer for. */
+export interface HostRefusal {
+  readonly status: 400 | 421;
+  readonly message: string;
+}
+
+/** Why the port does not answer a request, or `undefined` when it does. */
+export function findHostRefusal(rules: HostRules, { host, target, httpVersion }: HostFacts): HostRefusal | undefined {
+  // A browser always sends a Host. Balancers that probe with HTTP/1.0 send none.
+  if (host === undefined && httpVersion !== '1.0') return noHost;
+  const authority = absoluteForm.exec(target)?.[1];
+  // An absolute target overrules the Host (RFC 9112 3.2.2), and a proxy in between may have rewritten either.
+  return findRefusalOf(authority, rules) ?? findRefusalOf(host, rules);
+}
+
+const absoluteForm = /^https?:\/\/([^/?#]*)/i;
+/** A host with or without a port, without user and without escapes: an address in brackets, or labels. */
+const authorityForm = /^(?:\[([^\]]*)\]|([\w-]+(?:\.[\w-]+)*)\.?)(?::\d{0,5})?$/;
+const noHost: HostRefusal = { status: 400, message: 'the request does not name one host' };
+
+/**
+ * Names that nobody can register: single labels (Services, containers, `localhost`), and those below domains that are
+ * reserved (RFC 6761, `internal`) or that clusters keep to themselves.
+ */
+const privateName = /^[^.]+$|\.(?:localhost|internal|svc|cluster\.local)$/;
+
+function findRefusalOf(authority: string | undefined, rules: HostRules): HostRefusal | undefined {
+  if (authority === undefined) return undefined;
+  const [, address, given] = authorityForm.exec(authority) ?? [];
+  if (address !== undefined) return isIP(address) === 6 ? undefined : noHost;
+  if (given === undefined) return noHost;
+  const name = given.toLowerCase();
+  if (isIP(name) === 4 || privateName.test(name) || isListed(name, rules)) return undefined;
+  return {
+    status: 421,
+    message: `the operations port does not answer for the name ${name.slice(0, longestShown)}: add it to operations.hosts`,
+  };
+}
+
+/** The longest name of the DNS. */
+const longestShown = 253;
+
+function isListed(name: string, { host, hosts = [] }: HostRules): boolean {
+  if (name === host.toLowerCase()) return true;
+  return hosts.some((listed) => (listed.startsWith('*.') ? name.endsWith(listed.slice(1)) : name === listed));
+}
