@@ -68,5 +68,5 @@ async function lookAtFleet({ config, shown }: GivenConfig): Promise<Inspection> 
       outcome: await probe(url, { dialect, timeoutMs: upstream.timeoutMs, headers }),
     })),
   );
-  return inspectFleet(probed, dialect);
+  return inspectFleet(probed, config);
 }

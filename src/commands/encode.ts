@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
+import { chainIds } from '../config/schema-parts.ts';
 import { compileModule, type CompiledModule } from '../encode/abi.ts';
 import { encodeSubmission } from '../encode/encode-submission.ts';
 import { explainSubmission, formatExplanation } from '../encode/explain.ts';
@@ -79,6 +80,7 @@ function signingDomainOf(value = 'APTOS'): string {
 
 /** The chain id is signed with the rest, so it is never guessed. */
 function chainIdOf(value: string | undefined): number {
+  if (value === 'mainnet' || value === 'testnet') return chainIds[value];
   const chainId = value !== undefined && /^\d{1,3}$/.test(value) ? Number(value) : 256;
   if (chainId > 255)
     throw new UsageError('encode: --chain-id N is needed, a number from 0 to 255: it is part of the bytes');

@@ -23,6 +23,11 @@ export const flags = {
     meaning: 'A node asked only when no full node holds the version. May be repeated, like --upstream.',
   },
   dialect: { kind: 'text', value: 'NAME', meaning: 'node: X-NODE-* headers. aptos: X-APTOS-* headers.' },
+  'chain-id': {
+    kind: 'text',
+    value: 'N',
+    meaning: 'Chain id of the ledger: 1 to 255, mainnet (1) or testnet (2). serve asks no node of any other chain.',
+  },
   host: { kind: 'text', value: 'HOST', meaning: 'Address clients connect to.' },
   port: { kind: 'port', value: 'N', meaning: 'Port clients connect to. 0 picks a free one and prints it.' },
   'operations-port': {
@@ -57,7 +62,6 @@ export const flags = {
     value: 'FILE',
     meaning: 'A module answer (bytecode and ABI) of the called function. May be repeated.',
   },
-  'chain-id': { kind: 'text', value: 'N', meaning: 'Chain id of the ledger, 0 to 255: part of the bytes.' },
   'signing-domain': { kind: 'text', value: 'NAME', meaning: 'First word of the hashed label. Default APTOS.' },
   watch: { kind: 'switch', meaning: 'Show it each second, until ended.' },
   json: { kind: 'switch', meaning: 'Print all facts as JSON, one line each time.' },
@@ -72,6 +76,7 @@ export const configFlags: readonly FlagName[] = [
   'upstream',
   'archival',
   'dialect',
+  'chain-id',
   'host',
   'port',
   'operations-port',

@@ -1,5 +1,6 @@
 /** What probes of every upstream say about the fleet as a whole. Pure. */
 import type { KeyPath } from '../config/key-path.ts';
+import type { Config } from '../config/config.ts';
 import type { DialectName, LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { ProbeOutcome } from './probe.ts';
 
@@ -37,13 +38,19 @@ export interface Inspection {
   readonly findings: readonly Finding[];
 }
 
-export function inspectFleet(probed: readonly ProbedUpstream[], dialect: DialectName): Inspection {
+/** `fixedChainId`: the chain that the config names; absent: that of most nodes. */
+export function inspectFleet(
+  probed: readonly ProbedUpstream[],
+  { dialect, chainId: fixedChainId }: Pick<Config, 'dialect' | 'chainId'>,
+): Inspection {
   const ledgers = probed.flatMap(({ outcome }) => ledgerOf(outcome) ?? []);
-  const chainId = mostCommon(ledgers.map((ledger) => ledger.chainId));
+  const chainId = fixedChainId ?? mostCommon(ledgers.map((ledger) => ledger.chainId));
+  const wanted =
+    fixedChainId === undefined ? `the fleet is of chain ${chainId}` : `chainId is ${fixedChainId} (other chain)`;
   const fleetHead = ledgers.reduce((head, { version }) => (version > head ? version : head), 0n);
   const upstreams = probed.map(({ name, tier, url, outcome }) => {
     const ledger = ledgerOf(outcome);
-    const foreign = ledger === undefined || ledger.chainId === chainId ? undefined : foreignChain(ledger, chainId);
+    const foreign = ledger === undefined || ledger.chainId === chainId ? undefined : foreignChain(ledger, wanted);
     return {
       name,
       tier,
@@ -82,8 +89,8 @@ function faultOf(outcome: ProbeOutcome, dialect: DialectName): string | undefine
   }
 }
 
-function foreignChain(ledger: LedgerInfo, chainId: number | undefined): string {
-  return `is of chain ${ledger.chainId}, the fleet is of chain ${chainId}: the gateway will not ask it`;
+function foreignChain(ledger: LedgerInfo, wanted: string): string {
+  return `is of chain ${ledger.chainId}, ${wanted}: the gateway will not ask it`;
 }
 
 /** The value that occurs most often; of equals, the first. */

@@ -72,10 +72,18 @@ function describe(gateway: RunningGateway, { config, shown }: LoadedConfig): rea
   return [
     ...formatTable([['UPSTREAM', 'URL', 'TIER', 'CHAIN', 'OLDEST', 'HEAD', 'LAG', 'STATE'], ...rows]),
     '',
+    `Chain:      ${chainOf(gateway, config)}`,
     `Clients:    ${gateway.url} (listening on ${config.listen.host}, port ${gateway.port})`,
     `Operations: ${gateway.operationsUrl} (listening on ${config.operations.host}, port ${gateway.operationsPort})`,
     `Status:     ${gateway.operationsUrl}/status`,
   ];
+}
+
+/** The chain id, and what holds it: without `chainId` the nodes themselves may change it. */
+function chainOf(gateway: RunningGateway, { chainId }: Config): string {
+  if (chainId !== undefined) return `${chainId} (chainId: nodes of any other are not asked)`;
+  const agreed = gateway.fleet().find((node) => node.state !== 'foreign' && node.chainId !== undefined)?.chainId;
+  return agreed === undefined ? 'not known yet' : `${agreed} (most nodes report it; set chainId to hold it)`;
 }
 
 function listenFailure(error: unknown): unknown {

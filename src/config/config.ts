@@ -23,6 +23,8 @@ export interface Config {
     readonly readyInOutage: boolean;
   };
   readonly dialect: DialectName;
+  /** 1 to 255: nodes of any other chain are never asked. Absent: the chain that most nodes report at the start. */
+  readonly chainId?: number | undefined;
   readonly workers: number | 'auto';
   readonly upstreams: readonly UpstreamConfig[];
   readonly upstream: UpstreamLimits;

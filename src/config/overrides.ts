@@ -18,6 +18,7 @@ const keyOfFlag: Readonly<Record<string, KeyPath>> = {
   port: ['listen', 'port'],
   'operations-port': ['operations', 'port'],
   dialect: ['dialect'],
+  'chain-id': ['chainId'],
   'log-level': ['log', 'level'],
 };
 

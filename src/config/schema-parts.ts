@@ -2,6 +2,9 @@
 import { z } from 'zod';
 import { durationPattern, findDurationMs, findSizeBytes, sizePattern } from './units.ts';
 
+/** Chain ids by the names of public networks. */
+export const chainIds = { mainnet: 1, testnet: 2 } as const;
+
 /** In ms; bounds of durations are multiples of it. */
 export const hour = 3_600_000;
 

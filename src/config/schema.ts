@@ -235,6 +235,14 @@ export const configSchema = z.strictObject({
     .enum(['node', 'aptos'])
     .default('node')
     .describe('Header names: node speaks X-NODE-*, aptos speaks X-APTOS-*.'),
+  chainId: z
+    .union([whole(1, 255), z.enum(['mainnet', 'testnet'])], {
+      error: 'expected a whole number from 1 to 255, "mainnet" or "testnet"',
+    })
+    .optional()
+    .describe(
+      'The chain: nodes of any other are never asked, whatever they report later. mainnet is 1, testnet 2. Absent: the chain that most nodes report at the start, and only their ledger info changes it.',
+    ),
   workers: z
     .union([whole(1, 1024), z.literal('auto')], { error: 'expected a whole number from 1 to 1024, or "auto"' })
     .default(1)

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import type { AccessConfig, Config, LogConfig, PlanConfig, RedisConfig, RedisTarget, TlsFiles } from './config.ts';
 import type { FileConfig } from './schema.ts';
+import { chainIds } from './schema-parts.ts';
 import { durationMs, sizeBytes } from './units.ts';
 import { upstreamUrl } from './upstream-url.ts';
 
@@ -11,6 +12,7 @@ export function toConfig(file: FileConfig, folder: string): Config {
     listen: { ...file.listen, ...tlsOf(file.listen.tls, folder) },
     operations: { ...file.operations, ...hostsOf(file.operations.hosts) },
     dialect: file.dialect,
+    ...chainIdOf(file.chainId),
     workers: file.workers,
     upstreams: file.upstreams.map(({ name, url, tier, headers }) => ({
       name,
@@ -43,6 +45,11 @@ export function toConfig(file: FileConfig, folder: string): Config {
 
 function hostsOf(hosts: FileConfig['operations']['hosts']): { readonly hosts?: readonly string[] } {
   return hosts === undefined ? {} : { hosts: hosts.map((name) => name.toLowerCase()) };
+}
+
+function chainIdOf(chainId: FileConfig['chainId']): { readonly chainId?: number } {
+  if (chainId === undefined) return {};
+  return { chainId: typeof chainId === 'number' ? chainId : chainIds[chainId] };
 }
 
 function logOf({ level, access: { slow, ...access } }: FileConfig['log']): LogConfig {

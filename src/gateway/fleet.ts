@@ -56,8 +56,16 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       journal.tell(
         'node foreign',
         { upstream: upstream.name, chainId, fleetChainId },
-        'upstream is of another chain and is not asked',
+        'upstream is not asked: other chain',
       ),
+    onDoubt: (upstream) => {
+      const { doubted: chainId } = upstream.chain;
+      if (chainId !== undefined) {
+        const fields = { upstream: upstream.name, chainId, fleetChainId: fleet.chainId };
+        status.lines.warn(fields, 'an answer is of an other chain: the ledger info decides');
+      }
+      void prober.look(upstream);
+    },
     onSuspect: (upstream, head, retracted) =>
       journal.tell(
         'node suspect',
@@ -86,6 +94,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   const fleet: Fleet = new Fleet([...known.keys()], dialectOf(config.dialect), events, {
     shown: siblings?.shown,
     limits: settings.fleet,
+    chainId: config.chainId,
   });
   const shown = siblings?.shown ?? new ShownAlone(fleet);
   const metrics = status.watchSender({
@@ -105,7 +114,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onFound: (upstream: Upstream, finding: Finding) => siblings?.tellFound(upstream.name, finding),
   });
   const prober: Prober = new Prober(fleet, probes, journal);
-  const onDoubt = (upstream: Upstream): void => void prober.look(upstream);
+  const onDoubt = (upstream: Upstream): unknown => prober.look(upstream);
   const sender: Sender = new Sender({ fleet, limits: settings.sender, metrics, log: journal, onDoubt, processes });
   const floorEvents: FloorEvents = {
     onServed: (version) => listener.onServed(version),
@@ -122,12 +131,13 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
 
 export function statusOf(fleet: Fleet): readonly UpstreamStatus[] {
   const head = fleet.head?.version;
-  return fleet.upstreams.map(({ name, url, tier, health, chainId, window: { info } }) => ({
+  return fleet.upstreams.map(({ name, url, tier, health, chain, chainId, window: { info } }) => ({
     name,
     url: url.href,
     tier,
     state: health,
-    chainId,
+    ...(health === 'foreign' ? { reason: 'other chain' as const } : {}),
+    chainId: chainId ?? chain.doubted,
     oldest: info?.oldestVersion.toString(),
     head: info?.version.toString(),
     lag: info === undefined || head === undefined ? undefined : (head - info.version).toString(),

@@ -60,7 +60,7 @@ export class Encoder {
 
   async #encode(exchange: Exchange, body: Buffer): Promise<EncodeOutcome | Forward> {
     const { fleet, modules, signingDomain } = this.#parts;
-    const { chainId } = fleet;
+    const { chainId, generation } = fleet;
     const { accept, 'content-encoding': coding } = exchange.request.headers;
     if (answerForm(accept) === 'bcs') return forward('bcs accept');
     if (coding !== undefined) return forward('encoded body');
@@ -69,11 +69,13 @@ export class Encoder {
     if (text === undefined) return { kind: 'refused', code: 'web_framework_error', message: 'the body is not UTF-8' };
     if (chainId === undefined) return forward('chain unknown');
     try {
-      return await encodeSubmission(text, {
+      const outcome = await encodeSubmission(text, {
         chainId,
         signingDomain,
         loadModule: modules.loaderOfRequest(exchange.client),
       });
+      // The modules may be of two ledgers, and the chain id of neither that is served now.
+      return generation === fleet.generation ? outcome : forward('chain unknown');
     } catch (error) {
       if (error instanceof GatewayError) return forward('module unavailable');
       throw error;

@@ -18,6 +18,8 @@ export interface UpstreamStatus {
   readonly url: string;
   readonly tier: 'full' | 'archival';
   readonly state: 'unproven' | 'usable' | 'down' | 'foreign';
+  /** Why it is `foreign`. */
+  readonly reason?: 'other chain';
   readonly chainId: number | undefined;
   readonly oldest: string | undefined;
   readonly head: string | undefined;

@@ -62,7 +62,7 @@ export class ModuleSource {
   loaderOfRequest(client: string): LoadModule {
     const begun = this.#begun;
     return (address, name, options) => {
-      const key = `${address}::${name}`;
+      const key = this.#keyOf(address, name);
       const read = (): Promise<Held> => this.#reads.run(key, client, (turn) => this.#ask(key, address, name, turn));
       if (options?.fresh !== true) return this.#load(key, read);
       const held = this.#held.get(key);
@@ -79,6 +79,11 @@ export class ModuleSource {
       const { entry } = this.#reader.find(read) ?? (await this.#reader.load(read, caller));
       return compile(entry);
     };
+  }
+
+  /** A module of a ledger that went back, or of the chain before, is never used again. */
+  #keyOf(address: Address, name: string): string {
+    return `${this.#reader.generation} ${address}::${name}`;
   }
 
   #load(key: string, read: () => Promise<Held>): Promise<CompiledModule | undefined> {

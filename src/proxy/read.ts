@@ -80,6 +80,11 @@ export class Reader {
     return this.#parts.fleet.chainId;
   }
 
+  /** See `Fleet.generation`. */
+  get generation(): number {
+    return this.#parts.fleet.generation;
+  }
+
   noteHit(): void {
     this.#parts.metrics.hit();
   }
@@ -161,8 +166,9 @@ export class Reader {
       contentEncoding: codingOf(answer),
     };
     const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
-    // An answer of the ledger before must not be kept as one of the ledger now.
-    const isFinal = decision === 'stored' && keep !== undefined && generation === this.#parts.fleet.generation;
+    // An answer of the ledger before, or of a node whose chain is in doubt, must not be kept as one of the ledger now.
+    const isOfNow = generation === this.#parts.fleet.generation && answer.upstream.chain.doubted === undefined;
+    const isFinal = decision === 'stored' && keep !== undefined && isOfNow;
     if (isFinal && version !== undefined) onStored?.({ read, answer, ...keep });
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;

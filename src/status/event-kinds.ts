@@ -49,7 +49,7 @@ export const eventKinds = {
     'error',
     ['upstream'],
     ['chainId', 'fleetChainId'],
-    (f) => `${f['upstream']} is of chain ${f['chainId']}, the fleet of ${f['fleetChainId']}: it is not asked`,
+    (f) => `${f['upstream']} is not asked: it is of chain ${f['chainId']}, the fleet of ${f['fleetChainId']}`,
   ),
   'node suspect': rule(
     'error',

@@ -1,6 +1,7 @@
 /** One node, one try: the exchange, what its answer means, and what it teaches of the node. */
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { Span } from '../trace/span.ts';
 import { endAttempt } from './attempt-span.ts';
@@ -27,8 +28,11 @@ export interface AttemptParts {
   readonly fleet: Fleet;
   readonly metrics: UpstreamMetrics;
   readonly log: UpstreamLog;
-  /** Called when a request failed in a way that may be its own fault, or that of something before the node. */
-  readonly onDoubt: (upstream: Upstream) => void;
+  /**
+   * Looks at the node's ledger info: a request failed in a way that may be its own fault, or that of something before the
+   * node; or its answer reports another chain. What it returns settles when that is done, and never rejects.
+   */
+  readonly onDoubt: (upstream: Upstream) => unknown;
   /** Whether what was lost with its connection may be sent once more. Default: always. */
   readonly mayRepeat?: () => boolean;
   /** Processes that share the bound of all answers that are being gathered. Default 1. */
@@ -57,7 +61,7 @@ export class Attempts {
   readonly #budget: ByteBudget;
   readonly #metrics: UpstreamMetrics;
   readonly #log: UpstreamLog;
-  readonly #onDoubt: (upstream: Upstream) => void;
+  readonly #onDoubt: (upstream: Upstream) => unknown;
   readonly #mayRepeat: (() => boolean) | undefined;
 
   constructor({ fleet, metrics, log, onDoubt, mayRepeat, processes = 1 }: AttemptParts) {
@@ -123,19 +127,28 @@ export class Attempts {
     onWorked?.();
     if ('stream' in answer) onceClosed(answer.stream, end);
     else end();
-    return this.#learn(request, answer, startedMs, { readClass, span });
+    const { info } = answer;
+    const isOurs = info === undefined || this.#fleet.observe(upstream, info, performance.now());
+    const isSettled = isOurs || upstream.chain.doubted === undefined;
+    const isOursThen = isSettled ? isOurs : await this.#confirmChain(upstream, info);
+    return this.#learn(request, answer, startedMs, { readClass, span, isOurs: isOursThen });
+  }
+
+  /** The answer reports another chain: the request waits for the look that decides. */
+  async #confirmChain(upstream: Upstream, info: LedgerInfo): Promise<boolean> {
+    await this.#onDoubt(upstream);
+    return this.#fleet.isOurs(upstream, info) && this.#fleet.observe(upstream, info, performance.now());
   }
 
   #learn<A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
     answer: A,
     startedMs: number,
-    { readClass, span }: Pick<AttemptBounds, 'readClass' | 'span'>,
+    { readClass, span, isOurs }: Pick<AttemptBounds, 'readClass' | 'span'> & { readonly isOurs: boolean },
   ): Outcome<A> {
-    const { upstream, info } = answer;
+    const { upstream } = answer;
     const nowMs = performance.now();
     const elapsedMs = nowMs - startedMs;
-    const isOurs = info === undefined || this.#fleet.observe(upstream, info, nowMs);
     const fault = this.#faultOf(answer, request);
     const verdict = isOurs && fault === undefined ? this.#judge(answer, request.need) : 'failed';
     if (!isOurs) this.#recordFailure(upstream, elapsedMs, 'chain', `status ${answer.status}`);

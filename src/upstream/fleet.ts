@@ -18,6 +18,11 @@ import { VersionWaiters } from './version-waiters.ts';
 /** What the fleet calls out when its view changes, once per change. */
 export interface FleetEvents extends HeadEvents {
   onForeign(upstream: Upstream, chainId: number, fleetChainId: number): void;
+  /**
+   * An answer reports another chain (`upstream.chain.doubted`), or a ledger that went back: a fresh look at the node's
+   * ledger info has to confirm it. Called for each such answer.
+   */
+  onDoubt(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers said. */
   onRefused(upstream: Upstream, version: LedgerVersion): void;
   /** Somebody waits for a version and nobody did before: news of heads is wanted for as long as `isAwaited`. */
@@ -38,6 +43,8 @@ export interface FleetOptions {
   readonly shown?: Shown | undefined;
   /** Read whenever it matters, so it may change. */
   readonly limits?: FleetLimits;
+  /** The chain that the config names: nodes of any other are never asked. Default: the chain of most nodes. */
+  readonly chainId?: number | undefined;
 }
 
 export interface FleetLimits {
@@ -62,7 +69,9 @@ export class Fleet {
   readonly #waiters = new VersionWaiters();
   readonly #outage = new Outage();
   #chainId: number | undefined;
-  #isSettled = false;
+  /** The first reports of nodes come in: each counts at once. */
+  #isStarting = true;
+  readonly #fixedChainId: number | undefined;
   readonly #head: BelievedHead;
   #headers: KnownHeaders | undefined;
   /** An answer has come since: what they are made of may be another. */
@@ -74,8 +83,10 @@ export class Fleet {
     upstreams: readonly Upstream[],
     dialect: Dialect,
     events: FleetEvents,
-    { shown, limits = usualLimits }: FleetOptions = {},
+    { shown, limits = usualLimits, chainId }: FleetOptions = {},
   ) {
+    this.#fixedChainId = chainId;
+    this.#chainId = chainId;
     this.#shown = shown;
     this.#limits = limits;
     this.#upstreams = upstreams;
@@ -112,7 +123,7 @@ export class Fleet {
     this.refresh();
   }
 
-  /** The chain id that most of the fleet tells, or `undefined` before the first answer. */
+  /** The chain of the config or else of most nodes; `undefined` before the first answer. */
   get chainId(): number | undefined {
     return this.#chainId;
   }
@@ -201,17 +212,30 @@ export class Fleet {
     this.refresh();
   }
 
-  /** Takes the ledger headers of a node's answer. Returns whether the node is of this fleet's chain. */
-  observe(upstream: Upstream, info: LedgerInfo, nowMs: number): boolean {
-    const isNews = upstream.chainId !== info.chainId;
-    const hasGoneBack = upstream.observe(info, nowMs);
-    if (isNews) this.#agreeOnChain();
+  /**
+   * Takes the ledger headers of a node's answer. `lookSentAtMs`: the answer is to a look at the ledger info that was sent
+   * then; only these turn the ledger over. Returns whether the answer is of this fleet's chain.
+   */
+  observe(upstream: Upstream, info: LedgerInfo, nowMs: number, lookSentAtMs?: number): boolean {
+    const { chainId } = info;
+    const before = upstream.chainId;
+    const isItsChain = this.#isStarting
+      ? upstream.chain.settle(chainId)
+      : upstream.chain.observe({ chainId, fleetChainId: this.#chainId, nowMs, lookSentAtMs });
+    const hasGoneBack = isItsChain && upstream.window.observe(info, nowMs, lookSentAtMs !== undefined);
+    if (isItsChain ? before !== chainId : before === undefined) this.#agreeOnChain();
+    if (!isItsChain || upstream.window.maySeemRestored(nowMs)) this.#events.onDoubt(upstream);
     this.#areHeadersDoubted = true;
-    if (info.chainId !== this.#chainId) return false;
+    if (!isItsChain || chainId !== this.#chainId) return false;
     this.#head.hear(upstream, info, hasGoneBack, nowMs);
     if (!upstream.isSuspect) this.#waiters.wake(info.version);
     upstream.lagMs = Number((this.head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
     return true;
+  }
+
+  /** Whether answers that report this ledger are of the fleet's chain, and of the one that the node stands for. */
+  isOurs({ chainId: itsChainId }: Upstream, { chainId }: LedgerInfo): boolean {
+    return chainId === this.#chainId && chainId === itsChainId;
   }
 
   /** A node refused `version` as pruned: to be learned, and told. */
@@ -275,22 +299,22 @@ export class Fleet {
     return !this.#waiters.isEmpty;
   }
 
-  /** Ends the start: from now on a tie between chain ids changes nothing any more. */
+  /** Ends the start: from now on a tie between chain ids changes nothing, and another chain takes a look to confirm. */
   settle(): void {
-    this.#isSettled = this.#chainId !== undefined;
+    this.#isStarting = false;
   }
 
   /** Holds the vote on the chain anew. */
   #agreeOnChain(): void {
     const told = this.#upstreams.map(({ chainId }) => chainId);
-    const agreed = electChain(told, this.#isSettled ? this.#chainId : undefined);
+    const agreed = this.#fixedChainId ?? electChain(told, this.#isStarting ? undefined : this.#chainId);
     const isAnother = this.#chainId !== undefined && agreed !== this.#chainId;
     this.#chainId = agreed;
     for (const upstream of this.#upstreams) {
-      const isForeign = upstream.chainId !== undefined && upstream.chainId !== agreed;
-      if (isForeign && upstream.health !== 'foreign') {
-        this.#events.onForeign(upstream, upstream.chainId ?? 0, agreed ?? 0);
-      }
+      // One that has only reported another chain is not asked until that is settled.
+      const chainId = upstream.chainId ?? upstream.chain.doubted;
+      const isForeign = chainId !== undefined && chainId !== agreed;
+      if (isForeign && upstream.health !== 'foreign') this.#events.onForeign(upstream, chainId, agreed ?? 0);
       upstream.markForeign(isForeign);
     }
     if (isAnother) this.#head.startOver();

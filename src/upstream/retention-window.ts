@@ -45,7 +45,7 @@ const maxSamples = historyMs / sampleGapMs;
 const viewMs = 5;
 /** Uncertainty of the arrival time itself: queues, a slow connection, a paused process. */
 const jitterMs = 40;
-/** A node that tells an older ledger than before for this long is believed: it was restored or re-synced. */
+/** A node that reports an older ledger than before for this long may have been restored or synced anew. */
 const rollbackMs = 10_000;
 /** How long a refused version outweighs a header that claims it is held. */
 const refusalMs = 10_000;
@@ -81,17 +81,17 @@ export class RetentionWindow {
 
   /**
    * Learns from one answer. Answers overtake each other, so one that tells an older ledger is stale news and ignored,
-   * until nothing else has come for a while. What was known of another chain is forgotten at once. Returns whether
-   * the node is now known to have gone back on its chain.
+   * until nothing else has come for a while and a look at the ledger info (`isLook`) says the same. What was known of
+   * another chain is forgotten at once. Returns whether the node is now known to have gone back on its chain.
    */
-  observe(info: LedgerInfo, nowMs: number): boolean {
+  observe(info: LedgerInfo, nowMs: number, isLook = true): boolean {
     const known = this.#info;
     let hasGoneBack = false;
     if (known !== undefined && info.chainId !== known.chainId) {
       this.#forget();
     } else if (known !== undefined && isOlder(info, known)) {
       this.#olderSinceMs ??= nowMs;
-      if (nowMs - this.#olderSinceMs < rollbackMs) return false;
+      if (!isLook || !this.maySeemRestored(nowMs)) return false;
       this.#forget();
       hasGoneBack = info.version < known.version;
     }
@@ -102,6 +102,11 @@ export class RetentionWindow {
     this.#infoAtMs = nowMs;
     this.#remember({ atMs: nowMs, oldest: info.oldestVersion, head: info.version });
     return hasGoneBack;
+  }
+
+  /** Whether only older ledgers have been reported for so long that a look at the ledger info has to decide. */
+  maySeemRestored(nowMs: number): boolean {
+    return this.#olderSinceMs !== undefined && nowMs - this.#olderSinceMs >= rollbackMs;
   }
 
   /** Learns a snapshot that is believed even where it tells an older ledger. */

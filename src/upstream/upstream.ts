@@ -4,6 +4,7 @@ import { LedgerInfoReader, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import { ConcurrencyLimit } from './concurrency-limit.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
+import { NodeChain } from './node-chain.ts';
 import { createPool, type Pool } from './pool.ts';
 import type { ReadClass } from './read-class.ts';
 import { RetentionWindow } from './retention-window.ts';
@@ -89,7 +90,7 @@ export class Upstream {
   /** Places for long polls, which do nothing but wait: reads must not wait behind them. */
   readonly polls: Slots;
   readonly #connections: number;
-  chainId: number | undefined;
+  readonly chain = new NodeChain();
   /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
   isSuspect = false;
   /** Taken out of the fleet: it answers what it was sent, and is sent nothing new. */
@@ -142,15 +143,14 @@ export class Upstream {
     return Math.max(1, this.#latencyMs * keep);
   }
 
-  /** Takes news from an answer's ledger headers. Returns whether they show that the node's ledger has gone back. */
-  observe(info: LedgerInfo, nowMs: number): boolean {
-    this.chainId = info.chainId;
-    return this.window.observe(info, nowMs);
+  /** The chain it stands for; `undefined` before it has reported one. */
+  get chainId(): number | undefined {
+    return this.chain.id;
   }
 
   /** Takes another process's word on the node, older than what was known here or not. */
   adopt(info: LedgerInfo, nowMs: number): void {
-    this.chainId = info.chainId;
+    this.chain.settle(info.chainId);
     this.window.adopt(info, nowMs);
   }
 

@@ -77,6 +77,30 @@ test('what is wrong with an upstream is reported at its line, exit code 1', asyn
   assert.match(reported.at(-2) ?? '', /:10:22: upstreams\[8\]\.url: cannot be reached: /);
 });
 
+test('with a chainId nodes of any other chain are reported, whatever most of them are', async (t) => {
+  const nodes = [await fakeNode(t, { chainId: 2 }), await fakeNode(t, { chainId: 2 }), await fakeNode(t, {})];
+  const file = fleetFile(
+    t,
+    nodes.map(({ url }) => url),
+    'chainId: mainnet\n',
+  );
+
+  const { code, out } = await call(['check', file]);
+  const byFlag = await call(['check', file, '--chain-id', 'testnet']);
+
+  assert.equal(code, 1);
+  assert.deepEqual(
+    out.split('\n').filter((line) => line.startsWith(file)),
+    [2, 3]
+      .map(
+        (line) =>
+          `${file}:${line}:22: upstreams[${line - 2}].url: is of chain 2, chainId is 1 (other chain): the gateway will not ask it`,
+      )
+      .concat(`${file}: 2 problems`),
+  );
+  assert.match(byFlag.out, /:4:22: upstreams\[2\]\.url: is of chain 1, chainId is 2 \(other chain\)/);
+});
+
 test('a node is asked once, with GET at its base address', async (t) => {
   const node = await fakeNode(t, {});
 

@@ -25,12 +25,13 @@ test('a flag beats its variable, which beats the file, which beats the default',
 
 test('every config flag has a variable that does the same', async () => {
   const fleet = ['--upstream', 'http://a/v1', '--upstream', 'http://b/v1', '--archival', 'http://c/v1'];
-  const rest = '--dialect aptos --host 10.0.0.7 --port 1 --operations-port 2 --log-level warn'.split(' ');
+  const rest = '--dialect aptos --chain-id 7 --host 10.0.0.7 --port 1 --operations-port 2 --log-level warn'.split(' ');
   const byFlag = await effective([...fleet, ...rest]);
   const byVariable = await effective([], {
     LEDGERGATE_UPSTREAM: 'http://a/v1, http://b/v1',
     LEDGERGATE_ARCHIVAL: 'http://c/v1',
     LEDGERGATE_DIALECT: 'aptos',
+    LEDGERGATE_CHAIN_ID: '7',
     LEDGERGATE_HOST: '10.0.0.7',
     LEDGERGATE_PORT: '1',
     LEDGERGATE_OPERATIONS_PORT: '2',
@@ -43,7 +44,7 @@ test('every config flag has a variable that does the same', async () => {
     { name: 'upstream-2', url: 'http://b/v1', tier: 'full' },
     { name: 'archival-1', url: 'http://c/v1', tier: 'archival' },
   ]);
-  assert.equal(byFlag.dialect, 'aptos');
+  assert.deepEqual([byFlag.dialect, byFlag.chainId], ['aptos', 7]);
 });
 
 test('LEDGERGATE_CONFIG names the file, --upstream replaces its fleet', async (t) => {

@@ -45,6 +45,8 @@ const cases: readonly (readonly [
   ],
   ['', 'encode: { enabled: false, signingDomain: X }', ['encode.enabled'], ['encode.signingDomain']],
   ['', 'dialect: aptos\nworkers: 2', [], ['dialect', 'workers']],
+  ['', 'chainId: testnet', [], ['chainId']],
+  ['chainId: mainnet', 'chainId: 1', [], []],
 ];
 
 for (const [before, after, live, restart] of cases) {

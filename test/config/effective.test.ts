@@ -148,3 +148,9 @@ test('names of the operations port are kept in lower case', (t) => {
   const { config } = loadText(t, `${oneUpstream}operations: { hosts: [Gateway.Example, "*.Svc.Example"] }\n`);
   assert.deepEqual(config.operations.hosts, ['gateway.example', '*.svc.example']);
 });
+
+test('the chain is a number, whether the file names it or not', (t) => {
+  const chainIdOf = (text: string) => loadText(t, oneUpstream + text).config.chainId;
+
+  assert.deepEqual(['', 'chainId: 7', 'chainId: mainnet', 'chainId: testnet'].map(chainIdOf), [undefined, 7, 1, 2]);
+});

@@ -27,6 +27,10 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
   ['workers: many', 'F:2:10: workers: expected a whole number from 1 to 1024, or "auto", got "many"'],
   ['workers: 0', 'F:2:10: workers: expected a whole number from 1 to 1024, got 0'],
   ['encode: { enabled: yes }', 'F:2:20: encode.enabled: expected true or false, got "yes"'],
+  ['chainId: 0', 'F:2:10: chainId: expected a whole number from 1 to 255, got 0'],
+  ['chainId: 256', 'F:2:10: chainId: expected a whole number from 1 to 255, got 256'],
+  ['chainId: "1"', 'F:2:10: chainId: expected a whole number from 1 to 255, "mainnet" or "testnet", got "1"'],
+  ['chainId: main', 'F:2:10: chainId: expected a whole number from 1 to 255, "mainnet" or "testnet", got "main"'],
   // Wrong forms
   ['listen: 8080', 'F:2:9: listen: expected a mapping of keys, got 8080'],
   ['listen: [8080]', 'F:2:9: listen: expected a mapping of keys, got a list'],

@@ -105,6 +105,16 @@ test('a parameter that an upgrade added is noticed at once', async (t) => {
   assert.equal(node.encodes.length, 0);
 });
 
+test('nothing is encoded with a module of the chain before, however fresh it is', async (t) => {
+  const { node, gateway, publish, ask } = await scene(t);
+  publish({ buy: ['&signer', 'u128'] });
+  node.chainId += 1;
+  const other = await gateway.get('/accounts/0xcafe/module/other');
+
+  assert.equal(other.headers['x-node-chain-id'], String(node.chainId));
+  assert.deepEqual(await ask('buy', ['5']), ['05000000000000000000000000000000']);
+});
+
 test('another signature for the same arguments is noticed within a second', async (t) => {
   const { node, clock, publish, ask } = await scene(t);
   publish({ buy: ['&signer', 'u128'] });

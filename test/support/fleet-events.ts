@@ -3,6 +3,7 @@ import type { FleetEvents } from '../../src/upstream/fleet.ts';
 
 export const quietEvents: FleetEvents = {
   onForeign: () => undefined,
+  onDoubt: () => undefined,
   onSuspect: () => undefined,
   onGeneration: () => undefined,
   onRollback: () => undefined,

@@ -69,6 +69,7 @@ export function testConfig(options: TestGatewayOptions): Config {
     listen: { host: '127.0.0.1', port: 0, basePath: '/v1', maxConnections: 10_000, fastPath, ...config.listen },
     operations: { host: '127.0.0.1', port: 0, readyInOutage: true, ...config.operations },
     dialect: 'node',
+    chainId: config.chainId,
     workers: 1,
     upstreams: [...upstreamsOf('full', 'full', full), ...upstreamsOf('archive', 'archival', archival)],
     upstream: {

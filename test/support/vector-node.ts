@@ -38,13 +38,14 @@ export class VectorNode {
   /** The ledger version of its answers. */
   head = 1000n;
   encode: Encode = () => refusal('invalid_input', 'the test gave no answer');
-  readonly #chainId: number;
   /** Bodies of module answers by `0x1::coin`, each from the version on at which it was published; newest first. */
   readonly #modules = new Map<string, { readonly from: bigint; readonly body: string }[]>();
+  /** Of all its answers from now on. */
+  chainId: number;
   readonly #server = createServer((request, response) => void this.#answer(request, response));
 
   constructor(chainId: number) {
-    this.#chainId = chainId;
+    this.chainId = chainId;
   }
 
   get url(): string {
@@ -115,7 +116,7 @@ export class VectorNode {
     { status, body, ledgerHeaders = !body.includes('web_framework_error') }: EncodeAnswer,
   ) {
     const head = ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body))];
-    const info = ledgerInfo({ version: this.head, chainId: this.#chainId });
+    const info = ledgerInfo({ version: this.head, chainId: this.chainId });
     if (ledgerHeaders) head.push(...ledgerHeaderList(info, dialectOf('node')));
     response.writeHead(status, head).end(body);
   }

@@ -9,31 +9,42 @@ import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
 
 /** A fleet of nodes that nobody connects to; `tell` is an answer of one of them. */
-function fleetOf(t: TestContext, ...tiers: readonly Tier[]) {
+function fleetOf(t: TestContext, ...given: readonly (Tier | { readonly chainId: number })[]) {
+  const tiers = given.filter((tier) => typeof tier === 'string');
+  const fixed = given.find((tier) => typeof tier !== 'string');
   const upstreams = tiers.map((tier, index) => upstreamOf(t, `n${index}`, tier));
   const foreign: string[] = [];
   const rollbacks: string[] = [];
-  const fleet = new Fleet(upstreams, dialectOf('node'), {
-    ...quietEvents,
-    onForeign: (upstream, chainId, own) => foreign.push(`${upstream.name}: ${chainId}, not ${own}`),
-    onRollback: (upstream, before, after) => rollbacks.push(`${upstream.name}: ${before} to ${after}`),
-  });
+  const doubted: string[] = [];
+  const fleet = new Fleet(
+    upstreams,
+    dialectOf('node'),
+    {
+      ...quietEvents,
+      onDoubt: ({ name }) => doubted.push(name),
+      onForeign: (upstream, chainId, own) => foreign.push(`${upstream.name}: ${chainId}, not ${own}`),
+      onRollback: (upstream, before, after) => rollbacks.push(`${upstream.name}: ${before} to ${after}`),
+    },
+    fixed,
+  );
   const at = (index: number): Upstream => {
     const upstream = upstreams[index];
     assert.ok(upstream !== undefined);
     return upstream;
   };
-  const tell = (index: number, ledger: MadeUpLedger, nowMs = 0): boolean => {
+  const tell = (index: number, ledger: MadeUpLedger, nowMs = 0, lookSentAtMs?: number): boolean => {
     at(index).recordAnswer(5, nowMs);
-    return fleet.observe(at(index), ledgerInfo(ledger), nowMs);
+    return fleet.observe(at(index), ledgerInfo(ledger), nowMs, lookSentAtMs);
   };
+  /** A look at the ledger info, sent and answered at one moment. */
+  const look = (index: number, ledger: MadeUpLedger, nowMs: number): boolean => tell(index, ledger, nowMs, nowMs);
   /** Two failures in a row, as the sender reports them. */
   const takeDown = (index: number): void => {
     at(index).recordFailure(5, 0);
     at(index).recordFailure(5, 0);
     fleet.refresh();
   };
-  return { fleet, at, tell, takeDown, foreign, rollbacks };
+  return { fleet, at, tell, look, takeDown, foreign, rollbacks, doubted };
 }
 
 function upstreamOf(t: TestContext, name: string, tier: Tier = 'full', path = '/v1'): Upstream {
@@ -107,18 +118,18 @@ test('whatever nodes tell and however they fail, version and timestamp never go 
 });
 
 /** `index` tells the ledger for as long as it takes to be believed; returns when that is. */
-function insist(tell: ReturnType<typeof fleetOf>['tell'], index: number, ledger: MadeUpLedger, nowMs: number): number {
-  for (const laterMs of [0, 5_000, 10_000]) tell(index, ledger, nowMs + laterMs);
+function insist(look: ReturnType<typeof fleetOf>['look'], index: number, ledger: MadeUpLedger, nowMs: number): number {
+  for (const laterMs of [0, 5_000, 10_000]) look(index, ledger, nowMs + laterMs);
   return nowMs + 10_000;
 }
 
 test('the ledger of the only node goes back: the head follows, and a generation begins', (t) => {
-  const { fleet, tell, rollbacks } = fleetOf(t, 'full');
+  const { fleet, tell, look, rollbacks } = fleetOf(t, 'full');
   tell(0, { version: 1000n, oldest: 400n });
   tell(0, { version: 300n }, 100);
   assert.deepEqual([fleet.head?.version, fleet.generation], [1000n, 0]);
 
-  insist(tell, 0, { version: 300n, timestampUsec: 300n }, 200);
+  insist(look, 0, { version: 300n, timestampUsec: 300n }, 200);
 
   assert.deepEqual([fleet.head?.version, fleet.generation], [300n, 1]);
   assert.deepEqual(
@@ -129,38 +140,90 @@ test('the ledger of the only node goes back: the head follows, and a generation 
 });
 
 test('a node that was restored while another is at the head is only behind', (t) => {
-  const { fleet, tell, rollbacks } = fleetOf(t, 'full', 'full');
+  const { fleet, tell, look, rollbacks } = fleetOf(t, 'full', 'full');
   tell(0, { version: 1_000_000n });
   tell(1, { version: 999_000n });
-  insist(tell, 0, { version: 300n }, 100);
+  insist(look, 0, { version: 300n }, 100);
   assert.deepEqual([fleet.head?.version, fleet.generation, rollbacks], [1_000_000n, 0, []]);
 });
 
 test('a node that is down, or has gone back as well, confirms nothing', (t) => {
   for (const end of ['down', 'gone back'] as const) {
-    const { fleet, tell, takeDown, rollbacks } = fleetOf(t, 'full', 'full');
+    const { fleet, tell, look, takeDown, rollbacks } = fleetOf(t, 'full', 'full');
     tell(0, { version: 1_000_000n });
     tell(1, { version: 1_000_000n });
     let nowMs = 100;
     if (end === 'down') takeDown(1);
     // Not far: near enough to the head to pass for a node that is a little behind.
-    else nowMs = insist(tell, 1, { version: 995_000n }, nowMs);
+    else nowMs = insist(look, 1, { version: 995_000n }, nowMs);
     assert.equal(fleet.generation, 0);
 
-    insist(tell, 0, { version: 995_500n }, nowMs);
+    insist(look, 0, { version: 995_500n }, nowMs);
 
     assert.deepEqual([fleet.head?.version, fleet.generation], [995_500n, 1], end);
     assert.deepEqual(rollbacks, ['n0: 1000000 to 995500']);
   }
 });
 
-test('another chain, agreed on, begins a generation', (t) => {
-  const { fleet, tell } = fleetOf(t, 'full');
+test('answers alone never take the ledger back, however long they report an older one: a look does', (t) => {
+  const { fleet, tell, look, doubted } = fleetOf(t, 'full');
+  tell(0, { version: 1000n });
+  for (let nowMs = 0; nowMs < 60_000; nowMs += 1_000) tell(0, { version: 300n }, nowMs);
+  assert.deepEqual([fleet.head?.version, fleet.generation], [1000n, 0]);
+  assert.equal(doubted.length, 50);
+
+  look(0, { version: 301n }, 60_000);
+
+  assert.deepEqual([fleet.head?.version, fleet.generation], [301n, 1]);
+});
+
+test('answers alone never turn the ledger over, however many report another chain: a look after them does', (t) => {
+  const { fleet, at, tell, look, doubted } = fleetOf(t, 'full');
   tell(0, { version: 1000n });
   fleet.settle();
-  const { generation } = fleet;
-  tell(0, { version: 300n, chainId: 5 });
-  assert.deepEqual([fleet.head?.version, fleet.generation], [300n, generation + 1]);
+  const foreign = { version: 300n, chainId: 5 };
+  for (const nowMs of [10, 20, 30]) assert.equal(tell(0, foreign, nowMs), false);
+  assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 1000n, 0]);
+  assert.deepEqual([doubted, at(0).health, at(0).chain.doubted], [['n0', 'n0', 'n0'], 'usable', 5]);
+
+  assert.equal(look(0, foreign, 40), true);
+
+  assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [5, 300n, 1]);
+  assert.equal(at(0).chain.doubted, undefined);
+});
+
+test('the first nodes that answer after the start do not turn the ledger over without a second look', (t) => {
+  const { fleet, at, tell, look } = fleetOf(t, 'full', 'full', 'full');
+  tell(0, { version: 1000n });
+  fleet.settle();
+  look(1, { version: 300n, chainId: 5 }, 10);
+  look(2, { version: 300n, chainId: 5 }, 10);
+  assert.deepEqual([fleet.chainId, at(1).health, at(2).health], [4, 'foreign', 'foreign']);
+
+  look(1, { version: 300n, chainId: 5 }, 20);
+  look(2, { version: 300n, chainId: 5 }, 20);
+
+  assert.deepEqual([fleet.chainId, at(0).health], [5, 'foreign']);
+});
+
+test('a fleet of two that begins to answer after the start keeps the chain of the node that answered first', (t) => {
+  const { fleet, at, look } = fleetOf(t, 'full', 'full');
+  fleet.settle();
+  look(1, { version: 300n, chainId: 5 }, 10);
+  for (const nowMs of [20, 30, 40]) look(0, { version: 1000n }, nowMs);
+  assert.deepEqual([fleet.chainId, at(0).health, at(1).health, fleet.generation], [5, 'foreign', 'usable', 0]);
+});
+
+test('with a chain of the config no look and no majority changes it', (t) => {
+  const { fleet, at, look } = fleetOf(t, 'full', 'full', 'full', { chainId: 4 });
+  look(0, { version: 300n, chainId: 5 }, 0);
+  look(1, { version: 300n, chainId: 5 }, 0);
+  assert.deepEqual([fleet.chainId, fleet.head, fleet.isReady], [4, undefined, false]);
+  look(2, { version: 1000n }, 0);
+  fleet.settle();
+  for (const nowMs of [10, 20, 30]) look(2, { version: 300n, chainId: 5 }, nowMs);
+  assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 1000n, 0]);
+  assert.deepEqual(new Set([0, 1, 2].map((index) => at(index).health)), new Set(['foreign']));
 });
 
 test('the oldest version is the deepest usable node’s, with that node’s oldest block', (t) => {
@@ -226,11 +289,11 @@ test('of two chains told by as many nodes, that of the node configured first is 
 });
 
 test('after the start a tie changes nothing: one node that changes its mind does not turn the fleet round', (t) => {
-  const { fleet, at, tell } = fleetOf(t, 'full', 'full');
+  const { fleet, at, tell, look } = fleetOf(t, 'full', 'full');
   tell(0, { version: 100n });
   tell(1, { version: 101n });
   fleet.settle();
-  tell(0, { version: 9000n, chainId: 5 });
+  for (const nowMs of [10, 20]) look(0, { version: 9000n, chainId: 5 }, nowMs);
   assert.equal(fleet.chainId, 4);
   assert.equal(fleet.head?.version, 101n);
   assert.deepEqual([at(0).health, at(1).health], ['foreign', 'usable']);

@@ -26,8 +26,9 @@ async function ledgerOf(t: TestContext, told: () => Told) {
   t.after(() => genesis.close());
   const goBack = (): void => {
     const older = ledgerInfo({ version: 100n });
-    fleet.observe(upstream, older, performance.now() + 20_000);
-    fleet.observe(upstream, older, performance.now() + 40_000);
+    const nowMs = performance.now();
+    fleet.observe(upstream, older, nowMs + 20_000);
+    fleet.observe(upstream, older, nowMs + 40_000, nowMs + 40_000);
   };
   return { genesis, fleet, goBack };
 }

@@ -42,7 +42,8 @@ test('after a rollback the version given to clients before holds nobody up', asy
   const rolledBack = ledgerInfo({ version: 500n, chainId: upstream.chainId ?? 0 });
   fleet.observe(upstream, rolledBack, performance.now());
   await assert.rejects(latest.reach(demand, never));
-  fleet.observe(upstream, rolledBack, performance.now() + 10_000);
+  const laterMs = performance.now() + 10_000;
+  fleet.observe(upstream, rolledBack, laterMs, laterMs);
 
   assert.equal(floor.above(undefined), undefined);
   assert.equal((await latest.reach(demand, never)).info.version, 500n);

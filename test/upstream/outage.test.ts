@@ -14,7 +14,7 @@ function nodeOf(t: TestContext): Upstream {
 
 function answers(upstream: Upstream): void {
   upstream.recordAnswer(1, 0);
-  upstream.observe(ledgerInfo({ version: 1000n }), 0);
+  upstream.adopt(ledgerInfo({ version: 1000n }), 0);
 }
 
 function isLost(upstream: Upstream): void {
