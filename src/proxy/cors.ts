@@ -21,7 +21,7 @@ export class Cors {
 
   /** Headers for an answer to `request`, flat; empty for a request that no page made, or one of a page that may not ask. */
   headers({ headers: { origin } }: Incoming, isAllowed: IsAllowed = anyOrigin): readonly string[] {
-    if (origin === undefined || !isAllowed(origin)) return [];
+    if (!isReadable(origin) || !isAllowed(origin)) return [];
     return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': this.#exposed }).flat();
   }
 
@@ -34,16 +34,25 @@ export class Cors {
     const { origin } = headers;
     if (origin === undefined || headers['access-control-request-method'] === undefined) return undefined;
     const vary = ['Vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers'];
-    if (!isAllowed(origin)) return vary;
+    if (!isReadable(origin) || !isAllowed(origin)) return vary;
     const asked = headers['access-control-request-headers'];
     const told = Object.entries({
       ...granted(origin),
       'Access-Control-Allow-Methods': 'GET, HEAD, POST',
-      ...(asked === undefined ? {} : { 'Access-Control-Allow-Headers': asked }),
+      ...(asked === undefined || asked.length > longestList ? {} : { 'Access-Control-Allow-Headers': asked }),
       'Access-Control-Max-Age': String(preflightSeconds),
     }).flat();
     return [...told, ...vary];
   }
+}
+
+/** In characters. A scheme, a host of 253 and a port are shorter; browsers ask for a few headers at once. */
+const longestOrigin = 512;
+const longestList = 4096;
+
+/** Whether it can be the origin of a page: what is echoed is bounded. */
+function isReadable(origin: string | undefined): origin is string {
+  return origin !== undefined && origin.length <= longestOrigin;
 }
 
 /** Whether a page of this origin may use the gateway. */

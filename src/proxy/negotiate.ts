@@ -5,10 +5,11 @@ import { ownCopy } from './aliases.ts';
 
 /**
  * The form a node would answer in (protocol 2.3): the first entry that is exactly one of the two media types, without
- * parameters; JSON when there is none. Never 406.
+ * parameters; JSON when there is none, and for a header that is too long to be read. Never 406.
  */
 export function answerForm(accept: string | undefined): AnswerForm {
-  if (accept === undefined || !accept.toLowerCase().includes('application/x-bcs')) return 'json';
+  if (accept === undefined || !isReadableAccept(accept) || !accept.toLowerCase().includes('application/x-bcs'))
+    return 'json';
   for (const entry of accept.split(',')) {
     const type = entry.trim().toLowerCase();
     if (type === 'application/json') return 'json';
@@ -17,24 +18,43 @@ export function answerForm(accept: string | undefined): AnswerForm {
   return 'json';
 }
 
+/** Whether an `Accept` is short enough to be read. */
+export function isReadableAccept(accept: string | undefined): boolean {
+  return accept === undefined || accept.length <= longestAccept;
+}
+
+/** In characters. Browsers send some 150. */
+const longestAccept = 1024;
+
 /** In order of preference where the client has none: best ratio for its cost first. */
 const codings: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
 
 /** The coding to answer in (RFC 9110 12.5.3), or `undefined` for the plain body. */
 export function chooseCoding(acceptEncoding: string | undefined): ContentCoding | undefined {
-  if (acceptEncoding === undefined || acceptEncoding === '') return undefined;
-  const known = chosen.get(acceptEncoding);
-  if (known !== undefined) return known === false ? undefined : known;
-  const coding = negotiate(acceptEncoding);
-  // Clients repeat a handful of values; hostile ones are kept from filling the memory, and from keeping others out.
-  if (chosen.size >= 256) chosen.clear();
-  if (acceptEncoding.length <= 256) chosen.set(ownCopy(acceptEncoding), coding ?? false);
-  return coding;
+  return acceptedCodings(acceptEncoding)[0];
 }
 
-const chosen = new Map<string, ContentCoding | false>();
+/**
+ * The codings that a client prefers to the plain body, the best one first. A longer header than `longestEncodings` is
+ * not read, and means the plain body.
+ */
+export function acceptedCodings(acceptEncoding: string | undefined): readonly ContentCoding[] {
+  if (acceptEncoding === undefined || acceptEncoding === '' || acceptEncoding.length > longestEncodings) return none;
+  const known = chosen.get(acceptEncoding);
+  if (known !== undefined) return known;
+  const accepted = negotiate(acceptEncoding);
+  // Clients repeat a handful of values; hostile ones are kept from filling the memory, and from keeping others out.
+  if (chosen.size >= 256) chosen.clear();
+  chosen.set(ownCopy(acceptEncoding), accepted);
+  return accepted;
+}
 
-function negotiate(acceptEncoding: string): ContentCoding | undefined {
+/** In characters. Browsers send some 30. */
+const longestEncodings = 256;
+const none: readonly ContentCoding[] = [];
+const chosen = new Map<string, readonly ContentCoding[]>();
+
+function negotiate(acceptEncoding: string): readonly ContentCoding[] {
   const weights = new Map<string, number>();
   for (const entry of acceptEncoding.toLowerCase().split(',')) {
     const [name = '', ...parameters] = entry.split(';').map((part) => part.trim());
@@ -43,16 +63,34 @@ function negotiate(acceptEncoding: string): ContentCoding | undefined {
   }
   const weightOf = (name: string): number => weights.get(name) ?? weights.get('*') ?? 0;
   const identity = weights.get('identity') ?? 0;
-  let best: ContentCoding | undefined;
-  for (const coding of codings) {
-    if (weightOf(coding) > (best === undefined ? 0 : weightOf(best))) best = coding;
-  }
-  return best !== undefined && weightOf(best) >= identity ? best : undefined;
+  return codings
+    .filter((coding) => weightOf(coding) > 0 && weightOf(coding) >= identity)
+    .toSorted((one, other) => weightOf(other) - weightOf(one));
 }
 
-/** Whether `If-None-Match` names this entity tag (RFC 9110 13.1.2: weak comparison). */
+/**
+ * Whether `If-None-Match` names this entity tag (RFC 9110 13.1.2: weak comparison). A look for the tag, and not through
+ * the list: a header of thousands of tags takes no longer than its bytes.
+ */
 export function matchesTag(ifNoneMatch: string | undefined, tag: string): boolean {
   if (ifNoneMatch === undefined) return false;
   if (ifNoneMatch === tag || ifNoneMatch.trim() === '*') return true;
-  return ifNoneMatch.split(',').some((entry) => entry.trim().replace(/^W\//, '') === tag);
+  for (let at = ifNoneMatch.indexOf(tag); at !== -1; at = ifNoneMatch.indexOf(tag, at + tag.length)) {
+    if (isMember(ifNoneMatch, at, at + tag.length)) return true;
+  }
+  return false;
+}
+
+/** Whether the tag from `from` to `to` is a member of the list by itself: blanks and commas around it, `W/` before it. */
+function isMember(list: string, from: number, to: number): boolean {
+  const isWeak = list.startsWith('W/', from - 2);
+  const before = skipBlanks(list, isWeak ? from - 3 : from - 1, -1);
+  const after = skipBlanks(list, to, 1);
+  return (before < 0 || list[before] === ',') && (after === list.length || list[after] === ',');
+}
+
+function skipBlanks(text: string, from: number, step: 1 | -1): number {
+  let at = from;
+  while (text[at] === ' ' || text[at] === '\t') at += step;
+  return at;
 }

@@ -28,6 +28,9 @@ export const mostHeaders = 200;
 /** Of a request's head: above the longest target and the usual headers; Node's default of 16 kB would refuse targets that are served. */
 export const maxHeaderBytes = longestTarget + 32 * 1024;
 
+/** Of `Connection`, in characters: a reader must not skip a name in it, which would reach a node. */
+const longestConnection = 1024;
+
 /** What is refused before any route is looked for. Expects repeated headers to be joined by commas. */
 export function faultOfHead(request: IncomingMessage): GatewayError | undefined {
   const { url = '', method = '', headers, httpVersion, rawHeaders } = request;
@@ -38,6 +41,9 @@ export function faultOfHead(request: IncomingMessage): GatewayError | undefined 
   if (url.includes('#')) return new GatewayError('malformed', 'a request target has no fragment (#)');
   if (rawHeaders.length > 2 * mostHeaders) {
     return new GatewayError('headersTooLarge', `the request has more than ${mostHeaders} headers`);
+  }
+  if ((headers.connection ?? '').length > longestConnection) {
+    return new GatewayError('headersTooLarge', `Connection is longer than ${longestConnection} characters`);
   }
   // Not by its version: a client may write any into a line of HTTP/1.
   if (isHttp2(request)) {

@@ -29,6 +29,13 @@ testHostile(
     ['3,000 headers before the host', get(account(), `${numbered(3_000)}Host: a\r\n`), 431, 'closed'],
     ['one name 1,000 times', get(account(), `Host: a\r\n${'x: y\r\n'.repeat(1_000)}`), 431, 'closed'],
     ['a header of 60 kB', get(account(), `Host: a\r\nX-A: ${'b'.repeat(60_000)}\r\n`), 431, 'closed'],
+    withHeaders('Connection of 1,024 characters', `Connection: ${'a,'.repeat(512)}\r\n`),
+    [
+      'Connection of 1,025 characters',
+      get(account(), `Host: a\r\nConnection: ${'a,'.repeat(512)}b\r\n`),
+      431,
+      'closed',
+    ],
     broken('a blank in a name', 'X A: b\r\n'),
     broken('a blank behind a name', 'X-A : b\r\n'),
     broken('a tab behind a name', 'X-A\t: b\r\n'),
@@ -192,4 +199,31 @@ test('an offer to upgrade is not taken up: the request is answered, and the conn
     assert.match(second.toString(), /^HTTP\/1\.1 200 /);
   }
   for (const request of node.log.received) assertWellFormed(request, new URL(node.url).host);
+});
+
+const origin = (length: number): string => 'https://'.padEnd(length, 'a');
+
+test('an Origin and a list of headers that are longer than any page has are not echoed', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
+  const path = '/accounts/0x1/module/coin?ledger_version=5';
+  for (const round of ['miss', 'hit']) {
+    const [usual, long] = [
+      await gateway.get(path, { origin: origin(512) }),
+      await gateway.get(path, { origin: origin(513) }),
+    ];
+    assert.equal(usual.headers['access-control-allow-origin'], origin(512), round);
+    assert.deepEqual([long.status, long.headers['access-control-allow-origin']], [200, undefined], round);
+  }
+  const preflight = (from: string, asked: string) => {
+    const headers = { origin: from, 'access-control-request-method': 'GET', 'access-control-request-headers': asked };
+    return gateway.send('OPTIONS', path, { headers });
+  };
+  const [echoed, tooMany, noPage] = [
+    await preflight('https://a', 'a'.repeat(4_096)),
+    await preflight('https://a', 'a'.repeat(4_097)),
+    await preflight(origin(513), 'a'),
+  ];
+  assert.equal(echoed.headers['access-control-allow-headers'], 'a'.repeat(4_096));
+  assert.deepEqual([tooMany.status, tooMany.headers['access-control-allow-headers']], [204, undefined]);
+  assert.deepEqual([noPage.status, noPage.headers['access-control-allow-origin']], [204, undefined]);
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
+import { cpuMs } from '../support/cpu-time.ts';
 import { heldBytes } from '../support/heap.ts';
 
 /** Protocol 2.3: the first entry that is exactly one of two types, without parameters; JSON otherwise. */
@@ -104,10 +105,21 @@ const conditions: readonly (readonly [string | undefined, boolean])[] = [
   ['"x", "y"', false],
   ['w/"abc"', false],
   ['W/ "abc"', false],
+  ['"x"\t,\t"abc"\t,"y"', true],
+  [' W/"abc" ,', true],
+  [',"abc",', true],
+  ['xW/"abc"', false],
+  ['W/W/"abc"', false],
+  ['"abc""abc"', false],
+  ['"abc" "abc"', false],
+  ['"abc"x, "abc"', true],
+  ['"x" "abc"', false],
+  ['/"abc"', false],
+  [`${'"x", '.repeat(9_000)}"abc"`, true],
 ];
 
 for (const [value, isMatch] of conditions) {
-  test(`If-None-Match ${JSON.stringify(value)} ${isMatch ? 'names' : 'does not name'} the tag "abc"`, () => {
+  test(`If-None-Match ${JSON.stringify(value)?.slice(0, 60)} ${isMatch ? 'names' : 'does not name'} the tag "abc"`, () => {
     assert.equal(matchesTag(value, '"abc"'), isMatch);
   });
 }
@@ -125,3 +137,40 @@ test('of the text that a value is a part of, no more is remembered than the valu
   // With those texts it would be 13 MB.
   assert.ok(taken < 2_000_000, `${taken} bytes`);
 });
+
+const padded = (value: string, length: number): string => `${','.repeat(length - value.length)}${value}`;
+
+test('Accept-Encoding is read up to 256 characters, and Accept up to 1,024; beyond, the default form is given', () => {
+  assert.equal(chooseCoding(padded('gzip', 256)), 'gzip');
+  assert.equal(chooseCoding(padded('gzip', 257)), undefined);
+  assert.equal(answerForm(padded('application/x-bcs', 1_024)), 'bcs');
+  assert.equal(answerForm(padded('application/x-bcs', 1_025)), 'json');
+});
+
+/** CPU time of a thousand calls, each with another text of this length. */
+function costMs(read: (text: string) => unknown, member: string, length: number): number {
+  const texts = Array.from({ length: 1_000 }, (_, at) => `${at},${member.repeat(length)}`.slice(0, length));
+  let best = Infinity;
+  for (let goes = 0; goes < 3; goes += 1) {
+    const startedMs = cpuMs();
+    for (const text of texts) read(text);
+    best = Math.min(best, cpuMs() - startedMs);
+  }
+  return best;
+}
+
+const bounded = [
+  ['Accept-Encoding', chooseCoding, 'gzip;q=0.5,', 256],
+  ['Accept', answerForm, 'application/x-bcs;q=1,', 1_024],
+] as const;
+
+for (const [name, read, member, longest] of bounded) {
+  test(`${name} of 46 kB costs no more than one of ${longest} characters, and one of 23 kB as little`, () => {
+    // The kernel counts in steps of some milliseconds.
+    const usual = costMs(read, member, longest) + 4;
+    for (const length of [23_000, 46_000]) {
+      const cost = costMs(read, member, length);
+      assert.ok(cost <= usual, `${length} characters: ${cost} ms; ${longest} characters: ${usual} ms`);
+    }
+  });
+}
