@@ -26,7 +26,7 @@ export function answerTo(
   const { operation } = subject;
   const body = Buffer.from(bodyText(subject, version, epoch));
   const contentType = 'application/json; charset=utf-8';
-  const facts = { status: 200, info, contentType, contentEncoding: undefined, body, isFramed: true };
+  const facts = { status: 200, info, contentType, coding: undefined, body, isFramed: true };
   const decision = decide({ operation, form: 'json', version, chainId }, { ...facts, json: new JsonBody(body) });
   if (decision !== 'stored') return undefined;
   const content = {

@@ -14,8 +14,8 @@ export interface AnswerFacts {
   /** The node's snapshot from the answer's own headers. */
   readonly info: LedgerInfo | undefined;
   readonly contentType: string | undefined;
-  /** Nodes are asked for plain bodies; one that compresses all the same is not kept. */
-  readonly contentEncoding: string | undefined;
+  /** The coding that the node gave the body unasked. */
+  readonly coding: string | undefined;
   readonly body: Buffer;
   /** The same, as JSON. */
   readonly json: JsonBody;
@@ -59,7 +59,7 @@ export function decide(read: ReadFacts, answer: AnswerFacts): Decision {
   if (info === undefined) return 'no ledger headers';
   if (info.chainId !== read.chainId) return 'other chain';
   if (!answer.isFramed) return 'unframed body';
-  if (answer.contentEncoding !== undefined) return 'encoded body';
+  if (answer.coding !== undefined) return 'encoded body';
   if (read.operation === 'transaction') return decideTransaction(read, answer, info.version);
   if (read.version === undefined) return 'no version';
   if (read.version > info.version) return 'version not reached';

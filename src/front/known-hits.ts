@@ -159,7 +159,7 @@ export class KnownHits {
     if (sent === undefined) return undefined;
     const source = { kind: 'memory' } as const;
     const { version } = read;
-    const served: Served = { entry, version, contentEncoding: undefined, isFinal: true, isLatest, source };
+    const served: Served = { entry, version, isFinal: true, isLatest, source };
     const common = this.#commonHeads.of(status, replier.commonHeadOf(served, false));
     const head = replier.ownHeadOf(served, coding);
     if (coding !== undefined) head.push('Content-Encoding', coding);

@@ -18,7 +18,6 @@ import { Cors } from '../proxy/cors.ts';
 import { Encoder } from '../proxy/encode-submission.ts';
 import type { Ended } from '../proxy/exchange.ts';
 import { Explainer } from '../proxy/explain.ts';
-import { ResponseHeaders } from '../proxy/headers.ts';
 import { Gatekeeper } from '../proxy/gatekeeper.ts';
 import { LatestReads } from '../proxy/latest-read.ts';
 import type { ConnectionTimes } from '../proxy/listener.ts';
@@ -93,7 +92,6 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const cors = new Cors(fleet.dialect);
   const keyHeader = access && (() => access.principals.header);
   const replier = new Replier({ fleet, cors, keyHeader, isDraining: () => context.isDraining() }, fleet.dialect);
-  const responseHeaders = new ResponseHeaders(fleet.dialect);
   const consistency = new Consistency(settings.latest, () => fleet.generation);
   const served = new ServedState(fleet, createLatestMetrics(registry));
   const latestReads = new LatestReads({
@@ -109,7 +107,6 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     fleet,
     sender,
     replier,
-    responseHeaders,
     submissions,
     latest,
     floor,

@@ -4,7 +4,7 @@
  * A list of what they need and not of what they must not see, because credentials come under any name (`X-Api-Key`,
  * `X-Auth-Token`), and so does what frameworks take for another address, path or method than the request's
  * (`X-Forwarded-*`, `X-Original-URL`, `X-HTTP-Method-Override`, `X_Real_IP`).
- * `Accept-Encoding` is not among them: a compressed error could not be judged here, nor a submission's hash learned.
+ * `Accept-Encoding` is not among them: it is written anew (`proxy/headers.ts`).
  */
 const body = ['content-type', 'content-encoding'];
 const told = ['user-agent', 'x-request-id'];
@@ -21,5 +21,10 @@ const ownPrefix = /^x-(?:node|aptos)-[a-z\d-]+$/;
 
 /** Whether a client's header of this name (lower case) is sent on to a node. */
 export function isForNodes(name: string): boolean {
-  return passed.has(name) || ownPrefix.test(name);
+  return passed.has(name) || isOfInterface(name);
+}
+
+/** Whether a header of this name (lower case) is one of the interface's own, in either direction. */
+export function isOfInterface(name: string): boolean {
+  return ownPrefix.test(name);
 }

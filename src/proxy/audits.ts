@@ -118,10 +118,9 @@ export class Audits {
     const request = { wire, need, promised: form, isIdempotent: true };
     const answer = await this.#parts.sender.another(request, notOf, signal);
     if (typeof answer === 'string') return answer;
-    const { 'content-type': type, 'content-encoding': coding } = answer.headers;
+    const { 'content-type': type } = answer.headers;
     const contentType = typeof type === 'string' ? type : undefined;
-    const contentEncoding = coding === undefined ? undefined : String(coding);
-    const decision = decide({ operation, form, version, chainId }, { ...answer, contentType, contentEncoding });
+    const decision = decide({ operation, form, version, chainId }, { ...answer, contentType });
     return decision === 'stored' ? answer : 'no answer';
   }
 

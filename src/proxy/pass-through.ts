@@ -2,6 +2,7 @@
  * Everything below the base path that is not a read of our own: sent to the right node as it came, answered as it
  * comes. Paths that name a version are routed by retention like any pinned read.
  */
+import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { GatewayError } from '../ledger/errors.ts';
 import type { Dialect } from '../ledger/ledger-headers.ts';
@@ -9,11 +10,21 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Floor } from '../upstream/floor.ts';
 import type { Latest } from '../upstream/latest.ts';
+import { decode, type NodeCoding } from '../upstream/content-coding.ts';
 import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { FleetRequest, Sender } from '../upstream/sender.ts';
 import type { Consistency } from './consistency.ts';
 import type { Exchange } from './exchange.ts';
-import { forOneClient, requestHeaders, withoutConditions, withoutFreshness, type ResponseHeaders } from './headers.ts';
+import {
+  forOneClient,
+  mergedVary,
+  requestHeaders,
+  responseHeaders,
+  withoutCoding,
+  withoutConditions,
+  withoutFreshness,
+} from './headers.ts';
+import { acceptedCodings } from './negotiate.ts';
 import { isIdempotent, isList, isOfLedger, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
 import type { Replier } from './reply.ts';
 import type { ServedState } from './served-state.ts';
@@ -24,7 +35,6 @@ export interface PassThroughParts {
   readonly fleet: Fleet;
   readonly sender: Sender;
   readonly replier: Replier;
-  readonly responseHeaders: ResponseHeaders;
   readonly submissions: Submissions;
   readonly latest: Latest;
   readonly floor: Floor;
@@ -92,7 +102,8 @@ export class PassThrough {
     const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
     const answer = await sender.stream(pinned, exchange.signal);
     if (answer.status < 300) served.note(snapshot, performance.now());
-    return this.#reply(exchange, withoutFreshness(answer), answer.status < 300 ? version : undefined);
+    const headers = withoutFreshness(answer.headers);
+    return this.#reply(exchange, { ...answer, headers }, answer.status < 300 ? version : undefined);
   }
 
   /** No staleness allowed, so the state is the one at the node's head. */
@@ -106,7 +117,8 @@ export class PassThrough {
       await readableAfter(answer, floor.recordServed(info.version));
       served.noteLag(info.version);
     }
-    return this.#reply(exchange, withoutFreshness(answer), status < 300 ? info?.version : undefined);
+    const headers = withoutFreshness(answer.headers);
+    return this.#reply(exchange, { ...answer, headers }, status < 300 ? info?.version : undefined);
   }
 
   #requestOf(exchange: Exchange, body: Buffer | undefined): FleetRequest {
@@ -118,32 +130,62 @@ export class PassThrough {
     return { wire, need: needOfPath(path), promised, isIdempotent: isIdempotent(method, path), client, span };
   }
 
-  async #reply(exchange: Exchange, given: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
-    const { replier, responseHeaders } = this.#parts;
-    const { response, visit } = exchange;
-    const answer = visit?.isPrivate === true ? forOneClient(given) : given;
-    note(exchange, answer, this.#parts.fleet.dialect);
+  async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
+    const { replier, fleet } = this.#parts;
+    const { response } = exchange;
+    const coding = takenCoding(exchange, answer);
+    const body = bodyIn(answer, coding);
+    note(exchange, answer, fleet.dialect);
     exchange.version = pinned;
-    const head = responseHeaders.keep(answer.headers, answer.upstream.headers);
-    head.push('Vary', replier.vary);
-    if (answer.headers['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
+    const head = this.#headOf(exchange, answer, coding);
+    const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
+    if (isDecoded) head.push('Content-Length', String(body.length));
     if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));
     replier.addCommon(exchange, head);
     response.writeHead(answer.status, head);
     exchange.begin();
-    if ('body' in answer) {
-      response.end(exchange.isHead ? undefined : answer.body);
+    if (Buffer.isBuffer(body)) {
+      exchange.bytes = body.length;
+      response.end(exchange.isHead ? undefined : body);
       exchange.end();
       return;
     }
+    body.on('data', (chunk: Buffer) => {
+      exchange.bytes += chunk.length;
+    });
     try {
-      await pipeline(answer.stream, response);
+      await pipeline(body, response);
       exchange.end();
     } catch (error) {
       // The head is out, so a cut connection is how the client learns that the body is not whole.
       throw new GatewayError('unavailable', 'the answer broke off', { cause: error });
     }
   }
+
+  /** The node's headers that reach the client, and the gateway's own about coding and caches. */
+  #headOf({ visit }: Exchange, answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefined): string[] {
+    const given = coding === answer.coding ? answer.headers : withoutCoding(answer.headers);
+    const vary = mergedVary(this.#parts.replier.vary, answer.headers['vary']);
+    const kept = vary === undefined ? withoutFreshness(given) : visit?.isPrivate === true ? forOneClient(given) : given;
+    const head = responseHeaders(kept, { secret: answer.upstream.headers, isCounted: visit !== undefined });
+    if (coding !== undefined) head.push('Content-Encoding', coding);
+    head.push('Vary', vary ?? '*');
+    if (kept['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
+    return head;
+  }
+}
+
+/** The coding that the client is given the answer in: its node's where the client takes that, none otherwise. */
+function takenCoding(exchange: Exchange, { coding }: NodeAnswer | StreamedAnswer): NodeCoding | undefined {
+  const accepted: readonly string[] = acceptedCodings(exchange.request.headers['accept-encoding']?.toString());
+  return coding !== undefined && accepted.includes(coding) ? coding : undefined;
+}
+
+/** The answer's body as its node sent it, or decoded. */
+function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefined): Buffer | Readable {
+  if ('body' in answer) return coding === undefined ? answer.body : answer.sent;
+  if (answer.coding === undefined || coding !== undefined) return answer.stream;
+  return Readable.from(decode(answer.stream, answer.coding), { objectMode: false });
 }
 
 /** Waits for what has to be done before the answer is handed on; where that fails, nobody will read it. */
@@ -166,11 +208,6 @@ function endOfList(start: LedgerVersion, newest: LedgerVersion | undefined): Led
 function note(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
   const { upstream, tookMs, headers } = answer;
   exchange.noteAsked('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
-  if ('body' in answer) exchange.bytes = answer.body.length;
-  else
-    answer.stream.on('data', (chunk: Buffer) => {
-      exchange.bytes += chunk.length;
-    });
 }
 
 /** More than nodes put on a page (protocol 10). */

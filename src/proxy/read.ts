@@ -98,7 +98,6 @@ export class Reader {
     return {
       entry,
       version: read.version,
-      contentEncoding: undefined,
       isFinal: true,
       isLatest: false,
       source: { kind: 'memory' },
@@ -163,7 +162,6 @@ export class Reader {
     const facts = {
       ...answer,
       contentType: header(answer, 'content-type'),
-      contentEncoding: codingOf(answer),
     };
     const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
     // An answer of the ledger before, or of a node whose chain is in doubt, must not be kept as one of the ledger now.
@@ -184,7 +182,6 @@ export class Reader {
         tookMs: answer.tookMs,
         // An unpinned read is of the state at the head that the answer's own headers tell.
         version: isState && version === undefined ? answer.info?.version : undefined,
-        contentEncoding: facts.contentEncoding,
       },
     };
   }
@@ -248,11 +245,6 @@ function flightOf({ need }: Read): string {
 function shownCommitted(decision: Decision, { info, json }: AnswerFacts): LedgerVersion | undefined {
   if (decision === 'too large') return info?.version;
   return decision === 'stored' ? (committedVersion(json) ?? info?.version) : undefined;
-}
-
-function codingOf(answer: NodeAnswer): string | undefined {
-  const coding = header(answer, 'content-encoding');
-  return coding?.toLowerCase() === 'identity' ? undefined : coding;
 }
 
 function header(answer: NodeAnswer, name: string): string | undefined {

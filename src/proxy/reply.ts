@@ -39,7 +39,7 @@ export class Replier {
     const { entry } = served;
     // Before any wait for a coding: who hangs up in it has had the node's work all the same.
     note(exchange, served);
-    const isCodable = entry.body.length >= smallestCompressed && served.contentEncoding === undefined;
+    const isCodable = entry.body.length >= smallestCompressed;
     const coding = isCodable ? chooseCoding(headerText(exchange.request.headers['accept-encoding'])) : undefined;
     if (coding === undefined) return this.#readAs(exchange, served, entry.body, undefined);
     const coded = entry.coded[coding];
@@ -58,8 +58,7 @@ export class Replier {
       this.write(exchange, 304, head, undefined);
       return;
     }
-    const madeBy = coding ?? served.contentEncoding;
-    if (madeBy !== undefined) head.push('Content-Encoding', madeBy);
+    if (coding !== undefined) head.push('Content-Encoding', coding);
     this.write(exchange, entry.status, head, body);
   }
 

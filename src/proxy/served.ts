@@ -20,8 +20,6 @@ export interface Served {
   readonly entry: CachedResponse;
   /** Version of the ledger state that the body belongs to. */
   readonly version: LedgerVersion | undefined;
-  /** A coding that the body has from its node. */
-  readonly contentEncoding: string | undefined;
   readonly isFinal: boolean;
   /** The gateway chose the version: the same question will be answered otherwise soon. */
   readonly isLatest: boolean;
@@ -34,8 +32,6 @@ export interface Origin {
   readonly tookMs: number;
   /** The version that its answer to an unpinned read is of. */
   readonly version: LedgerVersion | undefined;
-  /** A coding that it made unasked: such an answer is handed on as it is, and never kept. */
-  readonly contentEncoding: string | undefined;
 }
 
 /** Turns a load's result into the result of one of the reads that waited for it. */
@@ -48,7 +44,6 @@ export function served(
   return {
     entry: answer,
     version: isFinal ? read.version : isShared ? undefined : origin.version,
-    contentEncoding: isShared ? undefined : origin.contentEncoding,
     isFinal,
     isLatest: false,
     source: isShared

@@ -19,7 +19,8 @@ export interface WriteOptions {
 /** Resolves when the answer was handed to the connection; of a slow body, when its last piece was. */
 export async function writeAnswer(response: ServerResponse, answer: Answer, options: WriteOptions): Promise<void> {
   const { plan } = options;
-  const gzip = options.compression && /\bgzip\b/i.test(options.request['accept-encoding'] ?? '');
+  const isCoded = answer.headers?.['content-encoding'] !== undefined;
+  const gzip = options.compression && !isCoded && /\bgzip\b/i.test(options.request['accept-encoding'] ?? '');
   const plain = typeof answer.body === 'string' ? Buffer.from(answer.body) : answer.body;
   const body = gzip ? gzipSync(plain) : plain;
   const headers = ['Content-Type', answer.contentType, 'Content-Length', String(body.length)];

@@ -46,14 +46,14 @@ export function findFault(answer: Answered, asked: Asked, dialect: Dialect): Ans
 
 /** Whether a node says so itself, as far as can be told; what stands before one says the rest (protocol 3). */
 function isOfNode(answer: Answered, asked: Asked): boolean {
-  const { status, headers, json, info } = answer;
+  const { status, json, info } = answer;
   if (asked.promised === undefined || status >= 500 || saidByAnybody.has(status)) return true;
   if (status === 304) return !isOwnRead(asked);
   if (status < 400 || status === 401 || status === 407) return false;
   // What comes with the ledger's headers comes from a node.
   if (info !== undefined) return true;
-  // One that is compressed unasked cannot be looked into, and what is too large is refused without a code.
-  const isReadable = json !== undefined && headers['content-encoding'] === undefined && status !== 413;
+  // A node refuses what is too large without a code.
+  const isReadable = json !== undefined && status !== 413;
   return !isReadable || !isOwnRead(asked) || typeof json.members['error_code'] === 'string';
 }
 

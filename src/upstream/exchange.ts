@@ -5,6 +5,7 @@ import { JsonBody } from '../ledger/json-body.ts';
 import type { Dialect, HeaderValues, LedgerInfo } from '../ledger/ledger-headers.ts';
 import { stopReason, type StopSignal } from '../ledger/stop.ts';
 import type { ByteBudget, Share } from './byte-budget.ts';
+import { decodeWhole, findCoding, type NodeCoding } from './content-coding.ts';
 import { BadAnswerError } from './wire/bad-answer.ts';
 import type { Pool } from './pool.ts';
 import type { Upstream } from './upstream.ts';
@@ -23,14 +24,19 @@ interface AnswerHead {
   /** The node's snapshot, when all seven ledger headers are there. */
   readonly info: LedgerInfo | undefined;
   readonly upstream: Upstream;
+  /** The coding that the node gave the body. */
+  readonly coding: NodeCoding | undefined;
   /** What the node took over it, the wait for a connection left out: to its end, of a streamed one to its head. */
   readonly tookMs: number;
 }
 
 /** An answer whose body was read to its end. */
 export interface NodeAnswer extends AnswerHead {
+  /** Decoded. */
   readonly body: Buffer;
-  /** The same, as JSON: parsed once, whoever asks. */
+  /** The body as the node sent it, in its `coding`. */
+  readonly sent: Buffer;
+  /** The decoded body as JSON: parsed once, whoever asks. */
   readonly json: JsonBody;
   /**
    * Whether the length of the body was announced, so that a cut connection cannot pass for its end. A body that ends
@@ -41,6 +47,7 @@ export interface NodeAnswer extends AnswerHead {
 
 /** An answer whose body is still coming. */
 export interface StreamedAnswer extends AnswerHead {
+  /** In its `coding`. */
   readonly stream: Readable;
 }
 
@@ -112,8 +119,25 @@ export function isUnsendable(error: unknown, { sentAtMs }: Progress): boolean {
   return refusals.has((error as NodeJS.ErrnoException).code ?? '');
 }
 
+/**
+ * The answer whose body is `sent`, decoded to be looked into. Rejects with `BadAnswerError` where the body is not in its
+ * coding, with `OverBudgetError` where it decodes to more than is gathered, and on abort. At once where there is no coding.
+ */
+export function wholeAnswer(
+  head: AnswerHead,
+  sent: Buffer,
+  context: Pick<ExchangeContext, 'budget' | 'signal'>,
+): NodeAnswer | Promise<NodeAnswer> {
+  const withBody = (body: Buffer): NodeAnswer => {
+    return { ...head, body, sent, json: new JsonBody(body), isFramed: isFramed(head.headers) };
+  };
+  // An answer to HEAD names the coding that GET would have.
+  if (head.coding === undefined || sent.length === 0) return withBody(sent);
+  return decodeWhole(sent, head.coding, context).then(withBody);
+}
+
 interface Promised {
-  resolve(answer: NodeAnswer): void;
+  resolve(answer: NodeAnswer | Promise<NodeAnswer>): void;
   reject(error: Error): void;
 }
 
@@ -134,6 +158,7 @@ class Collector implements Dispatcher.DispatchHandler {
   readonly #share: Share;
   #status = 0;
   #headers: HeaderValues = {};
+  #coding: NodeCoding | undefined;
   /** What gives it up while it waits for a free connection; without it, only the wait is given up. */
   waiting: Pick<Dispatcher.DispatchController, 'abort'> | undefined;
   #controller: Dispatcher.DispatchController | undefined;
@@ -163,6 +188,8 @@ class Collector implements Dispatcher.DispatchHandler {
     this.#context.progress.isAnswered = true;
     this.#status = status;
     this.#headers = headers;
+    // An error that is thrown here fails the exchange.
+    this.#coding = findCoding(headers);
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -199,16 +226,15 @@ class Collector implements Dispatcher.DispatchHandler {
     }
     // Room that was not needed goes at once. A small body is a part of Node's pool even so: who keeps it minds that.
     const body = this.#filled === this.#room.length ? this.#room : Buffer.from(this.#room.subarray(0, this.#filled));
-    this.#promised.resolve({
+    const head = {
       status: this.#status,
       headers: this.#headers,
       info: this.#upstream.infos.find(this.#headers, this.#context.dialect),
       upstream: this.#upstream,
+      coding: this.#coding,
       tookMs: sinceSent(this.#context.progress),
-      body,
-      json: new JsonBody(body),
-      isFramed: isFramed(this.#headers),
-    });
+    };
+    this.#promised.resolve(wholeAnswer(head, body, this.#context));
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {

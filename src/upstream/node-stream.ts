@@ -4,14 +4,13 @@
  */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { JsonBody } from '../ledger/json-body.ts';
 import type { HeaderValues } from '../ledger/ledger-headers.ts';
 import { stopReason } from '../ledger/stop.ts';
-import type { ByteBudget } from './byte-budget.ts';
+import { findCoding } from './content-coding.ts';
 import {
   requestTo,
   sinceSent,
-  isFramed,
+  wholeAnswer,
   type ExchangeContext,
   type NodeAnswer,
   type StreamedAnswer,
@@ -73,9 +72,12 @@ export function onceClosed(stream: Readable, then: () => void): void {
 }
 
 /** Reads a streamed answer to its end, as `fetchWhole` would have. */
-export async function readWhole(answer: StreamedAnswer, budget: ByteBudget): Promise<NodeAnswer> {
+export async function readWhole(
+  answer: StreamedAnswer,
+  context: Pick<ExchangeContext, 'budget' | 'signal'>,
+): Promise<NodeAnswer> {
   const chunks: Buffer[] = [];
-  const share = budget.open();
+  const share = context.budget.open();
   try {
     for await (const chunk of answer.stream) {
       share.take((chunk as Buffer).length);
@@ -85,8 +87,7 @@ export async function readWhole(answer: StreamedAnswer, budget: ByteBudget): Pro
     share.close();
   }
   const { stream: _, ...head } = answer;
-  const body = Buffer.concat(chunks);
-  return { ...head, body, json: new JsonBody(body), isFramed: isFramed(answer.headers) };
+  return wholeAnswer(head, Buffer.concat(chunks), context);
 }
 
 interface Promised {
@@ -129,11 +130,14 @@ class Streamer implements Dispatcher.DispatchHandler {
     const { progress, dialect, signal } = this.#context;
     progress.isAnswered = true;
     if (status < 200) return;
+    // An error that is thrown here fails the exchange.
+    const coding = findCoding(headers);
     const stream = new NodeStream(controller, this.#context);
     stream.once('close', () => signal.removeEventListener('abort', this.#onAbort));
     this.#stream = stream;
     const info = this.#upstream.infos.find(headers, dialect);
-    this.#promised.resolve({ status, headers, info, upstream: this.#upstream, tookMs: sinceSent(progress), stream });
+    const tookMs = sinceSent(progress);
+    this.#promised.resolve({ status, headers, info, upstream: this.#upstream, coding, tookMs, stream });
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {

@@ -137,7 +137,7 @@ export class Sender {
       const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs });
       onceClosed(answer.stream, () => this.#means.admission.offer(upstream));
       // What is small is read whole: one that breaks off can be asked of another node then, and be looked at.
-      return answer.status < 300 && !isSmall(answer) ? answer : readWhole(answer, context.budget);
+      return answer.status < 300 && !isSmall(answer) ? answer : readWhole(answer, context);
     };
     return new Search(this.#means, { request, fetch, isStreamed: true, signal }).run();
   }

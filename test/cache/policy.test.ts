@@ -75,7 +75,7 @@ const answered: readonly Row[] = [
     read: { ...resource, ...bcs },
     body: '\x1f\x8b',
     contentType: xbcs,
-    facts: { contentEncoding: 'gzip' },
+    facts: { coding: 'gzip' },
     decision: 'encoded body',
   },
 ];
@@ -389,7 +389,7 @@ for (const row of [...answered, ...misshapen, ...notFound, ...errorStatuses, ...
     const answer = {
       status,
       contentType,
-      contentEncoding: undefined,
+      coding: undefined,
       body: Buffer.from(body),
       json: new JsonBody(Buffer.from(body)),
       isFramed: true,
@@ -403,7 +403,7 @@ test('what is too large to be looked into is not kept', () => {
   const body = Buffer.from(
     JSON.stringify({ type: 'user_transaction', version: '5', success: true, pad: 'a'.repeat(1024 * 1024) }),
   );
-  const answer = { status: 200, contentType: 'application/json', contentEncoding: undefined, body, isFramed: true };
+  const answer = { status: 200, contentType: 'application/json', coding: undefined, body, isFramed: true };
   const facts = { ...answer, info: ledgerInfo({ version: 1000n }), json: new JsonBody(body) };
   const read = { form: 'json', chainId: 4 } as const;
   assert.equal(decide({ ...read, operation: 'transaction', version: undefined }, facts), 'too large');

@@ -69,6 +69,8 @@ test('transactions of every type that was recorded are as described, and so is o
   }
 });
 
+const gzip = { 'accept-encoding': 'gzip' };
+
 test('a batch is answered as described', async (t) => {
   const node = await fakeNode(t, ledger);
   const gateway = await keyedGateway(t, node);
@@ -84,7 +86,9 @@ test('a batch is answered as described', async (t) => {
   for (const { status, body } of answers) {
     node.faults.clear();
     answerWith(node, status, JSON.stringify(body), ({ method }) => method === 'POST');
-    assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), withKey(all)), status);
+    for (const headers of [withKey(all), { ...withKey(all), ...gzip }]) {
+      assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), headers), status);
+    }
   }
 });
 
@@ -94,6 +98,7 @@ test('what is passed through is answered as described, whatever the node says', 
 
   for (const operation of asked) {
     assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation)));
+    assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), gzip));
   }
 });
 
@@ -152,6 +157,7 @@ for (const status of [403, 418, 429, 500, 503]) {
     for (const operation of [...handled, document.operation('getAccount')]) {
       if (operation.id === 'getLedgerInfo') continue;
       assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), withKey(all)));
+      assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), { ...withKey(all), ...gzip }));
     }
     // Read at a node's head, it tells the version even so.
     const read = document.operation('getResource');

@@ -115,19 +115,25 @@ export const cases: Readonly<Record<string, readonly Case[]>> = {
   encodeSubmission: [
     { status: 200, headers: json, body: transfer },
     { status: 200, headers: { ...json, 'content-encoding': 'identity' }, body: transfer },
+    { status: 200, headers: { ...json, 'content-encoding': 'identity', 'accept-encoding': 'gzip' }, body: transfer },
     { status: 400, headers: json, body: '{}' },
     { status: 415, headers: { 'content-type': 'text/plain' }, body: transfer },
   ],
   submitTransaction: [
     { status: 202, headers: json, body: submission() },
-    { status: 400, headers: json, body: '{}' },
+    { status: 202, headers: { ...json, 'accept-encoding': 'gzip' }, body: submission() },
+    { status: 400, headers: { ...json, 'accept-encoding': 'gzip' }, body: '{}' },
     { status: 415, headers: { 'content-type': 'text/plain' }, body: submission() },
   ],
   // A sample node knows no batches: the test makes it answer.
   submitBatch: [],
-  getResources: [{ status: 200 }],
+  getResources: [{ status: 200 }, { status: 200, headers: { 'accept-encoding': 'gzip' } }],
   getAccount: [{ status: 200 }, { status: 200, target: `/v1/accounts/0x1${pinned}` }],
-  getTransactionByVersion: [{ status: 200 }, { status: 410, target: '/v1/transactions/by_version/5' }],
+  getTransactionByVersion: [
+    { status: 200 },
+    { status: 410, target: '/v1/transactions/by_version/5' },
+    { status: 410, target: '/v1/transactions/by_version/5', headers: { 'accept-encoding': 'gzip' } },
+  ],
   getOther: [
     { status: 400, target: '/v1/some%5cpath' },
     { status: 404, target: '/v1/set_failpoint' },

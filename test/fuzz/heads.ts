@@ -193,7 +193,7 @@ export const headTargets = [
     for (const kept of Object.keys(requestHeaders(headers))) {
       assert.match(
         kept,
-        /^(?:x-(?:node|aptos)-[a-z\d-]+|accept|content-(?:type|encoding)|user-agent|x-request-id|if-[a-z-]+)$/,
+        /^(?:x-(?:node|aptos)-[a-z\d-]+|accept(?:-encoding)?|content-(?:type|encoding)|user-agent|x-request-id|if-[a-z-]+)$/,
       );
     }
   }),

@@ -138,15 +138,15 @@ test('every secret of a journey is nowhere but where it belongs', { skip: noRedi
 
 test('credentials that come with another config are told to no client either, nor those of the config before', async (t) => {
   const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [{ url: node.url, headers: { 'x-old-token': 'hush-old' } }] });
+  const gateway = await testGateway(t, { full: [{ url: node.url, headers: { 'x-ratelimit-old': 'hush-old' } }] });
   const echo = (headers: Readonly<Record<string, string>>): void => {
-    node.fault = { kind: 'answer', status: 400, body: '{}', headers: { ...headers, 'x-other': 'told' } };
+    node.fault = { kind: 'answer', status: 400, body: '{}', headers: { ...headers, 'x-ratelimit-other': 'told' } };
   };
   const told = async (): Promise<readonly unknown[]> => {
     const { headers } = await gateway.get('/blocks/by_height/1');
-    return ['x-old-token', 'x-new-token', 'x-other'].map((name) => headers[name]);
+    return ['x-ratelimit-old', 'x-ratelimit-new', 'x-ratelimit-other'].map((name) => headers[name]);
   };
-  echo({ 'x-old-token': 'hush-old' });
+  echo({ 'x-ratelimit-old': 'hush-old' });
   assert.deepEqual(await told(), [undefined, undefined, 'told']);
 
   const held = Promise.withResolvers<void>();
@@ -155,15 +155,15 @@ test('credentials that come with another config are told to no client either, no
   const leaving = told();
   await asked;
   const { config } = gateway.reloads;
-  const headers = { 'x-new-token': 'hush-new' };
+  const headers = { 'x-ratelimit-new': 'hush-new' };
   const upstreams = config.upstreams.map((upstream) => ({ ...upstream, headers }));
   node.fault = undefined;
   await gateway.reloads.take({ ...config, upstreams });
   assert.equal(gateway.reloads.status?.result, 'applied');
-  echo({ 'x-old-token': 'hush-old' });
+  echo({ 'x-ratelimit-old': 'hush-old' });
   held.resolve();
   assert.deepEqual(await leaving, [undefined, undefined, 'told']);
-  echo({ 'x-new-token': 'hush-new' });
+  echo({ 'x-ratelimit-new': 'hush-new' });
   assert.deepEqual(await told(), [undefined, undefined, 'told']);
 });
 

@@ -7,6 +7,7 @@ import type { AccessConfig } from '../../src/config/config.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway, type Reply, type TestGateway } from '../support/gateway.ts';
 import { accessConfig, keysFile, testKey } from '../support/keys.ts';
+import { ledgerHeaders } from '../support/ledger-info.ts';
 import { startNginx, withoutNginx } from '../support/nginx.ts';
 
 const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
@@ -129,6 +130,25 @@ test(
     assert.match(told[0]?.headers['cache-control'] ?? '', /^private/);
   },
 );
+
+test('passed answers are kept by the Vary of their node, and not at all where that is *', { skip }, async (t) => {
+  const { ask, node } = await behindNginx(t);
+  const kept = { 'cache-control': 'public, max-age=600', ...ledgerHeaders({ version: 1000n, chainId: 1 }) };
+  const answer = (path: string, vary: string): void => {
+    const fault = { kind: 'answer', status: 200, body: '{}', headers: { ...kept, vary } } as const;
+    node.faults.add(fault, { when: ({ url }) => url.includes(path) });
+  };
+  answer('/by_height/5', 'x-node-client');
+  answer('/by_height/6', '*');
+
+  const asked = async (path: string, client: string) =>
+    cacheOf(await ask(`/v1/blocks${path}`, { 'x-node-client': client }));
+  const merged = [await asked('/by_height/5', 'a'), await asked('/by_height/5', 'a'), await asked('/by_height/5', 'b')];
+  const anything = [await asked('/by_height/6', 'a'), await asked('/by_height/6', 'a')];
+
+  assert.deepEqual(merged, ['MISS', 'HIT', 'MISS']);
+  assert.deepEqual(anything, ['MISS', 'MISS']);
+});
 
 interface Front {
   readonly node: FakeNode;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
+import type { IncomingHttpHeaders } from 'node:http';
 import { test } from 'node:test';
-import { dialectOf } from '../../src/ledger/ledger-headers.ts';
-import { requestHeaders, ResponseHeaders } from '../../src/proxy/headers.ts';
+import { mergedVary, requestHeaders, responseHeaders } from '../../src/proxy/headers.ts';
 
 test('what nodes need to know of what a client said reaches them, headers of the interface that are not known yet included', () => {
   const headers = {
@@ -51,13 +51,12 @@ for (const name of withheld) {
   });
 }
 
-test('what Connection names is of this connection only, in both directions', () => {
-  const connection = 'close, X-One ,x-two';
-  const others = { 'x-one': '1', 'x-two': '2', 'x-three': '3' };
-  const kept = new ResponseHeaders(dialectOf('node')).keep({ connection, ...others });
-  assert.deepEqual(kept, ['x-three', '3']);
-  const told = { accept: 'a', 'user-agent': 'b', 'x-node-client': 'c' };
-  const named = requestHeaders({ connection: 'close, Accept ,x-node-client', ...told });
+test('Connection names headers of this connection only, in both directions', () => {
+  const connection = 'close, X-Node-One ,x-node-two';
+  const others = { 'x-node-one': '1', 'x-node-two': '2', 'x-node-three': '3' };
+  assert.deepEqual(responseHeaders({ connection, ...others }), ['x-node-three', '3']);
+  const told = { accept: 'a', 'user-agent': 'b', 'x-node-client': 'c', 'accept-encoding': 'gzip' };
+  const named = requestHeaders({ connection: 'close, Accept ,x-node-client, accept-encoding', ...told });
   assert.deepEqual(named, { 'user-agent': 'b' });
 });
 
@@ -65,45 +64,104 @@ test('a header without a value is left out', () => {
   assert.deepEqual(requestHeaders({ accept: undefined, 'x-node-empty': '' }), { 'x-node-empty': '' });
 });
 
+const sent = (headers: IncomingHttpHeaders): unknown => requestHeaders(headers);
+
+test('a node reads the accepted codings in one spelling, and an Accept that the gateway reads as well', () => {
+  assert.deepEqual(sent({ 'accept-encoding': 'GZIP ;q=0.3,  br, x-own' }), { 'accept-encoding': 'br, gzip' });
+  assert.deepEqual(sent({ 'accept-encoding': `gzip, ${'x,'.repeat(200)}` }), {});
+  assert.deepEqual(sent({ accept: 'application/x-bcs'.padEnd(1024) }), { accept: 'application/x-bcs'.padEnd(1024) });
+  assert.deepEqual(sent({ accept: 'application/x-bcs'.padEnd(1025) }), {});
+});
+
 for (const name of ['node', 'aptos'] as const) {
-  test(`the seven ledger headers of a node are not handed on (${name}); its other headers are`, () => {
+  test(`of the interface's headers (${name}) all but the seven live ones reach clients`, () => {
     const prefix = `x-${name}-`;
     const seven = ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch'];
     seven.push('block-height', 'oldest-block-height');
     const others = { [`${prefix}gas-used`]: '9', [`${prefix}cursor`]: 'ab', [`${prefix}txn-encryption-key`]: 'cd' };
     const ledger = Object.fromEntries(seven.map((word) => [prefix + word, '1']));
 
-    const kept = new ResponseHeaders(dialectOf(name)).keep({ ...ledger, ...others });
-
-    assert.deepEqual(kept, Object.entries(others).flat());
+    assert.deepEqual(responseHeaders({ ...ledger, ...others }), Object.entries(others).flat());
   });
 }
 
-test('an answer keeps its length, type, coding and repeated headers, and loses what the gateway answers for', () => {
-  const end = { 'content-length': '2', 'content-type': 'application/json', 'content-encoding': 'gzip', etag: '"x"' };
-  const own = { date: 'd', server: 's', 'set-cookie': ['a=b'], vary: 'Origin', 'cache-status': 'x', 'alt-svc': 'h3' };
-  const claims = { 'ledgergate-served-version': '5', 'ledgergate-anything': 'x', refresh: '0; url=http://10.0.0.1' };
-  const hop = { 'keep-alive': 'timeout=5', 'transfer-encoding': 'chunked', trailer: 'x', upgrade: 'h2c', te: 'x' };
-  const cors = { 'access-control-allow-origin': '*', 'access-control-allow-credentials': 'true' };
+/** RFC 9110 8, 9111 5, 9530, draft-ietf-httpapi-ratelimit-headers, W3C Trace Context. */
+const passed = [
+  ['content-type', 'content-length', 'content-language', 'content-disposition', 'content-digest', 'repr-digest'],
+  ['x-content-type-options', 'cache-control', 'expires', 'pragma', 'age', 'etag', 'last-modified', 'allow'],
+  ['retry-after', 'traceparent', 'ratelimit', 'ratelimit-policy', 'ratelimit-remaining', 'x-ratelimit-reset'],
+].flat();
 
-  const kept = new ResponseHeaders(dialectOf('node')).keep({
-    ...end,
-    ...own,
-    ...claims,
-    ...hop,
-    ...cors,
-    link: ['a', 'b'],
-  });
-
-  assert.deepEqual(kept, [...Object.entries(end).flat(), 'link', 'a', 'link', 'b']);
+test('headers about content, caches, limits and the trace reach clients', () => {
+  for (const name of passed) assert.deepEqual(responseHeaders({ [name]: 'x' }), [name, 'x']);
+  assert.deepEqual(responseHeaders({ 'cache-control': ['a', 'b'] }), ['cache-control', 'a', 'cache-control', 'b']);
 });
 
-const keep = (location: string | string[]): string[] => new ResponseHeaders(dialectOf('node')).keep({ location });
+const kept = [
+  ['link', 'content-location', 'refresh', 'alt-svc', 'server', 'via', 'x-powered-by', 'forwarded', 'report-to', 'nel'],
+  ['reporting-endpoints', 'content-security-policy', 'x-forwarded-host', 'x-real-ip', 'x-served-by', 'x-backend'],
+  ['x-request-id', 'server-timing', 'warning', 'www-authenticate', 'proxy-authenticate', 'set-cookie', 'sourcemap'],
+  ['x-accel-redirect', 'x-accel-expires', 'x-sendfile', 'x-lighttpd-send-file', 'x-reproxy-url', 'surrogate-control'],
+  [
+    'cdn-cache-control',
+    'cloudflare-cdn-cache-control',
+    'edge-control',
+    'cache-status',
+    'x-cache',
+    'access-control-allow-origin',
+  ],
+  ['access-control-allow-credentials', 'ledgergate-served-version', 'ledgergate-anything', 'strict-transport-security'],
+  ['clear-site-data', 'service-worker-allowed', 'accept-ranges', 'content-range', 'content-encoding', 'vary', 'date'],
+  ['connection', 'keep-alive', 'transfer-encoding', 'trailer', 'upgrade', 'te', 'anything', 'x-anything', '__proto__'],
+  ['x-nodexyz', 'x-node_x', 'x-ratelimit_by', 'host', 'age-of', 'constructor'],
+].flat();
 
-test('a redirection is handed on only where it stays below this gateway', () => {
-  for (const relative of ['/v1/x', 'x?y=http://a', './x', '?y'])
-    assert.deepEqual(keep(relative), ['location', relative]);
+for (const name of kept) {
+  test(`${name} of a node reaches no client`, () => {
+    assert.deepEqual(responseHeaders(Object.fromEntries([[name, 'http://10.0.0.1']])), []);
+  });
+}
+
+test('limits of a node do not reach a client that the gateway counts', () => {
+  const limits = { ratelimit: '"a";r=1', 'x-ratelimit-limit': '5', 'retry-after': '1' };
+  assert.deepEqual(responseHeaders(limits, { isCounted: true }), ['retry-after', '1']);
+});
+
+test('a header by the name of a credential of the node reaches no client', () => {
+  assert.deepEqual(responseHeaders({ 'x-node-key': 'k', etag: '"x"' }, { secret: { 'x-node-key': 'k' } }), [
+    'etag',
+    '"x"',
+  ]);
+});
+
+const location = (value: string | string[]): string[] => responseHeaders({ location: value });
+
+test('a redirection reaches a client only where it stays below this gateway', () => {
+  for (const relative of ['/v1/x', 'x?y=a:b', './x', '?y']) {
+    assert.deepEqual(location(relative), ['location', relative]);
+  }
   const foreign = ['http://10.0.0.1:8080/v1', 'HTTPS://a', '//a/v1', '/\\a', '\\\\a', 'http:a', 'x:y', '', ' http://a'];
-  for (const location of foreign) assert.deepEqual(keep(location), [], location);
-  assert.deepEqual(keep(['/a', '/b']), []);
+  for (const value of foreign) assert.deepEqual(location(value), [], value);
+  for (const value of ['/login?to=http://10.0.0.1', '/x?to=http%3A%2f%2F10.0.0.1', 'x?y=http:%2F/a']) {
+    assert.deepEqual(location(value), [], value);
+  }
+  assert.deepEqual(location(['/a', '/b']), []);
+});
+
+const own = 'Accept, Accept-Encoding, Origin';
+
+test('the Vary of a node is merged with the one of the gateway', () => {
+  const merged: readonly (readonly [string | string[] | undefined, string])[] = [
+    [undefined, own],
+    ['', own],
+    ['origin, ACCEPT', own],
+    ['X-Node-Client', `${own}, X-Node-Client`],
+    [['Origin', 'x-one, X-One,, x-two '], `${own}, x-one, x-two`],
+  ];
+  for (const [given, vary] of merged) assert.equal(mergedVary(own, given), vary);
+});
+
+test('a Vary that cannot be merged is no Vary', () => {
+  const bad = ['*', 'Origin, *', ['Origin', '*'], 'a b', 'a\u00e9', 'a;b', 'x,'.repeat(600)];
+  for (const given of bad) assert.equal(mergedVary(own, given), undefined, String(given));
 });
