@@ -160,7 +160,7 @@ export class KnownHits {
     const source = { kind: 'memory' } as const;
     const { version } = read;
     const served: Served = { entry, version, isFinal: true, isLatest, source };
-    const common = this.#commonHeads.of(status, replier.commonHeadOf(served, false));
+    const common = this.#commonHeads.of(status, replier.commonHeadOf(served, 'public'));
     const head = replier.ownHeadOf(served, coding);
     if (coding !== undefined) head.push('Content-Encoding', coding);
     head.push('Content-Length', String(sent.length));

@@ -20,6 +20,12 @@ export interface ReplierParts {
   isDraining(): boolean;
 }
 
+/**
+ * The caches that may keep an answer: all, the client's own, or none. `none` is for the answer to a POST: it is of the
+ * request's body, which caches do not look at (RFC 9110 9.3.3, 13.1.2), and no condition applies to it.
+ */
+export type CacheScope = 'public' | 'private' | 'none';
+
 /** Larger bodies are cheaper written beside the head than copied behind it. */
 const largestJoined = 4 * 1024;
 
@@ -51,9 +57,12 @@ export class Replier {
 
   #readAs(exchange: Exchange<Outgoing>, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry } = served;
-    const head = this.commonHeadOf(served, exchange.visit?.isPrivate === true);
+    const { method } = exchange.request;
+    const isConditional = method === 'GET' || method === 'HEAD';
+    const scope = !isConditional ? 'none' : exchange.visit?.isPrivate === true ? 'private' : 'public';
+    const head = this.commonHeadOf(served, scope);
     head.push(...this.ownHeadOf(served, coding));
-    const isHeld = served.isFinal && entry.status === 200;
+    const isHeld = isConditional && served.isFinal && entry.status === 200;
     if (isHeld && matchesTag(exchange.request.headers['if-none-match'], entityTag(entry, coding))) {
       this.write(exchange, 304, head, undefined);
       return;
@@ -62,9 +71,9 @@ export class Replier {
     this.write(exchange, entry.status, head, body);
   }
 
-  /** Headers that many answers have in common. `isPrivate`: they are for who asked alone. */
-  commonHeadOf({ entry, isFinal, isLatest, source }: Served, isPrivate: boolean): string[] {
-    const isKept = isFinal && entry.isImmutable && !isLatest;
+  /** Headers that many answers have in common. */
+  commonHeadOf({ entry, isFinal, isLatest, source }: Served, scope: CacheScope): string[] {
+    const isKept = scope !== 'none' && isFinal && entry.isImmutable && !isLatest;
     return [
       'Content-Type',
       entry.contentType,
@@ -73,7 +82,7 @@ export class Replier {
       'Cache-Status',
       this.#cacheStatus(source),
       'Cache-Control',
-      isKept ? `${isPrivate ? 'private' : 'public'}, max-age=31536000, immutable` : 'no-store',
+      isKept ? `${scope}, max-age=31536000, immutable` : 'no-store',
     ];
   }
 

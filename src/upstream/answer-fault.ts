@@ -35,6 +35,8 @@ export interface Answered {
 export interface Asked {
   readonly need: Need;
   readonly isHead: boolean;
+  /** The node got a condition with it, which 304 may answer. */
+  readonly isConditional: boolean;
   readonly promised: Promised | undefined;
 }
 
@@ -48,7 +50,7 @@ export function findFault(answer: Answered, asked: Asked, dialect: Dialect): Ans
 function isOfNode(answer: Answered, asked: Asked): boolean {
   const { status, json, info } = answer;
   if (asked.promised === undefined || status >= 500 || saidByAnybody.has(status)) return true;
-  if (status === 304) return !isOwnRead(asked);
+  if (status === 304) return asked.isConditional;
   if (status < 400 || status === 401 || status === 407) return false;
   // What comes with the ledger's headers comes from a node.
   if (info !== undefined) return true;

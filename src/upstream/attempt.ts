@@ -2,6 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { conditions } from '../ledger/node-headers.ts';
 import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { Span } from '../trace/span.ts';
 import { endAttempt } from './attempt-span.ts';
@@ -188,7 +189,9 @@ export class Attempts {
   #faultOf(answer: NodeAnswer | StreamedAnswer, request: FleetRequest): AnswerFault | undefined {
     const { need, promised, wire, isIdempotent } = request;
     if (!isIdempotent || promised === undefined) return undefined;
-    return findFault(answer, { need, promised, isHead: wire.method === 'HEAD' }, this.#fleet.dialect);
+    const isConditional = answer.status === 304 && conditions.some((name) => Object.hasOwn(wire.headers, name));
+    const asked = { need, promised, isHead: wire.method === 'HEAD', isConditional };
+    return findFault(answer, asked, this.#fleet.dialect);
   }
 
   #judge(answer: NodeAnswer | StreamedAnswer, need: Need): Verdict {

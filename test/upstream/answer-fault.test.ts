@@ -33,6 +33,7 @@ interface Row {
   /** `null`: anything. */
   readonly promised?: Promised | null;
   readonly isHead?: boolean;
+  readonly isConditional?: boolean;
   readonly fault: AnswerFault | undefined;
 }
 
@@ -171,7 +172,15 @@ const rows: readonly Row[] = [
   { what: 'a redirection', status: 302, headers: html, body: '', fault: 'no error of a node' },
   { what: 'a redirection', status: 301, headers: html, promised: 'either', fault: 'no error of a node' },
   { what: 'no condition', status: 304, headers: {}, body: '', fault: 'no error of a node' },
-  { what: "a client's condition", status: 304, headers: {}, promised: 'either', fault: undefined },
+  { what: 'no condition', status: 304, headers: {}, promised: 'either', fault: 'no error of a node' },
+  {
+    what: "a client's condition",
+    status: 304,
+    headers: {},
+    promised: 'either',
+    isConditional: true,
+    fault: undefined,
+  },
   {
     what: 'a demand for credentials, with a code',
     status: 401,
@@ -186,7 +195,7 @@ const rows: readonly Row[] = [
 
 for (const row of rows) {
   const { what, status = 200, headers = whole, body, need = at(500n), promised = 'json', fault } = row;
-  const { isHead = false } = row;
+  const { isHead = false, isConditional = false } = row;
   test(`${status} with ${what}: ${fault ?? 'nothing is wrong'}`, () => {
     const bytes = body === undefined ? undefined : Buffer.from(body);
     const answer = {
@@ -195,7 +204,7 @@ for (const row of rows) {
       info: findLedgerInfo(headers, node),
       ...(bytes === undefined ? {} : { body: bytes, json: new JsonBody(bytes) }),
     };
-    const asked = { need, promised: promised ?? undefined, isHead };
+    const asked = { need, promised: promised ?? undefined, isHead, isConditional };
     assert.equal(findFault(answer, asked, node), fault);
   });
 }
