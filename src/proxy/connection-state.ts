@@ -6,6 +6,8 @@ const newest = Symbol('newest response');
 const unanswered = Symbol('responses that are not written yet');
 const isWatched = Symbol('what waits is closed with the connection');
 const excess = Symbol('requests that are not answered any more');
+const isBroken = Symbol('the refusal of what came last is on its way');
+const isSeenThrough = Symbol('its answer is given to a client that sends no more');
 const isOneTooMany = Symbol('refused');
 const answering = Symbol('request of the front under way');
 const below = Symbol('connection that carries this one');
@@ -18,6 +20,7 @@ interface Connection {
   [unanswered]?: ServerResponse[] | undefined;
   [isWatched]?: boolean;
   [excess]?: number;
+  [isBroken]?: boolean;
   [isOneTooMany]?: boolean;
   [answering]?: boolean;
   [below]?: Connection;
@@ -60,6 +63,7 @@ export function takeTurn(socket: Duplex, response: ServerResponse): Turn {
   }
   const before = connection[newest];
   connection[newest] = response;
+  if (before === undefined) socket.once('end', () => endIntake(socket, connection));
   if (before === undefined || before.writableFinished) {
     if (connection[unanswered] !== undefined) connection[unanswered] = undefined;
     return 'serve';
@@ -87,8 +91,48 @@ function closeWaiting({ [unanswered]: waiting = [] }: Connection): void {
   }
 }
 
-export function newestResponse(socket: Duplex): ServerResponse | undefined {
-  return connectionOf(socket)[newest];
+/**
+ * A client that ends its side (FIN, close_notify) is taken to have gone, as a client that closes its connection looks the
+ * same: answers that are there are given, reads that wait for a node are given up. A submission may have taken effect,
+ * so its answer and those before it are given (RFC 9112 9.3.2).
+ */
+function endIntake(socket: Duplex, { [unanswered]: waiting, [newest]: last }: Connection): void {
+  const responses = waiting ?? (last === undefined ? [] : [last]);
+  const kept = responses.findLastIndex((response) => (response as Kept)[isSeenThrough] === true);
+  const givenUp = responses.findIndex((response, at) => at > kept && !response.writableEnded);
+  if (givenUp === -1) return;
+  const before = responses[givenUp - 1];
+  if (before === undefined || before.writableFinished) socket.end();
+  else before.once('finish', () => socket.end());
+}
+
+type Kept = ServerResponse & { [isSeenThrough]?: boolean };
+
+/** A node may act on the request of `response`: a client that ends its side gets the answer all the same. */
+export function seeThrough(response: ServerResponse): void {
+  (response as Kept)[isSeenThrough] = true;
+}
+
+/**
+ * Requests that come on `socket` from now on are ignored, because the bytes before them are refused. False: they are
+ * ignored for such bytes already.
+ */
+export function markBroken(socket: Duplex): boolean {
+  const connection = connectionOf(socket);
+  if (connection[isBroken] === true) return false;
+  connection[isBroken] = true;
+  connection[excess] ??= 0;
+  return true;
+}
+
+/**
+ * The response that a refusal of the bytes that came last stands behind; `undefined`: it stands first. A request whose
+ * body broke off, and whose answer has not begun, is the refused one.
+ */
+export function responseBefore(socket: Duplex): ServerResponse | undefined {
+  const { [newest]: last, [unanswered]: waiting } = connectionOf(socket);
+  if (last === undefined || last.req.complete || last.headersSent) return last;
+  return waiting?.at(-2);
 }
 
 /** Whether every request that came on it is answered, and the client has taken the answers. */

@@ -5,9 +5,9 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { GatewayError } from '../ledger/errors.ts';
-import { refuseNext } from './broken-request.ts';
+import { refuseBehind } from './broken-request.ts';
 import { findHit, giveRead, guard, isOfLatest, requireTime, takeBody } from './answer-read.ts';
-import { isRefused, newestResponse, takeTurn } from './connection-state.ts';
+import { isRefused, takeTurn } from './connection-state.ts';
 import { statesDemand } from './consistency.ts';
 import { Exchange } from './exchange.ts';
 import type { Gatekeeper } from './gatekeeper.ts';
@@ -100,8 +100,14 @@ export function createHttpServer(
   });
   // Nothing is tunnelled; Node would close the connection without a word.
   server.on('connect', (_request, socket) => {
-    refuseNext({ socket, newest: newestResponse(socket), ledgerHeaders: headersNow(parts) }, notAllowed());
+    // Node takes its own listeners off: an error would end the process.
+    socket.on('error', () => socket.destroy()).on('timeout', () => socket.destroy());
+    refuseBehind({ socket, headers: () => headersNow(parts) }, notAllowed());
+    // Without a reader the end of the connection would not show.
+    socket.resume();
   });
+  // Which answers are given to a client that sends no more is decided in connection-state.ts.
+  Object.assign(server, { httpAllowHalfOpen: true });
   return (
     parts.tls?.wrap(server, {
       request: (request, response) => take(request, response, serve),
@@ -116,9 +122,10 @@ function tooManyConnections(): GatewayError {
   return new GatewayError('unavailable', 'there are too many connections; try again');
 }
 
-/** The live ledger headers; none while what is shown to clients is being agreed on. */
+/** Headers of answers that have no response object: no ledger headers while workers agree on the state they show. */
 export function headersNow({ gate, replier }: ServerParts): readonly string[] {
-  return gate?.isOpen() === false ? [] : replier.ledgerHeaders();
+  const vary = ['Vary', replier.vary];
+  return gate?.isOpen() === false ? vary : [...vary, ...replier.ledgerHeaders()];
 }
 
 /** Runs `serve` now, or when what is shown to clients is agreed on. */

@@ -5,7 +5,13 @@ import { GatewayError, type Fault } from '../ledger/errors.ts';
 import { isAuthority, longestTarget } from './target.ts';
 
 export const notFound = (): GatewayError => new GatewayError('notFound', 'not found');
-export const notAllowed = (): GatewayError => new GatewayError('methodNotAllowed', 'method not allowed');
+
+/** Methods that nodes are asked with. `OPTIONS` is answered to preflights alone, so it is not among them. */
+const allow = ['Allow', 'GET, HEAD, POST, PUT, PATCH, DELETE'];
+
+/** 405, with the methods that are taken (RFC 9110 15.5.6). */
+export const notAllowed = (): GatewayError =>
+  new GatewayError('methodNotAllowed', 'method not allowed', { headers: allow });
 
 const fastifyFaults: Readonly<Record<string, Fault>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupportedMediaType',

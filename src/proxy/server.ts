@@ -8,7 +8,7 @@ import { bodyBounds } from '../ledger/body-bounds.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
 import { answerRead, giveRead, guard, requireTime, takeBody } from './answer-read.ts';
 import { answerBrokenRequest } from './broken-request.ts';
-import { newestResponse } from './connection-state.ts';
+import { seeThrough } from './connection-state.ts';
 import { Exchange } from './exchange.ts';
 import { createHttpServer, headersNow } from './listener.ts';
 import { answerForm } from './negotiate.ts';
@@ -37,8 +37,7 @@ export function createProxyServer(parts: ServerParts): FastifyInstance {
     routerOptions,
     serverFactory: (handler) => createHttpServer(handler, parts),
     clientErrorHandler: (error, socket) => {
-      const connection = { socket, newest: newestResponse(socket), ledgerHeaders: headersNow(parts) };
-      if (answerBrokenRequest(error, connection)) parts.observer.metrics.broken();
+      if (answerBrokenRequest(error, { socket, headers: () => headersNow(parts) })) parts.observer.metrics.broken();
     },
     frameworkErrors: (error, request, reply) => fail(parts, 'none', request, reply, error),
   });
@@ -58,7 +57,10 @@ function handlersOf(parts: ServerParts): RouteHandlers {
     view: (request, reply) => serveView(parts, request, reply),
     raw: (name) => (request, reply) => serveRaw(parts, name, request, reply),
     submit: (request, reply) =>
-      runWithBody(parts, 'submit', request, reply, (exchange, body) => passThrough.submit(exchange, body)),
+      runWithBody(parts, 'submit', request, reply, (exchange, body) => {
+        seeThrough(exchange.response);
+        return passThrough.submit(exchange, body);
+      }),
     wait: (parse) => (request, reply) => serveWait(parts, parse, request, reply),
     ledgerInfo: (request, reply) => serveLedgerInfo(parts, request, reply),
     preflight: (request, reply) => servePreflight(parts, request, reply),

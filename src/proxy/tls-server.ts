@@ -10,7 +10,7 @@ import { GatewayError } from '../ledger/errors.ts';
 import { runsOver } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
-import { mostHeaders } from './request-faults.ts';
+import { mostHeaders, notAllowed } from './request-faults.ts';
 
 /** PEM texts. */
 export interface CertifiedKey {
@@ -132,7 +132,7 @@ export class TlsListener {
       'request',
       take((request, response) => handlers.request(request, response)),
     );
-    h2.on('connect', unserved(() => new GatewayError('methodNotAllowed', 'method not allowed')) as never);
+    h2.on('connect', unserved(notAllowed) as never);
     h2.on(
       'checkExpectation',
       unserved(() => new GatewayError('expectationFailed', 'only 100-continue can be expected')),

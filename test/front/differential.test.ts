@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bothWays, compareStreams } from './both-ways.ts';
-import { knownTargets } from './streams.ts';
+import { knownTargets, makeBrokenStream } from './streams.ts';
 
 // More of them, and others: npm run fuzz:front.
 const count = Number(process.env['LEDGERGATE_FRONT_STREAMS'] ?? 600);
@@ -23,6 +23,12 @@ test(`${count} streams of all kinds are answered with the front as without`, asy
     shares.every((share) => share > 0.1),
     shares.join(),
   );
+});
+
+test(`${count} streams of good requests to a slow node, and bytes behind them that are refused, are answered with the front as without`, async (t) => {
+  const both = await bothWays(t, { slowMs: 5 });
+
+  assert.equal(await compareStreams(both, { first, count, make: makeBrokenStream }), undefined);
 });
 
 test('a request is answered as without wherever it is cut in two', async (t) => {

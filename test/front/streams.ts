@@ -1,5 +1,6 @@
 /** What clients and attackers may write on a connection, made from a number: requests, near-requests, and pieces of both. */
 import { Random } from '../support/random.ts';
+import { submission } from '../support/submission.ts';
 
 /** One connection's bytes, in the pieces that they are written in. */
 export interface ClientStream {
@@ -166,6 +167,53 @@ export function makeStream(seed: number): ClientStream {
   const bytes = Buffer.from(mutated(random, text) + last, 'latin1');
   return { bytes, pieces: split(random, bytes) };
 }
+
+/** Well-formed requests that nodes are asked for, submissions among them, and behind them bytes that are refused. */
+export function makeBrokenStream(seed: number): ClientStream {
+  const random = new Random(seed);
+  let text = '';
+  for (let count = 1 + random.below(5); count > 0; count -= 1) text += wholeRequest(random);
+  const bytes = Buffer.from(text + random.pick(broken) + last, 'latin1');
+  return { bytes, pieces: split(random, bytes) };
+}
+
+function wholeRequest(random: Random): string {
+  switch (random.below(5)) {
+    case 0:
+      return posted('/v1/transactions', submission({ sequenceNumber: random.below(1_000) }));
+    case 1:
+      return posted(`/v1/view?ledger_version=${random.below(5_000)}`, view);
+    case 2:
+      return `GET /v1/accounts/0x1?ledger_version=${random.below(5_000)} HTTP/1.1\r\nHost: a\r\n\r\n`;
+    default:
+      return plainRequest(random);
+  }
+}
+
+const view = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
+const json = 'Content-Type: application/json\r\n';
+
+function posted(target: string, body: string): string {
+  return `POST ${target} HTTP/1.1\r\nHost: a\r\n${json}Content-Length: ${body.length}\r\n\r\n${body}`;
+}
+
+const chunked = `POST /v1/view HTTP/1.1\r\nHost: a\r\n${json}Transfer-Encoding: chunked\r\n\r\n`;
+const broken = [
+  'Q\r\n\r\n',
+  '\0',
+  'GET /v1',
+  'GET /v1 HTTP/1.1\r\nHost: a\r\nX: \x00\r\n\r\n',
+  `GET /v1 HTTP/1.1\r\nHost: a\r\nX: ${'y'.repeat(60_000)}\r\n\r\n`,
+  'GET /v1 HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+  'POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}',
+  'CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n',
+  'QUERY /v1 HTTP/1.1\r\nHost: a\r\n\r\nQ\r\n\r\n',
+  'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+  `${chunked}xyz\r\n`,
+  `${chunked}5\r\nhelloworld\r\n`,
+  `${chunked}5;${'a'.repeat(20_000)}\r\n`,
+  `GET ${knownTargets[0]} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n`,
+];
 
 function requestOf(random: Random): string {
   if (random.chance(3)) return plainRequest(random);
