@@ -46,22 +46,40 @@ export function giveRead(parts: ServerParts, exchange: Exchange<Outgoing>, serve
   return parts.replier.read(exchange, served, parts.reader);
 }
 
-/** Reads the request's body and runs `serve` with it; what is wrong with the body becomes an error answer. */
+/** A request whose body is to be read. `check`: throws `GatewayError` for a head that makes the body needless. */
+export interface Bodied {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly check?: (() => void) | undefined;
+}
+
+/** Reads the request's body and runs `serve` with it; a fault of head or body becomes an error answer. */
 export function takeBody(
   parts: ServerParts,
   name: RouteName,
-  { request, response }: { readonly request: IncomingMessage; readonly response: ServerResponse },
+  { request, response, check }: Bodied,
   serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
 ): void {
   const visit = visitOf(response);
   // Who hangs up before the body's end is never heard of below.
   visit?.settleAtClose(response);
-  parts.bodies.read(request, response, (body) => {
+  const answer = (body: Buffer | GatewayError): void | Promise<void> => {
     const exchange = new Exchange(request, response, name, parts.observer);
     if (!Buffer.isBuffer(body)) return parts.replier.error(exchange, body);
     exchange.bodyBytes = body.length;
     return guard(parts, exchange, () => serve(exchange, body));
-  });
+  };
+  parts.bodies.read(request, response, answer, check && (() => faultIn(check)));
+}
+
+function faultIn(check: () => void): GatewayError | undefined {
+  try {
+    check();
+    return undefined;
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
 }
 
 /** Runs `serve`; whatever it throws becomes an error answer. The promise, if any, never rejects. */

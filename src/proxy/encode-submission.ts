@@ -39,9 +39,9 @@ export class Encoder {
     this.#parts = parts;
   }
 
+  /** Expects the head to have passed `requireJson`. */
   async serve(exchange: Exchange, body: Buffer): Promise<void> {
     const { fleet, proof, checks, metrics, replier } = this.#parts;
-    requireJson(exchange.request.headers['content-type']);
     const span = exchange.span?.begin('encode');
     const outcome = await this.#encode(exchange, body);
     span?.note({ 'ledgergate.encode.result': resultOf(outcome), 'ledgergate.encode.reason': reasonOf(outcome) });
@@ -125,8 +125,8 @@ function decode(body: Buffer): string | undefined {
   }
 }
 
-/** Here nodes compare media types, parameters allowed (protocol 2.4). */
-function requireJson(contentType: string | undefined): void {
+/** Here nodes compare media types, parameters allowed (protocol 2.4). Throws `GatewayError` 415. */
+export function requireJson(contentType: string | undefined): void {
   if (contentType === undefined) {
     throw new GatewayError('unsupportedMediaType', 'the client request does not include the `Content-Type` header');
   }

@@ -9,10 +9,12 @@ import { refuseBehind } from './broken-request.ts';
 import { findHit, giveRead, guard, isOfLatest, requireTime, takeBody } from './answer-read.ts';
 import { isRefused, takeTurn } from './connection-state.ts';
 import { statesDemand } from './consistency.ts';
+import { requireJson } from './encode-submission.ts';
 import { Exchange } from './exchange.ts';
 import type { Gatekeeper } from './gatekeeper.ts';
 import { answerForm } from './negotiate.ts';
 import { createServer } from './node-http.ts';
+import { awaitContinue } from './request-body.ts';
 import { faultOfHead, maxHeaderBytes, mostHeaders, notAllowed } from './request-faults.ts';
 import type { ServerParts } from './server-parts.ts';
 import { originForm } from './target.ts';
@@ -92,6 +94,14 @@ export function createHttpServer(
   // What comes after is not looked at: more than are allowed, so that it is seen that there were more.
   server.maxHeadersCount = mostHeaders + 1;
   server.timeout = times.inactivityMs ?? usualInactivityMs;
+  // Node would write `100 Continue` ahead of every refusal.
+  const serveExpecting: typeof serve = (request, response) => {
+    awaitContinue(request, response);
+    serve(request, response);
+  };
+  server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) =>
+    take(request, response, serveExpecting),
+  );
   // Node's own refusal has no body. `Expect: 100-continue` does not come here.
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     take(request, response, () =>
@@ -99,10 +109,10 @@ export function createHttpServer(
     );
   });
   // Nothing is tunnelled; Node would close the connection without a word.
-  server.on('connect', (_request, socket) => {
+  server.on('connect', (request: IncomingMessage, socket) => {
     // Node takes its own listeners off: an error would end the process.
     socket.on('error', () => socket.destroy()).on('timeout', () => socket.destroy());
-    refuseBehind({ socket, headers: () => headersNow(parts) }, notAllowed());
+    refuseBehind({ socket, headers: () => headersNow(parts) }, notAllowed(request.url ?? ''));
     // Without a reader the end of the connection would not show.
     socket.resume();
   });
@@ -111,6 +121,7 @@ export function createHttpServer(
   return (
     parts.tls?.wrap(server, {
       request: (request, response) => take(request, response, serve),
+      expecting: (request, response) => take(request, response, serveExpecting),
       unserved: (request, response, error) => take(request, response, () => refuse(request, response, error)),
       refuse,
       maxHeaderBytes,
@@ -152,7 +163,8 @@ function takeEncode(parts: ServerParts, request: IncomingMessage, response: Serv
   const { encoder, basePath } = parts;
   if (encoder === undefined || request.method !== 'POST') return false;
   if (request.url !== `${basePath}/transactions/encode_submission`) return false;
-  takeBody(parts, 'encode_submission', { request, response }, (exchange, body) => {
+  const check = (): void => requireJson(request.headers['content-type']);
+  takeBody(parts, 'encode_submission', { request, response, check }, (exchange, body) => {
     requireTime(parts);
     return encoder.serve(exchange, body);
   });

@@ -16,6 +16,9 @@ export interface BodyLimits {
 /** Takes a body, or what is wrong with it; the promise, if any, is of work that still needs the body. Never rejects. */
 export type WithBody = (body: Buffer | GatewayError) => void | Promise<void>;
 
+/** The fault that a request's head shows; `undefined`: none. Throws nothing else. */
+export type FaultOfHead = () => GatewayError | undefined;
+
 /** Default of `maxHeldBytes`. */
 export const allHeldBytes = 256 * 1024 * 1024;
 /** Smaller bodies are not counted: they take no more than what every connection takes for its buffers. */
@@ -37,16 +40,22 @@ export class Bodies {
   }
 
   /**
-   * Calls `done` once: with the whole body, or with what is wrong with it: 411, 413, or 503 while all bodies together
-   * are too much. Not at all when the client hangs up before its end, because then there is nobody to answer. The body
+   * Calls `done` once: with the whole body, or with what is wrong with it: 411, 413, what `faultOfHead` finds ahead of
+   * the body, or 503 while all bodies together are too much. Not at all when the client hangs up before its end, because then there is nobody to answer. The body
    * counts until the response is closed and what `done` began has ended: a submission outlives its client.
    */
-  read(request: IncomingMessage, response: ServerResponse, done: WithBody): void {
-    const fault = this.#faultOfLength(request);
+  read(
+    request: IncomingMessage,
+    response: ServerResponse,
+    done: WithBody,
+    faultOfHead: FaultOfHead = () => undefined,
+  ): void {
+    const fault = this.#faultOfLength(request) ?? faultOfHead();
     if (fault !== undefined) {
       void done(fault);
       return;
     }
+    writeContinue(response);
     let pieces = new Pieces();
     let size = 0;
     let held = 0;
@@ -98,6 +107,26 @@ export class Bodies {
     }
     return Number(length ?? 0) > this.#maxBytes ? tooLarge() : undefined;
   }
+}
+
+const isAwaited = Symbol('the client waits for 100 Continue');
+
+type Expecting = ServerResponse & { [isAwaited]?: boolean };
+
+/**
+ * Notes that the client sends its body after `100 Continue` alone (RFC 9110 10.1.1), which `Bodies.read` writes. Node
+ * ends the connection with an answer before that: the client may send the body or leave it out, so that a next request
+ * could be taken for the body.
+ */
+export function awaitContinue(request: IncomingMessage, response: Expecting): void {
+  if (announcesBody(request)) response[isAwaited] = true;
+  else response.writeContinue();
+}
+
+function writeContinue(response: Expecting): void {
+  if (response[isAwaited] !== true) return;
+  response[isAwaited] = false;
+  response.writeContinue();
 }
 
 /** Over HTTP/1.1 such a request has no end. */

@@ -2,16 +2,14 @@
 import type { IncomingMessage } from 'node:http';
 import { Http2ServerRequest } from 'node:http2';
 import { GatewayError, type Fault } from '../ledger/errors.ts';
+import { allowOf } from './allowed-methods.ts';
 import { isAuthority, longestTarget } from './target.ts';
 
 export const notFound = (): GatewayError => new GatewayError('notFound', 'not found');
 
-/** Methods that nodes are asked with. `OPTIONS` is answered to preflights alone, so it is not among them. */
-const allow = ['Allow', 'GET, HEAD, POST, PUT, PATCH, DELETE'];
-
-/** 405, with the methods that are taken (RFC 9110 15.5.6). */
-export const notAllowed = (): GatewayError =>
-  new GatewayError('methodNotAllowed', 'method not allowed', { headers: allow });
+/** 405, with the methods that the interface has for the target (RFC 9110 15.5.6). */
+export const notAllowed = (target: string): GatewayError =>
+  new GatewayError('methodNotAllowed', 'method not allowed', { headers: allowOf(target) });
 
 const fastifyFaults: Readonly<Record<string, Fault>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupportedMediaType',
@@ -58,7 +56,7 @@ export function faultOfHead(request: IncomingMessage): GatewayError | undefined 
   } else if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return new GatewayError('ambiguous', `HTTP/${httpVersion} is not spoken here in this form`);
   }
-  return faultOfHost(headers.host, httpVersion) ?? faultOfBody(request) ?? faultOfMethod(method);
+  return faultOfHost(headers.host, httpVersion) ?? faultOfBody(request) ?? faultOfMethod(method, url);
 }
 
 /** Whether a request came over HTTP/2. */
@@ -97,6 +95,6 @@ function faultOfBody({ headers, httpVersion }: IncomingMessage): GatewayError | 
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 /** The router throws at methods that are newer than it. */
-function faultOfMethod(method: string): GatewayError | undefined {
-  return methods.has(method) ? undefined : notAllowed();
+function faultOfMethod(method: string, target: string): GatewayError | undefined {
+  return methods.has(method) ? undefined : notAllowed(target);
 }

@@ -88,7 +88,8 @@ export function addRoutes(app: FastifyInstance, { basePath, submissions }: Route
 
 /** What a request is told that no route takes. */
 export function faultOfUnknown(basePath: string, request: FastifyRequest): GatewayError {
-  return request.raw.url?.startsWith(`${basePath}/`) === true ? notAllowed() : notFound();
+  const { url = '' } = request.raw;
+  return url.startsWith(`${basePath}/`) ? notAllowed(url) : notFound();
 }
 
 /** The view that a request asks for; throws `GatewayError`. `digest`: of a large body, see `digestInTurns`. */

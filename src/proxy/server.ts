@@ -6,12 +6,13 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { digestInTurns } from '../cache/digest-in-turns.ts';
 import { bodyBounds } from '../ledger/body-bounds.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
-import { answerRead, giveRead, guard, requireTime, takeBody } from './answer-read.ts';
+import { answerRead, giveRead, guard, requireTime, takeBody, type Bodied } from './answer-read.ts';
 import { answerBrokenRequest } from './broken-request.ts';
 import { seeThrough } from './connection-state.ts';
 import { Exchange } from './exchange.ts';
 import { createHttpServer, headersNow } from './listener.ts';
 import { answerForm } from './negotiate.ts';
+import { passedPath } from './passed-path.ts';
 import { announcesBody } from './request-body.ts';
 import { endWhereHttpDoes } from './reply.ts';
 import { schemaController } from './no-schemas.ts';
@@ -26,6 +27,7 @@ import {
   type RouteHandlers,
 } from './routes.ts';
 import type { ServerParts } from './server-parts.ts';
+import { viewContentType } from './view.ts';
 
 /** Builds the server; `listen` and `close` are the caller's. */
 export function createProxyServer(parts: ServerParts): FastifyInstance {
@@ -57,7 +59,7 @@ function handlersOf(parts: ServerParts): RouteHandlers {
     view: (request, reply) => serveView(parts, request, reply),
     raw: (name) => (request, reply) => serveRaw(parts, name, request, reply),
     submit: (request, reply) =>
-      runWithBody(parts, 'submit', request, reply, (exchange, body) => {
+      runWithBody(parts, 'submit', { request, reply }, (exchange, body) => {
         seeThrough(exchange.response);
         return passThrough.submit(exchange, body);
       }),
@@ -78,10 +80,12 @@ function serveRead(parts: ServerParts, name: RouteName, parse: ParseRead) {
 }
 
 function serveView(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
-  runWithBody(parts, 'view', request, reply, (exchange, body) => {
+  const serve = (exchange: Exchange, body: Buffer): void | Promise<void> => {
     const answer = (digest?: string) => answerRead(parts, exchange, parseView(request, body, digest));
     return body.length > bodyBounds.bytes ? digestInTurns(body).then(answer) : answer();
-  });
+  };
+  const check = (): void => void viewContentType(request.headers['content-type']);
+  runWithBody(parts, 'view', { request, reply, check }, serve);
 }
 
 function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
@@ -115,15 +119,16 @@ function serveRaw(parts: ServerParts, name: RouteName, request: FastifyRequest, 
     if (passThrough.isRead(exchange)) requireTime(parts);
     return passThrough.serve(exchange, body);
   };
+  const target = request.raw.url ?? '';
   const isBodiless = request.method !== 'POST' && (isGet(request.method) || !announcesBody(request.raw));
   if (isBodiless) run(parts, name, request, reply, (exchange) => serve(exchange, undefined));
-  else runWithBody(parts, name, request, reply, serve);
+  else runWithBody(parts, name, { request, reply, check: () => void passedPath(parts.basePath, target) }, serve);
 }
 
 function servePreflight(parts: ServerParts, request: FastifyRequest, reply: FastifyReply): void {
   run(parts, 'none', request, reply, (exchange) => {
     const head = parts.cors.preflight(request.raw);
-    if (head === undefined) throw notAllowed();
+    if (head === undefined) throw notAllowed(exchange.target);
     endWhereHttpDoes(exchange, head);
     exchange.response.writeHead(204, head).end();
     exchange.end();
@@ -147,12 +152,11 @@ function run(
 function runWithBody(
   parts: ServerParts,
   name: RouteName,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  { request, reply, check }: { readonly request: FastifyRequest; readonly reply: FastifyReply } & Pick<Bodied, 'check'>,
   serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
 ): void {
   reply.hijack();
-  takeBody(parts, name, { request: request.raw, response: reply.raw }, serve);
+  takeBody(parts, name, { request: request.raw, response: reply.raw, check }, serve);
 }
 
 function fail(parts: ServerParts, name: RouteName, request: FastifyRequest, reply: FastifyReply, error: unknown): void {

@@ -27,6 +27,8 @@ export interface TlsListenerOptions {
 /** What is done with requests of HTTP/2, in the form of HTTP/1.1's. */
 export interface H2Handlers {
   request(request: IncomingMessage, response: ServerResponse): void;
+  /** A request that expects `100 Continue` before it sends its body. */
+  expecting(request: IncomingMessage, response: ServerResponse): void;
   refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
   /** CONNECT, and expectations that are none of ours. */
   unserved(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
@@ -126,11 +128,15 @@ export class TlsListener {
         this.#bound(request, response, handlers);
         serve(request as unknown as IncomingMessage, response as unknown as ServerResponse);
       };
-    const unserved = (error: () => GatewayError) =>
-      take((request, response) => handlers.unserved(request, response, error()));
+    const unserved = (error: (target: string) => GatewayError) =>
+      take((request, response) => handlers.unserved(request, response, error(request.url ?? '')));
     h2.on(
       'request',
       take((request, response) => handlers.request(request, response)),
+    );
+    h2.on(
+      'checkContinue',
+      take((request, response) => handlers.expecting(request, response)),
     );
     h2.on('connect', unserved(notAllowed) as never);
     h2.on(

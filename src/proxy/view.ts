@@ -17,7 +17,7 @@ export function viewRead(
     readonly digest?: string | undefined;
   },
 ): Read {
-  const contentType = supported(request.contentType);
+  const contentType = viewContentType(request.contentType);
   const version = versionParameter(request.target);
   const form = answerForm(request.accept);
   const { subject, bytes } = parseViewBody(contentType, request.body, request.digest);
@@ -36,7 +36,8 @@ export function viewRead(
   };
 }
 
-function supported(contentType: string | undefined): ViewContentType {
+/** The content type of a view's body. Throws `GatewayError` 415 for any other. */
+export function viewContentType(contentType: string | undefined): ViewContentType {
   if (contentType === undefined) {
     throw new GatewayError('unsupportedMediaType', 'the client request does not include the `Content-Type` header');
   }
