@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AdminAnswer } from './admin.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
-import { findRefusal, type AccessRules } from './admin-access.ts';
+import { findRefusal, isBearer, type AccessRules } from './admin-access.ts';
 
 /** Those who answer; with several workers they are in other processes. */
 export interface AdminFunctions {
@@ -37,7 +37,9 @@ export function guard(rules: () => AccessRules) {
     const { authorization, origin, host } = headers;
     const refusal = findRefusal(rules(), { authorization, origin, host });
     if (refusal === undefined) return undefined;
-    if (refusal.status === 401) reply.header('WWW-Authenticate', 'Bearer');
+    // RFC 6750 3.1: a request without credentials gets no error code.
+    const challenge = isBearer(authorization ?? '') ? 'Bearer error="invalid_token"' : 'Bearer';
+    if (refusal.status === 401) reply.header('WWW-Authenticate', challenge);
     return reply.code(refusal.status).send({ message: refusal.message });
   };
 }

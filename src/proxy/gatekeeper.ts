@@ -6,6 +6,7 @@ import type { Principals, Unknown } from '../access/principals.ts';
 import type { Limits, Ticket } from '../access/ticket.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import type { AccessMetrics, RefusalReason } from '../metrics/access-metrics.ts';
+import { isBearer } from './admin-access.ts';
 import { operationOf } from './operation.ts';
 import { setVisit, Visit } from './visit.ts';
 
@@ -70,7 +71,7 @@ export class Gatekeeper {
     const found = this.#parts.principals.find(headers, socket.remoteAddress, Date.now());
     if (typeof found !== 'string') return found;
     this.#parts.metrics.refused(found, undefined);
-    throw this.#stranger(found);
+    throw this.#stranger(found, headers[this.header]);
   }
 
   /** What is in a target is in the logs of everybody on the way, and would be sent on to a node. */
@@ -79,12 +80,12 @@ export class Gatekeeper {
     return new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
   }
 
-  #stranger(why: Unknown): GatewayError {
+  #stranger(why: Unknown, given: string | readonly string[] | undefined): GatewayError {
     if (why === 'unread') return new GatewayError('unavailable', 'the keys are not known yet; try again');
     const { header } = this;
     const form = header === 'authorization' ? 'Authorization: Bearer KEY' : `${header}: KEY`;
     const message = why === 'no key' ? `a key is needed: ${form}` : 'the key is not valid, or has expired';
-    return new GatewayError('unauthorized', message, { headers: challenge });
+    return new GatewayError('unauthorized', message, { headers: challengeOf(header, given) });
   }
 
   #requireRights({ operations, origins, plan }: Principal, operation: Operation, origin: string | undefined): void {
@@ -118,4 +119,8 @@ export class Gatekeeper {
 /** What somebody is there to hear of. */
 type Told = Exclude<Ticket, { kind: 'left' }>;
 
-const challenge = ['WWW-Authenticate', 'Bearer realm="ledgergate"'];
+/** A request without credentials, or with those of another scheme, gets no error code (RFC 6750 3.1). */
+function challengeOf(header: string, given: string | readonly string[] | undefined): readonly string[] {
+  const isToken = given !== undefined && (header !== 'authorization' || isBearer(String(given)));
+  return ['WWW-Authenticate', `Bearer realm="ledgergate"${isToken ? ', error="invalid_token"' : ''}`];
+}

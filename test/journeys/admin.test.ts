@@ -20,7 +20,14 @@ test('with a token /admin asks for it, and the rest of the port does not', async
     statuses.push((await askExplain(gateway, { target: '/v1' }, headers)).status);
   }
   assert.deepEqual(statuses, [401, 401, 401, 401, 200, 200]);
-  assert.equal((await askPurge(gateway, everything)).headers['www-authenticate'], 'Bearer');
+  const challenges: unknown[] = [];
+  for (const authorization of [undefined, `Basic ${token}`, 'Bearer', 'Bearer wrong']) {
+    const headers = authorization === undefined ? {} : { authorization };
+    challenges.push((await askPurge(gateway, everything, headers)).headers['www-authenticate']);
+  }
+  // Without credentials, or with those of another scheme, there is no error code (RFC 6750 3.1).
+  const wrong = 'Bearer error="invalid_token"';
+  assert.deepEqual(challenges, ['Bearer', 'Bearer', wrong, wrong]);
   for (const path of ['/livez', '/readyz', '/metrics']) {
     assert.equal((await fetchReply(gateway.operationsUrl + path, { method: 'GET' })).status, 200);
   }
