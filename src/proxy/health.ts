@@ -5,6 +5,8 @@ import type { AccessRules } from './admin-access.ts';
 import type { Exposition } from '../metrics/exposition.ts';
 import type { ReloadResult } from '../metrics/reload-metrics.ts';
 import type { StatusFacts } from '../status/facts.ts';
+import { answerBrokenRequest } from './broken-request.ts';
+import { takeTurn } from './connection-state.ts';
 import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
 import { addLogRoutes, type LogFunctions } from './log-routes.ts';
 import { createServer } from './node-http.ts';
@@ -126,6 +128,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
   const app = fastify({
     forceCloseConnections: true,
     schemaController,
+    clientErrorHandler: (error, socket) => void answerBrokenRequest(error, { socket, headers: () => [] }),
     serverFactory: (handler) =>
       createServer(
         httpOptions,
@@ -165,6 +168,10 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
 /** The one place ahead of every route, of what no route takes, and of targets that the router cannot read. */
 function answerKnownHosts(handler: RequestListener, rules: () => HostRules): RequestListener {
   return (request, response) => {
+    // A refusal of malformed bytes stands behind the answers to the requests before them.
+    const turn = takeTurn(request.socket, response);
+    if (turn === 'ignore') return;
+    if (turn === 'last') response.shouldKeepAlive = false;
     const { headers, url = '', httpVersion } = request;
     const refusal = findHostRefusal(rules(), { host: headers.host, target: url, httpVersion });
     if (refusal === undefined) handler(request, response);

@@ -7,6 +7,7 @@ import { encodeVectors } from '../../src/sample/recorded.ts';
 import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway } from '../support/gateway.ts';
+import { answersIn, exchangeRaw } from '../support/raw-http.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
 if (!hasPromtool && process.env['CI'] !== undefined) throw new Error('promtool is required in CI');
@@ -86,10 +87,33 @@ test('operators who do not get to the end of a request lose their connection', a
   const gateway = await testGateway(t, { full: [await fakeNode(t)] });
   const socket = connect(Number(new URL(gateway.operationsUrl).port), '127.0.0.1');
   t.after(() => socket.destroy());
-  socket.resume();
+  let said = '';
+  socket.on('data', (chunk) => (said += String(chunk)));
 
   socket.write('GET /livez HTTP/1.1\r\nHost: localhost\r\n');
   await once(socket, 'close', { signal: AbortSignal.timeout(15_000) });
 
+  assert.match(said, /^HTTP\/1\.1 408 [^]*\r\nDate: /);
   assert.equal((await fetchReply(`${gateway.operationsUrl}/livez`, { method: 'GET' })).status, 200);
+});
+
+test('malformed requests to the operations port are refused with a date, behind the answers to those before them', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
+  const port = Number(new URL(gateway.operationsUrl).port);
+  const good = 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n';
+  const rows = [
+    ['Q\r\n\r\n', [400]],
+    [`GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ${'y'.repeat(70_000)}\r\n\r\n`, [431]],
+    [`${good}Q\r\n\r\n`, [200, 400]],
+    [`${good}${good}POST /admin/purge HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz`, [200, 200, 400]],
+  ] as const;
+
+  for (const [bytes, statuses] of rows) {
+    const answers = answersIn(await exchangeRaw(port, bytes));
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      statuses,
+    );
+    for (const { head } of answers) assert.match(head, /^Date: \w{3}, .* GMT\r$/im);
+  }
 });
