@@ -11,6 +11,7 @@ import type { Alias, PreparedHead } from '../proxy/aliases.ts';
 import { isOfLatest } from '../proxy/answer-read.ts';
 import { smallestCompressed } from '../proxy/compress.ts';
 import type { Ended } from '../proxy/exchange.ts';
+import { ageOf } from '../proxy/latest-read.ts';
 import type { Read } from '../proxy/read.ts';
 import type { Served } from '../proxy/served.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
@@ -79,15 +80,17 @@ export class KnownHits {
     if (isLatest && snapshot === undefined) return false;
     const version = snapshot === undefined ? alias.read.version : snapshot.info.version;
     const { prepared } = alias;
+    const ageSeconds = snapshot === undefined ? 0 : ageOf(snapshot, asked.nowMs);
     if (
       prepared?.version === version &&
       prepared?.isLatest === isLatest &&
+      prepared?.ageSeconds === ageSeconds &&
       this.#isGood(prepared, coding, asked.nowMs)
     ) {
       return this.#give(prepared, asked, snapshot);
     }
     const read = snapshot === undefined ? alias.read : latestReads.pinned(alias.read, snapshot);
-    const made = this.#prepare(read, isLatest, coding);
+    const made = this.#prepare(read, { isLatest, ageSeconds, wanted: coding });
     alias.prepared = made;
     return made !== undefined && this.#give(made, asked, snapshot);
   }
@@ -147,7 +150,7 @@ export class KnownHits {
   }
 
   /** `undefined`: memory does not have the answer, or not in the wanted coding. */
-  #prepare(read: Read, isLatest: boolean, wanted: ContentCoding | undefined): PreparedHead | undefined {
+  #prepare(read: Read, { isLatest, ageSeconds, wanted }: Wanted): PreparedHead | undefined {
     const { memory, reader, replier } = this.#proxy;
     const held = reader.locate(read);
     if (held === undefined) return undefined;
@@ -159,7 +162,7 @@ export class KnownHits {
     if (sent === undefined) return undefined;
     const source = { kind: 'memory' } as const;
     const { version } = read;
-    const served: Served = { entry, version, isFinal: true, isLatest, source };
+    const served: Served = { entry, version, isFinal: true, isLatest, ageSeconds, source };
     const common = this.#commonHeads.of(status, replier.commonHeadOf(served, 'public'));
     const head = replier.ownHeadOf(served, coding);
     if (coding !== undefined) head.push('Content-Encoding', coding);
@@ -172,7 +175,7 @@ export class KnownHits {
     const usedAt = secondsOf(performance.now());
     const { page, stamp, answer } = held;
     const where = { page, stamp, answer, chainId, usedAt };
-    return { ...where, version, isLatest, wanted, isCodable, coding, status, common, own, ...sizes };
+    return { ...where, version, isLatest, ageSeconds, wanted, isCodable, coding, status, common, own, ...sizes };
   }
 }
 
@@ -180,6 +183,9 @@ export class KnownHits {
 function secondsOf(ms: number): number {
   return (ms / 1000) | 0;
 }
+
+/** The form of the head that is prepared. */
+type Wanted = Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'>;
 
 /** Who asks, and since when. */
 interface Asked {

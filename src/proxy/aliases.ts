@@ -26,6 +26,8 @@ export interface PreparedHead extends Held {
   readonly version: LedgerVersion | undefined;
   /** The gateway chose the version. */
   readonly isLatest: boolean;
+  /** What `own` says in `Age`. */
+  readonly ageSeconds: number;
   /** The coding that the client wanted, where that matters to the answer. */
   readonly wanted: ContentCoding | undefined;
   readonly isCodable: boolean;

@@ -44,7 +44,7 @@ export class LatestReads {
     const hit = snapshot === undefined ? undefined : this.#parts.reader.find(this.pinned(read, snapshot));
     if (snapshot === undefined || hit === undefined) return undefined;
     this.noteServed(snapshot);
-    return { ...hit, isLatest: true };
+    return { ...hit, isLatest: true, ageSeconds: ageOf(snapshot, performance.now()) };
   }
 
   /** The shared state, when it satisfies the client. */
@@ -69,7 +69,7 @@ export class LatestReads {
     // The client named no version, so none that is not there.
     if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(info.version);
     this.#parts.served.note(snapshot, performance.now());
-    return { ...served, isLatest: true };
+    return { ...served, isLatest: true, ageSeconds: ageOf(snapshot, performance.now()) };
   }
 
   /** The body of `GET {base}`, and the version that it is of. */
@@ -113,6 +113,11 @@ export class LatestReads {
 /** The only node that had got to the shared version is gone, and the others are not there yet. */
 function lost(version: LedgerVersion): GatewayError {
   return new GatewayError('unavailable', `no node that can be reached holds ledger version ${version} yet; try again`);
+}
+
+/** Whole seconds since the state was asked for; small, so that it lies in the object itself. */
+export function ageOf({ asOfMs }: Snapshot, nowMs: number): number {
+  return Math.max(0, (nowMs - asOfMs) / 1000) | 0;
 }
 
 /** The read at one version: what a client that named it would have asked. */

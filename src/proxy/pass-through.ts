@@ -13,6 +13,7 @@ import type { Latest } from '../upstream/latest.ts';
 import { decode, type NodeCoding } from '../upstream/content-coding.ts';
 import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { FleetRequest, Sender } from '../upstream/sender.ts';
+import { allowOf } from './allowed-methods.ts';
 import type { Consistency } from './consistency.ts';
 import type { Exchange } from './exchange.ts';
 import {
@@ -166,14 +167,18 @@ export class PassThrough {
   }
 
   /** The node's headers that reach the client, and the gateway's own about coding and caches. */
-  #headOf({ visit }: Exchange, answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefined): string[] {
+  #headOf({ visit, target }: Exchange, answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefined): string[] {
     const given = coding === answer.coding ? answer.headers : withoutCoding(answer.headers);
     const vary = mergedVary(this.#parts.replier.vary, answer.headers['vary']);
     const kept = vary === undefined ? withoutFreshness(given) : visit?.isPrivate === true ? forOneClient(given) : given;
-    const head = responseHeaders(kept, { secret: answer.upstream.headers, isCounted: visit !== undefined });
+    // A cache would take the type of a 304 over for its stored answer (RFC 9110 15.4.5).
+    const shown = answer.status === 304 ? { ...kept, 'content-type': undefined } : kept;
+    const head = responseHeaders(shown, { secret: answer.upstream.headers, isCounted: visit !== undefined });
     if (coding !== undefined) head.push('Content-Encoding', coding);
     head.push('Vary', vary ?? '*');
     if (kept['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
+    // Nodes name no methods with it.
+    if (answer.status === 405 && kept['allow'] === undefined) head.push(...allowOf(target));
     return head;
   }
 }

@@ -100,6 +100,7 @@ export class Reader {
       version: read.version,
       isFinal: true,
       isLatest: false,
+      ageSeconds: 0,
       source: { kind: 'memory' },
     };
   }

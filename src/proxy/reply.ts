@@ -64,14 +64,15 @@ export class Replier {
     head.push(...this.ownHeadOf(served, coding));
     const isHeld = isConditional && served.isFinal && entry.status === 200;
     if (isHeld && matchesTag(exchange.request.headers['if-none-match'], entityTag(entry, coding))) {
-      this.write(exchange, 304, head, undefined);
+      // Without the content type: a cache would take it over for its stored answer (RFC 9110 15.4.5).
+      this.write(exchange, 304, head.slice(2), undefined);
       return;
     }
     if (coding !== undefined) head.push('Content-Encoding', coding);
     this.write(exchange, entry.status, head, body);
   }
 
-  /** Headers that many answers have in common. */
+  /** Headers that many answers have in common, the content type first. */
   commonHeadOf({ entry, isFinal, isLatest, source }: Served, scope: CacheScope): string[] {
     const isKept = scope !== 'none' && isFinal && entry.isImmutable && !isLatest;
     return [
@@ -87,8 +88,10 @@ export class Replier {
   }
 
   /** Headers that are of this answer, its coding and length apart. */
-  ownHeadOf({ entry, isFinal, version }: Served, coding: ContentCoding | undefined): string[] {
+  ownHeadOf({ entry, isFinal, version, source, ageSeconds }: Served, coding: ContentCoding | undefined): string[] {
     const head: string[] = [];
+    // RFC 9111 5.1: the answer was not made for this request. A version needs no validation to be as it was.
+    if (source.kind !== 'upstream') head.push('Age', String(ageSeconds));
     if (version !== undefined) head.push('Ledgergate-Served-Version', String(version));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
     if (entry.cursor !== undefined) head.push(this.#cursor, entry.cursor);

@@ -23,6 +23,8 @@ export interface Served {
   readonly isFinal: boolean;
   /** The gateway chose the version: the same question will be answered otherwise soon. */
   readonly isLatest: boolean;
+  /** Age of the state that is given as the latest, in whole seconds; 0 of a version, which stays what it is. */
+  readonly ageSeconds: number;
   readonly source: Source;
 }
 
@@ -46,6 +48,7 @@ export function served(
     version: isFinal ? read.version : isShared ? undefined : origin.version,
     isFinal,
     isLatest: false,
+    ageSeconds: 0,
     source: isShared
       ? { kind: 'redis', isCollapsed }
       : { kind: 'upstream', name: origin.upstream, isCollapsed, tookMs: origin.tookMs },

@@ -68,6 +68,9 @@ export const cases: Readonly<Record<string, readonly Case[]>> = {
   headLedgerInfo: [{ status: 200 }],
   getResource: [
     ...versioned(account),
+    // Asked of a node, and then held.
+    { status: 404, target: `/v1/accounts/0x1/resource/0x1::no::Such${pinned}` },
+    { status: 404, target: `/v1/accounts/0x1/resource/0x1::no::Such${pinned}` },
     {
       status: 200,
       target: `/v1/accounts/0x1/resource/0x1::stake::ValidatorPerformance${pinned}`,

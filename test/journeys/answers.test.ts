@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from 'node:zlib';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
+import { ledgerHeaders } from '../support/ledger-info.ts';
 
 const small = '/accounts/0x1/resource/0x1::account::Account?ledger_version=500';
 const large = '/accounts/0x1/module/coin?ledger_version=500';
@@ -18,8 +19,42 @@ test('If-None-Match with the entity tag is answered 304, without a body and with
   assert.deepEqual([fresh.status, fresh.body.length, fresh.headers['etag']], [304, 0, tag]);
   assert.equal(fresh.headers['cache-control'], 'public, max-age=31536000, immutable');
   assert.equal(fresh.headers['x-node-ledger-version'], '900');
+  // RFC 9110 15.4.5: a cache would take it for the type of its stored answer.
+  assert.equal(fresh.headers['content-type'], undefined);
   assert.equal(stale.status, 200);
 });
+
+test('a 304 of a node is handed on without a content type', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const headers = ledgerHeaders({ version: 900n });
+  node.faults.add({ kind: 'answer', status: 304, body: '', headers }, { when: ({ url }) => url.includes('/blocks/') });
+
+  const reply = await gateway.get('/blocks/by_height/3', { 'if-none-match': '"a"' });
+
+  assert.deepEqual([reply.status, reply.headers['content-type']], [304, undefined]);
+});
+
+for (const fastPath of [true, false]) {
+  const way = fastPath ? 'with' : 'without';
+  test(`an answer that is held has the age 0 at a version, and that of the state otherwise, ${way} the front`, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const config = { listen: { fastPath }, latest: { maxStalenessMs: 3_600_000 } };
+    const gateway = await testGateway(t, { full: [node], config });
+    const latest = small.replace(/\?.*/, '');
+    const ageOf = async (path: string): Promise<string | undefined> => (await gateway.get(path)).headers['age'];
+
+    // A node was asked for these.
+    assert.deepEqual([await ageOf(small), await ageOf(latest)], [undefined, undefined]);
+    const ages = new Set<string | undefined>();
+    while (!ages.has('1')) ages.add(await ageOf(latest));
+
+    // Each is told in its second, whatever was prepared before it.
+    assert.deepEqual([...ages], ['0', '1']);
+    assert.equal(await ageOf(small), '0');
+    assert.equal(node.requestsTo('resource'), 2);
+  });
+}
 
 const decoders = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompressSync } as const;
 
