@@ -1,6 +1,7 @@
-/** Whether the certificate that the config names can be served with. */
+/** Whether the certificate and the ciphers that the config names can be served with. */
 import type { LoadedConfig } from '../config/load.ts';
 import type { Problem } from '../config/problem.ts';
+import { defaultCiphers, weaknessesOf } from '../config/tls-ciphers.ts';
 import { readTlsPair } from '../config/tls-pair.ts';
 
 export interface TlsInspection {
@@ -13,10 +14,11 @@ export const noTls: TlsInspection = { problems: [], warnings: [] };
 /** Reads the files. */
 export function inspectTls({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): TlsInspection {
   if (config.listen.tls === undefined) return noTls;
+  const { ciphers = defaultCiphers } = config.listen.tls;
   const { problems, warnings } = readTlsPair(config.listen.tls, Date.now());
   const placed = problems.map(({ at, message }): Problem => {
     const path = ['listen', 'tls', at];
     return { path, message, where: whereIs(path) };
   });
-  return { problems: placed, warnings };
+  return { problems: placed, warnings: [...warnings, ...weaknessesOf(ciphers)] };
 }

@@ -11,7 +11,7 @@ export interface Config {
     /** Whether hits are answered ahead of the HTTP server. */
     readonly fastPath: boolean;
     /** Absent: plain HTTP. */
-    readonly tls?: TlsFiles | undefined;
+    readonly tls?: TlsConfig | undefined;
   };
   readonly operations: {
     readonly host: string;
@@ -40,6 +40,12 @@ export interface Config {
   readonly access?: AccessConfig | undefined;
   readonly encode: { readonly enabled: boolean; readonly shadow: number; readonly signingDomain: string };
   readonly log: LogConfig;
+}
+
+/** How connections of clients are encrypted. */
+export interface TlsConfig extends TlsFiles {
+  /** Names of OpenSSL, best first. Absent: `defaultCiphers`. */
+  readonly ciphers?: readonly string[] | undefined;
 }
 
 /** Absolute names of PEM files. */

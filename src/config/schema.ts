@@ -22,9 +22,12 @@ import {
   size,
   whole,
 } from './schema-parts.ts';
+import { defaultCiphers, isCipher } from './tls-ciphers.ts';
 import { upstreamUrlFault, upstreamUrlPattern } from './upstream-url.ts';
 
 const tokenFault = 'must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"';
+
+const cipherFault = 'expected a cipher that OpenSSL knows, such as "ECDHE-RSA-AES128-GCM-SHA256"';
 
 const credentialFault = 'expected the name of a header such as "Authorization"';
 const credentialValueFault = 'must be visible ASCII characters, such as "Bearer ${NODE_KEY}"';
@@ -53,6 +56,19 @@ const listen = z
       .strictObject({
         cert: pemFile().describe('File with the certificate and those between it and the root, PEM, in that order.'),
         key: pemFile().describe('File with its private key, PEM, without a passphrase.'),
+        ciphers: z
+          .array(
+            z
+              .string({ error: cipherFault })
+              .regex(/^[A-Za-z0-9_-]+$/, { error: cipherFault, abort: true })
+              .refine(isCipher, { error: cipherFault }),
+            { error: 'expected a list of ciphers' },
+          )
+          .min(1, { error: 'needs at least one cipher' })
+          .default([...defaultCiphers])
+          .describe(
+            'Ciphers of TLS 1.2 and 1.3 by their OpenSSL names, best first. The default has forward secrecy and no CBC. A version without any is not spoken.',
+          ),
       })
       .optional()
       .describe(

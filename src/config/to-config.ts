@@ -1,6 +1,6 @@
 /** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs, paths absolute. */
 import { resolve } from 'node:path';
-import type { AccessConfig, Config, LogConfig, PlanConfig, RedisConfig, RedisTarget, TlsFiles } from './config.ts';
+import type { AccessConfig, Config, LogConfig, PlanConfig, RedisConfig, RedisTarget, TlsConfig } from './config.ts';
 import type { FileConfig } from './schema.ts';
 import { chainIds } from './schema-parts.ts';
 import { durationMs, sizeBytes } from './units.ts';
@@ -56,9 +56,9 @@ function logOf({ level, access: { slow, ...access } }: FileConfig['log']): LogCo
   return { level, access: { ...access, slowMs: durationMs(slow) } };
 }
 
-function tlsOf(file: FileConfig['listen']['tls'], folder: string): { readonly tls?: TlsFiles } {
+function tlsOf(file: FileConfig['listen']['tls'], folder: string): { readonly tls?: TlsConfig } {
   if (file === undefined) return {};
-  return { tls: { cert: resolve(folder, file.cert), key: resolve(folder, file.key) } };
+  return { tls: { ...file, cert: resolve(folder, file.cert), key: resolve(folder, file.key) } };
 }
 
 function accessOf(file: FileConfig['access'], folder: string): { readonly access?: AccessConfig } {

@@ -1,7 +1,8 @@
 /** Builds what clients' connections are encrypted with. */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { TlsFiles } from '../config/config.ts';
+import type { TlsConfig } from '../config/config.ts';
+import { defaultCiphers } from '../config/tls-ciphers.ts';
 import { createTlsMetrics, type TlsMetrics } from '../metrics/tls-metrics.ts';
 import {
   keepAliveMs,
@@ -29,9 +30,9 @@ export interface Encryption {
   close(): void;
 }
 
-/** Throws when the files cannot be used. */
-export function buildEncryption(files: TlsFiles, { log, journal, times, registry }: EncryptionContext): Encryption {
-  const certificates = new Certificates(files, {
+/** Throws when the files, or the ciphers, cannot be used. */
+export function buildEncryption(config: TlsConfig, { log, journal, times, registry }: EncryptionContext): Encryption {
+  const certificates = new Certificates(config, {
     log,
     journal,
     onPair: (pair) => listener.setPair(pair),
@@ -41,6 +42,7 @@ export function buildEncryption(files: TlsFiles, { log, journal, times, registry
   const { headMs = usualHeadMs, requestMs = usualRequestMs, inactivityMs = usualInactivityMs } = times;
   const listener: TlsListener = new TlsListener({
     pair: certificates.pair,
+    ciphers: config.ciphers ?? defaultCiphers,
     times: { headMs, requestMs, inactivityMs, idleMs: keepAliveMs },
     onHandshakeFailed: () => metrics.handshakeFailed(),
   });

@@ -5,7 +5,12 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createH2Server, type Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
-import { createServer as createTlsServer, type Server as TlsServer, type TLSSocket } from 'node:tls';
+import {
+  createServer as createTlsServer,
+  type SecureContextOptions,
+  type Server as TlsServer,
+  type TLSSocket,
+} from 'node:tls';
 import { GatewayError } from '../ledger/errors.ts';
 import { runsOver } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
@@ -20,6 +25,8 @@ export interface CertifiedKey {
 
 export interface TlsListenerOptions {
   readonly pair: CertifiedKey;
+  /** Names of OpenSSL, best first. */
+  readonly ciphers: readonly string[];
   readonly times: SessionTimes & { readonly requestMs: number };
   onHandshakeFailed(): void;
 }
@@ -51,9 +58,8 @@ export class TlsListener {
     this.#options = options;
     this.sessions = new H2Sessions(options.times);
     this.#tls = createTlsServer({
-      ...options.pair,
+      ...this.#contextOf(options.pair),
       ALPNProtocols: ['h2', 'http/1.1'],
-      minVersion: 'TLSv1.2',
       handshakeTimeout: options.times.headMs,
     });
     this.#tls.on('tlsClientError', (_error, socket) => {
@@ -65,8 +71,12 @@ export class TlsListener {
 
   /** New connections are shown this one from now on; those that are open go on. */
   setPair(pair: CertifiedKey): void {
-    // What is not said again falls back to its default.
-    this.#tls.setSecureContext({ ...pair, minVersion: 'TLSv1.2' });
+    this.#tls.setSecureContext(this.#contextOf(pair));
+  }
+
+  /** All of it is set with each pair: an option that is left out falls back to its default. */
+  #contextOf(pair: CertifiedKey): SecureContextOptions {
+    return { ...pair, minVersion: 'TLSv1.2', ciphers: this.#options.ciphers.join(':'), honorCipherOrder: true };
   }
 
   /** Puts TLS before `server`, and HTTP/2 beside it. */

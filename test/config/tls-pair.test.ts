@@ -62,6 +62,30 @@ test('check finds the files beside the config, and says where the wrong one is n
   assert.match(soon.out, /warning: listen\.tls\.cert expires at/);
 });
 
+test('check refuses a cipher that OpenSSL does not know, and warns of one that is weak', async (t) => {
+  const ca = authority(t);
+  ca.certify('a');
+  const check = async (ciphers: string) => {
+    const file = join(ca.folder, 'ledgergate.yaml');
+    writeFileSync(file, `listen:\n  tls: { cert: a.crt, key: a.key, ciphers: ${ciphers} }\n${oneUpstream}`);
+    return call(['check', file, '--offline']);
+  };
+
+  const good = await check('[TLS_AES_128_GCM_SHA256, ECDHE-ECDSA-AES128-GCM-SHA256]');
+  assert.deepEqual([good.code, good.out.includes('warning')], [0, false]);
+  for (const wrong of ['[AES]', '["HIGH:!aNULL"]', '[ECDHE-RSA-AES128-GCM-SHA256x]', '[]', 'HIGH']) {
+    const { code, out } = await check(wrong);
+    assert.deepEqual([code, /ledgergate\.yaml:2:\d+: listen\.tls\.ciphers/.test(out)], [2, true], out);
+  }
+  const weak = await check('[ECDHE-ECDSA-AES128-SHA, AES128-GCM-SHA256, AES128-SHA]');
+  assert.equal(weak.code, 0);
+  assert.deepEqual(weak.out.match(/(?<=warning: listen\.tls\.ciphers: ).*/g), [
+    'ECDHE-ECDSA-AES128-SHA has no authenticated encryption',
+    'AES128-GCM-SHA256 has no forward secrecy',
+    'AES128-SHA has no forward secrecy and no authenticated encryption',
+  ]);
+});
+
 test('both files or none', (t) => {
   assert.match(problemsOf(t, `listen: { tls: { cert: a.crt } }\n${oneUpstream}`).join(), /listen\.tls\.key/);
   assert.match(problemsOf(t, `listen: { tls: { key: a.key } }\n${oneUpstream}`).join(), /listen\.tls\.cert/);

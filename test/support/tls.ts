@@ -22,7 +22,7 @@ export interface Authority {
   readonly file: string;
   readonly folder: string;
   /** A certificate for 127.0.0.1 and localhost, in files of its own. Ends after so many days; default 30. */
-  certify(name: string, days?: number): Certified;
+  certify(name: string, days?: number, key?: 'ec' | 'rsa'): Certified;
 }
 
 /** A root of its own for each test, in a folder that goes with it. */
@@ -38,8 +38,9 @@ export function authority(t: TestContext): Authority {
     ca: readFileSync(file, 'utf8'),
     file,
     folder,
-    certify(name, days = 30) {
-      openssl('req', ...key, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
+    certify(name, days = 30, kind = 'ec') {
+      const own = kind === 'ec' ? key : ['-newkey', 'rsa:2048', '-nodes'];
+      openssl('req', ...own, '-keyout', `${name}.key`, '-out', `${name}.csr`, '-subj', `/CN=${name}`);
       const by = ['-CA', 'ca.crt', '-CAkey', 'ca.key', '-CAcreateserial', '-days', String(days), '-extfile', 'names'];
       openssl('x509', '-req', '-in', `${name}.csr`, '-out', `${name}.crt`, ...by);
       return { cert: join(folder, `${name}.crt`), key: join(folder, `${name}.key`) };
