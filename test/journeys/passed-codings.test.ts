@@ -18,7 +18,7 @@ import {
 } from 'node:zlib';
 import { errorBody } from '../../src/ledger/errors.ts';
 import { fakeNode } from '../support/fake-node.ts';
-import { testGateway, type Reply } from '../support/gateway.ts';
+import { patient, testGateway, type Reply } from '../support/gateway.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
 import { submission } from '../support/submission.ts';
 import { authority } from '../support/tls.ts';
@@ -269,16 +269,14 @@ test('a client that hangs up while its answer is decoded frees the connection to
 });
 
 test('a coded answer that unfolds to more than is gathered is refused, and costs the node nothing', async (t) => {
-  const bomb = gzipSync(gzipSync(Buffer.alloc(80 * 1024 * 1024)));
-  const error = gzipSync(Buffer.alloc(80 * 1024 * 1024), { level: 9 });
-  assert.ok(bomb.length < error.length);
+  const error = gzipSync(Buffer.alloc(80 * 1024 * 1024));
   const node = await fakeNode(t, { head: 900n });
   const headers = { ...ledger, 'content-encoding': 'gzip' };
   node.faults.add(
     { kind: 'answer', status: 404, body: error, headers },
     { when: ({ url }) => url.includes('/transactions?') },
   );
-  const gateway = await testGateway(t, { full: [node] });
+  const gateway = await testGateway(t, { full: [node], config: { upstream: patient } });
 
   assert.equal((await gateway.get(list, { 'accept-encoding': 'gzip' })).status, 503);
   assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="size"}'), 1);
