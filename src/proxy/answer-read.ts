@@ -82,14 +82,19 @@ function faultIn(check: () => void): GatewayError | undefined {
   }
 }
 
-/** Runs `serve`; whatever it throws becomes an error answer. The promise, if any, never rejects. */
+/**
+ * Runs `serve`; what it throws becomes an error answer. The promise, if any, never rejects, and the request's place in
+ * its plan is taken until it resolves.
+ */
 export function guard(
   { replier }: ServerParts,
   exchange: Exchange<Outgoing>,
   serve: () => void | Promise<void>,
 ): void | Promise<void> {
   try {
-    return serve()?.catch((error: unknown) => replier.error(exchange, error));
+    const work = serve()?.catch((error: unknown) => replier.error(exchange, error));
+    if (work !== undefined) exchange.visit?.holdFor(work, exchange.response);
+    return work;
   } catch (error) {
     return replier.error(exchange, error);
   }

@@ -29,6 +29,9 @@ export class Visit {
   readonly operation: Operation;
   readonly #ticket: Admitted;
   #isSettled = false;
+  #isWorkedOn = false;
+  /** Whether the head of an answer was out at the end; undefined before the end. */
+  #isAnswered: boolean | undefined;
   #result = nothingYet;
   #waitsSinceMs: number | undefined;
 
@@ -58,14 +61,27 @@ export class Visit {
     this.#waitsSinceMs ??= performance.now();
   }
 
-  /** Tells what it came to, once: its place and its cost are free for others. */
+  /**
+   * The place stays taken until `work` has ended, even when its client has gone: a node may be working on it. `work`
+   * never rejects.
+   */
+  holdFor(work: Promise<void>, response: Outgoing): void {
+    this.#isWorkedOn = true;
+    void work.then(() => {
+      this.#isWorkedOn = false;
+      if (this.#isAnswered !== undefined) this.settle(response);
+    });
+  }
+
+  /** The answer is out, or will never be: reports the result once, as soon as no work is under way. */
   settle({ headersSent, statusCode }: Outgoing): void {
-    if (this.#isSettled) return;
+    this.#isAnswered ??= headersSent;
+    if (this.#isSettled || this.#isWorkedOn) return;
     this.#isSettled = true;
     const { operation } = this;
     const { upstreamMs, gasUsed, bytes, bodyBytes } = this.#result;
     const outcome = charged[this.#result.outcome];
-    const told = headersSent ? { outcome, status: statusCode, upstreamMs } : this.#givenUp();
+    const told = this.#isAnswered ? { outcome, status: statusCode, upstreamMs } : this.#givenUp();
     this.#ticket.settle({ operation, ...told, gasUsed, bytes, bodyBytes });
   }
 
@@ -75,7 +91,8 @@ export class Visit {
    * for the same has the lead from then on is told; where nobody waits any more, it is not known.
    */
   #givenUp() {
-    const upstreamMs = this.#waitsSinceMs === undefined ? 0 : performance.now() - this.#waitsSinceMs;
+    const waitedMs = this.#waitsSinceMs === undefined ? 0 : performance.now() - this.#waitsSinceMs;
+    const upstreamMs = Math.max(this.#result.upstreamMs, waitedMs);
     return { outcome: 'error', status: hungUp, upstreamMs } as const;
   }
 
