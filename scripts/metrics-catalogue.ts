@@ -3,6 +3,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import { createAccessLogMetrics } from '../src/metrics/access-log-metrics.ts';
 import { createAccessMetrics } from '../src/metrics/access-metrics.ts';
 import { createAuditMetrics } from '../src/metrics/audit-metrics.ts';
+import { createBodyMetrics } from '../src/metrics/body-metrics.ts';
 import { createBuildMetrics } from '../src/metrics/build-metrics.ts';
 import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/metrics/encode-metrics.ts';
@@ -57,7 +58,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
   [
     'Requests of clients',
     [
-      always(createHttpMetrics, createLatestMetrics, overload),
+      always(createHttpMetrics, (registry) => createBodyMetrics(registry, zero), createLatestMetrics, overload),
       { when: '`listen.fastPath`, without `access` and `listen.tls`', add: createFrontMetrics },
     ],
   ],

@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/audit-metrics.ts';
+import { createBodyMetrics } from '../metrics/body-metrics.ts';
 import { createFrontMetrics } from '../metrics/front-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
@@ -146,7 +147,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     aliases,
     gatekeeper: access && new Gatekeeper({ basePath, ...access }),
     gate: siblings?.gate,
-    bodies: new Bodies({ processes: context.processes }),
+    bodies: buildBodies(),
     cors,
     observer,
     tls: context.tls,
@@ -156,6 +157,12 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const isFronted = config.listen.fastPath && access === undefined && context.tls === undefined;
   const front = isFronted ? new Front(server.server, serverParts, createFrontMetrics(registry)) : undefined;
   return { server, front, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
+
+  function buildBodies(): Bodies {
+    const bodies: Bodies = new Bodies({ processes: context.processes, onEnded: () => bodyMetrics.ended.inc() });
+    const bodyMetrics = createBodyMetrics(registry, () => bodies.heldBytes);
+    return bodies;
+  }
 
   function buildAudits(): Audits {
     return new Audits({

@@ -7,7 +7,7 @@ import type { Incoming, Outgoing } from './message.ts';
 import type { Read } from './read.ts';
 import type { Served } from './served.ts';
 import type { ServerParts } from './server-parts.ts';
-import { visitOf } from './visit.ts';
+import { clientOf, visitOf } from './visit.ts';
 
 /** Answers a read: from memory at once, or from the fleet. */
 export function answerRead(parts: ServerParts, exchange: Exchange<Outgoing>, read: Read): void | Promise<void> {
@@ -63,13 +63,15 @@ export function takeBody(
   const visit = visitOf(response);
   // Who hangs up before the body's end is never heard of below.
   visit?.settleAtClose(response);
-  const answer = (body: Buffer | GatewayError): void | Promise<void> => {
+  const client = clientOf(request, visit);
+  const faultOfHead = check && (() => faultIn(check));
+  parts.bodies.read({ request, response, client, faultOfHead }, (body, holding) => {
     const exchange = new Exchange(request, response, name, parts.observer);
+    exchange.holding = holding;
     if (!Buffer.isBuffer(body)) return parts.replier.error(exchange, body);
     exchange.bodyBytes = body.length;
     return guard(parts, exchange, () => serve(exchange, body));
-  };
-  parts.bodies.read(request, response, answer, check && (() => faultIn(check)));
+  });
 }
 
 function faultIn(check: () => void): GatewayError | undefined {

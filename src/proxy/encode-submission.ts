@@ -52,9 +52,11 @@ export class Encoder {
     if (!proof.isTrusted(functionId)) return this.#handOn(exchange, body, forward('distrusted function'));
     metrics.local();
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
+    exchange.holding?.addAnswer(hex.length);
     replier.write(exchange, 200, head, `"${hex}"`);
     const version = fleet.head?.version;
-    checks.consider({ functionId, signature, hex, body, version, client: exchange.client });
+    const check = checks.consider({ functionId, signature, hex, body, version, client: exchange.client });
+    if (check !== undefined) exchange.holding?.keepFor(check);
     return undefined;
   }
 

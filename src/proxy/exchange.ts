@@ -1,16 +1,16 @@
 /** One client request and the answer being given to it. */
 import type { ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
-import { countedNetwork } from '../access/client-address.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { Stop, type StopSignal } from '../ledger/stop.ts';
 import type { Finished, HttpMetrics, Outcome, RouteName } from '../metrics/http-metrics.ts';
 import { passedOn } from '../trace/trace-context.ts';
 import type { Span, SpanName } from '../trace/span.ts';
+import type { Holding } from './body-pool.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import type { RequestSpans } from './request-span.ts';
-import { visitOf, type Result, type Visit } from './visit.ts';
+import { clientOf, visitOf, type Result, type Visit } from './visit.ts';
 
 /** Who waits for work that is done for a request. */
 export interface Caller {
@@ -78,6 +78,8 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   gasUsed: bigint | undefined;
   bytes = 0;
   bodyBytes = 0;
+  /** Memory of its body, where that is large enough to count. */
+  holding: Holding | undefined;
   /** What was thrown and should not have been. */
   bug: unknown;
   /** Of a body that no node had to send for this request. */
@@ -125,7 +127,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
 
   /** The tenant where there are keys, else the address; of IPv6 the part that one customer is given (a /64). */
   get client(): string {
-    return this.visit?.principal.tenant ?? countedNetwork(this.request.socket.remoteAddress ?? '');
+    return clientOf(this.request, this.visit);
   }
 
   /** The request's own where traces are recorded, else one that only carries the client's trace on to nodes. */

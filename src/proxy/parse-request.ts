@@ -109,7 +109,7 @@ export class RequestParser {
     return {
       read: (route, parse) => take((request) => ({ kind: 'read', route, read: parse(request) })),
       view: (request, reply) => {
-        bodies.read(request.raw, reply.raw, (body) => {
+        bodies.read({ request: request.raw, response: reply.raw, client: 'operator' }, (body) => {
           const parse = (): Parsed => {
             if (!Buffer.isBuffer(body)) throw body;
             return { kind: 'read', route: 'view', read: parseView(request, body) };

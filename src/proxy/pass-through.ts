@@ -150,6 +150,7 @@ export class PassThrough {
     exchange.begin();
     if (Buffer.isBuffer(body)) {
       exchange.bytes = body.length;
+      exchange.holding?.addAnswer(body.length);
       response.end(exchange.isHead ? undefined : body);
       exchange.end();
       return;

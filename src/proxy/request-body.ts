@@ -2,19 +2,35 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../ledger/errors.ts';
+import { BodyPool, type Holding } from './body-pool.ts';
 import { isHttp2 } from './request-faults.ts';
 
 export interface BodyLimits {
   /** Of one body. Default: what nodes accept, 8 MiB (protocol 2.4). */
   readonly maxBytes?: number;
-  /** Of all bodies whose requests are not answered yet. */
+  /** Of all bodies whose requests are not answered yet, and of answers made of them. */
   readonly maxHeldBytes?: number;
   /** Processes that share `maxHeldBytes`; one body fits in each. Default 1. */
   readonly processes?: number;
+  /** Called for each body that lost its place. */
+  readonly onEnded?: () => void;
 }
 
-/** Takes a body, or what is wrong with it; the promise, if any, is of work that still needs the body. Never rejects. */
-export type WithBody = (body: Buffer | GatewayError) => void | Promise<void>;
+/** A request whose body is read. */
+export interface Uploading {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Bodies of one client share what it may hold. */
+  readonly client: string;
+  /** Looks at the head before the body is asked for. */
+  readonly faultOfHead?: FaultOfHead | undefined;
+}
+
+/**
+ * Takes a body, or what is wrong with it; the promise, if any, is of work that still needs the body. Never rejects.
+ * `holding`: absent for a body that is too small to count.
+ */
+export type WithBody = (body: Buffer | GatewayError, holding?: Holding) => void | Promise<void>;
 
 /** The fault that a request's head shows; `undefined`: none. Throws nothing else. */
 export type FaultOfHead = () => GatewayError | undefined;
@@ -26,31 +42,26 @@ const uncountedBytes = 16 * 1024;
 
 export class Bodies {
   readonly #maxBytes: number;
-  readonly #maxHeldBytes: number;
-  #heldBytes = 0;
+  readonly #pool: BodyPool;
 
-  constructor({ maxBytes = 8 * 1024 * 1024, maxHeldBytes = allHeldBytes, processes = 1 }: BodyLimits = {}) {
+  constructor({ maxBytes = 8 * 1024 * 1024, maxHeldBytes = allHeldBytes, processes = 1, onEnded }: BodyLimits = {}) {
     this.#maxBytes = maxBytes;
-    this.#maxHeldBytes = processes === 1 ? maxHeldBytes : Math.max(maxBytes, Math.floor(maxHeldBytes / processes));
+    const share = processes === 1 ? maxHeldBytes : Math.max(maxBytes, Math.floor(maxHeldBytes / processes));
+    this.#pool = new BodyPool({ maxBytes: share, largestBytes: maxBytes, ...(onEnded && { onEnded }) });
   }
 
-  /** Bytes of bodies that count at the moment. */
+  /** Bytes of bodies, and of answers made of them, that count at the moment. */
   get heldBytes(): number {
-    return this.#heldBytes;
+    return this.#pool.heldBytes;
   }
 
   /**
-   * Calls `done` once: with the whole body, or with what is wrong with it: 411, 413, what `faultOfHead` finds ahead of
-   * the body, or 503 while all bodies together are too much. Not at all when the client hangs up before its end, because then there is nobody to answer. The body
-   * counts until the response is closed and what `done` began has ended: a submission outlives its client.
+   * Calls `done` once: with the whole body, or with what is wrong with it: 411, 413, what `faultOfHead` finds ahead of the
+   * body, or 503 when it lost its place to others (body-pool.ts). Not at all when the client hangs up before its end, because then there is nobody to answer.
+   * The body counts until the response is closed and what `done` began has ended: a submission outlives its client.
    */
-  read(
-    request: IncomingMessage,
-    response: ServerResponse,
-    done: WithBody,
-    faultOfHead: FaultOfHead = () => undefined,
-  ): void {
-    const fault = this.#faultOfLength(request) ?? faultOfHead();
+  read({ request, response, client, faultOfHead }: Uploading, done: WithBody): void {
+    const fault = this.#faultOfLength(request) ?? faultOfHead?.();
     if (fault !== undefined) {
       void done(fault);
       return;
@@ -58,8 +69,7 @@ export class Bodies {
     writeContinue(response);
     let pieces = new Pieces();
     let size = 0;
-    let held = 0;
-    let work: Promise<void> | undefined;
+    let holding: Holding | undefined;
     const stop = (): void => {
       // What still listens would keep the pieces beside the whole.
       request.off('data', onData).off('end', onEnd);
@@ -67,21 +77,24 @@ export class Bodies {
     };
     const refuse = (error: GatewayError): void => {
       stop();
+      holding?.close();
       request.resume();
       void done(error);
     };
-    const giveBack = (): void => {
-      this.#heldBytes -= held;
+    const open = (): Holding => {
+      const opened = this.#pool.open(client, () => refuse(tooMany()));
+      if (response.destroyed) opened.release();
+      else response.once('close', () => opened.release());
+      return opened;
     };
     const onData = (chunk: Buffer): void => {
       pieces.add(chunk);
       size += chunk.length;
       if (size > this.#maxBytes) refuse(tooLarge());
+      else if (holding !== undefined) holding.arrive(chunk.length);
       else if (size > uncountedBytes) {
-        if (held === 0) response.once('close', () => void (work ?? Promise.resolve()).finally(giveBack));
-        this.#heldBytes += size - held;
-        held = size;
-        if (this.#heldBytes > this.#maxHeldBytes) refuse(tooMany());
+        holding = open();
+        holding.arrive(size);
       }
     };
     const onEnd = (): void => {
@@ -92,7 +105,9 @@ export class Bodies {
       }
       const body = pieces.whole();
       stop();
-      work = done(body) ?? undefined;
+      holding?.arrived();
+      const work = done(body, holding);
+      if (work !== undefined) holding?.keepFor(work);
     };
     request.on('data', onData).on('end', onEnd);
     // Without a listener, a client that hangs up would end the process.
@@ -148,9 +163,9 @@ class Pieces {
   #used = 0;
 
   add(piece: Buffer): void {
-    if (this.#whole.length === 0 || piece.length >= smallPiece) {
+    if (piece.length >= smallPiece || (this.#whole.length === 0 && this.#block === undefined)) {
       this.#closeBlock();
-      this.#whole.push(piece);
+      this.#whole.push(isMostOfItsMemory(piece) ? piece : Buffer.concat([piece]));
       return;
     }
     if (this.#block !== undefined && this.#used + piece.length > blockBytes) this.#closeBlock();
@@ -170,6 +185,11 @@ class Pieces {
     this.#block = undefined;
     this.#used = 0;
   }
+}
+
+/** Over HTTP/2 a piece may be 4 kB of 64 that were read at once, and would keep all of them. */
+function isMostOfItsMemory({ length, buffer }: Buffer): boolean {
+  return length >= buffer.byteLength / 2;
 }
 
 /** Whether a body is announced, were it an empty one. */

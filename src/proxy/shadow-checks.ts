@@ -65,18 +65,21 @@ export class ShadowChecks {
     this.#parts = parts;
   }
 
-  /** Asks a node for the same bytes, if it is this request's turn. Returns at once and never throws. */
-  consider(local: LocalEncoding): void {
+  /**
+   * Asks a node for the same bytes, if it is this request's turn. Returns at once and never throws. The promise, if any,
+   * never rejects: the request's body is held until it resolves.
+   */
+  consider(local: LocalEncoding): Promise<void> | undefined {
     const { proof, metrics } = this.#parts;
-    if (!proof.shouldCheck(local.functionId, local.signature)) return;
+    if (!proof.shouldCheck(local.functionId, local.signature)) return undefined;
     const size = local.body.length + local.hex.length;
     if (this.#underWay >= maxChecks || this.#bytes + size > maxBytes) {
       metrics.checked('skipped');
-      return;
+      return undefined;
     }
     this.#underWay += 1;
     this.#bytes += size;
-    void this.#askNode(local)
+    return this.#askNode(local)
       .then(
         (answer) => this.#judge(local, answer),
         // No node answered: nothing is proven, and a later request of this function asks again.

@@ -1,8 +1,9 @@
 /** One request that was let in: for whom it is, and what it comes to. */
+import { countedNetwork } from '../access/client-address.ts';
 import type { Operation, Principal } from '../access/principal.ts';
 import type { Settled, Ticket } from '../access/ticket.ts';
 import type { Outcome } from '../metrics/http-metrics.ts';
-import type { Outgoing } from './message.ts';
+import type { Incoming, Outgoing } from './message.ts';
 
 export type Admitted = Extract<Ticket, { kind: 'admitted' }>;
 
@@ -120,6 +121,11 @@ const hungUp = 499;
 /** Undefined where everybody may ask. */
 export function visitOf(response: Outgoing): Visit | undefined {
   return (response as { [visit]?: Visit })[visit];
+}
+
+/** Whom a request shares with, and waits behind: the tenant where there are keys, else the address (of IPv6 the /64). */
+export function clientOf({ socket }: Pick<Incoming, 'socket'>, visit: Visit | undefined): string {
+  return visit?.principal.tenant ?? countedNetwork(socket.remoteAddress ?? '');
 }
 
 export function setVisit(response: Outgoing, of: Visit): void {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { connect as connectH2, createServer as createH2Server } from 'node:http2';
 import { connect, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
@@ -14,7 +15,8 @@ async function bodyServer(t: TestContext, limits: BodyLimits) {
   const held: ServerResponse[] = [];
   let onHeld: (() => void) | undefined;
   const server = createServer((request: IncomingMessage, response: ServerResponse) => {
-    bodies.read(request, response, (body) => {
+    const client = request.socket.remoteAddress ?? '';
+    bodies.read({ request, response, client }, (body) => {
       if (!Buffer.isBuffer(body)) response.writeHead(body.status).end();
       else if (request.url === '/held') {
         held.push(response);
@@ -81,7 +83,7 @@ test('a body counts for as long as work needs it, whether or not its client stay
   const bodies = new Bodies({ maxHeldBytes: 1_000_000 });
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
   const server = createServer((request, response) => {
-    bodies.read(request, response, () => {
+    bodies.read({ request, response, client: 'a' }, () => {
       begin();
       return done;
     });
@@ -143,6 +145,46 @@ test('a body that comes byte by byte is whole, and takes no more than its bytes'
   assert.ok(taken < 8_000_000, `${taken} bytes`);
 });
 
+test('a body of HTTP/2 does not keep what came beside it on its connection', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const bodies = new Bodies();
+  const server = createH2Server((request, response) => {
+    if (request.url === '/beside') request.resume();
+    else {
+      const read = { request: request as unknown as IncomingMessage, response: response as unknown as ServerResponse };
+      bodies.read({ ...read, client: 'a' }, (body) => void response.end(String((body as Buffer).length)));
+    }
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const session = connectH2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  t.after(() => {
+    session.destroy();
+    server.close();
+  });
+  const beside = session.request({ ':method': 'POST', ':path': '/beside' });
+  const count = 200;
+  const [piece, padding] = [Buffer.alloc(4_200, 'a'), Buffer.alloc(60_000)];
+  const length = String(count * piece.length);
+  const stream = session.request({ ':method': 'POST', ':path': '/', 'content-length': length });
+  collect();
+  const before = process.memoryUsage().arrayBuffers;
+  for (let sent = 1; sent <= count; sent += 1) {
+    beside.write(padding);
+    await new Promise((resolve) => stream.write(piece, resolve));
+  }
+  await until(() => bodies.heldBytes === count * piece.length);
+
+  collect();
+  const taken = process.memoryUsage().arrayBuffers - before;
+  stream.end();
+  const told: Buffer[] = [];
+  for await (const chunk of stream) told.push(chunk as Buffer);
+
+  assert.equal(Buffer.concat(told).toString(), length);
+  assert.ok(taken < 3 * count * piece.length, `${taken} bytes for ${count * piece.length}`);
+});
+
 test('pieces of all sizes come together in their order', async (t) => {
   const server = await bodyServer(t, {});
   const sizes = [1, 5_000, 3, 4_095, 4_096, 16_384, 70_000, 2, 16_383, 1];
@@ -160,4 +202,52 @@ test('pieces of all sizes come together in their order', async (t) => {
   const whole = Buffer.concat(said);
 
   assert.ok(whole.subarray(whole.indexOf('\r\n\r\n') + 4).equals(Buffer.concat(expected)));
+});
+
+/** Sends all of a body but its last byte from `localAddress`; resolves to the status it is answered with. */
+function unfinished(t: TestContext, port: number, bytes: number, localAddress: string) {
+  const socket = connect({ port, host: '127.0.0.1', localAddress });
+  t.after(() => socket.destroy());
+  socket.on('error', () => undefined);
+  socket.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n\r\n`);
+  socket.write(Buffer.alloc(bytes - 1));
+  const state = { status: '' };
+  socket.once('data', (head: Buffer) => (state.status = head.toString('latin1', 9, 12)));
+  return state;
+}
+
+test('one address that fills the memory with bodies without an end loses them, and others are served', async (t) => {
+  const server = await bodyServer(t, { maxBytes: 100_000, maxHeldBytes: 1_000_000 });
+  const greedy = Array.from({ length: 20 }, () => unfinished(t, server.port, 100_000, '127.0.0.2'));
+  const refused = (): number => greedy.filter(({ status }) => status === '503').length;
+  await until(() => refused() === 15);
+  assert.ok(server.bodies.heldBytes <= 500_000);
+
+  const statuses: number[] = [];
+  for (const bytes of [20_000, 100_000, 100_000]) statuses.push((await server.post(bytes)).status);
+
+  assert.deepEqual(statuses, [200, 200, 200]);
+});
+
+test('many addresses that fill the memory lose their bodies to one that goes on', async (t) => {
+  const server = await bodyServer(t, { maxBytes: 100_000, maxHeldBytes: 1_000_000 });
+  const greedy = Array.from({ length: 10 }, (_, at) => unfinished(t, server.port, 100_000, `127.0.0.${at + 2}`));
+  await until(() => server.bodies.heldBytes >= 900_000);
+
+  const statuses: number[] = [];
+  for (const bytes of [20_000, 100_000]) statuses.push((await server.post(bytes)).status);
+
+  assert.deepEqual(statuses, [200, 200]);
+  await until(() => greedy.some(({ status }) => status === '503'));
+});
+
+test('a body that is too large does not count any more once it is refused', async (t) => {
+  const server = await bodyServer(t, { maxBytes: 50_000 });
+  const socket = connect(server.port, '127.0.0.1');
+  t.after(() => socket.destroy());
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\n');
+  socket.write(Buffer.alloc(60_000));
+  await once(socket, 'data');
+
+  assert.equal(server.bodies.heldBytes, 0);
 });
