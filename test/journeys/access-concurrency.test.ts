@@ -33,7 +33,7 @@ async function world(t: TestContext, route: string) {
     gateway,
     release,
     /** Sends a request, and hangs up as soon as `isAsked` holds; resolves when the gateway has noticed. */
-    async abandon(target: string, body: string | undefined, isAsked: () => boolean): Promise<void> {
+    abandon: async (target: string, body: string | undefined, isAsked: () => boolean): Promise<void> => {
       const socket = connect(gateway.port, '127.0.0.1');
       socket.write(
         `${body === undefined ? 'GET' : 'POST'} /v1${target} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`,
