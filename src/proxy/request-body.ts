@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../ledger/errors.ts';
+import { BodyPace } from './body-pace.ts';
 import { BodyPool, type Holding } from './body-pool.ts';
 import { isHttp2 } from './request-faults.ts';
 
@@ -43,6 +44,7 @@ const uncountedBytes = 16 * 1024;
 export class Bodies {
   readonly #maxBytes: number;
   readonly #pool: BodyPool;
+  readonly #pace = new BodyPace();
 
   constructor({ maxBytes = 8 * 1024 * 1024, maxHeldBytes = allHeldBytes, processes = 1, onEnded }: BodyLimits = {}) {
     this.#maxBytes = maxBytes;
@@ -110,6 +112,8 @@ export class Bodies {
       if (work !== undefined) holding?.keepFor(work);
     };
     request.on('data', onData).on('end', onEnd);
+    // What is read of a refused body takes its time as well.
+    request.on('data', (chunk: Buffer) => this.#pace.note(request, chunk.length));
     // Without a listener, a client that hangs up would end the process.
     request.on('error', () => undefined);
   }

@@ -83,7 +83,7 @@ for (const transport of ['HTTP/1.1', 'TLS', 'HTTP/2'] as const) {
 
     const asked = await askQuietly({ ...client, forMs: 1_000 });
 
-    assert.deepEqual([...crowd.statuses.keys()], [503]);
+    assert.ok([...crowd.statuses.keys()].every((status) => status === 503 || status === 0));
     const held = (await metric(gateway, 'ledgergate_http_body_bytes')) ?? Infinity;
     assert.ok(held > 100 * mebibyte && held <= 128 * mebibyte, `${held} bytes are held`);
     judge(t, gateway, asked);
@@ -119,7 +119,7 @@ test(
 
     const asked = await askQuietly({ ...client, forMs: 3_000 });
 
-    assert.ok([...crowd.statuses.keys()].every((status) => status === 200 || status === 503));
+    assert.ok([...crowd.statuses.keys()].every((status) => [200, 503, 0].includes(status)));
     judge(t, gateway, asked);
   },
 );

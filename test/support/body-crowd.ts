@@ -24,7 +24,7 @@ export interface BodyCrowdOptions {
 }
 
 export interface BodyCrowd {
-  /** Answers by status. */
+  /** Answers by status; 0: the connection ended without one. */
   readonly statuses: ReadonlyMap<number, number>;
 }
 
@@ -53,7 +53,7 @@ function sent({ kind, body }: BodyCrowdOptions): Uint8Array {
   return kind === 'unfinished' ? body.subarray(0, -1) : body;
 }
 
-/** The status of the answer; the connection ends with it. */
+/** The status of the answer, 0 where none came; the connection ends with it. */
 async function sendH1(options: BodyCrowdOptions): Promise<number> {
   const { transport, port, ca = '', address: localAddress, path, accept = '*/*', body } = options;
   const tcp = connectTcp({ port, host: '127.0.0.1', localAddress });
@@ -61,12 +61,13 @@ async function sendH1(options: BodyCrowdOptions): Promise<number> {
   socket.write(`POST ${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nConnection: close\r\n`);
   socket.write(`Accept: ${accept}\r\nContent-Length: ${body.length}\r\n\r\n`);
   socket.write(sent(options));
-  // An answer that comes before the end of the body may be followed by a reset.
+  // An answer that comes before the end of the body may be lost in a reset.
   socket.on('error', () => undefined);
-  const [head] = (await once(socket, 'data')) as [Buffer];
+  let status = 0;
+  socket.once('data', (head) => (status = Number(head.toString('latin1', 9, 12))));
   socket.resume();
-  if (!socket.closed) await new Promise((resolve) => socket.once('close', resolve));
-  return Number(head.toString('latin1', 9, 12));
+  await new Promise((resolve) => socket.once('close', resolve));
+  return status;
 }
 
 async function openSession({ port, ca = '', address: localAddress }: BodyCrowdOptions): Promise<ClientHttp2Session> {
