@@ -36,7 +36,6 @@ async function fuzzBytes(): Promise<void> {
 
 async function fuzzWork(): Promise<void> {
   const { equal, bounded, other, mostSteps, longest, failures } = await measureWork({ seed, cases });
-  const format = (most: Most): string => `${most.steps} steps in ${most.ms.toFixed(1)} ms (case ${most.seed})`;
   console.log(`fuzz:encode work: seed ${seed}, ${cases} cases in ${seconds()} s`);
   console.log(`${equal} encoded and equal, ${bounded} left to nodes for their steps, ${other} not encoded otherwise`);
   console.log(`most steps: ${format(mostSteps)}; longest: ${format(longest)}; ${failures.length} failed`);
@@ -45,4 +44,8 @@ async function fuzzWork(): Promise<void> {
     console.log(`  request ${generateWork(failure.seed).bodyText}`);
   }
   process.exitCode = failures.length === 0 ? 0 : 1;
+}
+
+function format({ steps, ms, seed }: Most): string {
+  return `${steps} steps in ${ms.toFixed(1)} ms (case ${seed})`;
 }

@@ -43,7 +43,8 @@ function problemsOf(told: Told | undefined, { reload, workers, nowMs }: Surround
     problems.push(`${upstreams.join(' and ')} answered ${reads(count)} differently`);
   }
   if (told.distrusted.length > 0) problems.push(`nodes encode ${functions(told.distrusted.length)} differently`);
-  if (told.load.isOverloaded) problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
+  if (told.load.isOverloaded)
+    problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
   problems.push(...told.nodes.flatMap(problemsOfNode));
   if (told.redis?.trouble !== undefined) problems.push(`Redis: ${told.redis.trouble}`);
   if (reload?.result === 'refused') problems.push('the last config was refused');

@@ -157,8 +157,9 @@ function textOf(type: Type): string {
   }
 }
 
+const constraints = (count: number): readonly unknown[] => Array.from({ length: count }, () => ({ constraints: [] }));
+
 function answersOf(structs: readonly Struct[], params: readonly string[], generics: number): Map<string, string> {
-  const constraints = (count: number): readonly unknown[] => Array.from({ length: count }, () => ({ constraints: [] }));
   const called = { name: 'f', is_entry: true, generic_type_params: constraints(generics), params };
   const answers = new Map<string, string>();
   for (let at = 0; at < modules; at += 1) {

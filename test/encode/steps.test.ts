@@ -12,8 +12,9 @@ interface Struct {
   readonly fields: readonly (readonly [name: string, type: string])[];
 }
 
+const constraints = (count: number): readonly unknown[] => Array.from({ length: count }, () => ({ constraints: [] }));
+
 function moduleOf(params: readonly string[], structs: readonly Struct[], generics = 0): CompiledModule {
-  const constraints = (count: number): readonly unknown[] => Array.from({ length: count }, () => ({ constraints: [] }));
   const abi = {
     address: '0xcafe',
     name: 'm',
@@ -74,11 +75,14 @@ test('a struct that has a field twice is left to a node', async () => {
   assert.deepEqual(await encode(module, '[{"a":"1"}]'), { kind: 'forward', reason: 'struct argument' });
 });
 
+function answerOf(bytecode: string): string {
+  const abi = { address: '0x1', name: 'm', exposed_functions: [], structs: [] };
+  return JSON.stringify({ bytecode, abi });
+}
+
 test('a module answer above 1 MiB has no ABI here', () => {
-  const module = (bytecode: string): string =>
-    JSON.stringify({ bytecode, abi: { address: '0x1', name: 'm', exposed_functions: [], structs: [] } });
-  assert.notEqual(compileModule(module('0'.repeat(1024 * 1024 - 200))).abi, undefined);
-  assert.equal(compileModule(module('0'.repeat(1024 * 1024))).abi, undefined);
+  assert.notEqual(compileModule(answerOf('0'.repeat(1024 * 1024 - 200))).abi, undefined);
+  assert.equal(compileModule(answerOf('0'.repeat(1024 * 1024))).abi, undefined);
 });
 
 test('20,000 values in one argument are encoded', async () => {

@@ -50,7 +50,7 @@ const rows: readonly (readonly [title: string, make: (n: number) => string, read
   ['characters of JSON', (n) => `["${'a'.repeat(n)}"]`, readJson],
   ['digits of JSON', (n) => `[${'1'.repeat(n)}e]`, readJson],
   ['blanks of JSON', (n) => `[${' '.repeat(n)}1${' '.repeat(n)}`, readJson],
-  ['brackets of JSON', (n) => `${list(n, () => '[[[[]]]]')}`, (text) => readJson(`[${text}]`)],
+  ['brackets of JSON', (n) => list(n, () => '[[[[]]]]'), (text) => readJson(`[${text}]`)],
   ['values of a view', (n) => list(n, () => '{"a":"0x1"}'), readView],
   ['characters of a view', (n) => `"${'a'.repeat(n)}"`, readView],
   [

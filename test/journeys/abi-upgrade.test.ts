@@ -165,8 +165,8 @@ async function upgraded(t: TestContext, functions: Readonly<Record<string, reado
   await until(async () => (await checked('inconclusive')) === 1);
   node.head += 1n;
   publish(functions);
+  const loadModule = () => Promise.resolve(compileModule(moduleAnswer(functions)));
   node.encode = async ({ body }) => {
-    const loadModule = () => Promise.resolve(compileModule(moduleAnswer(functions)));
     const outcome = await encodeSubmission(body.toString(), { chainId: 4, signingDomain: 'APTOS', loadModule });
     if (outcome.kind === 'encoded') return { status: 200, body: JSON.stringify(outcome.hex) };
     return refusal('invalid_input', 'as the node says');
