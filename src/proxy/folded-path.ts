@@ -6,8 +6,8 @@
 /**
  * The words of a path, `/` before each: percent-decoded however often it was encoded, in Unicode's compatible form and
  * lower case, backslashes as slashes, dot segments resolved; segments without a word are dropped, and of each other
- * segment the first word counts. Two readings: without the parameters of each segment (RFC 3986 3.3), and up to where
- * the path ends for routers that decode it first.
+ * segment the first word counts. Two readings: the path without the parameters of its segments (RFC 3986 3.3), and the
+ * path up to its first parameter, question mark, number sign or NUL. Takes time linear in the length of `target`.
  */
 export function foldedPaths(target: string): readonly [string, string] {
   const path = decoded(target.split(/[?#]/, 1)[0] ?? '');

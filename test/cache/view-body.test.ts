@@ -91,7 +91,7 @@ test('a large body is hashed in turns, and keyed as if it had been hashed at onc
   }
 });
 
-test('what every node reads has a canonical form, near the bounds of what none reads', () => {
+test('a body that every node reads has a canonical form, however near it is to a bound', () => {
   const plain = subjectOf(bare(''));
   const taken = ['"\\ud83d\\ude00"', '"\\\\ud800"', '1e-999', '0e999', '1e307', '9'.repeat(308), nested(126)];
   for (const value of taken) assert.equal(subjectOf(bare(`,"x":${value}`)), plain, value);

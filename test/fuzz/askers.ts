@@ -1,4 +1,4 @@
-/** What decides who asks, and for what: keys and their files, forwarded addresses, operations, plain heads and targets. */
+/** The parsers that decide rights: keys and their files, forwarded addresses, operations, plain heads and targets. */
 import assert from 'node:assert/strict';
 import { isIP } from 'node:net';
 import { createKey, hashKey, holdsKey } from '../../src/access/api-key.ts';
@@ -75,7 +75,7 @@ const operations: Readonly<Record<string, Operation>> = {
 };
 const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
 
-/** What lenient routers do to a path, one after the other or each alone. */
+/** Ways in which lenient routers read a path, alone or one after the other. */
 const habits: readonly ((path: string) => string)[] = [
   (path) => path.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
   (path) => path.toLowerCase(),

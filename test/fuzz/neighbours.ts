@@ -122,7 +122,7 @@ async function newsListener() {
 const news = await newsListener();
 const submissions = new Submissions();
 
-/** What is read of an answer that comes in these pieces: its events, and whether it was refused. */
+/** The events of an answer that comes in these pieces, and whether the reader refused it. */
 function answerIn(pieces: readonly Buffer[]): { readonly text: string; readonly isRefused: boolean } {
   let text = '';
   const reader = new AnswerReader(new AnswerHeads(), {
@@ -150,7 +150,7 @@ export const neighbourTargets = [
     );
     const [whole, cut] = [answerIn([bytes]), answerIn(small)];
     assert.equal(cut.isRefused, whole.isRefused);
-    // What is refused behind a part of the body is refused when that part may be out already.
+    // A fault behind a part of the body is found when that part may be out already.
     if (!whole.isRefused) assert.equal(cut.text, whole.text);
   }),
 
