@@ -89,7 +89,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
 ];
 
 function overload(registry: Registry): void {
-  createOverloadMetrics(registry, () => ({ connections: 0, lagSeconds: 0 }));
+  createOverloadMetrics(registry, () => ({ connections: 0, lagSeconds: 0, answerBytes: 0 }));
 }
 
 function cache(registry: Registry): void {

@@ -2,7 +2,7 @@
  * Room for answers until they are sent: those of one turn of the event loop lie behind one another. Small, because a
  * client that takes nothing keeps what its answer lies in.
  */
-const arenaBytes = 64 * 1024;
+export const arenaBytes = 64 * 1024;
 /** So many that are free are kept. */
 const mostSpare = 16;
 

@@ -11,7 +11,7 @@ import { Exchange } from '../proxy/exchange.ts';
 import type { Read } from '../proxy/read.ts';
 import type { Gate, ServerParts } from '../proxy/server-parts.ts';
 import type { Sending, TurnEnd } from '../upstream/wire/turn-end.ts';
-import type { Arena, Arenas } from './arena.ts';
+import { arenaBytes, type Arena, type Arenas } from './arena.ts';
 import { FrontResponse, type Answering } from './front-response.ts';
 import type { KnownHits } from './known-hits.ts';
 import type { LiveHeaders } from './live-headers.ts';
@@ -112,6 +112,10 @@ export class FrontConnection implements Answering, Sending {
     this.#body = body;
   }
 
+  sendPiece(piece: Buffer): boolean {
+    return !this.socket.destroyed && this.socket.write(piece);
+  }
+
   finish(): void {
     this.flush();
     this.socket.destroySoon();
@@ -127,9 +131,12 @@ export class FrontConnection implements Answering, Sending {
     if (body !== undefined) this.socket.cork();
     if (text !== '') this.#write(text);
     else if (arena !== undefined) this.#writeFrom(arena, body !== undefined);
-    if (body === undefined) return;
-    this.#write(body);
-    this.socket.uncork();
+    if (body !== undefined) {
+      this.#write(body);
+      this.socket.uncork();
+    }
+    // Short answers that a client does not take keep the whole of an arena.
+    if (this.socket.writableLength > 0) this.#parts.proxy.untaken.noteLeftOn(this.socket, arenaBytes);
   }
 
   /** `isCopied`: a body comes behind it, which the client may take long over, and the arena is for others. */

@@ -15,6 +15,7 @@ import { ageOf } from '../proxy/latest-read.ts';
 import type { Read } from '../proxy/read.ts';
 import type { Served } from '../proxy/served.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
+import { pieceBytes } from '../proxy/untaken-answers.ts';
 import type { Snapshot } from '../upstream/shown.ts';
 import type { Arenas } from './arena.ts';
 import type { Answering } from './front-response.ts';
@@ -134,6 +135,8 @@ export class KnownHits {
     const body = memory.bodyOf(prepared);
     const coded = coding === undefined ? undefined : memory.codedOf(prepared)[coding];
     if (coding !== undefined && coded === undefined) return false;
+    // Long bodies are counted, and sent at the client's pace.
+    if (sentBytes > pieceBytes) return false;
     const whole = coded ?? (sentBytes > largestCopied ? body.bytes.subarray(body.from, body.to) : undefined);
     const copied = whole === undefined ? sentBytes : 0;
     const arena = this.#arenas.withRoom(common.length + own.length + live.length + copied);

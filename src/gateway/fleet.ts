@@ -7,6 +7,7 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import { createSenderMetrics } from '../metrics/sender-metrics.ts';
 import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { OutageStatus, UpstreamStatus } from '../proxy/health.ts';
+import type { ByteBudget } from '../upstream/byte-budget.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Floor, type FloorEvents } from '../upstream/floor.ts';
 import { Latest } from '../upstream/latest.ts';
@@ -34,15 +35,15 @@ export interface FleetOptions {
   readonly settings: Settings;
   /** How late this process runs, in ms. */
   readonly ownLag: () => number;
-  /** Processes that share what is bounded for all of them. */
-  readonly processes: number;
+  /** Bounds the bytes of answers that are read whole. */
+  readonly answerBudget: ByteBudget;
   readonly siblings: Siblings | undefined;
   /** Takes what is remembered. */
   readonly status: StatusSource;
 }
 
 export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
-  const { settings, processes, siblings, ownLag, status } = options;
+  const { settings, answerBudget, siblings, ownLag, status } = options;
   const { journal } = status;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -115,7 +116,14 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   });
   const prober: Prober = new Prober(fleet, probes, journal);
   const onDoubt = (upstream: Upstream): unknown => prober.look(upstream);
-  const sender: Sender = new Sender({ fleet, limits: settings.sender, metrics, log: journal, onDoubt, processes });
+  const sender: Sender = new Sender({
+    fleet,
+    limits: settings.sender,
+    metrics,
+    log: journal,
+    onDoubt,
+    budget: answerBudget,
+  });
   const floorEvents: FloorEvents = {
     onServed: (version) => listener.onServed(version),
     onUnreached: (version) => {

@@ -7,6 +7,8 @@ import { Connections } from '../proxy/connections.ts';
 import { usualInactivityMs } from '../proxy/listener.ts';
 import { LoopLag } from '../proxy/loop-lag.ts';
 import { Submissions } from '../proxy/submissions.ts';
+import { UntakenAnswers } from '../proxy/untaken-answers.ts';
+import { createAnswerBudget } from '../upstream/byte-budget.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
 import { buildFleet } from './fleet.ts';
@@ -38,7 +40,8 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     onServed: (version: LedgerVersion) => cache.tellServed(version),
     onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
   };
-  const shared = { settings, processes, siblings, status };
+  const answerBudget = createAnswerBudget(processes);
+  const shared = { settings, processes, siblings, status, answerBudget };
   const fleetParts = buildFleet(config, log, listener, { ...shared, ownLag: () => lag.lagMs });
   const { fleet, registry, sender } = fleetParts;
   const cache: Cache = buildCache(config, settings, fleetParts, { status, buildShared: optional.sharedCache });
@@ -62,12 +65,20 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
   const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({
     connections: connections.open,
     lagSeconds: lag.lagMs / 1000,
+    answerBytes: answerBudget.held,
   }));
   const { isOverloaded = () => lag.isOverloaded } = options;
   const onShed = (): void => {
     status.refusals.count('event loop');
     metrics.shed('event loop');
   };
+  const untaken = new UntakenAnswers(answerBudget, {
+    refused: () => {
+      status.refusals.count('answers on their way');
+      metrics.shed('answers on their way');
+    },
+    ended: () => metrics.slowConnectionEnded(),
+  });
   const times = { inactivityMs: inactivityMs(config), ...options.times };
   const encryption = optional.encryption?.({ log, journal: status.journal, times, registry });
   const proxy = buildProxy(config, {
@@ -82,6 +93,7 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     now,
     submissions,
     overload: { isOverloaded, onShed },
+    untaken,
     times,
     tls: encryption?.listener,
     isDraining: () => draining.isOn,

@@ -33,6 +33,7 @@ import { createProxyServer } from '../proxy/server.ts';
 import type { Overload, ServerParts } from '../proxy/server-parts.ts';
 import type { UsageSource } from '../proxy/usage-report.ts';
 import { ServedState } from '../proxy/served-state.ts';
+import type { UntakenAnswers } from '../proxy/untaken-answers.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
 import type { Traffic } from '../status/traffic.ts';
@@ -67,6 +68,7 @@ export interface ProxyContext {
   isDraining(): boolean;
   readonly times: ConnectionTimes;
   readonly overload: Overload;
+  readonly untaken: UntakenAnswers;
   /** Absent: plain HTTP. */
   readonly tls: TlsListener | undefined;
 }
@@ -92,7 +94,10 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored });
   const cors = new Cors(fleet.dialect);
   const keyHeader = access && (() => access.principals.header);
-  const replier = new Replier({ fleet, cors, keyHeader, isDraining: () => context.isDraining() }, fleet.dialect);
+  const replier = new Replier(
+    { fleet, cors, keyHeader, untaken: context.untaken, isDraining: () => context.isDraining() },
+    fleet.dialect,
+  );
   const consistency = new Consistency(settings.latest, () => fleet.generation);
   const served = new ServedState(fleet, createLatestMetrics(registry));
   const latestReads = new LatestReads({
@@ -113,6 +118,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     floor,
     consistency,
     served,
+    untaken: context.untaken,
   });
   const accessLog = new AccessLog({
     log,
@@ -134,6 +140,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     basePath,
     times: context.times,
     overload: context.overload,
+    untaken: context.untaken,
     reader,
     memory,
     replier,

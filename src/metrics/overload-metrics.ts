@@ -4,13 +4,15 @@ import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
 /** What there was too much of. */
-export const shedReasons = ['event loop'] as const;
+export const shedReasons = ['event loop', 'answers on their way'] as const;
 export type ShedReason = (typeof shedReasons)[number];
 
 export interface OverloadGauges {
   readonly connections: number;
   /** How late the event loop is. */
   readonly lagSeconds: number;
+  /** Bytes of answers that are being read from nodes or taken by clients. */
+  readonly answerBytes: number;
 }
 
 export interface OverloadMetrics {
@@ -18,6 +20,8 @@ export interface OverloadMetrics {
   shed(reason: ShedReason): void;
   connectionRefused(): void;
   connectionDisplaced(): void;
+  /** A connection is ended because its client takes none of an answer while memory for answers is short. */
+  slowConnectionEnded(): void;
 }
 
 /** `readGauges` is called at each scrape. */
@@ -35,6 +39,15 @@ export function createOverloadMetrics(registry: Registry, readGauges: () => Over
     name: 'ledgergate_http_connections_displaced_total',
     help: 'Idle connections of clients that were closed at listen.maxConnections to make room for new ones.',
   }).of({});
+  const ended = new Counter(registry, {
+    name: 'ledgergate_http_slow_connections_ended_total',
+    help: 'Connections that were ended because their clients took nothing of an answer while memory for answers was short.',
+  }).of({});
+  new Gauge(registry, {
+    name: 'ledgergate_answers_held_bytes',
+    help: 'Bytes of answers that are being read from nodes, or that clients have not taken, beside the cache.',
+    read: () => readGauges().answerBytes,
+  });
   new Gauge(registry, {
     name: 'ledgergate_http_connections',
     help: 'Open connections of clients.',
@@ -50,5 +63,6 @@ export function createOverloadMetrics(registry: Registry, readGauges: () => Over
     shed: (reason) => shed.inc({ reason }),
     connectionRefused: () => refused.inc(),
     connectionDisplaced: () => displaced.inc(),
+    slowConnectionEnded: () => ended.inc(),
   };
 }

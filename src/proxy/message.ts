@@ -16,11 +16,15 @@ export interface Outgoing {
   readonly headersSent: boolean;
   /** The client has gone, or the answer has broken off. */
   readonly destroyed: boolean;
+  /** Bytes that the kernel has not taken, those of other answers on the connection included. */
+  readonly writableLength: number;
   /** `head`: names and values in turn. */
   writeHead(status: number, head: string[]): unknown;
+  /** A piece of the body, of which more comes; false: the next one shall wait for 'drain'. */
+  write(piece: Buffer): boolean;
   end(body: string | Buffer | undefined): unknown;
   end(body: string | undefined, encoding: 'latin1' | 'utf8'): unknown;
   destroy(): unknown;
-  /** When the answer will not be given any more; of Node's server also when it is out. */
-  once(event: 'close', listener: () => void): unknown;
+  /** 'close': the answer is out, or will not be given any more. */
+  once(event: 'close' | 'drain', listener: () => void): unknown;
 }

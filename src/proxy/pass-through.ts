@@ -30,6 +30,7 @@ import { isIdempotent, isList, isOfLedger, isReadOfLatest, needOfPath, passedPat
 import type { Replier } from './reply.ts';
 import type { ServedState } from './served-state.ts';
 import type { Submissions } from './submissions.ts';
+import type { UntakenAnswers } from './untaken-answers.ts';
 
 export interface PassThroughParts {
   readonly basePath: string;
@@ -41,6 +42,7 @@ export interface PassThroughParts {
   readonly floor: Floor;
   readonly consistency: Consistency;
   readonly served: ServedState;
+  readonly untaken: UntakenAnswers;
 }
 
 export class PassThrough {
@@ -135,7 +137,7 @@ export class PassThrough {
   }
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
-    const { replier, fleet } = this.#parts;
+    const { replier, fleet, untaken } = this.#parts;
     const { response } = exchange;
     const coding = takenCoding(exchange, answer);
     const body = bodyIn(answer, coding);
@@ -152,6 +154,7 @@ export class PassThrough {
       exchange.bytes = body.length;
       exchange.holding?.addAnswer(body.length);
       response.end(exchange.isHead ? undefined : body);
+      if (response.writableLength > 0) untaken.noteLeft(response, body.length);
       exchange.end();
       return;
     }

@@ -10,10 +10,12 @@ import { chooseCoding, matchesTag } from './negotiate.ts';
 import type { Outgoing } from './message.ts';
 import type { Reader } from './read.ts';
 import type { Served, Source } from './served.ts';
+import { pieceBytes, type UntakenAnswers } from './untaken-answers.ts';
 
 export interface ReplierParts {
   readonly fleet: Fleet;
   readonly cors: Cors;
+  readonly untaken: UntakenAnswers;
   /** The header that clients' keys come in, where there are keys: lower case. */
   readonly keyHeader?: (() => string) | undefined;
   /** Whether connections shall be closed after their answer. */
@@ -50,6 +52,8 @@ export class Replier {
     if (coding === undefined) return this.#readAs(exchange, served, entry.body, undefined);
     const coded = entry.coded[coding];
     if (coded !== undefined) return this.#readAs(exchange, served, coded, coding);
+    // Coding takes longer than reading from a node: bodies that wait for it would pile up.
+    this.#parts.untaken.hold(exchange.response, entry.body);
     return reader
       .codedBody(served, coding, exchange.signal)
       .then((body) => this.#readAs(exchange, served, body, coding));
@@ -138,17 +142,21 @@ export class Replier {
   write(exchange: Exchange<Outgoing>, status: number, head: string[], body: Buffer | string | undefined): void {
     const { response } = exchange;
     const length = body === undefined ? 0 : Buffer.byteLength(body);
+    const long = typeof body === 'object' && length > pieceBytes && !exchange.isHead ? body : undefined;
+    if (long !== undefined) this.#parts.untaken.hold(response, long);
     if (body !== undefined) head.push('Content-Length', String(length));
     if (!exchange.isHead) exchange.bytes = length;
     this.addCommon(exchange, head);
     response.writeHead(status, head);
+    if (long !== undefined) this.#parts.untaken.send(response, long);
     // As many bytes as characters: ASCII, which is written faster when it need not be looked at for more.
-    if (typeof body === 'string') {
+    else if (typeof body === 'string') {
       response.end(exchange.isHead ? undefined : body, body.length === length ? 'latin1' : 'utf8');
     } else if (body !== undefined && body.length <= largestJoined && !exchange.isHead) {
       // Latin-1 has a character for every byte, so the text is written as these very bytes.
       response.end(body.toString('latin1'), 'latin1');
     } else response.end(exchange.isHead ? undefined : body);
+    if (long === undefined && response.writableLength > 0) this.#parts.untaken.noteLeft(response, length);
     exchange.end();
   }
 

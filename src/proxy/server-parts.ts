@@ -14,6 +14,7 @@ import type { Replier } from './reply.ts';
 import type { Bodies } from './request-body.ts';
 import type { Submissions } from './submissions.ts';
 import type { TlsListener } from './tls-server.ts';
+import type { UntakenAnswers } from './untaken-answers.ts';
 
 export interface Gate {
   /** Whether a request that has just arrived may be answered now. */
@@ -33,6 +34,7 @@ export interface ServerParts {
   readonly basePath: string;
   readonly times: ConnectionTimes;
   readonly overload: Overload;
+  readonly untaken: UntakenAnswers;
   readonly reader: Reader;
   readonly memory: MemoryCache;
   readonly replier: Replier;

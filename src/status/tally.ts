@@ -12,6 +12,7 @@ export const refusals = [
   'limit',
   'not counted',
   'event loop',
+  'answers on their way',
   'queue full',
   'queue late',
   'connections',

@@ -7,7 +7,7 @@ import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.t
 import type { Span } from '../trace/span.ts';
 import { endAttempt } from './attempt-span.ts';
 import type { Bound } from './bound.ts';
-import { ByteBudget, OverBudgetError } from './byte-budget.ts';
+import { createAnswerBudget, OverBudgetError, type ByteBudget } from './byte-budget.ts';
 import type { Outcome } from './course.ts';
 import { isUnsendable, type ExchangeContext, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
 import { findFault, type AnswerFault } from './answer-fault.ts';
@@ -36,8 +36,8 @@ export interface AttemptParts {
   readonly onDoubt: (upstream: Upstream) => unknown;
   /** Whether what was lost with its connection may be sent once more. Default: always. */
   readonly mayRepeat?: () => boolean;
-  /** Processes that share the bound of all answers that are being gathered. Default 1. */
-  readonly processes?: number;
+  /** Bounds the bytes of answers that are read whole. Default: that of a process that serves alone. */
+  readonly budget?: ByteBudget;
 }
 
 export interface AttemptBounds {
@@ -51,12 +51,6 @@ export interface AttemptBounds {
   readonly span?: Span | undefined;
 }
 
-/**
- * One answer may be as large as the largest transaction: 10 MB of changes, which JSON makes several times as large
- * (lists of everything an account holds are larger, but streamed). All together may be four of these.
- */
-export const bodies = { largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 };
-
 export class Attempts {
   readonly #fleet: Fleet;
   readonly #budget: ByteBudget;
@@ -65,11 +59,10 @@ export class Attempts {
   readonly #onDoubt: (upstream: Upstream) => unknown;
   readonly #mayRepeat: (() => boolean) | undefined;
 
-  constructor({ fleet, metrics, log, onDoubt, mayRepeat, processes = 1 }: AttemptParts) {
+  constructor({ fleet, metrics, log, onDoubt, mayRepeat, budget = createAnswerBudget() }: AttemptParts) {
     this.#fleet = fleet;
     this.#mayRepeat = mayRepeat;
-    const { largest, all } = bodies;
-    this.#budget = new ByteBudget({ largest, all: Math.max(largest, Math.floor(all / processes)) });
+    this.#budget = budget;
     this.#metrics = metrics;
     this.#log = log;
     this.#onDoubt = onDoubt;

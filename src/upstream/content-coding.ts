@@ -72,7 +72,8 @@ export async function decodeWhole(
   coding: NodeCoding,
   { budget, signal }: { readonly budget: ByteBudget; readonly signal: StopSignal },
 ): Promise<Buffer> {
-  const share = budget.open();
+  // A revoked share throws at the next part.
+  const share = budget.open(() => undefined);
   const parts: Buffer[] = [];
   try {
     for await (const part of decode(Readable.from([body]), coding)) {

@@ -173,7 +173,7 @@ class Collector implements Dispatcher.DispatchHandler {
     this.#upstream = upstream;
     this.#context = context;
     this.#promised = promised;
-    this.#share = context.budget.open();
+    this.#share = context.budget.open((reason) => this.#controller?.abort(reason));
     context.signal.addEventListener('abort', this.#onAbort);
   }
 
@@ -193,29 +193,34 @@ class Collector implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    const from = this.#filled;
+    this.#filled += chunk.length;
     try {
-      this.#share.take(chunk.length);
+      if (this.#filled > this.#room.length) this.#makeRoom(from);
     } catch (error) {
       controller.abort(error as Error);
       return;
     }
-    this.#keep(chunk);
-  }
-
-  /** The chunk is only good until this returns. Kept one by one, chunks of a byte would take a hundred times as much. */
-  #keep(chunk: Buffer): void {
-    const from = this.#filled;
-    this.#filled += chunk.length;
-    if (this.#filled > this.#room.length) this.#makeRoom(from);
+    // The chunk is only good until this returns. Kept one by one, chunks of a byte would take a hundred times as much.
     chunk.copy(this.#room, from);
   }
 
+  /** Doubles the room, up to the announced length. Throws `OverBudgetError`. */
   #makeRoom(filled: number): void {
     const length = Number(this.#headers['content-length']);
     if (filled === 0 && length <= mostAtOnce) this.#announced = length;
     const before = this.#room;
-    this.#room = Buffer.allocUnsafe(Math.max(this.#filled, filled === 0 ? (this.#announced ?? 0) : before.length * 2));
+    const wanted = filled === 0 ? (this.#announced ?? 0) : Math.min(before.length * 2, this.#longest(length));
+    const size = Math.max(this.#filled, wanted);
+    this.#share.take(size - before.length);
+    this.#room = Buffer.allocUnsafe(size);
     before.copy(this.#room, 0, 0, filled);
+  }
+
+  /** The longest that the body may become, in bytes; `length`: the announced one, NaN where there is none. */
+  #longest(length: number): number {
+    const { largest } = this.#share;
+    return length < largest ? length : largest;
   }
 
   onResponseEnd(): void {

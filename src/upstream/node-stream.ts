@@ -77,7 +77,7 @@ export async function readWhole(
   context: Pick<ExchangeContext, 'budget' | 'signal'>,
 ): Promise<NodeAnswer> {
   const chunks: Buffer[] = [];
-  const share = context.budget.open();
+  const share = context.budget.open((reason) => answer.stream.destroy(reason));
   try {
     for await (const chunk of answer.stream) {
       share.take((chunk as Buffer).length);

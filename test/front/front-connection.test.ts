@@ -6,6 +6,8 @@ import { FrontConnection, type FrontParts } from '../../src/front/front-connecti
 import { HeaderBlocks } from '../../src/front/request-head.ts';
 import { isAnswered } from '../../src/proxy/connection-state.ts';
 import type { Gate } from '../../src/proxy/server-parts.ts';
+import { UntakenAnswers } from '../../src/proxy/untaken-answers.ts';
+import { ByteBudget } from '../../src/upstream/byte-budget.ts';
 import { TurnEnd } from '../../src/upstream/wire/turn-end.ts';
 import { until } from '../support/eventually.ts';
 
@@ -21,7 +23,9 @@ async function frontConnection(t: TestContext, gate?: Gate): Promise<{ connectio
     server.close();
   });
   const blocks = new HeaderBlocks();
-  const parts = { proxy: { gate }, blocks, turnEnd: new TurnEnd(), onClose: () => undefined };
+  const budget = new ByteBudget({ largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 });
+  const untaken = new UntakenAnswers(budget, { refused: () => undefined, ended: () => undefined });
+  const parts = { proxy: { gate, untaken }, blocks, turnEnd: new TurnEnd(), onClose: () => undefined };
   return { connection: new FrontConnection(socket, parts as unknown as FrontParts), client };
 }
 

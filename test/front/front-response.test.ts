@@ -7,7 +7,15 @@ import { LiveHeaders } from '../../src/front/live-headers.ts';
 const sent = (): never => assert.fail('sent');
 
 test('a head that HTTP forbids is refused before anything counts as sent, so that an error can be', () => {
-  const connection = { socket: new Socket(), send: sent, sendFrom: sent, sendBehind: sent, flush: sent, finish: sent };
+  const connection = {
+    socket: new Socket(),
+    send: sent,
+    sendFrom: sent,
+    sendBehind: sent,
+    sendPiece: sent,
+    flush: sent,
+    finish: sent,
+  };
   const response = new FrontResponse({ connection, live: new LiveHeaders(), onDone: () => undefined });
 
   assert.throws(() => response.writeHead(200, ['X-Node-Cursor', 'a\r\nX: b']), /forbids/);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { aliasBytes } from '../../src/proxy/aliases.ts';
 import { moduleBytes } from '../../src/proxy/module-source.ts';
 import { allHeldBytes } from '../../src/proxy/request-body.ts';
-import { bodies } from '../../src/upstream/attempt.ts';
+import { answerBounds } from '../../src/upstream/byte-budget.ts';
 import { parse } from 'yaml';
 import { chartFolder, container, matrix, refusal, render, withoutHelm } from '../support/helm.ts';
 
@@ -52,7 +52,7 @@ for (const { limit, limitMiB, cacheMiB, workers, connections } of cases) {
     const others = workers === 1 ? 0 : 2;
     const beside =
       cacheMiB +
-      (allHeldBytes + bodies.all + connections * perConnection) / mebi +
+      (allHeldBytes + answerBounds.all + connections * perConnection) / mebi +
       processMiB * (workers + others) +
       idleMiB * others;
     assert.equal(heap, Math.floor((limitMiB - beside) / workers));
@@ -123,7 +123,7 @@ test('the figures that the chart reckons with are those of the sources and of th
   const values = parse(readFileSync(`${chartFolder}/values.yaml`, 'utf8'));
   const results = readFileSync(new URL('../../bench/RESULTS.md', import.meta.url), 'utf8');
 
-  assert.equal(values.memory.inFlightMiB, (allHeldBytes + bodies.all) / mebi);
+  assert.equal(values.memory.inFlightMiB, (allHeldBytes + answerBounds.all) / mebi);
   assert.equal(values.memory.processMiB, processMiB);
   assert.equal((aliasBytes + moduleBytes) / mebi + 80, workingMiB);
   assert.match(results, new RegExp(`needs ${perConnection / 1000} kB for each connection it allows`));

@@ -74,3 +74,56 @@ test('clients that do not read lose their answers; reads go on meanwhile, and ot
     await closed;
   }
 });
+
+/** A node whose resources have `bytes` bytes. */
+async function largeNode(t: TestContext, bytes: number): Promise<{ url: string }> {
+  const large = Buffer.from(JSON.stringify({ data: 'a'.repeat(bytes) }));
+  const server = createServer(({ url = '' }, response: ServerResponse) => {
+    const head = [...ledgerHeaderList(ledgerInfo({ version: 900n }), dialectOf('node'))];
+    const body = url.includes('/resource/') ? large : Buffer.from('{}');
+    response.writeHead(200, ['Content-Type', 'application/json', 'Content-Length', String(body.length), ...head]);
+    response.end(body);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` };
+}
+
+for (const fastPath of [true, false]) {
+  test(`large answers that nobody takes stay within their bound and make room (fast path: ${fastPath})`, async (t) => {
+    const node = await largeNode(t, 40_000_000);
+    const config = testConfig({ full: [node], config: { listen: { fastPath } } });
+    const gateway = await startGateway(config, { log: pino({ level: 'silent' }) });
+    t.after(() => gateway.close());
+    const metric = async (name: string): Promise<number> => {
+      const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
+      return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
+    };
+    const ask = async (version: number): Promise<string> => {
+      const socket = connect(gateway.port, '127.0.0.1');
+      t.after(() => socket.destroy());
+      socket.on('error', () => undefined);
+      socket.write(`GET /v1/accounts/0x1/resource/0x1::a::B?ledger_version=${version} HTTP/1.1\r\nHost: a\r\n\r\n`);
+      const [chunk] = (await once(socket, 'data')) as [Buffer];
+      socket.pause();
+      return chunk.toString('latin1', 9, 12);
+    };
+
+    let mostHeld = 0;
+    for (let version = 100; version < 108; version += 1) {
+      await ask(version);
+      mostHeld = Math.max(mostHeld, await metric('ledgergate_answers_held_bytes'));
+    }
+    const hit = await fetchReply(`${gateway.url}/accounts/0x1/module/coin?ledger_version=800`, { method: 'GET' });
+    // Clients that have stood still for a second make room for one that has not.
+    await until(async () => (await ask(200)) === '200');
+
+    assert.ok(mostHeld > 200_000_000 && mostHeld <= 256 * 1024 * 1024, `${mostHeld} bytes`);
+    assert.equal(hit.status, 200);
+    assert.ok((await metric('ledgergate_http_slow_connections_ended_total')) >= 1);
+  });
+}
