@@ -111,7 +111,6 @@ test(
       address: attacker,
       clients: 24,
       path: '/v1/transactions/encode_submission',
-      accept: 'application/x-bcs',
       body: signingBody(),
       kind: 'again',
     });
