@@ -180,7 +180,10 @@ test('who hangs up is settled too: in the middle of a body, and while a node is 
       (now) => now === count,
     );
 
-  await hangUp('POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{', admitted(1));
+  await hangUp(
+    'POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{',
+    admitted(1),
+  );
   node.fault = { kind: 'latency', ms: 1_000 };
   await hangUp(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`, admitted(2));
   await hangUp('GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n\r\n', admitted(3));
@@ -194,7 +197,7 @@ test('who hangs up is settled for requests behind the one that is answered, too'
   const socket = connect(gateway.port, '127.0.0.1');
   socket.write(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
   socket.write('GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n\r\n');
-  socket.write('POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n\r\n{');
+  socket.write('POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{');
   await eventually(
     () => Promise.resolve(limits.admitted.length),
     (count) => count === 3,

@@ -111,6 +111,31 @@ for (const [title, bytes, status, code] of rows) {
   });
 }
 
+const allowed = [
+  ['QUERY', '/v1/view', 'POST'],
+  ['OPTIONS', '/v1/view?ledger_version=5', 'POST'],
+  ['OPTIONS', '/v1/tables/0x1/raw_item', 'POST'],
+  ['QUERY', '/v1/transactions', 'GET, HEAD, POST'],
+  ['QUERY', '/v1/transactions/by_hash/0x1', 'GET, HEAD'],
+  ['TRACE', '/v1', 'GET, HEAD'],
+  // Of nodes, which name no methods.
+  ['DELETE', '/v1/accounts/0x1/module/coin', 'GET, HEAD'],
+  ['PUT', '/v1/transactions/encode_submission', 'POST'],
+  ['GET', '/v1/view', 'POST'],
+] as const;
+
+test('every 405 names the methods that the interface has for the path', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t, { head: 900n })] });
+
+  for (const [method, target, methods] of allowed) {
+    const said = await exchangeRaw(
+      gateway.port,
+      `${method} ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`,
+    );
+    assert.match(said, new RegExp(`^HTTP/1\\.1 405 [^]*\\r\\nAllow: ${methods}\\r\\n`), `${method} ${target}`);
+  }
+});
+
 test('a body above the limit that does not announce its length is cut off', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
