@@ -189,7 +189,7 @@ test('bytes that are no HTTP are refused behind an answer under way, never withi
   const gateway = await testGateway(t, { full: [node] });
   // Too large to be read whole first.
   const body = JSON.stringify(' '.repeat(200_000));
-  node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n }) });
+  node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) });
   node.faults.add({ kind: 'slow body', chunkBytes: 20_000, everyMs: 20 });
   const path = '/v1/accounts/0x1?ledger_version=600';
   const socket = connect(gateway.port, '127.0.0.1');

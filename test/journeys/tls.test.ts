@@ -139,7 +139,7 @@ test('a streamed answer that breaks is an error over HTTP/2, never a short body'
   const { node, session } = await bothWays(t);
   // Too large to be read whole first.
   const body = JSON.stringify(' '.repeat(200_000));
-  node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n }) }, sixth);
+  node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) }, sixth);
   node.faults.add({ kind: 'truncated body' }, sixth);
   await assert.rejects(askH2(session, { path: '/v1/blocks/by_height/6' }));
   assert.equal((await askH2(session, { path: '/v1/blocks/by_height/7' })).status, 200);
