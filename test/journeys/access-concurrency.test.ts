@@ -40,7 +40,8 @@ async function world(t: TestContext, route: string) {
       );
       socket.write(body === undefined ? '\r\n' : `Content-Length: ${body.length}\r\n\r\n${body}`);
       await until(isAsked);
-      socket.destroy();
+      // A reset: a client that only ends its side is still given the answer to a submission.
+      socket.resetAndDestroy();
       await until(async () => (await gateway.metric('ledgergate_http_connections')) === idle);
     },
   };
