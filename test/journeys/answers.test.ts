@@ -27,7 +27,7 @@ test('If-None-Match with the entity tag is answered 304, without a body and with
 test('a 304 of a node is handed on without a content type', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
-  const headers = ledgerHeaders({ version: 900n, chainId: 4 });
+  const headers = ledgerHeaders({ version: 900n, chainId: 1 });
   node.faults.add({ kind: 'answer', status: 304, body: '', headers }, { when: ({ url }) => url.includes('/blocks/') });
 
   const reply = await gateway.get('/blocks/by_height/3', { 'if-none-match': '"a"' });
