@@ -95,7 +95,7 @@ test(
   { skip },
   async (t) => {
     const node = await fakeNode(t, { head: 900n });
-    const headers = ledgerHeaders({ version: 900n });
+    const headers = ledgerHeaders({ version: 900n, chainId: 1 });
     const message = Buffer.from(`"0x${'0'.repeat(8 * mebibyte)}"`);
     node.faults.add(
       { kind: 'answer', status: 200, body: message, headers },
