@@ -41,6 +41,8 @@ export interface FleetGauges {
 export interface UpstreamMetrics {
   observeAnswer(upstream: string, status: number, seconds: number): void;
   observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
+  /** An upstream limits or sheds requests: the others are asked first for a moment. */
+  deferred(upstream: string): void;
   /** The upstream is gone: its series end. */
   forgetUpstream(upstream: string): void;
   readonly prunedRepaired: Pick<Count, 'inc'>;
@@ -84,6 +86,12 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
     labels: byKind,
     known: () => readGauges().flatMap(({ name }) => combinations(byKind, { upstream: name })),
   });
+  const deferrals = new Counter(registry, {
+    name: 'ledgergate_upstream_deferrals_total',
+    help: 'Times the others began to be asked before an upstream, because it refused a request as one too many (429, overloaded, Retry-After).',
+    labels: { upstream: open.upstream },
+    known: () => readGauges().map(({ name }) => ({ upstream: name })),
+  });
   const duration = new Histogram(registry, {
     name: 'ledgergate_upstream_request_duration_seconds',
     help: 'Time of one attempt at an upstream, until the whole answer or the head of a streamed one.',
@@ -99,8 +107,9 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
       failures.inc({ upstream, kind });
       duration.of({ upstream }).observe(seconds);
     },
+    deferred: (upstream: string) => deferrals.inc({ upstream }),
     forgetUpstream(gone: string) {
-      for (const family of [requests, failures, duration]) family.remove(({ upstream }) => upstream === gone);
+      for (const family of [requests, failures, deferrals, duration]) family.remove(({ upstream }) => upstream === gone);
     },
   };
 }

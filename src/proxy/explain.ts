@@ -155,7 +155,7 @@ function leftOutOf(leftOut: Explained<Candidate>['leftOut'], need: Need): readon
 }
 
 function nodeOf(candidate: Candidate, need: Need): Explanation {
-  const { name, tier, health, isSuspect, isEjected, isLagging, window, cost } = candidate;
+  const { name, tier, health, isSuspect, isEjected, isDeferred, isLagging, window, cost } = candidate;
   const position = positionOf(need);
   return {
     name,
@@ -163,6 +163,7 @@ function nodeOf(candidate: Candidate, need: Need): Explanation {
     health,
     isSuspect: isSuspect === true,
     isEjected: isEjected === true,
+    isDeferred: isDeferred === true,
     isLagging: isLagging === true,
     holding: position === undefined ? undefined : holdingOf(window, position),
     oldest: window?.oldest.toString(),

@@ -26,7 +26,15 @@ import {
   withoutFreshness,
 } from './headers.ts';
 import { acceptedCodings } from './negotiate.ts';
-import { isIdempotent, isList, isOfLedger, isReadOfLatest, needOfPath, passedPath } from './passed-path.ts';
+import {
+  isHealthCheck,
+  isIdempotent,
+  isList,
+  isOfLedger,
+  isReadOfLatest,
+  needOfPath,
+  passedPath,
+} from './passed-path.ts';
 import type { Replier } from './reply.ts';
 import type { ServedState } from './served-state.ts';
 import type { Submissions } from './submissions.ts';
@@ -133,7 +141,15 @@ export class PassThrough {
     const wire = { method, path, headers: isReadingPost ? withoutConditions(given) : given, body };
     const promised = isOfLedger(path) ? 'either' : undefined;
     const { client, span } = exchange;
-    return { wire, need: needOfPath(path), promised, isIdempotent: isIdempotent(method, path), client, span };
+    return {
+      wire,
+      need: needOfPath(path),
+      promised,
+      isIdempotent: isIdempotent(method, path),
+      isHealthCheck: isHealthCheck(path),
+      client,
+      span,
+    };
   }
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {

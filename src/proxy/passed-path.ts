@@ -65,6 +65,11 @@ export function isOfLedger(target: string): boolean {
 /** Routes that only tests of nodes use (protocol 1, row 28): no client of a fleet reaches them. */
 const hiddenPath = /^\/(?:set_failpoint|experimental\/state_values\/raw)$/;
 
+/** Whether a path asks for the health of a node (protocol 9). */
+export function isHealthCheck(target: string): boolean {
+  return decodedPath(target) === '/-/healthy';
+}
+
 /** Whether a node, or a balancer before it, may read the path of `target` as a hidden one (folded-path.ts). */
 export function isHidden(target: string): boolean {
   return foldedPaths(target).some(isHiddenPath);

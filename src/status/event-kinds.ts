@@ -71,6 +71,12 @@ export const eventKinds = {
     ['reason', 'pauseMs'],
     (f) => `${f['upstream']} is passed over for ${readsOf(f['readClass'])}: ${f['reason']}, ${seconds(f['pauseMs'])}`,
   ),
+  deferred: rule(
+    'warn',
+    ['upstream'],
+    ['pauseMs'],
+    (f) => `${f['upstream']} limits or sheds requests: others are asked first`,
+  ),
   back: rule(
     'info',
     ['upstream', 'readClass'],

@@ -14,13 +14,14 @@ import { findFault, type AnswerFault } from './answer-fault.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import { onceClosed } from './node-stream.ts';
+import { findNotNow, type NotNow } from './not-now.ts';
 import type { Sign } from './ejection.ts';
 import type { ReadClass } from './read-class.ts';
 import type { Need } from './need.ts';
 import type { FleetRequest, UpstreamLog } from './sender.ts';
 import { NoPlaceError } from './slots.ts';
 import type { Upstream } from './upstream.ts';
-import { errorCodeOf, judge, type Verdict } from './verdict.ts';
+import { judge, type Verdict } from './verdict.ts';
 
 /** How a node is asked. */
 export type Fetch<A> = (upstream: Upstream, context: ExchangeContext) => Promise<A>;
@@ -144,11 +145,13 @@ export class Attempts {
     const nowMs = performance.now();
     const elapsedMs = nowMs - startedMs;
     const fault = this.#faultOf(answer, request);
-    const verdict = isOurs && fault === undefined ? this.#judge(answer, request.need) : 'failed';
+    const verdict = isOurs && fault === undefined ? this.#judge(answer, request) : 'failed';
+    const notNow = verdict === 'failed' && isOurs && fault === undefined ? findNotNow(answer, Date.now()) : undefined;
     if (!isOurs) this.#recordFailure(upstream, elapsedMs, 'chain', `status ${answer.status}`);
     else if (fault !== undefined) this.#recordFault(answer, elapsedMs, fault);
-    else if (verdict === 'failed') this.#recordFailed(answer, elapsedMs);
+    else if (verdict === 'failed') this.#recordFailed(answer, elapsedMs, notNow);
     else this.#recordAnswer(upstream, elapsedMs, answer.status);
+    if (notNow !== undefined) this.#defer(upstream, startedMs, notNow);
     const kind = verdict !== 'failed' ? undefined : !isOurs ? 'chain' : fault === undefined ? 'status' : 'bad answer';
     endAttempt(span, { verdict, kind, status: answer.status });
     if (verdict !== 'failed') this.#recordTime(request, upstream, elapsedMs, readClass);
@@ -159,10 +162,11 @@ export class Attempts {
     // What a node answers to a submission is its answer: another node must not be asked as well.
     if (verdict === 'final' || (!request.isIdempotent && isOurs)) return { verdict: 'final', answer };
     if ('stream' in answer) answer.stream.destroy();
-    const sign = verdict === 'failed' && !(isOurs && fault === undefined && isShedding(answer)) ? 'error' : undefined;
+    const isNotNow = notNow !== undefined;
+    const sign = verdict === 'failed' && !isNotNow ? 'error' : undefined;
     // A success that cannot be one is never the best that nodes had to say.
     const isWorthKeeping = 'body' in answer && isOurs && fault === undefined;
-    return { verdict, answer: isWorthKeeping ? answer : undefined, mayHaveArrived: true, sign };
+    return { verdict, answer: isWorthKeeping ? answer : undefined, mayHaveArrived: true, sign, isNotNow };
   }
 
   /** What hedges are timed by, what the node is given at once, and whether it is passed over. */
@@ -170,6 +174,7 @@ export class Attempts {
     const nowMs = performance.now();
     if (request.isLook === true) upstream.latencies.look.record(elapsedMs, nowMs);
     if (readClass === undefined) return;
+    upstream.deferral.answered();
     upstream.latencies[readClass].record(elapsedMs, nowMs);
     upstream.places.observe(readClass, elapsedMs, nowMs);
     if (upstream.ejections[readClass].answered(nowMs)) {
@@ -187,10 +192,10 @@ export class Attempts {
     return findFault(answer, asked, this.#fleet.dialect);
   }
 
-  #judge(answer: NodeAnswer | StreamedAnswer, need: Need): Verdict {
+  #judge(answer: NodeAnswer | StreamedAnswer, { need, isHealthCheck }: FleetRequest): Verdict {
     if (isBehind(answer, need, this.#fleet.head?.version)) return 'behind';
     if ('stream' in answer) return 'final';
-    return judge(answer, need);
+    return judge(answer, need, isHealthCheck);
   }
 
   #recordFault({ upstream, status }: NodeAnswer | StreamedAnswer, elapsedMs: number, fault: AnswerFault): void {
@@ -201,17 +206,27 @@ export class Attempts {
   }
 
   /** The node gave an answer, and it shows something broken: what? */
-  #recordFailed(answer: NodeAnswer | StreamedAnswer, elapsedMs: number): void {
-    const { upstream, status } = answer;
+  #recordFailed({ upstream, status }: NodeAnswer | StreamedAnswer, elapsedMs: number, notNow?: NotNow): void {
     if (requestMayBeAtFault.has(status)) {
       this.#recordAnswer(upstream, elapsedMs, status);
     } else {
       this.#note(upstream, elapsedMs, 'status', `status ${status}`);
-      if (isShedding(answer)) {
-        upstream.recordShedding(performance.now());
-        upstream.places.pushBack(performance.now());
-      } else this.#doubt(upstream, elapsedMs);
+      if (notNow?.isOfNode !== true) this.#doubt(upstream, elapsedMs);
     }
+  }
+
+  /** The node is asked less at once, and after the others for a moment. */
+  #defer(upstream: Upstream, sentAtMs: number, { retryAfterMs }: NotNow): void {
+    const nowMs = performance.now();
+    upstream.places.pushBack(nowMs);
+    const isFirst = upstream.deferral.isForgiven(nowMs);
+    const pauseMs = upstream.deferral.refused(sentAtMs, retryAfterMs, nowMs);
+    if (pauseMs === undefined) return;
+    this.#metrics.deferred(upstream.name);
+    const fields = { upstream: upstream.name, pauseMs: Math.round(pauseMs) };
+    const message = 'upstream limits or sheds requests: others are asked first';
+    if (isFirst) this.#log.tell('deferred', fields, message);
+    else this.#log.debug(fields, message);
   }
 
   #recordAnswer(upstream: Upstream, elapsedMs: number, status: number): void {
@@ -271,16 +286,6 @@ function signOf(kind: FailureKind, mayHaveArrived: boolean): Sign | undefined {
 
 /** A client could provoke these at every node in turn, so they say nothing of a node's health. */
 const requestMayBeAtFault = new Set([408, 429, 500]);
-
-/** A node that sheds load says so itself, and answers other requests: it is busy, not broken. */
-function isShedding(answer: NodeAnswer | StreamedAnswer): boolean {
-  if (answer.status === 429) return true;
-  if (answer.status <= 500) return false;
-  if (answer.info !== undefined) return true;
-  return 'body' in answer && sheddingCodes.has(errorCodeOf(answer) ?? '');
-}
-
-const sheddingCodes = new Set(['overloaded', 'rate_limited']);
 
 /** Looks and fixed answers come from a node that can read nothing; a long poll may take as long as an attempt. */
 export function isStateRead({ need, isIdempotent, isLook, atOnce }: FleetRequest): boolean {

@@ -14,6 +14,8 @@ export interface Setback {
   readonly mayHaveArrived: boolean;
   /** How the node failed, where it may be its own doing. */
   readonly sign?: Sign | undefined;
+  /** The node refused the request as one too many, and did not work on it. */
+  readonly isNotNow?: boolean;
 }
 
 /** What a node did worse than the one that answered. */
@@ -39,6 +41,8 @@ export class Course {
   sawPruned = false;
   /** The last attempt failed: another one is a retry. */
   hasFailed = false;
+  /** The last attempt was refused as one too many: a first one elsewhere adds no work. */
+  isNotNow = false;
   /** What the last attempt came to. */
   last: Setback['verdict'] | undefined;
   readonly failures: Failure[] = [];
@@ -69,9 +73,10 @@ export class Course {
     this.isRepeating = true;
   }
 
-  take({ verdict, answer, sign }: Setback, upstream: Upstream, sentAtMs: number): void {
+  take({ verdict, answer, sign, isNotNow = false }: Setback, upstream: Upstream, sentAtMs: number): void {
     this.last = verdict;
     this.hasFailed = verdict === 'failed';
+    this.isNotNow = isNotNow;
     if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
     if (verdict === 'pruned') this.sawPruned = true;
     if (answer === undefined) return;

@@ -275,6 +275,7 @@ export class Fleet {
         cost: latencyMs * (upstream.inFlight + 1),
         isSuspect: upstream.isSuspect,
         isEjected: readClass !== undefined && upstream.ejections[readClass].isOut,
+        isDeferred: upstream.deferral.isOn(nowMs),
         isLagging: upstream.lagMs > this.#limits.maxLagMs,
         headTolerance: upstream.window.headSpeed * headToleranceMs,
       };

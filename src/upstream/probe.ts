@@ -8,6 +8,7 @@ import { ByteBudget } from './byte-budget.ts';
 import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
+import { findNotNow } from './not-now.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { UpstreamLog } from './sender.ts';
 import type { Health, Upstream } from './upstream.ts';
@@ -179,7 +180,10 @@ export class Prober {
       for (let looks = 0; looks < 2 && (looks === 0 || upstream.chain.doubted !== undefined); looks += 1) {
         // The second one confirms another chain: it is sent after the answer that reported it.
         startedMs = performance.now();
-        info = await this.#askInfo(upstream);
+        const answered = await this.#askInfo(upstream, startedMs);
+        if (answered === undefined && info === undefined) return undefined;
+        if (answered === undefined) break;
+        info = answered;
         before = upstream.health;
         const nowMs = performance.now();
         upstream.recordAnswer(nowMs - startedMs, nowMs);
@@ -195,10 +199,20 @@ export class Prober {
     return { info, ageMs: 0, elapsedMs: performance.now() - startedMs };
   }
 
-  /** Throws when the node does not report its ledger. */
-  async #askInfo(upstream: Upstream): Promise<LedgerInfo> {
-    const { status, info } = await this.#ask(upstream, this.#options.timeoutMs);
+  /**
+   * `undefined`: the node limits or sheds requests. It is alive; one that is down stays so until it reports its ledger.
+   * Throws when it does neither.
+   */
+  async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerInfo | undefined> {
+    const answer = await this.#ask(upstream, this.#options.timeoutMs);
+    const { status, info } = answer;
     if (status === 200 && info !== undefined) return info;
+    const notNow = findNotNow(answer, Date.now());
+    if (notNow?.isOfNode === true) {
+      upstream.deferral.refused(startedMs, notNow.retryAfterMs, performance.now());
+      this.#log.debug({ upstream: upstream.name, status }, 'probe refused');
+      return undefined;
+    }
     throw new Error(`GET of the ledger info gave status ${status}, ledger headers ${info !== undefined}`);
   }
 

@@ -15,6 +15,8 @@ export interface Candidate {
   readonly isSuspect?: boolean;
   /** It does reads of this class worse than the others (see `Ejection`). */
   readonly isEjected?: boolean;
+  /** It limits or sheds requests at present (see `Deferral`). */
+  readonly isDeferred?: boolean;
   /** It is so far behind the others that it serves only what it holds. */
   readonly isLagging?: boolean;
   readonly window: WindowView | undefined;
@@ -31,9 +33,10 @@ const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, d
 /** Of a node that answers and should not be asked: when all look bad, it is the least bad. */
 const passedOver = 2;
 
-/** A node whose head is not believed, or that does worse than the others, comes only before those that are down. */
-export function trustRank({ health, isSuspect, isEjected }: Candidate): number {
-  return isSuspect === true || isEjected === true ? Math.max(healthRank[health], passedOver) : healthRank[health];
+/** A node that is suspect, ejected or deferred comes only before those that are down. */
+export function trustRank({ health, isSuspect, isEjected, isDeferred }: Candidate): number {
+  const isPassedOver = isSuspect === true || isEjected === true || isDeferred === true;
+  return isPassedOver ? Math.max(healthRank[health], passedOver) : healthRank[health];
 }
 
 /**
@@ -118,7 +121,8 @@ export function takerRanking<C extends Candidate>(first: string | undefined): Ra
   return {
     criteria: ['submission', 'health', 'tier'],
     of: (candidate) => [
-      candidate.name === first && candidate.isEjected !== true ? 0 : 1,
+      // A node that is known to be bad must not use up an attempt: `reach` asks it as soon as another has missed.
+      candidate.name === first && trustRank(candidate) < passedOver ? 0 : 1,
       trustRank(candidate),
       candidate.tier === 'full' ? 0 : 1,
     ],

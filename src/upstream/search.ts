@@ -75,7 +75,7 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     const course = this.#course;
     while (course.attempts < this.#means.limits.maxAttempts || course.isRepeating) {
       const nodes = this.#useful();
-      if (nodes.length === 0 || this.#leftMs <= 0 || signal.aborted || !this.#mayRetry()) break;
+      if (this.#leftMs <= 0 || signal.aborted || !this.#mayAsk(nodes)) break;
       const place = this.#freePlaceAt(nodes) ?? (await this.#placeAt(nodes));
       if (place === undefined) break;
       request.onPlace?.();
@@ -104,8 +104,11 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
   }
 
   /** A retry of what has failed must be earned by other requests: when everything fails, nodes are not asked thrice. */
-  #mayRetry(): boolean {
-    if (!this.#course.hasFailed) return true;
+  #mayAsk([best]: readonly Known[]): boolean {
+    const { hasFailed, isNotNow } = this.#course;
+    if (best === undefined) return false;
+    // With every node refusing, all are deferred, and going on from one to the next must be earned as well.
+    if (!hasFailed || (isNotNow && best.isDeferred !== true)) return true;
     const may = this.#means.retries.spend(performance.now());
     this.#means.metrics.retry(may ? 'sent' : 'refused');
     return may;

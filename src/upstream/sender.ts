@@ -29,6 +29,8 @@ export interface FleetRequest {
   readonly isIdempotent: boolean;
   /** What a success has to be; another node is asked instead of one that answers otherwise. Absent: anything. */
   readonly promised?: Promised | undefined;
+  /** It asks for the health of a node, not for the ledger (protocol 9). */
+  readonly isHealthCheck?: boolean;
   /** It runs code that the client chose. */
   readonly isView?: boolean;
   /** For whom it is: whoever waits for a node waits for others of the same client first. Default: the gateway itself. */
@@ -61,7 +63,7 @@ export interface SendLimits {
 }
 
 /** Changes of a node's state. */
-export type NodeChange = 'node usable' | 'node down' | 'ejected' | 'back';
+export type NodeChange = 'node usable' | 'node down' | 'ejected' | 'deferred' | 'back';
 
 export interface UpstreamLog {
   debug(fields: object, message: string): void;

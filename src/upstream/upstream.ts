@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import { LedgerInfoReader, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import { ConcurrencyLimit } from './concurrency-limit.ts';
+import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './node-chain.ts';
@@ -40,9 +41,8 @@ const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
 /** One for the probe, one for the look that reads of "latest" wait for: of each there is one at a time. */
 const lookConnections = 2;
-/** A refusal is quick and must not make a node look cheap: what one counts as, and many at most. */
-const refusalMs = 50;
-const dearestMs = 2_000;
+/** A failure is quick and must not make a node look cheap: what one counts as at least. */
+const failureMs = 50;
 /** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
 /** Share of the connections that long polls may hold. */
@@ -75,6 +75,7 @@ export class Upstream {
   readonly infos = new LedgerInfoReader();
   readonly window = new RetentionWindow();
   readonly ejections: Readonly<Record<ReadClass, Ejection>> = byClass(() => new Ejection());
+  readonly deferral = new Deferral();
   readonly latencies: Readonly<Record<ReadClass | 'look', LatencyHistogram>> = {
     ...byClass(() => new LatencyHistogram()),
     look: new LatencyHistogram(),
@@ -182,17 +183,12 @@ export class Upstream {
    */
   recordDoubt(elapsedMs: number, nowMs: number): void {
     this.#isDoubted = true;
-    this.#raiseLatency(Math.max(elapsedMs, refusalMs), nowMs);
+    this.#raiseLatency(Math.max(elapsedMs, failureMs), nowMs);
   }
 
   /** Another node answered what this one had been asked for so long. */
   recordOutpaced(elapsedMs: number, nowMs: number): void {
     this.#raiseLatency(elapsedMs, nowMs);
-  }
-
-  /** The node turned a request away because it has too many: it is alive, and others should be asked. */
-  recordShedding(nowMs: number): void {
-    this.#raiseLatency(Math.min(Math.max(refusalMs, this.latencyMs(nowMs) * 2), dearestMs), nowMs);
   }
 
   #raiseLatency(elapsedMs: number, nowMs: number): void {

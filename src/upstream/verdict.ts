@@ -26,8 +26,14 @@ export interface Judged {
   readonly json?: JsonBody;
 }
 
-/** Judges an answer that was read whole. A success is final unless something is wrong with it (`answer-fault.ts`). */
-export function judge(answer: Judged, need: Need): Verdict {
+/** Answers a question about the node itself (protocol 9); to every other request the node has failed. */
+export const healthCheckFailed = 'health_check_failed';
+
+/**
+ * Judges an answer that was read whole. A success is final unless something is wrong with it (`answer-fault.ts`).
+ * `isHealthCheck`: the request asks for the health of a node.
+ */
+export function judge(answer: Judged, need: Need, isHealthCheck = false): Verdict {
   if (answer.status < 300) return 'final';
   const error = errorOf(answer);
   switch (answer.status) {
@@ -45,8 +51,8 @@ export function judge(answer: Judged, need: Need): Verdict {
     case 429:
       return 'failed';
     default:
-      // A node says so of a clock skew that the client chose (protocol 9).
-      if (error?.code === 'health_check_failed') return 'final';
+      // The client chose the age of the ledger that counts as unhealthy, so another node would not answer better.
+      if (isHealthCheck && error?.code === healthCheckFailed) return 'final';
       return answer.status > 500 && answer.status !== 507 ? 'failed' : 'final';
   }
 }

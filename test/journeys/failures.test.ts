@@ -137,7 +137,7 @@ for (const [title, fault] of [
   ['says that it is overloaded', { status: 503, body: overloaded }],
   ['answers 503 with its ledger headers', { status: 503, body: internal, headers: ledgerHeaders({ version: 900n }) }],
 ] as const) {
-  test(`a node that ${title} stays in, and others are asked what it does not answer`, async (t) => {
+  test(`a node that ${title} stays usable, and others are asked first`, async (t) => {
     const busy = await fakeNode(t, { oldest: 500n, head: 900n, chainId: 4 });
     const good = await fakeNode(t, { head: 900n, chainId: 4 });
     const gateway = await testGateway(t, { full: [busy, good] });
@@ -147,7 +147,8 @@ for (const [title, fault] of [
       assert.equal((await gateway.get(at(version))).status, 200);
       assert.equal(gateway.fleet()[0]?.state, 'usable');
     }
-    assert.equal(busy.requestsTo('resource'), 10);
+    assert.equal(good.requestsTo('resource'), 10);
+    assert.ok(busy.requestsTo('resource') < 10, 'the busy node is deferred');
   });
 }
 

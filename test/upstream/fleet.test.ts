@@ -458,17 +458,6 @@ test('a time-out makes a node dear at once, and counts only together with a fail
   assert.equal(upstream.health, 'usable');
 });
 
-test('a node that sheds load becomes dear, the more it sheds, and never down', (t) => {
-  const upstream = upstreamOf(t, 'n');
-  upstream.recordAnswer(5, 0);
-  const costs = Array.from({ length: 9 }, () => {
-    upstream.recordShedding(0);
-    return upstream.latencyMs(0);
-  });
-  assert.deepEqual(costs, [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000]);
-  assert.equal(upstream.health, 'usable');
-});
-
 test('a node’s base path is taken without its trailing slash', (t) => {
   assert.deepEqual(
     ['/v1', '/v1/', '/', '/a/b//'].map((path) => upstreamOf(t, 'n', 'full', path).basePath),

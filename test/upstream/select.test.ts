@@ -217,10 +217,10 @@ const hashes: readonly (readonly [string, readonly Candidate[], string | undefin
   ['the node that took it first, then from the deepest up', [full, middle, archive], 'middle', 'middle archive full'],
   ['an archival taker first', [full, archive], 'archive', 'archive full'],
   [
-    'a taker that is down still first: only its mempool surely knows',
+    'a taker that is down uses up no first attempt, and is asked once another has missed',
     [broken, full, archive],
     'broken',
-    'broken archive full',
+    'full broken archive',
   ],
   ['a taker of another chain is not asked', [foreign, full], 'foreign', 'full'],
   ['a taker that is no longer configured does not matter', [full, archive], 'removed', 'full archive'],

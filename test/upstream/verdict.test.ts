@@ -128,3 +128,13 @@ test('the error code is read from the specified body and from nothing else', () 
     assert.equal(errorCodeOf(answer(404, body)), undefined, body.slice(0, 40));
   }
 });
+
+test('health_check_failed is final for a health check alone', () => {
+  const unhealthy = answer(503, error('health_check_failed'));
+  assert.equal(judge(unhealthy, head, true), 'final');
+  assert.deepEqual(
+    [version, head, transaction].map((need) => judge(unhealthy, need)),
+    ['failed', 'failed', 'failed'],
+  );
+  assert.equal(judge(answer(503, error('overloaded')), head, true), 'failed');
+});

@@ -1,0 +1,56 @@
+/**
+ * Whether a node is ranked behind the others for a moment, because it limits or sheds requests.
+ *
+ * A 429 is about all that this gateway sends, since nodes and their balancers count by address. A client can cause one
+ * only by as much traffic as makes the node refuse everybody; so the node is deferred at once, without a comparison
+ * with other nodes. The harm is bounded: pauses are short, and a deferred node is asked when no better one is left.
+ */
+
+const firstPauseMs = 100;
+/** A node that answers between its refusals limits a rate: a longer pause would leave its capacity unused. */
+const longestBetweenAnswersMs = 1_000;
+/** As long as the longest pause of an ejected node. A wrong `Retry-After` of an hour costs no more than that. */
+const longestPauseMs = 30_000;
+/** After so long without a refusal the pauses begin with the shortest again. */
+const forgivenAfterMs = 10_000;
+
+/** All times in ms of one clock. */
+export class Deferral {
+  #untilMs = -Infinity;
+  #pauseMs = 0;
+  #refusedAtMs = -Infinity;
+  #hasAnswered = false;
+
+  isOn(nowMs: number): boolean {
+    return nowMs < this.#untilMs;
+  }
+
+  /** Whether the next pause begins with the shortest again. */
+  isForgiven(nowMs: number): boolean {
+    return nowMs - this.#refusedAtMs > forgivenAfterMs + this.#pauseMs;
+  }
+
+  /** The node has answered a request. */
+  answered(): void {
+    this.#hasAnswered = true;
+  }
+
+  /**
+   * The node refused what it was sent at `sentAtMs`. `retryAfterMs`: the wait that it asked for. Returns the pause that
+   * begins, in ms; `undefined` where one is on already.
+   */
+  refused(sentAtMs: number, retryAfterMs: number | undefined, nowMs: number): number | undefined {
+    const isForgiven = this.isForgiven(nowMs);
+    this.#refusedAtMs = nowMs;
+    // Requests of one moment are refused together: only one that was sent after the last pause says something new.
+    const isNews = sentAtMs >= this.#untilMs;
+    if (isNews) {
+      const longestMs = this.#hasAnswered ? longestBetweenAnswersMs : longestPauseMs;
+      this.#pauseMs = isForgiven ? firstPauseMs : Math.min(Math.max(firstPauseMs, this.#pauseMs * 2), longestMs);
+      this.#hasAnswered = false;
+    }
+    const pauseMs = Math.min(Math.max(this.#pauseMs, retryAfterMs ?? 0), longestPauseMs);
+    this.#untilMs = Math.max(this.#untilMs, nowMs + pauseMs);
+    return isNews ? pauseMs : undefined;
+  }
+}

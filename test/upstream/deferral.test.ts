@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Deferral } from '../../src/upstream/deferral.ts';
+
+/** Pauses of a node that refuses whatever it is sent, each request sent as the pause before it ends. */
+function pausesOf(deferral: Deferral, count: number, fromMs = 0, retryAfterMs?: number): readonly number[] {
+  const pauses: number[] = [];
+  for (let nowMs = fromMs; pauses.length < count;) {
+    const pauseMs = deferral.refused(nowMs, retryAfterMs, nowMs) ?? NaN;
+    pauses.push(pauseMs);
+    nowMs += pauseMs;
+  }
+  return pauses;
+}
+
+test('a node is deferred from the first refusal on, until the pause is over', () => {
+  const deferral = new Deferral();
+  assert.equal(deferral.isOn(5), false);
+
+  assert.equal(deferral.refused(0, undefined, 5), 100);
+
+  assert.deepEqual([deferral.isOn(5), deferral.isOn(104), deferral.isOn(105)], [true, true, false]);
+});
+
+test('without an answer in between the pauses double up to 30 s', () => {
+  const pauses = [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000];
+  assert.deepEqual(pausesOf(new Deferral(), pauses.length), pauses);
+});
+
+test('a node that answers between its refusals is deferred for a second at most', () => {
+  const deferral = new Deferral();
+  let nowMs = 0;
+  const pauses = Array.from({ length: 6 }, () => {
+    deferral.answered();
+    const pauseMs = deferral.refused(nowMs, undefined, nowMs) ?? NaN;
+    nowMs += pauseMs;
+    return pauseMs;
+  });
+  assert.deepEqual(pauses, [100, 200, 400, 800, 1_000, 1_000]);
+});
+
+test('requests that were sent before the pause began or during it prolong nothing', () => {
+  const deferral = new Deferral();
+  deferral.refused(0, undefined, 10);
+
+  assert.deepEqual([deferral.refused(5, undefined, 20), deferral.refused(15, undefined, 30)], [undefined, undefined]);
+
+  assert.equal(deferral.refused(130, undefined, 130), 200);
+});
+
+test('the wait that the node asks for counts from any refusal, 30 s at most', () => {
+  assert.deepEqual(pausesOf(new Deferral(), 2, 0, 2_000), [2_000, 2_000]);
+  assert.deepEqual(pausesOf(new Deferral(), 1, 0, 3_600_000), [30_000]);
+  assert.deepEqual(pausesOf(new Deferral(), 1, 0, 0), [100]);
+  const deferral = new Deferral();
+  deferral.refused(0, undefined, 0);
+  deferral.refused(0, 5_000, 50);
+  assert.deepEqual([deferral.isOn(5_049), deferral.isOn(5_050)], [true, false]);
+});
+
+test('after ten seconds without a refusal the pauses begin with the shortest again', () => {
+  const deferral = new Deferral();
+  assert.equal(deferral.isForgiven(0), true);
+  pausesOf(deferral, 3);
+  assert.equal(deferral.isForgiven(400), false);
+  // The last pause began at 300 ms and took 400 ms.
+  assert.equal(deferral.refused(10_700, undefined, 10_700), 800);
+  assert.equal(deferral.refused(21_501, undefined, 21_501), 100);
+});
