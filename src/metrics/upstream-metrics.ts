@@ -109,7 +109,8 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
     },
     deferred: (upstream: string) => deferrals.inc({ upstream }),
     forgetUpstream(gone: string) {
-      for (const family of [requests, failures, deferrals, duration]) family.remove(({ upstream }) => upstream === gone);
+      for (const family of [requests, failures, deferrals, duration])
+        family.remove(({ upstream }) => upstream === gone);
     },
   };
 }

@@ -98,9 +98,10 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     return knownNodes(this.#means.fleet, this.#asking.request.need, performance.now(), this.#readClass);
   }
 
-  /** Whoever has something to add, and is as good as the others of them; best first. */
+  /** The nodes to ask next, all as good as each other; best first. */
   #useful(): readonly Known[] {
-    return usefulNodes(this.#known(), this.#asking.request.need, this.#course);
+    const isLast = this.#course.attempts > 0 && this.#course.attempts >= this.#means.limits.maxAttempts - 1;
+    return usefulNodes(this.#known(), this.#asking.request.need, this.#course, isLast);
   }
 
   /** A retry of what has failed must be earned by other requests: when everything fails, nodes are not asked thrice. */

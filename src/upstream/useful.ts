@@ -17,11 +17,14 @@ export function knownNodes(fleet: Fleet, need: Need, nowMs: number, readClass?: 
   return fleet.candidates(nowMs, unit, readClass).filter(({ health }) => health !== 'foreign');
 }
 
-/** Whoever is worth asking next, all as good as each other, best first; empty when nobody has anything to add. */
-export function usefulNodes(known: readonly Known[], need: Need, course: Course): readonly Known[] {
+/**
+ * The nodes that are worth asking next, all as good as each other, best first; empty when none has anything to add.
+ * `isLast`: no attempt is left after this one, which thus belongs to the deepest node that holds what is asked for.
+ */
+export function usefulNodes(known: readonly Known[], need: Need, course: Course, isLast: boolean): readonly Known[] {
   if (course.sawPruned && need.kind === 'head') return deeper(known, course);
   const left = course.asked.size === 0 ? known : known.filter(({ upstream }) => !course.asked.has(upstream));
-  const next = nextUpstreams(left, need, { isMissed: course.isMissed });
+  const next = nextUpstreams(left, need, { isMissed: course.isMissed || isLast });
   const best = next[0];
   // Once one node has said "pruned", only a node that may hold the version has more to say.
   const position = positionOf(need);

@@ -19,7 +19,7 @@ test('retries, hedges and the archive together stay within the attempts of one r
   const full = await Promise.all([1, 2, 3].map(() => fakeNode(t, { oldest: 50_000n, head: 90_000n })));
   const archive = await fakeNode(t, { archival: true, head: 90_000n });
   const gateway = await testGateway(t, { full, archival: [archive] });
-  for (const node of full) node.faults.add({ kind: 'answer', status: 500, body: boom });
+  for (const node of [...full, archive]) node.faults.add({ kind: 'answer', status: 500, body: boom });
 
   const reply = await gateway.get(at(60_000));
 
