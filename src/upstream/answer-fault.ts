@@ -37,6 +37,8 @@ export interface Asked {
   readonly isHead: boolean;
   /** The node got a condition with it, which 304 may answer. */
   readonly isConditional: boolean;
+  /** The request has a body, which a node may find too large. */
+  readonly hasBody: boolean;
   readonly promised: Promised | undefined;
 }
 
@@ -48,16 +50,24 @@ export function findFault(answer: Answered, asked: Asked, dialect: Dialect): Ans
 
 /** Whether a node says so itself, as far as can be told; what stands before one says the rest (protocol 3). */
 function isOfNode(answer: Answered, asked: Asked): boolean {
-  const { status, json, info } = answer;
+  const { status, json } = answer;
   if (asked.promised === undefined || status >= 500 || saidByAnybody.has(status)) return true;
   if (status === 304) return asked.isConditional;
   if (status < 400 || status === 401 || status === 407) return false;
-  // What comes with the ledger's headers comes from a node.
-  if (info !== undefined) return true;
-  // A node refuses what is too large without a code.
-  const isReadable = json !== undefined && status !== 413;
-  return !isReadable || !isOwnRead(asked) || typeof json.members['error_code'] === 'string';
+  return json === undefined || !hasCode(answer, asked) || typeof json.members['error_code'] === 'string';
 }
+
+/**
+ * Whether a node would have put an `error_code` into the body: always, but for 413 (protocol 2.3 and 3.5). Ledger
+ * headers do not replace it: a body that was lost or cut behind them must not settle what another node holds.
+ */
+function hasCode({ status }: Answered, asked: Asked): boolean {
+  if (asked.isHead || (status === 413 && asked.hasBody)) return false;
+  return isOwnRead(asked) || (settling.has(status) && asked.need.kind !== 'head');
+}
+
+/** What would settle, for a version, a block or a hash, that the ledger does not have it. */
+const settling = new Set([404, 410]);
 
 /** Too slow, too many: true of whoever says so, and never the answer (`verdict.ts`). */
 const saidByAnybody = new Set([408, 429]);

@@ -188,7 +188,8 @@ export class Attempts {
     const { need, promised, wire, isIdempotent } = request;
     if (!isIdempotent || promised === undefined) return undefined;
     const isConditional = answer.status === 304 && conditions.some((name) => Object.hasOwn(wire.headers, name));
-    const asked = { need, promised, isHead: wire.method === 'HEAD', isConditional };
+    const hasBody = wire.body !== undefined;
+    const asked = { need, promised, isHead: wire.method === 'HEAD', isConditional, hasBody };
     return findFault(answer, asked, this.#fleet.dialect);
   }
 

@@ -42,7 +42,10 @@ export function judge(answer: Judged, need: Need, isHealthCheck = false): Verdic
     case 404:
       if (need.kind === 'version' && aboveHead.has(error?.code ?? '')) return 'behind';
       if (error?.code === 'block_not_found' && need.kind === 'block') return 'behind';
-      return need.kind === 'transaction' && error?.code === 'transaction_not_found' ? 'absent' : 'final';
+      // A code that cannot be read, of a compressed body, may be that one.
+      return need.kind === 'transaction' && (error === undefined || error.code === 'transaction_not_found')
+        ? 'absent'
+        : 'final';
     case 403:
       return error?.code === 'api_disabled' ? 'refused' : 'final';
     case 500:

@@ -34,6 +34,7 @@ interface Row {
   readonly promised?: Promised | null;
   readonly isHead?: boolean;
   readonly isConditional?: boolean;
+  readonly hasBody?: boolean;
   readonly fault: AnswerFault | undefined;
 }
 
@@ -154,8 +155,17 @@ const rows: readonly Row[] = [
     status: 404,
     headers: html,
     body: '<html>',
+    need: head,
     promised: 'either',
     fault: undefined,
+  },
+  {
+    what: 'a page where a client named a version in its own words',
+    status: 404,
+    headers: html,
+    body: '<html>',
+    promised: 'either',
+    fault: 'no error of a node',
   },
   { what: 'a page', status: 400, headers: html, body: '<html>', fault: 'no error of a node' },
   { what: 'a page', status: 403, headers: html, body: '<html>', fault: 'no error of a node' },
@@ -164,9 +174,36 @@ const rows: readonly Row[] = [
     status: 400,
     headers: { ...ledger, ...html },
     body: '',
+    fault: 'no error of a node',
+  },
+  {
+    what: 'a page beside the ledger headers, where a client asked in its own words',
+    status: 400,
+    headers: { ...ledger, ...html },
+    body: '',
+    promised: 'either',
     fault: undefined,
   },
-  { what: 'a page', status: 413, headers: html, body: '<html>', fault: undefined },
+  { what: 'nothing', status: 405, headers: {}, body: '', fault: 'no error of a node' },
+  { what: 'nothing', status: 411, headers: {}, body: '', fault: 'no error of a node' },
+  { what: 'nothing', status: 415, headers: {}, body: '', fault: 'no error of a node' },
+  {
+    what: 'nothing, for a block',
+    status: 410,
+    body: '',
+    need: block(50n),
+    promised: 'either',
+    fault: 'no error of a node',
+  },
+  { what: 'nothing, for HEAD', status: 404, body: '', promised: 'either', isHead: true, fault: undefined },
+  { what: 'a page', status: 413, headers: html, body: '<html>', hasBody: true, fault: undefined },
+  {
+    what: 'a page, for a read without a body',
+    status: 413,
+    headers: html,
+    body: '<html>',
+    fault: 'no error of a node',
+  },
   { what: 'a page', status: 429, headers: html, body: '<html>', fault: undefined },
   { what: 'a page', status: 502, headers: html, body: '<html>', fault: undefined },
   { what: 'a redirection', status: 302, headers: html, body: '', fault: 'no error of a node' },
@@ -195,7 +232,7 @@ const rows: readonly Row[] = [
 
 for (const row of rows) {
   const { what, status = 200, headers = whole, body, need = at(500n), promised = 'json', fault } = row;
-  const { isHead = false, isConditional = false } = row;
+  const { isHead = false, isConditional = false, hasBody = false } = row;
   test(`${status} with ${what}: ${fault ?? 'nothing is wrong'}`, () => {
     const bytes = body === undefined ? undefined : Buffer.from(body);
     const answer = {
@@ -204,7 +241,7 @@ for (const row of rows) {
       info: findLedgerInfo(headers, node),
       ...(bytes === undefined ? {} : { body: bytes, json: new JsonBody(bytes) }),
     };
-    const asked = { need, promised: promised ?? undefined, isHead, isConditional };
+    const asked = { need, promised: promised ?? undefined, isHead, isConditional, hasBody };
     assert.equal(findFault(answer, asked, node), fault);
   });
 }

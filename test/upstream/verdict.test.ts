@@ -61,7 +61,7 @@ test('an unknown block is news about the node that was asked for it by height or
 test('an unknown transaction is news about the node that was asked', () => {
   assert.equal(judge(answer(404, error('transaction_not_found')), version), 'behind');
   assert.equal(judge(answer(404, error('transaction_not_found')), transaction), 'absent');
-  assert.equal(judge(answer(404, '<html>'), transaction), 'final');
+  assert.equal(judge(answer(404, '\x1f\x8b'), transaction), 'absent');
 });
 
 const prunedMessages = [
