@@ -32,10 +32,16 @@ export class Course {
   readonly asked = new Set<Upstream>();
   /** Questions so far. */
   attempts = 0;
-  /** What waiting for the version came to: once is enough. */
-  wait: 'reached' | 'vain' | undefined;
-  /** A node is to be asked again after the wait, even if it was the last attempt. */
+  /** Nodes that had not got to the version, and their heads as known then. */
+  readonly behind = new Map<Upstream, bigint>();
+  /** Nodes that gave no usable answer. */
+  readonly failed = new Set<Upstream>();
+  /** Until when the version is waited for, all waits together, in ms of `performance.now()`. Absent: none has begun. */
+  waitUntilMs: number | undefined;
+  /** A node is to be asked again, even if it was the last attempt. */
   isRepeating = false;
+  /** A node that failed was asked again at once: once is enough. */
+  hasRepeated = false;
   /** Nodes that said, of themselves, that they do not hold what was asked for. */
   readonly refusers = new Set<Upstream>();
   sawPruned = false;
@@ -78,6 +84,8 @@ export class Course {
     this.hasFailed = verdict === 'failed';
     this.isNotNow = isNotNow;
     if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
+    if (verdict === 'failed') this.failed.add(upstream);
+    if (verdict === 'behind') this.behind.set(upstream, upstream.window.info?.version ?? -1n);
     if (verdict === 'pruned') this.sawPruned = true;
     if (answer === undefined) return;
     if (verdict === 'pruned' || verdict === 'absent') this.refusers.add(answer.upstream);

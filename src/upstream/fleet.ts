@@ -282,16 +282,27 @@ export class Fleet {
     });
   }
 
-  /** Resolves when a usable node has reached `version`, after `timeoutMs`, or on abort: true if one has. */
-  async waitForVersion(version: LedgerVersion, timeoutMs: number, signal: StopSignal): Promise<boolean> {
+  /**
+   * Resolves when a usable node has reached `version`, after `timeoutMs`, or on abort: true if one has. `isFit`: whether
+   * a node counts. Default: each does.
+   */
+  async waitForVersion(
+    version: LedgerVersion,
+    timeoutMs: number,
+    signal: StopSignal,
+    isFit: (upstream: Upstream) => boolean = () => true,
+  ): Promise<boolean> {
     const reached = () =>
       this.#upstreams.some(
-        ({ health, isSuspect, window }) =>
-          health === 'usable' && !isSuspect && (window.info?.version ?? -1n) >= version,
+        (upstream) =>
+          upstream.health === 'usable' &&
+          !upstream.isSuspect &&
+          (upstream.window.info?.version ?? -1n) >= version &&
+          isFit(upstream),
       );
     if (reached() || timeoutMs <= 0 || signal.aborted || this.#waiters.isFull) return reached();
     if (!this.isAwaited) this.#events.onAwaited();
-    await this.#waiters.wait(version, timeoutMs, signal);
+    await this.#waiters.wait({ version, isReached: reached }, timeoutMs, signal);
     return reached();
   }
 

@@ -29,12 +29,11 @@ export class Outliers {
     return this.#out.size > 0;
   }
 
-  /** `answering` has answered the read that others failed. */
-  blame(readClass: ReadClass, failures: readonly Failure[], answering: Upstream): void {
+  /** The read that these nodes failed was answered: by another node, or by one of them when it was asked again. */
+  blame(readClass: ReadClass, failures: readonly Failure[]): void {
     if (failures.length === 0) return;
     const nowMs = performance.now();
     for (const { upstream, sign, sentAtMs } of failures) {
-      if (upstream === answering) continue;
       const ejection = upstream.ejections[readClass];
       const pauseMs = ejection.failed(sign, sentAtMs, nowMs, this.#othersShare(upstream, readClass, nowMs));
       const { reason } = ejection;

@@ -31,7 +31,7 @@ export const headToleranceMs = 100;
 
 const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 3, foreign: 4 };
 /** Of a node that answers and should not be asked: when all look bad, it is the least bad. */
-const passedOver = 2;
+export const passedOver = 2;
 
 /** A node that is suspect, ejected or deferred comes only before those that are down. */
 export function trustRank({ health, isSuspect, isEjected, isDeferred }: Candidate): number {

@@ -6,6 +6,8 @@ import { performance } from 'node:perf_hooks';
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { StopSignal } from '../ledger/stop.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import { hasArrived, nearest, stepAfter } from './arrival.ts';
 import { attemptSpan, type Reason } from './attempt-span.ts';
 import type { Admission, Place } from './admission.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
@@ -73,7 +75,7 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
   async run(): Promise<A | NodeAnswer> {
     const { request, signal } = this.#asking;
     const course = this.#course;
-    while (course.attempts < this.#means.limits.maxAttempts || course.isRepeating) {
+    while (course.attempts < this.#means.limits.maxAttempts + (course.isRepeating ? 1 : 0)) {
       const nodes = this.#useful();
       if (this.#leftMs <= 0 || signal.aborted || !this.#mayAsk(nodes)) break;
       const place = this.#freePlaceAt(nodes) ?? (await this.#placeAt(nodes));
@@ -85,7 +87,7 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
       const last = raced.ended.at(-1);
       if (last === undefined || last.outcome.verdict === 'final') break;
       if (!request.isIdempotent && last.outcome.mayHaveArrived) break;
-      if (last.outcome.verdict === 'behind' && !(await this.#mayGetThere(last.run.upstream))) break;
+      if (!(await this.#mayGoOn(last.run.upstream, last.outcome.verdict))) break;
     }
     return conclude(this.#means.fleet, request.need, course, signal);
   }
@@ -95,7 +97,10 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
   }
 
   #known(): Known[] {
-    return knownNodes(this.#means.fleet, this.#asking.request.need, performance.now(), this.#readClass);
+    const { need, isLook } = this.#asking.request;
+    // A look tells which version reads are pinned to: better one that nodes hold which answer reads.
+    const readClass = isLook === true ? 'head' : this.#readClass;
+    return knownNodes(this.#means.fleet, need, performance.now(), readClass);
   }
 
   /** The nodes to ask next, all as good as each other; best first. */
@@ -208,39 +213,53 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
   #compare(answering: Upstream): void {
     const { outliers, background } = this.#means;
     if (this.#readClass === undefined) return;
-    outliers.blame(this.#readClass, this.#course.failures, answering);
+    outliers.blame(this.#readClass, this.#course.failures);
     background.tryOut(this.#asking.request, this.#asking.fetch, this.#readClass, answering);
   }
 
+  /** Whether asking on makes sense after what `upstream` came to. Waits where a node is about to have the version. */
+  async #mayGoOn(upstream: Upstream, verdict: Setback['verdict']): Promise<boolean> {
+    const { need } = this.#asking.request;
+    const course = this.#course;
+    if (verdict !== 'behind' && verdict !== 'failed') return true;
+    // Nobody waits for a block.
+    if (need.kind === 'block') return verdict === 'failed' || isKnownToHold(this.#known(), need.height, course.asked);
+    const version = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
+    const head = this.#means.fleet.head?.version;
+    if (version === undefined || head === undefined) return true;
+    if (version > head + reachableVersions) return verdict === 'failed';
+    const mayWait = performance.now() < (course.waitUntilMs ?? Infinity);
+    const mayRepeat = course.attempts < this.#means.limits.maxAttempts - 1;
+    const step = stepAfter(this.#known(), upstream, { version, course, mayWait, mayRepeat });
+    if (step === 'again') {
+      course.hasRepeated = true;
+      course.repeat(upstream);
+    } else if (step === 'wait') await this.#await(version);
+    return step !== 'end';
+  }
+
   /**
-   * A node has not got to the version yet. When none is known that has, that is waited for, and the node is asked once
-   * more: its head may have moved without anybody telling. Returns whether asking on makes sense.
+   * Waits until a node that can answer has got to the version; those that were asked too early are asked once more. In
+   * vain: the nearest has the last word, for its head may have moved without anybody telling.
    */
-  async #mayGetThere(upstream: Upstream): Promise<boolean> {
-    const { signal, request } = this.#asking;
-    const { need } = request;
+  async #await(version: LedgerVersion): Promise<void> {
     const { fleet, limits } = this.#means;
     const course = this.#course;
-    if (need.kind === 'block') return isKnownToHold(this.#known(), need.height, course.asked);
-    const version = need.kind === 'version' ? need.version : need.kind === 'head' ? need.min : undefined;
-    const head = fleet.head?.version;
-    if (version === undefined || head === undefined) return true;
-    if (version > head + reachableVersions) return false;
-    if (course.wait !== undefined) return course.wait === 'reached';
-    const waitMs = Math.min(limits.waitForVersionMs, this.#leftMs);
-    const isReached = await fleet.waitForVersion(version, waitMs, signal);
-    course.wait = isReached ? 'reached' : 'vain';
-    // Others may have it, and have not been asked yet. Who was behind while one of them had it has nothing to add.
-    if (this.#useful().length > 0) return true;
-    if (!isReached || (upstream.window.info?.version ?? 0n) >= version) course.repeat(upstream);
-    return true;
+    course.waitUntilMs ??= performance.now() + limits.waitForVersionMs;
+    const waitMs = Math.min(course.waitUntilMs - performance.now(), this.#leftMs);
+    const arrived = (upstream: Upstream): boolean => hasArrived(upstream, version, course);
+    const isReached = await fleet.waitForVersion(version, waitMs, this.#asking.signal, arrived);
+    const early = [...course.asked].filter(arrived);
+    const last = isReached ? undefined : nearest(this.#known());
+    for (const upstream of last === undefined ? early : [last]) course.repeat(upstream);
+    if (!isReached) course.waitUntilMs = -Infinity;
   }
 }
 
 /** Why the next node is asked. */
 function reasonOf({ attempts, isRepeating, last }: Course): Reason {
   if (attempts === 0 || last === undefined) return 'first choice';
-  return isRepeating ? 'again after waiting' : follows[last];
+  return isRepeating && last === 'behind' ? 'again after waiting' : follows[last];
 }
 
 const follows: Readonly<Record<Setback['verdict'], Reason>> = {

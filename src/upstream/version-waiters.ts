@@ -2,8 +2,13 @@
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 
-interface Waiter {
+export interface Awaited {
   readonly version: LedgerVersion;
+  /** Whether a node that counts has got there. */
+  readonly isReached: () => boolean;
+}
+
+interface Waiter extends Awaited {
   readonly wake: () => void;
 }
 
@@ -23,10 +28,11 @@ export class VersionWaiters {
     return this.#waiters.size >= maxWaiters;
   }
 
-  /** Resolves when `wake` is told of `version`, after `timeoutMs`, or on abort. */
-  wait(version: LedgerVersion, timeoutMs: number, signal: StopSignal): Promise<void> {
+  /** Resolves when a report of `version` makes `isReached` true, after `timeoutMs`, or on abort. */
+  wait(awaited: Awaited, timeoutMs: number, signal: StopSignal): Promise<void> {
+    const { version } = awaited;
     return new Promise((resolve) => {
-      const waiter: Waiter = { version, wake: finish };
+      const waiter: Waiter = { ...awaited, wake: finish };
       const timer = setTimeout(finish, timeoutMs);
       const waiters = this.#waiters;
       function finish(): void {
@@ -46,7 +52,7 @@ export class VersionWaiters {
     if (this.#nearest === undefined || reached < this.#nearest) return;
     let nearest: LedgerVersion | undefined;
     for (const waiter of this.#waiters) {
-      if (waiter.version <= reached) waiter.wake();
+      if (waiter.version <= reached && waiter.isReached()) waiter.wake();
       else if (nearest === undefined || waiter.version < nearest) nearest = waiter.version;
     }
     this.#nearest = nearest;

@@ -46,7 +46,8 @@ test('a ledger is called by the hash of its first transaction', async (t) => {
 });
 
 test('where nobody tells the first transaction there is one name for all', async (t) => {
-  for (const told of [pruned, { status: 404, body: {} }, { status: 200, body: { hash: '' } }]) {
+  const unknown = { message: 'm', error_code: 'resource_not_found', vm_error_code: null };
+  for (const told of [pruned, { status: 404, body: unknown }, { status: 200, body: { hash: '' } }]) {
     const { genesis } = await ledgerOf(t, () => told);
     await genesis.start();
     assert.equal(genesis.name, 'nogenesis');
