@@ -108,10 +108,13 @@ export class Latest {
     const askedMs = performance.now();
     // A look that was under way may be of a moment before the bound; one taken after it never is.
     for (let looks = 0; looks < maxLooks && !signal.aborted;) {
-      looks += (await this.#renew(min)) ? 1 : foreignLook;
+      const isOurs = await this.#renew(min);
+      looks += isOurs ? 1 : foreignLook;
       const { snapshot } = this.#shown;
       const isFresh = snapshot !== undefined && snapshot.asOfMs >= askedMs - maxStalenessMs;
       if (isFresh && isAtLeast(snapshot, min)) return snapshot;
+      // With every node gone, another process's vain look is as good as ours, and a second one would double the wait.
+      if (!isOurs && this.#fleet.outageSinceMs !== undefined) throw this.#behind(min);
       if (this.#isAboveHead(min)) await this.#awaitVersion(min, signal);
     }
     throw this.#behind(min);

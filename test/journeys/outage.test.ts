@@ -1,6 +1,7 @@
 /** Every node is gone: what is held is still given, everything else fails quickly, and the end of it is noticed. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { RedisConfig } from '../../src/config/config.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway, type Reply, type TestGateway } from '../support/gateway.ts';
@@ -226,4 +227,25 @@ test('several workers tell an outage as one', async (t) => {
   assert.deepEqual([...statuses], ['ledgergate; hit; detail=memory; outage']);
   await node.accept();
   await until('the end is noticed', async () => /^ledgergate_outage 0$/m.test(await metrics()));
+});
+
+test('in a noticed outage of nodes that hang, several workers answer 503 within 2 s', async (t) => {
+  const nodes = await Promise.all([1, 2, 3].map(() => fakeNode(t)));
+  const config = { workers: 2, log: { level: 'silent' }, upstream: { probeInterval: '50ms' } } as const;
+  const gateway = await gatewayProcess(t, { full: nodes, config });
+  const stalls = watchStalls(t);
+  for (const node of nodes) node.fault = { kind: 'hang' };
+  const metrics = async () => (await get(`${gateway.operationsUrl}/metrics`)).text;
+  await until('all workers notice', async () => /^ledgergate_outage 1$/m.test(await metrics()));
+
+  // Over connections of their own, which the workers take in turn; and some while others wait.
+  const replies = Array.from({ length: 8 }, async (_, index) => {
+    await delay(index * 200);
+    return timed(get(gateway.url + (index % 4 === 3 ? at(400 + index) : probe)));
+  });
+
+  for (const { reply, ms } of await Promise.all(replies)) {
+    assert.equal(reply.status, 503);
+    stalls.judge(ms < 2_300, `503 after ${Math.round(ms)} ms`);
+  }
 });
