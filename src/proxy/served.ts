@@ -43,9 +43,12 @@ export function served(
   isCollapsed: boolean,
 ): Served {
   const isShared = origin === fromRedis;
+  // A success is of the version that was asked for, kept or not: one that may be incomplete, or is compressed, as well.
+  const isOfRead = isFinal || answer.status < 300;
+  const asked = isOfRead ? read.version : undefined;
   return {
     entry: answer,
-    version: isFinal ? read.version : isShared ? undefined : origin.version,
+    version: asked ?? (isFinal || isShared ? undefined : origin.version),
     isFinal,
     isLatest: false,
     ageSeconds: 0,

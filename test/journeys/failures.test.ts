@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway, type LogLine } from '../support/gateway.ts';
@@ -345,6 +346,7 @@ test('a body that ends with the connection, its length never announced, is not k
   await gateway.get(at(600));
 
   assert.deepEqual([first.status, first.text], [200, body]);
+  assert.equal(first.headers['ledgergate-served-version'], '600');
   assert.equal(node.connections(), 3);
 });
 
@@ -431,4 +433,25 @@ test('"gone" is not said of what an archival node may hold that tells another ch
 
   assert.equal((await gateway.get(at(100))).status, 503);
   assert.equal((await gateway.get(at(101))).status, 503);
+});
+
+test('BCS that a node compresses unasked tells its version as well, pinned or of the latest state', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 4 });
+  const gateway = await testGateway(t, { full: [node] });
+  const headers = { 'content-encoding': 'gzip', ...ledgerHeaders({ version: 900n }) };
+  const answer = {
+    kind: 'answer',
+    status: 200,
+    body: gzipSync('\0'),
+    contentType: 'application/x-bcs',
+    headers,
+  } as const;
+  node.faults.add(answer, { when: ({ route }) => route === 'resource' });
+  const accept = { accept: 'application/x-bcs' };
+
+  const pinned = await gateway.get(at(600), accept);
+  const latest = await gateway.get(at(600).split('?')[0] ?? '', accept);
+
+  assert.deepEqual([pinned.status, pinned.headers['ledgergate-served-version']], [200, '600']);
+  assert.deepEqual([latest.status, latest.headers['ledgergate-served-version']], [200, '900']);
 });
