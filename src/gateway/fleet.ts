@@ -11,6 +11,7 @@ import type { ByteBudget } from '../upstream/byte-budget.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Floor, type FloorEvents } from '../upstream/floor.ts';
 import { Latest } from '../upstream/latest.ts';
+import { HeadRound } from '../upstream/head-round.ts';
 import { Prober, type Finding } from '../upstream/probe.ts';
 import { readClasses } from '../upstream/read-class.ts';
 import { ShownAlone } from '../upstream/shown.ts';
@@ -116,6 +117,8 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   });
   const prober: Prober = new Prober(fleet, probes, journal);
   const onDoubt = (upstream: Upstream): unknown => prober.look(upstream);
+  const heads = new HeadRound(fleet, (upstream) => prober.look(upstream));
+  const lookAround = (): Promise<void> | undefined => heads.take();
   const sender: Sender = new Sender({
     fleet,
     limits: settings.sender,
@@ -123,6 +126,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     log: journal,
     onDoubt,
     budget: answerBudget,
+    lookAround,
   });
   const floorEvents: FloorEvents = {
     onServed: (version) => listener.onServed(version),

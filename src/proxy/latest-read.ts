@@ -91,7 +91,7 @@ export class LatestReads {
   async #ask(read: Read, { min }: Demand, caller: Caller): Promise<Served> {
     const { reader, floor } = this.#parts;
     const served = await floor.keep(min, caller.signal, (atLeast) =>
-      reader.ask({ ...read, need: { kind: 'head', min: atLeast } }, caller),
+      reader.ask({ ...read, need: { kind: 'head', min: atLeast, isExact: true } }, caller),
     );
     if (served.version !== undefined) {
       await floor.recordServed(served.version);

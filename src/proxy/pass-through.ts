@@ -121,7 +121,7 @@ export class PassThrough {
   async #serveHead(exchange: Exchange, request: FleetRequest, seen: LedgerVersion | undefined): Promise<void> {
     const { floor, sender, served } = this.#parts;
     const answer = await floor.keep(seen, exchange.signal, (min) =>
-      sender.stream({ ...request, need: { kind: 'head', min } }, exchange.signal),
+      sender.stream({ ...request, need: { kind: 'head', min, isExact: true } }, exchange.signal),
     );
     const { status, info, upstream } = answer;
     if (status < 300 && info !== undefined && !upstream.isSuspect) {

@@ -51,7 +51,7 @@ function criterionFor<C extends Candidate>(
         (depthOf(candidate) > depthOf(before) * depthTolerance ? 'depth' : 'load');
     }
     case 'head': {
-      const ranking = freshness(candidates);
+      const ranking = freshness(candidates, need.isExact);
       return (before, candidate) => difference(ranking, before, candidate) ?? 'load';
     }
     case 'transaction': {

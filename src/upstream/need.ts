@@ -6,8 +6,11 @@ export type Need =
   | { readonly kind: 'version'; readonly version: LedgerVersion }
   /** The block of one height: held by the same nodes as its versions. Windows are told in blocks then. */
   | { readonly kind: 'block'; readonly height: bigint }
-  /** The newest state, at or past `min`; submissions too go where the ledger is newest. */
-  | { readonly kind: 'head'; readonly min?: LedgerVersion | undefined }
+  /**
+   * The newest state, at or past `min`; submissions too go where the ledger is newest. `isExact`: nodes that are nearly
+   * as fresh do not do, and heads are looked at anew.
+   */
+  | { readonly kind: 'head'; readonly min?: LedgerVersion | undefined; readonly isExact?: boolean }
   /** A transaction that any node may hold, the deepest most surely; `first` names the node that took its submission. */
   | { readonly kind: 'transaction'; readonly first?: string | undefined };
 

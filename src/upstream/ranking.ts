@@ -63,7 +63,7 @@ export function comparePlaces(a: readonly number[], b: readonly number[], upTo =
 
 /** `isMissed`: a node has said that it does not hold what is asked for. */
 export function rankingFor<C extends Candidate>(candidates: readonly C[], need: Need, isMissed: boolean): Ranking<C> {
-  if (need.kind === 'head') return freshness(candidates);
+  if (need.kind === 'head') return freshness(candidates, need.isExact);
   if (isMissed) return reach(need);
   if (need.kind === 'transaction') return takerRanking(need.first);
   return positionRanking(need.kind === 'block' ? need.height : need.version);
@@ -97,7 +97,8 @@ export function positionRanking<C extends Candidate>(position: bigint): Ranking<
   };
 }
 
-export function freshness<C extends Candidate>(candidates: readonly C[]): Ranking<C> {
+/** `isExact`: no node counts as equally fresh whose head is behind. */
+export function freshness<C extends Candidate>(candidates: readonly C[], isExact = false): Ranking<C> {
   const heads = candidates
     .filter((candidate) => candidate.health === 'usable' && candidate.isSuspect !== true)
     .map((candidate) => headOf(candidate));
@@ -106,7 +107,7 @@ export function freshness<C extends Candidate>(candidates: readonly C[]): Rankin
     criteria: ['health', 'lag', 'tier'],
     of: (candidate) => {
       const behind = Math.max(0, freshest - headOf(candidate));
-      const lag = behind <= candidate.headTolerance ? 0 : behind;
+      const lag = behind <= (isExact ? 0 : candidate.headTolerance) ? 0 : behind;
       const trust = trustRank(candidate);
       return [
         candidate.isLagging === true ? Math.max(trust, passedOver) : trust,

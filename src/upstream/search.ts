@@ -37,6 +37,8 @@ export interface Means {
   readonly hedges: HedgeTimes;
   readonly outliers: Outliers;
   readonly background: Background;
+  /** Looks at the heads of all nodes; `undefined`: that has just been done. */
+  readonly lookAround: (() => Promise<void> | undefined) | undefined;
 }
 
 /** What one is about. */
@@ -75,6 +77,8 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
   async run(): Promise<A | NodeAnswer> {
     const { request, signal } = this.#asking;
     const course = this.#course;
+    const { need } = request;
+    if (need.kind === 'head' && need.isExact === true) await this.#means.lookAround?.();
     while (course.attempts < this.#means.limits.maxAttempts + (course.isRepeating ? 1 : 0)) {
       const nodes = this.#useful();
       if (this.#leftMs <= 0 || signal.aborted || !this.#mayAsk(nodes)) break;

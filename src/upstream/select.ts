@@ -70,7 +70,7 @@ export function selectUpstreams<C extends Candidate>(
   const settle = settleFor<C>(position, random);
   if (position !== undefined) return forPosition(askable, position, settle);
   if (need.kind === 'transaction') return forTransaction(askable, need, settle);
-  return byRank(askable, freshness(askable), settle);
+  return byRank(askable, freshness(askable, need.kind === 'head' && need.isExact === true), settle);
 }
 
 function isAskable({ health }: Candidate): boolean {

@@ -80,13 +80,15 @@ const earnings = { share: 0.2, perSecond: 10, most: 500 };
 export interface SenderParts extends Omit<AttemptParts, 'metrics'> {
   readonly limits: SendLimits;
   readonly metrics: UpstreamMetrics & SenderMetrics;
+  /** Looks at the heads of all nodes before one is chosen by them (see `HeadRound`). Default: never. */
+  readonly lookAround?: () => Promise<void> | undefined;
 }
 
 export class Sender {
   readonly #means: Means;
 
   constructor(parts: SenderParts) {
-    const { fleet, limits, metrics, log } = parts;
+    const { fleet, limits, metrics, log, lookAround } = parts;
     const retries = new TrafficShare(earnings);
     const attempts = new Attempts({ ...parts, mayRepeat: () => retries.spend(performance.now()) });
     const admission = new Admission((seconds) => metrics.waited(seconds));
@@ -101,6 +103,7 @@ export class Sender {
       hedges: new HedgeTimes(limits.hedge, fleet),
       outliers,
       background: new Background({ fleet, limits, attempts, admission, outliers }),
+      lookAround,
     };
   }
 

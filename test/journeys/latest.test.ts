@@ -6,6 +6,7 @@ import { errorBody } from '../../src/ledger/errors.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
 import { fetchReply, testGateway } from '../support/gateway.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
+import { watchStalls } from '../support/stalls.ts';
 import { submission } from '../support/submission.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
@@ -273,4 +274,40 @@ test('requests that hold every connection to a node do not hold up the look at i
   assert.deepEqual([info.status, node.requestsTo('view')], [200, 2]);
   resolve();
   await Promise.all(slow);
+});
+
+test('with Max-Staleness 0 the freshest node is told by heads of one moment, not by old ones', async (t) => {
+  const fresh = await fakeNode(t, { oldest: 800n, head: 1_000n });
+  const behind = await fakeNode(t, { head: 990n });
+  const gateway = await testGateway(t, { full: [fresh, behind] });
+  const exact = { 'ledgergate-max-staleness': '0ms' };
+  fresh.clock.advance(100n);
+  behind.clock.advance(100n);
+  // Only the node that is behind has told its head since: it seems ahead by 90 versions.
+  assert.equal(
+    (await gateway.get(`${probe}?ledger_version=500`)).headers['cache-status'],
+    'ledgergate; fwd=miss; detail=full-1',
+  );
+
+  const own = await gateway.get(probe, exact);
+  const passed = await gateway.get('/accounts/0x1', exact);
+
+  assert.deepEqual(
+    [own, passed].map(({ headers }) => headers['ledgergate-served-version']),
+    ['1100', '1100'],
+  );
+});
+
+test('with Max-Staleness 0 a node that does not tell its head holds up reads for 100 ms only', async (t) => {
+  const fresh = await fakeNode(t, { head: 1_000n });
+  const hung = await fakeNode(t, { head: 990n });
+  const gateway = await testGateway(t, { full: [fresh, hung] });
+  const stalls = watchStalls(t);
+  hung.fault = { kind: 'hang' };
+  const startedMs = performance.now();
+
+  const reply = await gateway.get(probe, { 'ledgergate-max-staleness': '0ms' });
+
+  assert.equal(reply.status, 200);
+  stalls.judge(performance.now() - startedMs < 400, 'one read');
 });

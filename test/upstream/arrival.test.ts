@@ -15,7 +15,7 @@ function node(t: TestContext, head: bigint | undefined, traits: Partial<Known> =
   const url = new URL('http://127.0.0.1:9/v1');
   const upstream = new Upstream({ name: 'n', url, tier: 'full', connections: 1, connectTimeoutMs: 1 });
   t.after(() => upstream.close());
-  if (head !== undefined) upstream.observe(ledgerInfo({ version: ledgerVersion(head) }), 0);
+  if (head !== undefined) upstream.adopt(ledgerInfo({ version: ledgerVersion(head) }), 0);
   const window = upstream.window.at(0);
   return { upstream, name: 'n', tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...traits };
 }
@@ -102,7 +102,7 @@ test('a node has arrived by news that is newer than its own word, and not when i
 
   course.take(behind, upstream, 0);
   assert.equal(hasArrived(upstream, version, course), false);
-  upstream.observe(ledgerInfo({ version: ledgerVersion(101n) }), 1);
+  upstream.adopt(ledgerInfo({ version: ledgerVersion(101n) }), 1);
   assert.equal(hasArrived(upstream, version, course), true);
 
   course.take(failed, upstream, 0);

@@ -418,3 +418,12 @@ test('whatever the fleet: a pinned read passes over no usable holder, and asks a
     { numRuns: 5000 },
   );
 });
+
+test('head: where it must be exact, a node within the tolerance is not as fresh', () => {
+  const fleet = [
+    node('close', { oldest: 0, head: 980, headTolerance: 20, cost: 1 }),
+    node('first', { oldest: 0, head: 1000, headTolerance: 20, cost: 9 }),
+  ];
+  assert.equal(order(fleet, { kind: 'head', isExact: true }), 'first close');
+  assert.deepEqual(nextUpstreams(fleet, { kind: 'head', isExact: true }), [fleet[1]]);
+});
