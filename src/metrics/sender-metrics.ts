@@ -13,7 +13,7 @@ export const retryOutcomes = ['sent', 'refused'] as const;
 /** Kinds of reads that an upstream may be passed over for. */
 export const readClassNames = ['head', 'archive', 'view'] as const;
 export type ReadClassName = (typeof readClassNames)[number];
-export const ejectionReasons = ['timeout', 'error', 'outpaced', 'error share'] as const;
+export const ejectionReasons = ['timeout', 'error', 'outpaced', 'refused', 'error share'] as const;
 /** `full`: too many waited. `late`: no place became free in time. */
 export const queueRefusals = ['full', 'late'] as const;
 
@@ -55,7 +55,7 @@ export function createSenderMetrics(registry: Registry, read: () => SenderGauges
   const byReason = { upstream: open.upstream, class: readClassNames, reason: ejectionReasons };
   const ejections = new Counter(registry, {
     name: 'ledgergate_upstream_ejections_total',
-    help: 'Times an upstream began to be passed over for a class of reads, by reason: what others answered in its place it did not in time (timeout), not well (error, error share) or far later (outpaced).',
+    help: 'Times an upstream began to be passed over for a class of reads, by reason: what others answered in its place it did not in time (timeout), not well (error, error share), far later (outpaced), or not at all by its own word (refused).',
     labels: byReason,
     known: () => read().nodes.flatMap(({ name }) => combinations(byReason, { upstream: name })),
   });

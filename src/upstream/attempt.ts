@@ -41,6 +41,12 @@ export interface AttemptParts {
   readonly budget?: ByteBudget;
 }
 
+interface Timed {
+  readonly startedMs: number;
+  readonly elapsedMs: number;
+  readonly readClass: ReadClass | undefined;
+}
+
 export interface AttemptBounds {
   /** Until the answer's head (streamed) or its end (whole); afterwards the attempt ends it. */
   readonly bound: Bound;
@@ -154,7 +160,9 @@ export class Attempts {
     if (notNow !== undefined) this.#defer(upstream, startedMs, notNow);
     const kind = verdict !== 'failed' ? undefined : !isOurs ? 'chain' : fault === undefined ? 'status' : 'bad answer';
     endAttempt(span, { verdict, kind, status: answer.status });
-    if (verdict !== 'failed') this.#recordTime(request, upstream, elapsedMs, readClass);
+    const isNotNow = notNow !== undefined;
+    const sign = isNotNow ? undefined : signOfAnswer(verdict, answer, request.need);
+    if (sign === undefined && !isNotNow) this.#recordTime(request, upstream, { startedMs, elapsedMs, readClass });
     if (verdict === 'pruned' && request.need.kind === 'version') {
       this.#fleet.recordRefusal(upstream, request.need.version, nowMs);
       this.#log.debug({ upstream: upstream.name, version: request.need.version }, 'version pruned at upstream');
@@ -162,19 +170,17 @@ export class Attempts {
     // What a node answers to a submission is its answer: another node must not be asked as well.
     if (verdict === 'final' || (!request.isIdempotent && isOurs)) return { verdict: 'final', answer };
     if ('stream' in answer) answer.stream.destroy();
-    const isNotNow = notNow !== undefined;
-    const sign = verdict === 'failed' && !isNotNow ? 'error' : undefined;
     // A success that cannot be one is never the best that nodes had to say.
     const isWorthKeeping = 'body' in answer && isOurs && fault === undefined;
     return { verdict, answer: isWorthKeeping ? answer : undefined, mayHaveArrived: true, sign, isNotNow };
   }
 
   /** What hedges are timed by, what the node is given at once, and whether it is passed over. */
-  #recordTime(request: FleetRequest, upstream: Upstream, elapsedMs: number, readClass: ReadClass | undefined): void {
+  #recordTime(request: FleetRequest, upstream: Upstream, { startedMs, elapsedMs, readClass }: Timed): void {
     const nowMs = performance.now();
     if (request.isLook === true) upstream.latencies.look.record(elapsedMs, nowMs);
     if (readClass === undefined) return;
-    upstream.deferral.answered();
+    upstream.deferral.answered(startedMs);
     upstream.latencies[readClass].record(elapsedMs, nowMs);
     upstream.places.observe(readClass, elapsedMs, nowMs);
     if (upstream.ejections[readClass].answered(nowMs)) {
@@ -277,6 +283,15 @@ function kindOf(error: unknown, { isOver }: Bound): FailureKind {
   if (error instanceof NoPlaceError) return 'queue';
   if (error instanceof OverBudgetError) return 'size';
   return isOver ? 'timeout' : 'connection';
+}
+
+/** How an answer that came may be the node's own failing, should another node answer the same read. */
+function signOfAnswer(verdict: Verdict, { info }: NodeAnswer | StreamedAnswer, need: Need): Sign | undefined {
+  if (verdict === 'failed') return 'error';
+  if (verdict === 'refused') return 'refused';
+  // A node compares the version with the very ledger info that its headers tell (protocol 3).
+  const isHeld = info !== undefined && need.kind === 'version' && need.version >= info.oldestVersion;
+  return verdict === 'pruned' && isHeld && need.version <= info.version ? 'refused' : undefined;
 }
 
 /** What waited for a place, or is more than we take, is no sign of anything. */

@@ -14,15 +14,27 @@ const longestPauseMs = 30_000;
 /** After so long without a refusal the pauses begin with the shortest again. */
 const forgivenAfterMs = 10_000;
 
+/** For so long one request tries the node after a pause, and all others go elsewhere still. */
+const longestTrialMs = 1_000;
+
 /** All times in ms of one clock. */
 export class Deferral {
   #untilMs = -Infinity;
+  /** When the request was sent that tries the node; `undefined`: none has been, or it was answered. */
+  #trialAtMs: number | undefined;
+  /** No request that was sent after the last pause has been answered. */
+  #isUntried = false;
   #pauseMs = 0;
   #refusedAtMs = -Infinity;
   #hasAnswered = false;
 
   isOn(nowMs: number): boolean {
-    return nowMs < this.#untilMs;
+    return nowMs < this.#untilMs || (this.#trialAtMs !== undefined && nowMs < this.#trialAtMs + longestTrialMs);
+  }
+
+  /** The node is being sent a request. The first one after a pause tries it. */
+  asked(nowMs: number): void {
+    if (this.#isUntried && !this.isOn(nowMs)) this.#trialAtMs = nowMs;
   }
 
   /** Whether the next pause begins with the shortest again. */
@@ -30,9 +42,12 @@ export class Deferral {
     return nowMs - this.#refusedAtMs > forgivenAfterMs + this.#pauseMs;
   }
 
-  /** The node has answered a request. */
-  answered(): void {
+  /** The node has answered what it was sent at `sentAtMs`. */
+  answered(sentAtMs: number): void {
     this.#hasAnswered = true;
+    if (sentAtMs < this.#untilMs) return;
+    this.#isUntried = false;
+    this.#trialAtMs = undefined;
   }
 
   /**
@@ -49,6 +64,8 @@ export class Deferral {
       this.#pauseMs = isForgiven ? firstPauseMs : Math.min(Math.max(firstPauseMs, this.#pauseMs * 2), longestMs);
       this.#hasAnswered = false;
     }
+    this.#isUntried = true;
+    this.#trialAtMs = undefined;
     const pauseMs = Math.min(Math.max(this.#pauseMs, retryAfterMs ?? 0), longestPauseMs);
     this.#untilMs = Math.max(this.#untilMs, nowMs + pauseMs);
     return isNews ? pauseMs : undefined;

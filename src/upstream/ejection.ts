@@ -9,13 +9,16 @@
  * has answered, so that no client waits for the trial; pauses grow while trials fail.
  */
 
-/** `timeout`: no answer in time. `error`: no answer worth passing on. `outpaced`: a hedge answered long before. */
-export type Sign = 'timeout' | 'error' | 'outpaced';
+/**
+ * `timeout`: no answer in time. `error`: no answer worth passing on. `outpaced`: a hedge answered long before. `refused`:
+ * not done by its configuration, or called pruned beside ledger headers that show the version as held.
+ */
+export type Sign = 'timeout' | 'error' | 'outpaced' | 'refused';
 /** Why a node is passed over: so many signs in a row, or errors are too large a part of its answers. */
 export type EjectionReason = Sign | 'error share';
 
 /** Signs in a row, no read of the class answered in between, that put a node out. */
-const enough: Readonly<Record<Sign, number>> = { timeout: 2, error: 5, outpaced: 5 };
+const enough: Readonly<Record<Sign, number>> = { timeout: 2, error: 5, outpaced: 5, refused: 5 };
 /** Errors are too many when there are so many lately, they are such a part, and twice that of the other nodes. */
 const errorsCounted = 10;
 const errorShare = 0.1;
@@ -31,7 +34,7 @@ const trialsForErrors = 3;
 
 /** All times in ms of one clock. */
 export class Ejection {
-  readonly #inARow: Record<Sign, number> = { timeout: 0, error: 0, outpaced: 0 };
+  readonly #inARow: Record<Sign, number> = { timeout: 0, error: 0, outpaced: 0, refused: 0 };
   #answeredAtMs = -Infinity;
   #recent = { answered: 0, failed: 0 };
   #older = { answered: 0, failed: 0 };
@@ -134,6 +137,7 @@ export class Ejection {
     this.#inARow.timeout = 0;
     this.#inARow.error = 0;
     this.#inARow.outpaced = 0;
+    this.#inARow.refused = 0;
   }
 
   #turn(nowMs: number): void {

@@ -31,7 +31,7 @@ test('a node that answers between its refusals is deferred for a second at most'
   const deferral = new Deferral();
   let nowMs = 0;
   const pauses = Array.from({ length: 6 }, () => {
-    deferral.answered();
+    deferral.answered(nowMs);
     const pauseMs = deferral.refused(nowMs, undefined, nowMs) ?? NaN;
     nowMs += pauseMs;
     return pauseMs;
@@ -66,4 +66,32 @@ test('after ten seconds without a refusal the pauses begin with the shortest aga
   // The last pause began at 300 ms and took 400 ms.
   assert.equal(deferral.refused(10_700, undefined, 10_700), 800);
   assert.equal(deferral.refused(21_501, undefined, 21_501), 100);
+});
+
+test('after a pause one request tries the node, and the others follow when it is answered', () => {
+  const deferral = new Deferral();
+  deferral.asked(0);
+  assert.equal(deferral.isOn(0), false);
+  deferral.refused(0, undefined, 0);
+
+  deferral.asked(50);
+  assert.deepEqual([deferral.isOn(99), deferral.isOn(100)], [true, false]);
+  deferral.asked(100);
+  assert.deepEqual([deferral.isOn(100), deferral.isOn(1_099), deferral.isOn(1_100)], [true, true, false]);
+
+  // It was sent during the pause, when nobody else could answer.
+  deferral.answered(50);
+  assert.equal(deferral.isOn(200), true);
+  deferral.answered(100);
+  assert.equal(deferral.isOn(200), false);
+  deferral.asked(200);
+  assert.equal(deferral.isOn(200), false);
+});
+
+test('a trial that is refused begins the next pause', () => {
+  const deferral = new Deferral();
+  deferral.refused(0, undefined, 0);
+  deferral.asked(100);
+  assert.equal(deferral.refused(100, undefined, 110), 200);
+  assert.deepEqual([deferral.isOn(309), deferral.isOn(310)], [true, false]);
 });
