@@ -291,7 +291,7 @@ function signOfAnswer(verdict: Verdict, { info }: NodeAnswer | StreamedAnswer, n
   if (verdict === 'refused') return 'refused';
   // A node compares the version with the very ledger info that its headers tell (protocol 3).
   const isHeld = info !== undefined && need.kind === 'version' && need.version >= info.oldestVersion;
-  return verdict === 'pruned' && isHeld && need.version <= info.version ? 'refused' : undefined;
+  return verdict === 'pruned' && isHeld && need.version <= info.version ? 'error' : undefined;
 }
 
 /** What waited for a place, or is more than we take, is no sign of anything. */

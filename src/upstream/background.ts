@@ -74,7 +74,9 @@ export class Background {
     if (upstream === undefined || upstream === answering) return;
     void this.#make(request, fetch, upstream, this.#closing.signal, readClass).then((outcome) => {
       if (outcome.verdict === 'final' && 'stream' in outcome.answer) outcome.answer.stream.destroy();
-      if (!this.#closing.signal.aborted) outliers.endTrial(readClass, upstream, outcome.verdict !== 'failed');
+      // That a node has not got there, or no longer holds a version, is an answer; what ejects it is none.
+      const isAnswered = outcome.verdict === 'final' || (outcome.verdict !== 'failed' && outcome.sign === undefined);
+      if (!this.#closing.signal.aborted) outliers.endTrial(readClass, upstream, isAnswered);
     });
   }
 

@@ -10,8 +10,8 @@
  */
 
 /**
- * `timeout`: no answer in time. `error`: no answer worth passing on. `outpaced`: a hedge answered long before. `refused`:
- * not done by its configuration, or called pruned beside ledger headers that show the version as held.
+ * `timeout`: no answer in time. `error`: no answer worth passing on, or one that contradicts its own ledger headers.
+ * `outpaced`: a hedge answered long before. `refused`: not done by its configuration.
  */
 export type Sign = 'timeout' | 'error' | 'outpaced' | 'refused';
 /** Why a node is passed over: so many signs in a row, or errors are too large a part of its answers. */

@@ -27,8 +27,6 @@ const savedUp = 20 + 10;
 interface Beside {
   readonly full: number;
   readonly archives: number;
-  /** How far the wrong node is behind by its clock, ms. */
-  readonly lagMs?: number;
 }
 
 const besides: Readonly<Record<string, Beside>> = {
@@ -49,19 +47,21 @@ interface Cell {
   readonly what: string;
   readonly distort: Distort;
   readonly beside: string;
+  /** How far its ledger is behind that of the others, ms. */
   readonly lagMs: number;
 }
 
 const unchanged: Distort = (said) => said;
 const only = new RegExp(process.env['LEDGERGATE_MATRIX_ONLY'] ?? '');
-const every: readonly Cell[] = Object.keys(besides).flatMap((beside) => [
-  ...Object.entries(wrongWays).map(([what, distort]) => ({ what, distort, beside, lagMs: 0 })),
-  { what: 'lagging by 300 ms', distort: unchanged, beside, lagMs: 300 },
-  { what: 'lagging by a minute', distort: unchanged, beside, lagMs: 60_000 },
-  // The others lag instead, by their clocks as well.
-  { what: 'ahead of the others by 300 ms', distort: unchanged, beside, lagMs: -300 },
-]);
-
+const ways: readonly Omit<Cell, 'beside'>[] = [
+  ...Object.entries(wrongWays).map(([what, distort]) => ({ what, distort, lagMs: 0 })),
+  { what: 'lagging by 300 ms', distort: unchanged, lagMs: 300 },
+  { what: 'lagging by a minute', distort: unchanged, lagMs: 60_000 },
+  { what: 'ahead of the others by 300 ms', distort: unchanged, lagMs: -300 },
+];
+const every: readonly Cell[] = Object.keys(besides).flatMap((beside) =>
+  ways.map(({ what, distort, lagMs }) => ({ what, distort, lagMs, beside })),
+);
 const cells = every.filter(({ what, beside }) => only.test(`${what}, beside ${beside}`));
 
 /** What the gateway is by default, where tests have it otherwise. */
@@ -149,11 +149,12 @@ for (let begin = 0; begin < cells.length; begin += atOnce) {
   test(`one wrong node, cells ${begin + 1} to ${begin + group.length} of ${cells.length}: others answer`, async (t) => {
     const stalls = watchStalls(t);
     const started = await Promise.all(group.map(async (cell) => ({ cell, read: await startCell(t, cell) })));
-    const ended = await Promise.all(started.map(async ({ cell, read }) => ({ cell, ...(await read()) })));
+    const ended = await Promise.all(started.map(async ({ cell, read }) => ({ cell, measured: await read() })));
 
     const faults: string[] = [];
     const late: string[] = [];
-    for (const { cell, first, after, examples } of ended) {
+    for (const { cell, measured } of ended) {
+      const { first, after, examples } = measured;
       const name = `${cell.what}, beside ${cell.beside}`;
       const told = `refused ${refused(first)} in the first second, ${refused(after)} afterwards; extra load ${extra(first)}, then ${extra(after)}`;
       t.diagnostic(`${name}: ${told}`);

@@ -46,7 +46,7 @@ export async function distortingNode(t: TestContext, node: SampleNode, distort: 
     const asked = { path, isLook, count: reads };
     if (!isLook) reads += 1;
     const reply = await pool.request({
-      method: method as 'GET',
+      method,
       path,
       headers: { accept: request.headers.accept ?? '*/*' },
     });
