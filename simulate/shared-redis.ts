@@ -42,7 +42,11 @@ export interface SharedRedisParts {
 
 export class SharedRedis {
   readonly #parts: SharedRedisParts;
-  readonly #keys = new RedisKeys('lg', '1a2b3c4d');
+  readonly #keys = new RedisKeys('lg', '1a2b3c4d', {
+    id: '00000000',
+    before: [],
+    checkpoint: { version: 0n, root: '' },
+  });
   /** From when on a key's answer can be read. */
   readonly #readable = new Map<string, number>();
   readonly #answers = new Set<string>();

@@ -49,6 +49,12 @@ export function keyOn(page: string, slot: number): CacheKey {
   return { page, slot, id: hash('sha256', page, 'binary') };
 }
 
+/** The version that the key is of; `undefined`: its subject alone decides. */
+export function versionOf({ page, slot }: CacheKey): bigint | undefined {
+  const number = page.slice(page.lastIndexOf('|') + 1);
+  return number === '' ? undefined : (BigInt(number) << pageBits) | BigInt(slot);
+}
+
 /** What the pages of one read have in common, whatever the version: a page's text is this and a number, or nothing. */
 export function readText({ chainId, operation, subject, form }: Omit<KeyParts, 'version'>): string {
   return `${chainId}|${operation}|${bounded(subject)}|${form}|`;

@@ -17,6 +17,8 @@ export interface Loaded<Origin> {
   readonly answer: CachedResponse;
   readonly isFinal: boolean;
   readonly origin: Origin;
+  /** The head of the node's own ledger when it answered; absent where no node told one. */
+  readonly head?: bigint | undefined;
 }
 
 /** `span`: what it does is part of. */
@@ -190,6 +192,7 @@ export class ReadThrough<Origin> {
       if (loaded.isFinal && !running.isPurged)
         shared.tier.store(running.key, loaded.answer, {
           overwrite,
+          head: loaded.head,
           onDone: (isReadable) => lease?.release(isReadable ? 'readable' : 'nothing'),
         });
       else lease?.release('nothing');

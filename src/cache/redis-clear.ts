@@ -3,8 +3,9 @@
  * here is ever waited for by a read.
  */
 import type { Redis } from 'ioredis';
+import type { CacheKey } from './key.ts';
 import type { PurgeScope } from './purge-scope.ts';
-import type { RedisKeys } from './redis-keys.ts';
+import type { LedgerNames } from './redis-keys.ts';
 import type { RedisLink } from './redis-link.ts';
 
 /** Keys that one step looks at: well under a millisecond of the server's time. */
@@ -14,18 +15,29 @@ const stepMs = 2_000;
 /** Enough for a hundred million keys; a purge that takes longer is given up. */
 const longestMs = 300_000;
 
+/** What belongs to the ledger that is purged. */
+export interface Clearing {
+  readonly names: LedgerNames;
+  /** Every term of its history that may hold something. */
+  readonly terms: readonly string[];
+}
+
 /**
  * Deletes what is kept of the scope: the number of keys (or, of one read, of references), or `undefined` when Redis,
  * or a part of it, could not be cleared. Answers without references stay until their time is over: nothing finds them.
  */
-export async function clearRedis(link: RedisLink, keys: RedisKeys, scope: PurgeScope): Promise<number | undefined> {
-  if (scope.kind === 'read') return clearRead(link, keys, scope);
+export async function clearRedis(
+  link: RedisLink,
+  { names, terms }: Clearing,
+  scope: PurgeScope,
+): Promise<number | undefined> {
+  if (scope.kind === 'read') return clearRead(link, names.pagesOf(scope.key, terms), scope.key);
   const servers = link.servers('master');
   // A part that is left alone now would keep what it has.
   if (servers.length === 0 || link.trouble('left alone') !== undefined) return undefined;
   const untilMs = performance.now() + longestMs;
   let cleared = 0;
-  for (const pattern of patternsOf(keys, scope)) {
+  for (const pattern of patternsOf(names, scope)) {
     for (const server of servers) {
       const deleted = await clearPattern(link, server, pattern, untilMs);
       if (deleted === undefined) return undefined;
@@ -35,23 +47,29 @@ export async function clearRedis(link: RedisLink, keys: RedisKeys, scope: PurgeS
   return cleared;
 }
 
-async function clearRead(link: RedisLink, keys: RedisKeys, { key }: Extract<PurgeScope, { kind: 'read' }>) {
-  const page = keys.page(key);
-  const outcome = await link.write(page, (client) => client.hdel(page, String(key.slot)));
-  if ('value' in outcome) return outcome.value;
-  if (outcome.failure !== 'wrong type') return undefined;
-  const unlinked = await link.write(page, (client) => client.unlink(page));
-  return 'value' in unlinked ? unlinked.value : undefined;
+/** Removes the reference from each of these pages: the number of references, or `undefined` where one may be left. */
+async function clearRead(link: RedisLink, pages: readonly string[], key: CacheKey): Promise<number | undefined> {
+  let cleared = 0;
+  for (const page of pages) {
+    const outcome = await link.write(page, (client) => client.hdel(page, String(key.slot)));
+    const deleted =
+      'failure' in outcome && outcome.failure === 'wrong type'
+        ? await link.write(page, (client) => client.unlink(page))
+        : outcome;
+    if (!('value' in deleted)) return undefined;
+    cleared += deleted.value;
+  }
+  return cleared;
 }
 
-function patternsOf(keys: RedisKeys, scope: Exclude<PurgeScope, { kind: 'read' }>): readonly string[] {
+function patternsOf(names: LedgerNames, scope: Exclude<PurgeScope, { kind: 'read' }>): readonly string[] {
   switch (scope.kind) {
     case 'versions':
-      return [keys.pagesOfRead(scope.read)];
+      return [names.pagesOfRead(scope.read)];
     case 'account':
-      return keys.pagesOfAccount(scope.chainId, scope.address);
+      return names.pagesOfAccount(scope.chainId, scope.address);
     case 'everything':
-      return [keys.all];
+      return [names.all];
   }
 }
 

@@ -26,6 +26,8 @@ export interface SharedStateOptions {
   /** Name of the ledger, chain included; `undefined` while it is not known: then nothing is told or heard. */
   readonly ledger: () => string | undefined;
   readonly prefix: string;
+  /** The term of the ledger's history that this process is on; `undefined` while nodes have not confirmed one. */
+  readonly history: () => string | undefined;
 }
 
 /** Versions that follow each other this closely are told as one, the last. */
@@ -112,6 +114,17 @@ export class SharedState {
     if (this.#refusals.count <= refusalsPerSecond) this.#publish(`refused ${node} ${version}`);
   }
 
+  /** The ledger has another history than before: what was shown of that is no floor for who starts from now on. */
+  forgetServed(): void {
+    const ledger = this.#ledger;
+    this.#toTell = -1n;
+    this.#told = -1n;
+    this.#heard = -1n;
+    if (ledger === undefined) return;
+    const key = this.#key(ledger);
+    void this.#link.write(key, (client) => client.unlink(key));
+  }
+
   /** Makes the other replicas forget; `undefined` when they cannot be told. */
   async tellPurge(scope: PurgeScope): Promise<Told | undefined> {
     await this.follow();
@@ -148,7 +161,8 @@ export class SharedState {
     this.#told = this.#toTell;
     // This very version and no other: a wrong word must not silence what is true.
     if (this.#toTell === this.#heard) return;
-    this.#publish(`served ${version}`);
+    const history = this.#options.history();
+    this.#publish(history === undefined ? `served ${version}` : `served ${version} ${history}`);
     const key = this.#key(ledger);
     void this.#link.write(key, (client) => client.zadd(key, 'GT', version, member));
   }
@@ -163,10 +177,13 @@ export class SharedState {
   #hear(channel: string, message: string): void {
     if (this.#ledger === undefined || channel !== this.#channel(this.#ledger)) return;
     this.#purges?.hear(message);
-    const [, kind, node = '', number = ''] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
+    const [, kind, node = '', number = '', told] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
     const version = findU64(number);
     if (version === undefined) return;
     if (kind === 'served') {
+      const history = this.#options.history();
+      // Of another history it is no floor here. While one of the two is not known, it is news like any other.
+      if (told !== undefined && history !== undefined && told !== history) return;
       this.#heard = version;
       this.#listener.onServed(version);
     } else this.#listener.onRefused(node.trim(), version);
@@ -183,4 +200,4 @@ export class SharedState {
 
 /** Member of the sorted set whose score is the highest version served: `ZADD GT` raises it and never lowers it. */
 const member = 'served';
-const form = /^(served|refused) ([\w-]{22} )?(\d{1,20})$/;
+const form = /^(served|refused) ([\w-]{22} )?(\d{1,20})(?: ([0-9a-z]{8}))?$/;

@@ -74,9 +74,9 @@ export class SharedTier {
    * Keeps an answer, in the background. `overwrite`: what stands there is not to be trusted. `onDone` is called when
    * it is readable by others, or will not be.
    */
-  store(key: CacheKey, answer: CachedResponse, { overwrite = false, onDone = () => {} }: StoreOptions = {}): void {
+  store(key: CacheKey, answer: CachedResponse, { head, overwrite = false, onDone = () => {} }: StoreOptions): void {
     const keys = this.#options.keys();
-    if (keys === undefined) {
+    if (keys?.admits(head) !== true) {
       onDone(false);
       return;
     }
@@ -148,6 +148,8 @@ export interface Inspected {
 }
 
 export interface StoreOptions {
+  /** The head of the node's own ledger when it answered. */
+  readonly head: bigint | undefined;
   readonly overwrite?: boolean;
   readonly onDone?: (isReadable: boolean) => void;
 }

@@ -20,11 +20,13 @@ export interface CacheContext {
   readonly status: StatusSource;
   /** Absent: memory is the only tier. */
   readonly buildShared: Optional['sharedCache'];
+  /** Processes that serve together. */
+  readonly processes: number;
 }
 
 export function buildCache(config: Config, settings: Settings, parts: FleetParts, context: CacheContext) {
-  const { status, buildShared } = context;
-  const { fleet, floor, sender, registry } = parts;
+  const { status, buildShared, processes } = context;
+  const { fleet, floor, sender, registry, witness } = parts;
   const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
   const memory: MemoryCache = new MemoryCache({
     maxBytes: config.cache.memory.maxBytes,
@@ -40,6 +42,14 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
     journal: status.journal,
     chainId: () => fleet.chainId,
     ledger: () => genesis.name,
+    generation: () => fleet.generation,
+    look: (known, wantsNext) => witness.look(known, wantsNext),
+    onReplaced: (version) => {
+      fleet.replaceHistory(version as LedgerVersion);
+      shared?.news.forgetServed();
+    },
+    onForeign: () => void tiers.purge({ kind: 'everything' }),
+    processes,
     settings: settings.redis,
     news: {
       onServed: (version) => floor.hear(version as LedgerVersion),
@@ -69,6 +79,11 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
       // At once, and what is under way will not be kept either; only what is on its way to Redis takes a moment.
       void tiers.purge({ kind: 'everything' });
     },
+    /** The ledger went back: see `History.rolledBack`. */
+    rolledBack: () => {
+      shared?.history.rolledBack();
+      shared?.news.forgetServed();
+    },
     tellServed: (version: LedgerVersion) => shared?.news.tellServed(version),
     tellRefused: ({ fingerprint }: Upstream, version: LedgerVersion) => shared?.news.tellRefused(fingerprint, version),
     redisStatus: () => (shared === undefined ? undefined : { trouble: shared.trouble() }),
@@ -76,10 +91,12 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
     start: async () => {
       if (shared === undefined) return;
       await Promise.all([genesis.start(), shared.started]);
+      await shared.history.check();
       await shared.news.follow();
     },
     close: () => {
       genesis.close();
+      witness.close();
       shared?.close();
     },
   };

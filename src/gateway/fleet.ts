@@ -17,6 +17,7 @@ import { readClasses } from '../upstream/read-class.ts';
 import { ShownAlone } from '../upstream/shown.ts';
 import { Sender } from '../upstream/sender.ts';
 import { Upstream } from '../upstream/upstream.ts';
+import { Witness } from '../upstream/witness.ts';
 import { Nodes } from './nodes.ts';
 import type { Settings } from './settings.ts';
 import type { Siblings } from './siblings.ts';
@@ -26,6 +27,8 @@ import type { StatusSource } from './status.ts';
 export interface FleetListener {
   /** From now on nothing that was read before may be used. */
   readonly onGeneration: () => void;
+  /** The ledger has gone back. */
+  readonly onRollback: () => void;
   readonly onServed: (version: LedgerVersion) => void;
   readonly onRefused: (upstream: Upstream, version: LedgerVersion) => void;
 }
@@ -76,11 +79,19 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       ),
     onGeneration: () => listener.onGeneration(),
     onRefused: (upstream, version) => listener.onRefused(upstream, version),
-    onRollback: (upstream, before, after) =>
+    onRollback: (upstream, before, after) => {
       journal.tell(
         'rollback',
         { upstream: upstream.name, before, after },
         'the ledger went back: what was cached of it is dropped',
+      );
+      listener.onRollback();
+    },
+    onReplaced: (version, head) =>
+      journal.tell(
+        'history replaced',
+        { version, head },
+        'nodes tell another history of the ledger than before: what was cached of it is dropped',
       ),
     onAwaited: () => prober.hurry(),
     onOutage: (isOn) => {
@@ -138,7 +149,8 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   const floor = new Floor(fleet, floorEvents, shown);
   const latest = new Latest({ fleet, sender, floor, shown }, settings.latest);
   const nodes = new Nodes({ fleet, prober, metrics, log, journal, known, create });
-  return { fleet, nodes, prober, sender, floor, latest, registry };
+  const witness = new Witness(fleet, settings.probes);
+  return { fleet, nodes, prober, sender, floor, latest, registry, witness };
 }
 
 export function statusOf(fleet: Fleet): readonly UpstreamStatus[] {

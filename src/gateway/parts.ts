@@ -37,6 +37,7 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
       cache.forgetLedger();
       siblings?.startOver();
     },
+    onRollback: () => cache.rolledBack(),
     onServed: (version: LedgerVersion) => cache.tellServed(version),
     onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
   };
@@ -44,7 +45,11 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
   const shared = { settings, processes, siblings, status, answerBudget };
   const fleetParts = buildFleet(config, log, listener, { ...shared, ownLag: () => lag.lagMs });
   const { fleet, registry, sender } = fleetParts;
-  const cache: Cache = buildCache(config, settings, fleetParts, { status, buildShared: optional.sharedCache });
+  const cache: Cache = buildCache(config, settings, fleetParts, {
+    status,
+    buildShared: optional.sharedCache,
+    processes,
+  });
   const access = optional.access?.({
     registry,
     status,

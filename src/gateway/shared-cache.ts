@@ -5,9 +5,12 @@ import type { MemoryCache } from '../cache/memory.ts';
 import type { PurgeScope } from '../cache/purge-scope.ts';
 import type { Shared } from '../cache/read-through.ts';
 import { clearRedis } from '../cache/redis-clear.ts';
+import { History, type Look } from '../cache/history.ts';
+import { HistoryRegistry } from '../cache/history-registry.ts';
+import { everyTerm, type Checkpoint, type Term } from '../cache/history-terms.ts';
 import { Leases } from '../cache/leases.ts';
 import { connectRedis, connectSubscriber } from '../cache/redis-client.ts';
-import { RedisKeys } from '../cache/redis-keys.ts';
+import { LedgerNames, RedisKeys } from '../cache/redis-keys.ts';
 import { withoutAddress } from '../cache/redis-failure.ts';
 import { RedisLink, type TroubleChange } from '../cache/redis-link.ts';
 import { SharedState, type NewsListener } from '../cache/shared-state.ts';
@@ -26,12 +29,28 @@ export interface SharedCacheParts {
   readonly ledger: () => string | undefined;
   readonly settings: Settings['redis'];
   readonly news: NewsListener;
+  /** The fleet's generation. */
+  readonly generation: () => number;
+  /** Asks nodes for the history: see `HistoryParts.look`. */
+  readonly look: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<Look>;
+  /** See `HistoryParts.onReplaced`. */
+  readonly onReplaced: (version: bigint) => void;
+  /** See `HistoryParts.onForeign`. */
+  readonly onForeign: () => void;
+  /** Processes of this gateway: each asks nodes as much less often. */
+  readonly processes: number;
 }
+
+/** Milliseconds between two comparisons of the history by one process: each node is asked less than once a second. */
+const historyMs = 2_500;
+/** Of these, so many may be missed before a term passes for one without members. */
+const missedBeats = 2.4;
 
 export interface SharedCache extends Shared {
   /** Resolves when Redis can be used, or is known not to be. */
   readonly started: Promise<void>;
   readonly news: SharedState;
+  readonly history: History;
   /** Deletes from Redis; see `clearRedis`. */
   readonly clear: (scope: PurgeScope) => Promise<number | undefined>;
   /** What is wrong with Redis now, without its addresses. */
@@ -40,9 +59,9 @@ export interface SharedCache extends Shared {
 }
 
 export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): SharedCache {
-  const { memory, registry, journal, settings } = parts;
-  const metrics = createRedisMetrics(registry, () => ({
-    isUp: link.trouble('left alone') === undefined,
+  const { memory, journal, settings } = parts;
+  const metrics = createRedisMetrics(parts.registry, () => ({
+    isUp: link.trouble('left alone') === undefined && history.term !== undefined,
     isWritable: link.trouble('no writes') === undefined,
     pendingWrites: writes.size.writes,
     pendingBytes: writes.size.bytes,
@@ -53,10 +72,24 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     },
     trialKey: `${config.keyPrefix}:trial`,
     onFailure: (kind) => metrics.failed(kind),
-    onTrouble: (change) => tellTrouble(journal, change),
+    onTrouble: (change) => {
+      tellTrouble(journal, change);
+      if (change.trouble === 'left alone' && !change.isOn) void history.check();
+    },
+  });
+  const intervalMs = historyMs * parts.processes;
+  const registry = new HistoryRegistry(link, { prefix: config.keyPrefix, beatMs: intervalMs * missedBeats });
+  const history: History = new History({
+    registry,
+    look: parts.look,
+    ledger: () => ledgerName(parts),
+    generation: parts.generation,
+    onReplaced: parts.onReplaced,
+    onForeign: parts.onForeign,
+    intervalMs,
   });
   const writes: WriteQueue = new WriteQueue(link, (outcome) => metrics.wrote(outcome));
-  const keys = keysOf(config.keyPrefix, parts.ledger);
+  const keys = keysOf(config.keyPrefix, parts.ledger, () => history.term);
   const tier = new SharedTier(
     { link, writes, findAnswer: (digest) => memory.findAnswer(digest) },
     Object.assign(settings, { keys }),
@@ -72,7 +105,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     // Its troubles are those of the other connection, which tells them.
     connectSubscriber(config.target, () => undefined),
     parts.news,
-    { prefix: config.keyPrefix, ledger: () => ledgerName(parts) },
+    { prefix: config.keyPrefix, ledger: () => ledgerName(parts), history: () => history.term?.id },
   );
   return {
     started: link.started,
@@ -81,12 +114,18 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     leases,
     onLookup: (outcome, seconds) => metrics.lookedUp(outcome, seconds),
     onTurn: (turn) => metrics.turned(turn),
+    history,
     clear: async (scope) => {
-      const names = keys();
-      return names === undefined ? undefined : clearRedis(link, names, scope);
+      const [genesis, ledger] = [parts.ledger(), ledgerName(parts)];
+      if (genesis === undefined || ledger === undefined) return undefined;
+      const terms = await registry.read(ledger);
+      if (terms === undefined) return undefined;
+      const names = new LedgerNames(config.keyPrefix, genesis);
+      return clearRedis(link, { names, terms: everyTerm(terms, history.term) }, scope);
     },
-    trouble: () => troubleOf(link),
+    trouble: () => troubleOf(link) ?? (history.term === undefined ? unverified : undefined),
     close: () => {
+      history.close();
       state.close();
       link.close();
     },
@@ -98,6 +137,8 @@ function troubleOf(link: RedisLink): string | undefined {
   if (alone !== undefined) return withoutAddress(alone);
   return unwritten === undefined ? undefined : `takes no writes: ${withoutAddress(unwritten)}`;
 }
+
+const unverified = 'nodes have not confirmed yet which history of the ledger it holds';
 
 function tellTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
   const details = { reason, ...(server === '' ? {} : { server }) };
@@ -115,13 +156,19 @@ function ledgerName({ chainId, ledger }: SharedCacheParts): string | undefined {
   return chain === undefined || name === undefined ? undefined : `${chain}.${name}`;
 }
 
-/** The names for the ledger of the moment, made once per ledger. */
-function keysOf(prefix: string, ledger: () => string | undefined): () => RedisKeys | undefined {
-  let known: { readonly ledger: string; readonly keys: RedisKeys } | undefined;
+/** The names for the ledger and the history of the moment, made once for each. */
+function keysOf(
+  prefix: string,
+  ledger: () => string | undefined,
+  history: () => Term | undefined,
+): () => RedisKeys | undefined {
+  let known: { readonly ledger: string; readonly term: Term; readonly keys: RedisKeys } | undefined;
   return () => {
-    const now = ledger();
-    if (now === undefined) return undefined;
-    if (known?.ledger !== now) known = { ledger: now, keys: new RedisKeys(prefix, now) };
+    const [name, term] = [ledger(), history()];
+    if (name === undefined || term === undefined) return undefined;
+    if (known?.ledger !== name || known.term !== term) {
+      known = { ledger: name, term, keys: new RedisKeys(prefix, name, term) };
+    }
     return known.keys;
   };
 }

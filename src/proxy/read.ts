@@ -178,6 +178,7 @@ export class Reader {
     return {
       answer: entry,
       isFinal,
+      head: answer.info?.version,
       origin: {
         upstream: answer.upstream.name,
         tookMs: answer.tookMs,

@@ -30,6 +30,11 @@ export function acceptForm(call: Call): AcceptForm {
   return negotiate(call.headers.accept);
 }
 
+/** The name of the history that the ledger is on at `version`; '' unless a test has forked it. */
+export function historyAt({ clock }: Call, version: bigint): string {
+  return clock.historyOf?.(version) ?? '';
+}
+
 export function addressParam(call: Call, at: number, name = 'address'): Address {
   const text = call.params[at] ?? '';
   const address = findAddress(text);

@@ -12,6 +12,8 @@ export interface LedgerClock {
   /** The ledger now, as a node sees it that is `lag` versions behind. */
   read(lag?: bigint): LedgerMoment;
   timestampUsecOf(version: bigint): bigint;
+  /** The name of the history that the version is of; absent or '': the one that every ledger begins with. */
+  historyOf?(version: bigint): string;
 }
 
 export const versionsPerBlock = 20n;
@@ -62,6 +64,7 @@ export function advancingClock(options: AdvancingClockOptions = {}): LedgerClock
 export class ManualClock implements LedgerClock {
   #head: LedgerVersion;
   #oldest: LedgerVersion;
+  #fork: { readonly above: bigint; readonly name: string } | undefined;
 
   constructor(start: { readonly head: bigint; readonly oldest: bigint }) {
     this.#head = ledgerVersion(start.head);
@@ -82,6 +85,15 @@ export class ManualClock implements LedgerClock {
 
   set oldest(version: bigint) {
     this.#oldest = ledgerVersion(version);
+  }
+
+  /** Versions above `above` are of another history from now on: other hashes, other state. */
+  fork(above: bigint, name: string): void {
+    this.#fork = { above, name };
+  }
+
+  historyOf(version: bigint): string {
+    return this.#fork !== undefined && version > this.#fork.above ? this.#fork.name : '';
   }
 
   /** Moves the head on; the oldest version stays. */

@@ -8,6 +8,7 @@ import {
   acceptForm,
   addressParam,
   expectContentType,
+  historyAt,
   isJsonMediaType,
   jsonBody,
   moduleNameParam,
@@ -40,7 +41,7 @@ export function answerResource(call: Call): Answer {
   const tag = structTagParam(call, 1);
   const version = resolveVersion(call.ledger, pinnedVersion(call));
   const name = formatTypeTag(tag);
-  const body = findResource(address, name) ?? findSyntheticResource(address, tag, version);
+  const body = findResource(address, name) ?? findSyntheticResource(address, tag, version, historyAt(call, version));
   if (body === undefined) throw resourceNotFound(address, name, version);
   return answerIn(acceptForm(call), body);
 }

@@ -18,14 +18,22 @@ export function isKnownAccount(address: Address): boolean {
 }
 
 /**
- * `Probe` names the address and the version that were asked; `Padded{n}` is a body of n bytes (or the least possible),
+ * `Probe` names the address, the version and, on a fork, the history that were asked; `Padded{n}` is a body of n bytes (or the least possible),
  * different for every address, size and version.
  */
-export function findSyntheticResource(address: Address, tag: StructTag, version: bigint): string | undefined {
+export function findSyntheticResource(
+  address: Address,
+  tag: StructTag,
+  version: bigint,
+  history = '',
+): string | undefined {
   if (tag.address !== '0x1' || tag.module !== module || tag.typeArguments.length > 0) return undefined;
   if (!isKnownAccount(address)) return undefined;
   const type = formatTypeTag(tag);
-  if (tag.name === 'Probe') return JSON.stringify({ type, data: { address, ledger_version: String(version) } });
+  const told = history === '' ? {} : { history };
+  if (tag.name === 'Probe') {
+    return JSON.stringify({ type, data: { address, ledger_version: String(version), ...told } });
+  }
   const digits = /^Padded(\d{1,7})$/.exec(tag.name)?.[1];
   if (digits === undefined || Number(digits) > maxPaddedBytes) return undefined;
   const bare = JSON.stringify({ type, data: { address, ledger_version: String(version), padding: '' } });
@@ -51,11 +59,11 @@ export function syntheticHash(text: string | Uint8Array): string {
 }
 
 /** The transaction at a version for which none was recorded. */
-export function syntheticTransaction(version: bigint, timestampUsec: bigint): string {
+export function syntheticTransaction(version: bigint, timestampUsec: bigint, history = ''): string {
   return JSON.stringify({
     version: String(version),
-    hash: syntheticHash(`transaction ${version}`),
-    ...committedFields(version),
+    hash: syntheticHash(`transaction ${version}${history}`),
+    ...committedFields(version, history),
     changes: [],
     timestamp: String(timestampUsec),
     type: 'state_checkpoint_transaction',
@@ -63,7 +71,7 @@ export function syntheticTransaction(version: bigint, timestampUsec: bigint): st
 }
 
 /** What every committed transaction says of its execution. */
-export function committedFields(version: bigint): Readonly<Record<string, unknown>> {
+export function committedFields(version: bigint, history = ''): Readonly<Record<string, unknown>> {
   return {
     state_change_hash: syntheticHash(`state change ${version}`),
     event_root_hash: syntheticHash(`event root ${version}`),
@@ -71,7 +79,7 @@ export function committedFields(version: bigint): Readonly<Record<string, unknow
     gas_used: '9',
     success: true,
     vm_status: 'Executed successfully',
-    accumulator_root_hash: syntheticHash(`accumulator root ${version}`),
+    accumulator_root_hash: syntheticHash(`accumulator root ${version}${history}`),
   };
 }
 

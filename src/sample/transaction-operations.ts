@@ -1,7 +1,7 @@
 /** Look-up of transactions, and submission. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { answerIn, jsonAnswer, type Answer } from './answer.ts';
-import { acceptForm, expectContentType, jsonBody, resolveVersion, u64Param, type Call } from './call.ts';
+import { acceptForm, expectContentType, historyAt, jsonBody, resolveVersion, u64Param, type Call } from './call.ts';
 import { frameworkError, transactionNotFound } from './node-error.ts';
 import { findTransactionByHash, findTransactionByVersion } from './recorded.ts';
 import { syntheticTransaction } from './synthetic.ts';
@@ -55,7 +55,9 @@ export function answerByVersion(call: Call): Answer {
 
 /** The text of the transaction at a version: the recorded one, or a synthetic one. */
 export function transactionAt(call: Call, version: bigint): string {
-  return findTransactionByVersion(version)?.body ?? syntheticTransaction(version, call.clock.timestampUsecOf(version));
+  const { clock } = call;
+  const recorded = findTransactionByVersion(version)?.body;
+  return recorded ?? syntheticTransaction(version, clock.timestampUsecOf(version), historyAt(call, version));
 }
 
 /** `POST /transactions`: 202, and the transaction is pending from here on. */

@@ -97,6 +97,12 @@ export const eventKinds = {
     (f) =>
       `the ledger went back from ${f['before']} to ${f['after']}, as ${f['upstream']} tells: what was held is dropped`,
   ),
+  'history replaced': rule(
+    'error',
+    [],
+    ['version', 'head'],
+    (f) => `nodes tell another history of the ledger at ${f['version']} than before: what was held is dropped`,
+  ),
   outage: rule(
     'error',
     [],

@@ -25,6 +25,8 @@ export interface FleetEvents extends HeadEvents {
   onDoubt(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers said. */
   onRefused(upstream: Upstream, version: LedgerVersion): void;
+  /** Nodes deny the history that they told before at `version`. */
+  onReplaced(version: LedgerVersion, head: LedgerVersion | undefined): void;
   /** Somebody waits for a version and nobody did before: news of heads is wanted for as long as `isAwaited`. */
   onAwaited(): void;
   /** The last node that could be asked is gone (`isOn`), or one is back. */
@@ -249,6 +251,13 @@ export class Fleet {
     for (const upstream of this.#upstreams) {
       if (upstream.fingerprint === fingerprint) upstream.window.observeRefusal(version, nowMs);
     }
+  }
+
+  /** Nodes tell another history at `version` than before: a generation begins, as after a rollback. */
+  replaceHistory(version: LedgerVersion): void {
+    this.#head.startOver();
+    this.refresh();
+    this.#events.onReplaced(version, this.head?.version);
   }
 
   /** To be called when a node's health changes: what the fleet can serve changes with it. */

@@ -24,7 +24,6 @@ export class Genesis {
   #name: string | undefined;
   /** The fleet's generation that the name is of. */
   #generation = 0;
-  #firstGeneration = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(fleet: Fleet, sender: Sender) {
@@ -50,7 +49,6 @@ export class Genesis {
   /** Asks until it is known, and goes on by itself where no node tells it. Resolves after the first attempt. */
   start(): Promise<void> {
     this.#generation = this.#fleet.generation;
-    this.#firstGeneration = this.#generation;
     return this.#look();
   }
 
@@ -63,8 +61,7 @@ export class Genesis {
     const generation = this.#generation;
     const found = await this.#ask().catch(() => undefined);
     if (this.#stop.signal.aborted || generation !== this.#generation) return;
-    // Without its first transaction a ledger that went back cannot be told from another one: it stays without a name.
-    this.#name = found === unnamed && generation > this.#firstGeneration ? undefined : (found ?? this.#name);
+    this.#name = found ?? this.#name;
     if (found !== undefined && found !== unnamed) return;
     this.#timer = setTimeout(() => void this.#look(), found === undefined ? retryMs : recheckMs);
     this.#timer.unref();

@@ -8,7 +8,7 @@ import { connectRedis, connectSubscriber } from '../../src/cache/redis-client.ts
 import { RedisKeys } from '../../src/cache/redis-keys.ts';
 import { RedisLink } from '../../src/cache/redis-link.ts';
 import { WriteQueue, type WriteOutcome } from '../../src/cache/write-queue.ts';
-import { answerOf, keyAt } from '../support/answers.ts';
+import { answerOf, anyTerm, keyAt } from '../support/answers.ts';
 import { noRedis, redisServer, type RedisServer } from '../support/redis-server.ts';
 
 const channel = 'lg:news:test';
@@ -175,7 +175,7 @@ test(
     const server = await redisServer(t);
     const outcomes: Record<WriteOutcome, number> = { written: 0, failed: 0, dropped: 0 };
     const writes = new WriteQueue(await linkTo(t, server), (outcome) => (outcomes[outcome] += 1));
-    const keys = new RedisKeys('lg', 'test');
+    const keys = new RedisKeys('lg', 'test', anyTerm);
     const add = (version: bigint, subject: string): Promise<void> =>
       new Promise((resolve) => {
         const [at, answer] = [keyAt(version, subject), answerOf(`${subject} at ${version}`)];

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cacheKey, readText, type CacheKey } from '../../src/cache/key.ts';
 import { findScope, formatScope, keyMatcher, type PurgeScope } from '../../src/cache/purge-scope.ts';
-import { RedisKeys } from '../../src/cache/redis-keys.ts';
+import { LedgerNames, RedisKeys } from '../../src/cache/redis-keys.ts';
+import { anyTerm } from '../support/answers.ts';
 import { parseAddress } from '../../src/ledger/address.ts';
 import type { Read } from '../../src/proxy/read.ts';
 import { readModule, readResource, readTransaction, readView } from '../support/reads.ts';
@@ -83,14 +84,16 @@ test('other texts are no scope', () => {
 /** SCAN's patterns, as far as they are used here. */
 function matches(pattern: string, name: string): boolean {
   assert.match(pattern, /\*$/);
-  return name.startsWith(pattern.slice(0, -1).replace(/\\(.)/g, '$1'));
+  const parts = pattern.slice(0, -1).match(/\\.|[^]/gs) ?? [];
+  return parts.every((part, at) => part === '?' || part.at(-1) === name[at]) && name.length >= parts.length;
 }
 
 test('in Redis a purge covers the same pages, and of views at most others of the function', () => {
-  const names = new RedisKeys('lg', 'a1b2c3d4');
+  const names = new LedgerNames('lg', 'a1b2c3d4');
+  const pages = new RedisKeys('lg', 'a1b2c3d4', anyTerm);
   const found = (patterns: readonly string[]) =>
     Object.entries(keys).flatMap(([name, key]) =>
-      patterns.some((pattern) => matches(pattern, names.page(key))) ? [name] : [],
+      patterns.some((pattern) => matches(pattern, pages.page(key))) ? [name] : [],
     );
   assert.deepEqual(found(names.pagesOfAccount(chainId, '0x1')), covered(account));
   assert.deepEqual(found([names.pagesOfRead(readText({ ...readResource('0x1', store), chainId }))]), covered(versions));

@@ -13,13 +13,13 @@ import { RedisKeys } from '../../src/cache/redis-keys.ts';
 import { RedisLink } from '../../src/cache/redis-link.ts';
 import { SharedTier } from '../../src/cache/shared-tier.ts';
 import { WriteQueue, type WriteOutcome } from '../../src/cache/write-queue.ts';
-import { answerOf, keyAt } from '../support/answers.ts';
+import { answerOf, anyTerm, keyAt } from '../support/answers.ts';
 import { until } from '../support/redis-replica.ts';
 import { noRedis, redisServer } from '../support/redis-server.ts';
 
 const never = new AbortController().signal;
 const key = keyAt(7n);
-const keys = new RedisKeys('lg', 'test');
+const keys = new RedisKeys('lg', 'test', anyTerm);
 
 async function tiers(t: TestContext, timeoutMs = 1_000) {
   const server = await redisServer(t);
@@ -44,8 +44,8 @@ async function tiers(t: TestContext, timeoutMs = 1_000) {
   return { server, memory, written, lookups, reads: new ReadThrough<'node'>({ memory, shared }) };
 }
 
-function nodeWith(answer: CachedResponse): Loader<'node'> {
-  return { load: () => Promise.resolve({ answer, isFinal: true, origin: 'node' }) };
+function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): Loader<'node'> {
+  return { load: () => Promise.resolve({ answer, isFinal: true, origin: 'node', head }) };
 }
 
 test('memory has what Redis has once that may be shown', { skip: noRedis }, async (t) => {
@@ -102,4 +102,21 @@ test('nobody waits for an answer that is too large to be shared', { skip: noRedi
   await until('it is given up', () => written.length === 1);
   assert.deepEqual(written, ['dropped']);
   await until('it is told', async () => (await server.run((client) => client.get(keys.lease(key)))) === 'nothing', 450);
+});
+
+test('what a node below the last checkpoint answers is not shared', { skip: noRedis }, async (t) => {
+  const { server, memory, reads, written } = await tiers(t);
+  const { version } = anyTerm.checkpoint;
+  const answer = answerOf('of a node that may have gone back');
+  await reads.load(key, '', { signal: never }, nodeWith(answer, version - 1n));
+  assert.deepEqual(memory.find(key)?.body, answer.body);
+  // Nobody waits for it either.
+  await until('it is told', async () => (await server.run((client) => client.get(keys.lease(key)))) === 'nothing', 450);
+  assert.equal(await server.run((client) => client.exists(keys.page(key))), 0);
+
+  memory.clear();
+  await until('its lease ends', async () => (await server.run((client) => client.exists(keys.lease(key)))) === 0);
+  await reads.load(key, '', { signal: never }, nodeWith(answer, version));
+  await until('it is written', () => written.length === 1);
+  assert.equal(await server.run((client) => client.exists(keys.page(key))), 1);
 });

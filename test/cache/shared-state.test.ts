@@ -19,7 +19,7 @@ async function stateOf(t: TestContext, server: RedisServer, ledger: () => string
   });
   const listener = { onServed: () => {}, onRefused: () => {}, onPurge: () => Promise.resolve() };
   const subscriber = connectSubscriber(target, () => undefined);
-  const state = new SharedState(link, subscriber, listener, { ledger, prefix: 'lg' });
+  const state = new SharedState(link, subscriber, listener, { ledger, prefix: 'lg', history: () => undefined });
   t.after(() => {
     state.close();
     link.close();

@@ -259,7 +259,8 @@ test('what Redis holds: found, absent, damaged, unavailable', { skip: noRedis },
     assert.fail(JSON.stringify(await ask()));
   };
   const absent = await until(({ redis }) => redis?.reference === 'absent');
-  const page = 'lg:1:nogenesis:1|resource|0x1/0x1::ledgergate_sample::Probe|json|0';
+  const [history] = await server.run((client) => client.hkeys('lg:history:1.nogenesis'));
+  const page = `lg:1:nogenesis:${history}:1|resource|0x1/0x1::ledgergate_sample::Probe|json|0`;
   assert.deepEqual([absent.key?.redis, absent.key?.field], [page, '7']);
 
   const { body } = await gateway.get(path);

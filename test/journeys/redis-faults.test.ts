@@ -141,6 +141,10 @@ test('Redis is emptied: both gateways go on, and what is read is written anew', 
   assert.deepEqual(await sourcesOf(b, versions(1, 3)), new Set(['memory']));
   assert.deepEqual(await sourcesOf(b, versions(4, 2)), new Set(['node']));
   await written(b, 2);
+  // The name of the history is lost as well, until one of them publishes it again.
+  await until('the history is back', () =>
+    server.run(async (client) => (await client.hlen('lg:history:1.nogenesis')) > 0),
+  );
   const c = await replica(t, server.url, { nodes: [await fakeNode(t)] });
   assert.deepEqual(await sourcesOf(c, versions(4, 2)), new Set(['redis']));
   assert.deepEqual([a.redisLog, b.redisLog], [[], []]);

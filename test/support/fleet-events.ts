@@ -7,6 +7,7 @@ export const quietEvents: FleetEvents = {
   onSuspect: () => undefined,
   onGeneration: () => undefined,
   onRollback: () => undefined,
+  onReplaced: () => undefined,
   onRefused: () => undefined,
   onAwaited: () => undefined,
   onOutage: () => undefined,

@@ -1,0 +1,92 @@
+/**
+ * What replicas agree on about the history of a ledger, as plain data. A checkpoint, the accumulator root of the
+ * transaction at a version, names the whole history up to that version. A term is a name under which replicas that are
+ * on one history keep what they read; the checkpoint of a term is the newest that its members have compared.
+ */
+import { findU64 } from '../ledger/version.ts';
+
+export interface Checkpoint {
+  readonly version: bigint;
+  /** `accumulator_root_hash` of the transaction at `version`: 64 digits in lower case, without `0x`. */
+  readonly root: string;
+}
+
+/** Versions that are kept under one name; segments lie one above the other, and the last has no upper end. */
+export interface Segment {
+  readonly id: string;
+  /** The highest version of the segment. */
+  readonly upTo: bigint;
+}
+
+export interface Term {
+  readonly id: string;
+  /** Unix time in milliseconds at the replica that began it. Of two terms on one history the older is used. */
+  readonly bornMs: number;
+  readonly checkpoint: Checkpoint;
+  /** Terms whose versions up to `upTo` this one goes on using, lowest first. */
+  readonly before: readonly Segment[];
+}
+
+/** Terms of one ledger in Redis; a term that was ended stays by name, so that nobody takes it up again. */
+export interface Terms {
+  /** Oldest first. */
+  readonly open: readonly Term[];
+  readonly ended: ReadonlySet<string>;
+}
+
+/** A term keeps the names of so many before it; versions of older ones are read from nodes again. */
+const mostSegments = 64;
+const ended = 'ended';
+const form = /^(\d{1,15}) (\d{1,20}) ([0-9a-f]{64})((?: [0-9a-z]{8}@\d{1,20}){0,64})$/;
+const idForm = /^[0-9a-z]{8}$/;
+
+/** The fields of the hash in Redis, as terms. What is of another form is left out. */
+export function readTerms(fields: Readonly<Record<string, string>>): Terms {
+  const entries = Object.entries(fields).filter(([id]) => idForm.test(id));
+  const open = entries.map(([id, text]) => findTerm(id, text)).filter((term) => term !== undefined);
+  return {
+    open: open.sort((one, other) => one.bornMs - other.bornMs || (one.id < other.id ? -1 : 1)),
+    ended: new Set(entries.flatMap(([id, text]) => (text === ended ? [id] : []))),
+  };
+}
+
+/** The text of an ended term. */
+export const endedText = ended;
+
+export function formatTerm({ bornMs, checkpoint: { version, root }, before }: Term): string {
+  return [`${bornMs} ${version} ${root}`, ...before.map(({ id, upTo }) => `${id}@${upTo}`)].join(' ');
+}
+
+function findTerm(id: string, text: string): Term | undefined {
+  const [, born = '', number = '', root = '', rest = ''] = form.exec(text) ?? [];
+  const version = findU64(number);
+  if (version === undefined) return undefined;
+  const before = rest.split(' ').flatMap((part) => {
+    const [segment = '', upTo = ''] = part.split('@');
+    return segment === '' ? [] : [{ id: segment, upTo: BigInt(upTo) }];
+  });
+  return { id, bornMs: Number(born), checkpoint: { version, root }, before };
+}
+
+/**
+ * A term that goes on where `parent` was last compared. What the parent holds above that is not used any more: nobody
+ * was there to see on which history it was read.
+ */
+export function continued(parent: Term, id: string, bornMs: number): Term {
+  const { version } = parent.checkpoint;
+  const isEmpty = version <= (parent.before.at(-1)?.upTo ?? -1n);
+  const before = isEmpty ? parent.before : [...parent.before, { id: parent.id, upTo: version }].slice(-mostSegments);
+  return { id, bornMs, checkpoint: parent.checkpoint, before };
+}
+
+/** The name under which the state at `version` is kept; without a version, what is not of one version. */
+export function segmentAt({ id, before }: Pick<Term, 'id' | 'before'>, version: bigint | undefined): string {
+  if (version === undefined) return id;
+  return before.find(({ upTo }) => version <= upTo)?.id ?? id;
+}
+
+/** The names of all terms under which something may be kept; `own`: of one that Redis may have lost. */
+export function everyTerm({ open, ended }: Terms, own?: Term): readonly string[] {
+  const known = own === undefined ? open : [...open, own];
+  return [...new Set([...ended, ...known.flatMap(({ id, before }) => [id, ...before.map((segment) => segment.id)])])];
+}
