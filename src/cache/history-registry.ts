@@ -7,7 +7,7 @@ const mostTerms = 16;
 
 export interface RegistryOptions {
   readonly prefix: string;
-  /** A term whose members have been silent for so long has none. */
+  /** A term that no member published for so long, in ms, has no members. */
   readonly beatMs: number;
 }
 
@@ -20,21 +20,21 @@ export class HistoryRegistry {
     this.#options = options;
   }
 
-  /** The terms of the ledger (chain id and first transaction); `undefined` while Redis does not tell. */
+  /** The terms of the ledger (chain id and first transaction); `undefined` while Redis gives no answer. */
   async read(ledger: string): Promise<Terms | undefined> {
     const key = this.#key(ledger);
     const found = await this.#link.read(key, (client) => client.hgetall(key));
     return 'value' in found ? readTerms(found.value) : undefined;
   }
 
-  /** Whether a member of the term has published it lately; `undefined` while Redis does not tell. */
+  /** Whether a member of the term has published it lately; `undefined` while Redis gives no answer. */
   async hasMembers(ledger: string, id: string): Promise<boolean | undefined> {
     const key = this.#beatKey(ledger, id);
     const found = await this.#link.read(key, (client) => client.get(key));
     return 'value' in found ? found.value !== null : undefined;
   }
 
-  /** Shows that the term has a member, and `term` where that is new. Whether Redis has taken it. */
+  /** Records that the term has a member, and `term` itself where that is new. Resolves to whether Redis took it. */
   async publish(ledger: string, id: string, term?: Term): Promise<boolean> {
     const [key, beatKey] = [this.#key(ledger), this.#beatKey(ledger, id)];
     if (term !== undefined) {
@@ -45,7 +45,7 @@ export class HistoryRegistry {
     return 'value' in beat;
   }
 
-  /** Ends a term for every replica. Whether Redis has taken it. */
+  /** Ends a term for every replica. Resolves to whether Redis took it. */
   async end(ledger: string, id: string): Promise<boolean> {
     const key = this.#key(ledger);
     const set = await this.#link.write(key, (client) => client.hset(key, id, endedText));

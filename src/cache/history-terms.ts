@@ -1,5 +1,5 @@
 /**
- * What replicas agree on about the history of a ledger, as plain data. A checkpoint, the accumulator root of the
+ * The history of a ledger as replicas agree on it: plain data. A checkpoint, the accumulator root of the
  * transaction at a version, names the whole history up to that version. A term is a name under which replicas that are
  * on one history keep what they read; the checkpoint of a term is the newest that its members have compared.
  */
@@ -27,7 +27,7 @@ export interface Term {
   readonly before: readonly Segment[];
 }
 
-/** Terms of one ledger in Redis; a term that was ended stays by name, so that nobody takes it up again. */
+/** Terms of one ledger in Redis; an ended term stays by name, so that no replica uses it again. */
 export interface Terms {
   /** Oldest first. */
   readonly open: readonly Term[];
@@ -40,7 +40,7 @@ const ended = 'ended';
 const form = /^(\d{1,15}) (\d{1,20}) ([0-9a-f]{64})((?: [0-9a-z]{8}@\d{1,20}){0,64})$/;
 const idForm = /^[0-9a-z]{8}$/;
 
-/** The fields of the hash in Redis, as terms. What is of another form is left out. */
+/** The fields of the hash in Redis, as terms. Fields of another form are left out. */
 export function readTerms(fields: Readonly<Record<string, string>>): Terms {
   const entries = Object.entries(fields).filter(([id]) => idForm.test(id));
   const open = entries.map(([id, text]) => findTerm(id, text)).filter((term) => term !== undefined);
@@ -69,8 +69,8 @@ function findTerm(id: string, text: string): Term | undefined {
 }
 
 /**
- * A term that goes on where `parent` was last compared. What the parent holds above that is not used any more: nobody
- * was there to see on which history it was read.
+ * A term that continues `parent` at its checkpoint. Entries of the parent above that are not used any more: no member
+ * compared their history.
  */
 export function continued(parent: Term, id: string, bornMs: number): Term {
   const { version } = parent.checkpoint;
@@ -79,7 +79,7 @@ export function continued(parent: Term, id: string, bornMs: number): Term {
   return { id, bornMs, checkpoint: parent.checkpoint, before };
 }
 
-/** The name under which the state at `version` is kept; without a version, what is not of one version. */
+/** The name under which the state at `version` is kept; without a version, of reads that name none. */
 export function segmentAt({ id, before }: Pick<Term, 'id' | 'before'>, version: bigint | undefined): string {
   if (version === undefined) return id;
   return before.find(({ upTo }) => version <= upTo)?.id ?? id;

@@ -1,19 +1,19 @@
 /**
- * On which history of the ledger this process is, and under which names Redis may be used for it. A history is known by
- * the accumulator root of a committed transaction, which nodes are asked for again and again (docs/redis.md has the
- * argument). While nodes have not confirmed it lately, no name is given, and Redis is not used: fail closed, for it
- * touches which answer is right; reads go to nodes.
+ * The history of the ledger that this process is on, and the names in Redis that it may use for it. A history is known by
+ * the accumulator root of a committed transaction, which nodes report again and again (docs/redis.md has the argument).
+ * Without a recent confirmation by nodes there is no name, and Redis is not used: this fails closed, because a wrong
+ * name means a wrong answer, and reads go to nodes instead.
  */
 import { randomBytes } from 'node:crypto';
 import type { HistoryRegistry } from './history-registry.ts';
 import { continued, type Checkpoint, type Term, type Terms } from './history-terms.ts';
 
-/** `same`: nodes confirm the checkpoint and none denies it. `mixed`: some do, some deny. `other`: all deny it. */
-export type Word = 'same' | 'other' | 'mixed' | 'unknown';
+/** `same`: nodes report the checkpoint's root, and none another one. `mixed`: some do, some do not. `other`: none does. */
+export type Agreement = 'same' | 'other' | 'mixed' | 'unknown';
 
 export interface Look {
-  readonly word: Word;
-  /** A newer checkpoint, told by a node that confirmed the one that was asked about afterwards. */
+  readonly agreement: Agreement;
+  /** A newer checkpoint, of a node that confirmed the compared one afterwards. */
   readonly next: Checkpoint | undefined;
 }
 
@@ -25,20 +25,21 @@ export interface HistoryParts {
   readonly ledger: () => string | undefined;
   /** The fleet's: when it goes up, nothing of before counts. */
   readonly generation: () => number;
-  /** All nodes deny what they confirmed before: the ledger has another history at `version` than it had. */
+  /** All nodes report another root at `version` than before: the ledger's history was replaced. */
   readonly onReplaced: (version: bigint) => void;
-  /** Others under the same name are on another history: what was taken from Redis may be theirs. */
+  /** A replica that uses the same name is on another history: answers from Redis may be of that. */
   readonly onForeign: () => void;
   /** Milliseconds between two checks. */
   readonly intervalMs: number;
   /** A checkpoint above every head is waited for so long, in ms, before a term is begun beside it. Default 30,000. */
   readonly patienceMs?: number;
+  /** Redis is used for so long, in ms, after nodes confirmed the history. Default 10,000: as long as a rollback takes to be seen. */
+  readonly trustedMs?: number;
 }
 
-/** Redis is used for this long, in ms, after nodes confirmed the history: the time that a rollback takes to be seen. */
-const trustedMs = 10_000;
+const usualTrustedMs = 10_000;
 const usualPatienceMs = 30_000;
-/** A check that could not tell is made again after this long, in ms. */
+/** Pause after a check without a result, in ms. */
 const retryMs = 1_100;
 const termIdBytes = 5;
 
@@ -55,11 +56,11 @@ export class History {
   #confirmedAtMs = -Infinity;
   /** The term's checkpoint in Redis at the last check: one that has not moved since is this process's to move. */
   #seen: bigint | undefined;
-  /** Terms that nodes have denied in this generation. */
+  /** Terms whose root nodes contradicted in this generation. */
   readonly #denied = new Set<string>();
   /** Checkpoints of terms that nodes here have not got to. */
   readonly #awaited = new Map<string, Checkpoint>();
-  /** Terms that this process has seen end, until Redis knows. */
+  /** Terms that this process ends, with their ledger, until Redis has recorded it. */
   readonly #toEnd = new Map<string, string>();
   #waitingSinceMs: number | undefined;
 
@@ -67,7 +68,7 @@ export class History {
     this.#parts = parts;
   }
 
-  /** The term under whose name Redis may be used now; `undefined`: Redis must not be used. */
+  /** The term whose name this process may use in Redis now; `undefined`: it must not use Redis. */
   get term(): Term | undefined {
     if (this.#term === undefined) return undefined;
     if (this.#generation !== this.#parts.generation() || this.#ledger !== this.#parts.ledger()) {
@@ -78,7 +79,7 @@ export class History {
     return performance.now() - this.#confirmedAtMs <= this.#trustMs ? this.#term : undefined;
   }
 
-  /** The ledger has gone back: nobody may go on with the term of before, whatever nodes say of its checkpoint. */
+  /** The ledger has gone back: no replica may use the term of before again, whichever root nodes report. */
   rolledBack(): void {
     this.#forgetOld();
     if (this.#left !== undefined) this.#toEnd.set(this.#left.id, this.#left.ledger);
@@ -103,7 +104,7 @@ export class History {
   }
 
   get #trustMs(): number {
-    return Math.max(trustedMs, 2 * this.#parts.intervalMs);
+    return this.#parts.trustedMs ?? Math.max(usualTrustedMs, 2 * this.#parts.intervalMs);
   }
 
   get #patienceMs(): number {
@@ -128,7 +129,7 @@ export class History {
     if (!this.#isOf(ledger)) return;
     for (const id of this.#awaited.keys())
       if (terms?.open.some((term) => term.id === id) === false) this.#awaited.delete(id);
-    // What memory holds is of the same history: without Redis, nodes are asked all the same.
+    // Memory is of the same history: nodes are compared without Redis as well.
     if (this.#term !== undefined) await this.#confirm(ledger, this.#term, terms);
     if (terms !== undefined && this.#term === undefined && this.#isOf(ledger)) await this.#join(ledger, terms);
   }
@@ -147,7 +148,7 @@ export class History {
     this.#waitingSinceMs = undefined;
   }
 
-  /** Whether what was found out is of the present still. */
+  /** Whether ledger and generation are those that a step began with. */
   #isOf(ledger: string): boolean {
     return this.#generation === this.#parts.generation() && ledger === this.#parts.ledger();
   }
@@ -159,13 +160,16 @@ export class History {
     const isAhead = held !== undefined && held.checkpoint.version > own.checkpoint.version;
     const known = this.#awaited.get(own.id) ?? (isAhead ? held.checkpoint : own.checkpoint);
     const isMine = held === undefined || held.checkpoint.version === this.#seen;
-    const { word, next } = await look(known, isMine);
+    const { agreement, next } = await look(known, isMine);
     if (!this.#isOf(ledger)) return;
-    this.#note(own.id, known, word);
-    if (word === 'other') return this.#leave(ledger, own, known);
-    if (word === 'mixed') this.#confirmedAtMs = -Infinity;
-    if (word === 'unknown' && known !== own.checkpoint) return this.#confirmBehind(ledger, own);
-    if (word !== 'same' || terms === undefined) return;
+    this.#note(own.id, known, agreement);
+    if (agreement === 'other') return this.#leave(ledger, own, known);
+    if (agreement === 'mixed') this.#confirmedAtMs = -Infinity;
+    if (agreement === 'unknown' && known !== own.checkpoint) return this.#confirmBehind(ledger, own);
+    if (agreement !== 'same') return;
+    this.#confirmedAtMs = performance.now();
+    // The server of a cluster that holds the terms may be away alone: the others are used.
+    if (terms === undefined) return;
     if (terms.ended.has(own.id)) {
       this.#term = undefined;
       return this.#parts.onForeign();
@@ -178,26 +182,26 @@ export class History {
   async #confirmBehind(ledger: string, own: Term): Promise<void> {
     this.#waitingSinceMs ??= performance.now();
     if (performance.now() - this.#waitingSinceMs > this.#patienceMs) return;
-    const { word } = await this.#parts.look(own.checkpoint, false);
+    const { agreement } = await this.#parts.look(own.checkpoint, false);
     if (!this.#isOf(ledger)) return;
-    if (word === 'other') return this.#leave(ledger, own, own.checkpoint);
-    if (word === 'same') this.#confirmedAtMs = performance.now();
+    if (agreement === 'other') return this.#leave(ledger, own, own.checkpoint);
+    if (agreement === 'same') this.#confirmedAtMs = performance.now();
   }
 
   /** A checkpoint that nodes here have not got to is asked about until they have: the term's moves on meanwhile. */
-  #note(id: string, checkpoint: Checkpoint, word: Word): void {
-    if (word === 'unknown') this.#awaited.set(id, checkpoint);
+  #note(id: string, checkpoint: Checkpoint, agreement: Agreement): void {
+    if (agreement === 'unknown') this.#awaited.set(id, checkpoint);
     else this.#awaited.delete(id);
-    if (word === 'other') this.#denied.add(id);
+    if (agreement === 'other') this.#denied.add(id);
   }
 
-  /** Nodes deny the term's checkpoint: the term is another history's, or the ledger has another history than before. */
+  /** Nodes contradict the term's checkpoint: the term is of another history, or the ledger's own was replaced. */
   async #leave(ledger: string, own: Term, known: Checkpoint): Promise<void> {
     this.#denied.add(own.id);
     this.#term = undefined;
-    const word = known === own.checkpoint ? 'other' : (await this.#parts.look(own.checkpoint, false)).word;
+    const agreement = known === own.checkpoint ? 'other' : (await this.#parts.look(own.checkpoint, false)).agreement;
     if (!this.#isOf(ledger)) return;
-    if (word === 'other') this.#parts.onReplaced(own.checkpoint.version);
+    if (agreement === 'other') this.#parts.onReplaced(own.checkpoint.version);
     else this.#parts.onForeign();
   }
 
@@ -218,10 +222,10 @@ export class History {
       if (!isOlder(older, own)) return;
       if (this.#denied.has(older.id) || !(await this.#parts.registry.hasMembers(ledger, older.id))) continue;
       const known = this.#awaited.get(older.id) ?? older.checkpoint;
-      const { word } = await this.#parts.look(known, false);
+      const { agreement } = await this.#parts.look(known, false);
       if (!this.#isOf(ledger)) return;
-      this.#note(older.id, known, word);
-      if (word === 'same') return this.#take(ledger, { ...older, checkpoint: known }, asPublished);
+      this.#note(older.id, known, agreement);
+      if (agreement === 'same') return this.#take(ledger, { ...older, checkpoint: known }, asPublished);
     }
   }
 
@@ -233,12 +237,12 @@ export class History {
     for (const term of terms.open) {
       if (this.#denied.has(term.id)) continue;
       const known = this.#awaited.get(term.id) ?? term.checkpoint;
-      const { word } = await look(known, false);
+      const { agreement } = await look(known, false);
       if (!this.#isOf(ledger)) return;
-      this.#note(term.id, known, word);
-      if (word === 'mixed') return;
-      isUndecided ||= word === 'unknown';
-      if (word !== 'same') continue;
+      this.#note(term.id, known, agreement);
+      if (agreement === 'mixed') return;
+      isUndecided ||= agreement === 'unknown';
+      if (agreement !== 'same') continue;
       const hasMembers = await registry.hasMembers(ledger, term.id);
       if (hasMembers === undefined || !this.#isOf(ledger)) return;
       const confirmed = { ...term, checkpoint: known };
@@ -250,7 +254,7 @@ export class History {
       if (this.#isOf(ledger)) await registry.end(ledger, empty.id);
       return;
     }
-    // Nodes that are behind, or a ledger that went back while nobody looked: it cannot be told until they get there.
+    // Nodes are behind, or the ledger went back while no replica ran: the roots differ only once nodes get there.
     this.#waitingSinceMs ??= performance.now();
     if (isUndecided && performance.now() - this.#waitingSinceMs < this.#patienceMs) return;
     const { next } = await look(undefined, true);

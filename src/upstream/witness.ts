@@ -1,7 +1,7 @@
 /**
- * Asks nodes which history of the ledger they are on. The transaction at a version tells the root of the accumulator
- * over all transactions up to there (`accumulator_root_hash`), so two nodes that tell the same root at a version agree
- * on everything up to it.
+ * Compares the histories that nodes are on. The transaction at a version holds the root of the accumulator over all
+ * transactions up to there (`accumulator_root_hash`), so two nodes with the same root at a version agree on everything
+ * up to it.
  */
 import { Bound } from './bound.ts';
 import { ByteBudget } from './byte-budget.ts';
@@ -16,7 +16,7 @@ export interface Root {
   readonly root: string;
 }
 
-/** What the nodes say of a root: `same`: one or more confirm it, and none denies it. `other`: all deny it. */
+/** Of a root. `same`: a node reports it, and none reports another. `other`: every node reports another. */
 export type Agreement = 'same' | 'other' | 'mixed' | 'unknown';
 
 export interface WitnessOptions {
@@ -43,14 +43,14 @@ export class Witness {
   }
 
   /**
-   * Asks every node that can be asked for its root at `known`. `wantsNext`: the freshest one is asked for the root at
-   * its head before that. Both are then of one history, because that node confirms the older root afterwards: `next` is
-   * given in no other case. Never rejects.
+   * Reads the root at `known` from every usable node. `wantsNext`: reads the root at the head of the freshest node before
+   * that. `next` is set only when that node reports the root of `known` afterwards: then both are of one history. Never
+   * rejects.
    */
   async look(
     known: Root | undefined,
     wantsNext: boolean,
-  ): Promise<{ readonly word: Agreement; readonly next: Root | undefined }> {
+  ): Promise<{ readonly agreement: Agreement; readonly next: Root | undefined }> {
     const nodes = this.#fleet.upstreams.filter(({ health, isSuspect }) => health === 'usable' && !isSuspect);
     const { headSource } = this.#fleet;
     const first = headSource !== undefined && nodes.includes(headSource) ? headSource : nodes[0];
@@ -59,16 +59,16 @@ export class Witness {
       findRoot(await this.#ask(upstream, version).catch(() => undefined), version);
     const root = wantsNext && first !== undefined && head !== undefined ? await ask(first, head) : undefined;
     const next = root === undefined || head === undefined ? undefined : { version: head, root };
-    if (known === undefined) return { word: 'unknown', next };
-    const told = await Promise.all(
+    if (known === undefined) return { agreement: 'unknown', next };
+    const reports = await Promise.all(
       nodes.map(async (node) => ({
         isFirst: node === first,
         root: await ask(node, known.version),
         head: node.window.info?.version ?? -1n,
       })),
     );
-    const isProven = told.some((node) => node.isFirst && node.root === known.root);
-    return { word: agreementOf(known, told), next: isProven ? next : undefined };
+    const isProven = reports.some((node) => node.isFirst && node.root === known.root);
+    return { agreement: agreementOf(known, reports), next: isProven ? next : undefined };
   }
 
   async #ask(upstream: Upstream, version: bigint): Promise<NodeAnswer> {
@@ -87,22 +87,22 @@ export class Witness {
   }
 }
 
-/** `root`: of a node, at the version of `known`; `undefined`: it tells none. `head`: the newest version it told. */
+/** `root`: of a node at the version of `known`; `undefined`: it reports none. `head`: the newest version it reported. */
 export function agreementOf(
   known: Root,
-  told: readonly { readonly root: string | undefined; readonly head: bigint }[],
+  reports: readonly { readonly root: string | undefined; readonly head: bigint }[],
 ): Agreement {
-  const isConfirmed = told.some(({ root }) => root === known.root);
-  const isDenied = told.some(({ root }) => root !== undefined && root !== known.root);
+  const isConfirmed = reports.some(({ root }) => root === known.root);
+  const isDenied = reports.some(({ root }) => root !== undefined && root !== known.root);
   if (isConfirmed) return isDenied ? 'mixed' : 'same';
-  // A node that is there and does not tell may confirm it yet; one that is behind has nothing to tell.
-  const isOpen = told.some(({ root, head }) => root === undefined && head >= known.version);
+  // A node without an answer may confirm the root yet; a node that is behind has none.
+  const isOpen = reports.some(({ root, head }) => root === undefined && head >= known.version);
   return isDenied && !isOpen ? 'other' : 'unknown';
 }
 
 function findRoot(answer: NodeAnswer | undefined, version: bigint): string | undefined {
   if (answer?.status !== 200 || !answer.json.isJson) return undefined;
-  const { version: told, accumulator_root_hash: root } = answer.json.members;
-  if (told !== String(version) || typeof root !== 'string') return undefined;
+  const { version: reports, accumulator_root_hash: root } = answer.json.members;
+  if (reports !== String(version) || typeof root !== 'string') return undefined;
   return /^0x([0-9a-f]{64})$/.exec(root)?.[1];
 }

@@ -41,7 +41,7 @@ test('what is of another form is no term', () => {
   assert.deepEqual(readTerms(wrong), { open: [], ended: new Set() });
 });
 
-test('terms are told oldest first, of equals by name, and ended ones apart', () => {
+test('terms are read oldest first, of equals by name, and ended ones apart', () => {
   const fields = Object.fromEntries([
     ['aaaaaaaa', formatTerm(termOf('aaaaaaaa', 1n, 9))],
     ['cccccccc', formatTerm(termOf('cccccccc', 1n, 5))],
@@ -88,6 +88,6 @@ test('a term keeps the names of 64 before it', () => {
   }
   assert.equal(term.before.length, 64);
   assert.deepEqual(readTerms({ [term.id]: formatTerm(term) }).open, [term]);
-  // What the names before them stood for belongs to the oldest that is left: read anew, and confirmed as far.
+  // Versions of dropped names belong to the oldest that is left: they are read anew.
   assert.equal(segmentAt(term, 0n), term.before[0]?.id);
 });

@@ -23,10 +23,10 @@ function rootOf({ fork }: Nodes, version: bigint): string {
 
 function lookAt(nodes: Nodes, known: Checkpoint | undefined): Look {
   const next = { version: nodes.head, root: rootOf(nodes, nodes.head) };
-  if (known === undefined) return { word: 'unknown', next };
-  if (known.version > nodes.head) return { word: 'unknown', next: undefined };
-  if (nodes.isMixed === true) return { word: 'mixed', next: undefined };
-  return rootOf(nodes, known.version) === known.root ? { word: 'same', next } : { word: 'other', next: undefined };
+  if (known === undefined) return { agreement: 'unknown', next };
+  if (known.version > nodes.head) return { agreement: 'unknown', next: undefined };
+  if (nodes.isMixed === true) return { agreement: 'mixed', next: undefined };
+  return rootOf(nodes, known.version) === known.root ? { agreement: 'same', next } : { agreement: 'other', next: undefined };
 }
 
 interface Replica {
@@ -41,11 +41,12 @@ interface Replica {
 interface ReplicaOptions {
   readonly beatMs?: number;
   readonly patienceMs?: number;
+  readonly trustedMs?: number;
 }
 
-/** A replica whose history is compared when the test says so, and only then. */
+/** A replica that compares its history only when the test calls `check`. */
 async function replicaOf(t: TestContext, server: RedisServer, nodes: Nodes, options: ReplicaOptions = {}) {
-  const { beatMs = 60_000, patienceMs = 3_600_000 } = options;
+  const { beatMs = 60_000, patienceMs = 3_600_000, trustedMs = 3_600_000 } = options;
   const client = connectRedis({ kind: 'single', url: server.url }, () => undefined);
   const events = { onFailure: () => undefined, onTrouble: () => undefined };
   const link = new RedisLink(() => client, { timeoutMs: 1_000, trialKey: 'lg:trial', ...events });
@@ -66,6 +67,7 @@ async function replicaOf(t: TestContext, server: RedisServer, nodes: Nodes, opti
     },
     intervalMs: 3_600_000,
     patienceMs,
+    trustedMs,
   });
   t.after(() => {
     history.close();
@@ -154,6 +156,21 @@ test(
   },
 );
 
+test('a name is used for a while after nodes confirmed it, and no longer', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const a = await replicaOf(t, server, { head: 100n }, { trustedMs: 200 });
+  const before = await idOf(a);
+  assert.ok(before !== undefined);
+  await server.kill();
+  await until(() => a.history.term === undefined);
+  // One server of a cluster may hold the terms, and be away alone.
+  assert.equal(await idOf(a), before);
+  // Nodes without a root confirm nothing.
+  a.nodes.head = 50n;
+  await until(() => a.history.term === undefined);
+  assert.equal(await idOf(a), undefined);
+});
+
 test('while nodes contradict each other Redis is not used', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const a = await replicaOf(t, server, { head: 100n });
@@ -184,7 +201,7 @@ test('a rollback that one replica sees ends the name for all, whatever nodes con
   await until(async () => (await idOf(a)) !== undefined);
   assert.notEqual(await idOf(a), before);
   assert.equal(await idOf(b), await idOf(a));
-  // What it took from Redis may be what a wrote before it saw.
+  // Answers that b took from Redis may be some that a wrote before it saw the rollback.
   assert.equal(b.foreign.times, 1);
   const late = await replicaOf(t, server, { head: 100n });
   assert.equal(await idOf(late), await idOf(a));

@@ -5,14 +5,23 @@ import calculateSlot from 'cluster-key-slot';
 import { fakeNode } from '../support/fake-node.ts';
 import { readProbe, redisTimeoutMs, replica, sourceOf, until, untilUp, written } from '../support/redis-replica.ts';
 import { noRedis } from '../support/redis-server.ts';
-import { redisCluster } from '../support/redis-topology.ts';
+import { redisCluster, type TestCluster } from '../support/redis-topology.ts';
 
 /** Accounts of which sample nodes have state. */
 const accounts = Array.from({ length: 40 }, (_, index) => `0x5a${(index + 1).toString(16).padStart(6, '0')}`);
 const version = 7;
 
-/** Name in Redis of an account's page: recorded nodes do not tell the ledger's first transaction. */
-const pageOf = (account: string) => `lg:1:nogenesis:1|resource|${account}/0x1::ledgergate_sample::Probe|json|0`;
+/** The term of the history that replicas agree on: recorded nodes do not tell the ledger's first transaction. */
+async function historyIn({ ownerOf }: TestCluster): Promise<string> {
+  const name = 'lg:history:1.nogenesis';
+  const owner = await ownerOf(calculateSlot(name));
+  const [history] = await owner.run((client) => client.hkeys(name));
+  return history ?? 'none';
+}
+
+/** Name in Redis of an account's page. */
+const pageOf = (history: string, account: string) =>
+  `lg:1:nogenesis:${history}:1|resource|${account}/0x1::ledgergate_sample::Probe|json|0`;
 
 test('names spread over the slots, and a slot that moves costs no answer', { skip: noRedis }, async (t) => {
   const cluster = await redisCluster(t);
@@ -31,7 +40,7 @@ test('names spread over the slots, and a slot that moves costs no answer', { ski
   assert.equal(sourceOf(await readProbe(b, version, first)), 'redis');
 
   // Every step of the way is read through: keys here, keys there, and the slot's new owner.
-  const slot = calculateSlot(pageOf(first));
+  const slot = calculateSlot(pageOf(await historyIn(cluster), first));
   const from = await cluster.ownerOf(slot);
   const to = cluster.servers.find((server) => server !== from)!;
   let step = 0;
@@ -59,6 +68,7 @@ test('one server of a cluster hangs: what the others hold still comes from Redis
   for (const account of accounts) await readProbe(a, version, account);
   await written(a, accounts.length);
   const [hung] = cluster.servers;
+  const history = await historyIn(cluster);
   const held = new Set(await hung!.run((client) => client.keys('*')));
   hung!.pause();
 
@@ -68,7 +78,7 @@ test('one server of a cluster hangs: what the others hold still comes from Redis
     const start = performance.now();
     const source = sourceOf(await readProbe(b, version, account));
     if (performance.now() - start >= redisTimeoutMs) slow += 1;
-    if (held.has(pageOf(account))) sources.page.add(source);
+    if (held.has(pageOf(history, account))) sources.page.add(source);
     else sources.neither.add(source);
   }
   b.stalls.judge(slow <= 1, `${slow} reads waited`);

@@ -100,7 +100,7 @@ const orders: Readonly<Record<string, Order>> = {
     growBack(other);
     await world.come(1);
   },
-  'all replicas away, so that nobody sees it': async (world) => {
+  'all replicas away, so that no replica sees it': async (world) => {
     await world.leave(0);
     await world.leave(1);
     await rollAllBack(world.nodes);
