@@ -65,7 +65,7 @@ export function createRedisMetrics(registry: Registry, read: () => RedisGauges):
 function createGauges(registry: Registry, read: () => RedisGauges): void {
   new Gauge(registry, {
     name: 'ledgergate_redis_up',
-    help: 'Whether Redis is used: 0 while it, or one node of a cluster, is left alone; 0 when that is so for any worker.',
+    help: 'Whether Redis is used: 0 while it, or one node of a cluster, is left alone, or nodes have not confirmed the history that it holds; 0 when that is so for any worker.',
     join: 'min',
     read: () => Number(read().isUp),
   });

@@ -56,6 +56,26 @@ test('a client that saw a newer version is never answered from an older state, a
   assert.equal(other.headers['ledgergate-served-version'], '950');
 });
 
+test('a pinned read near the head is no floor of its connection, its version as a token is', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+  const agent = new Agent({ connections: 1, pipelining: 1 });
+  t.after(() => agent.close());
+  const served = async (query = '', headers: Record<string, string> = {}): Promise<bigint> => {
+    const { body, statusCode } = await send(`${gateway.url}${probe}${query}`, { dispatcher: agent, headers });
+    assert.equal(statusCode, 200);
+    return BigInt(((await body.json()) as { data: { ledger_version: string } }).data.ledger_version);
+  };
+  assert.equal(await served(), 900n);
+  node.clock.advance(50n);
+
+  // The second one is answered by memory.
+  for (let read = 0; read < 2; read += 1) assert.equal(await served('?ledger_version=945'), 945n);
+  assert.equal(await served(), 900n);
+  assert.equal(await served('', { 'ledgergate-min-version': '945' }), 950n);
+  assert.equal(await served(), 950n);
+});
+
 test('a token above every head that was told is looked up before it is waited for', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
