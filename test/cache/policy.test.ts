@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../src/ledger/json-body.ts';
-import { decide, type AnswerFacts, type Decision, type ReadFacts } from '../../src/cache/policy.ts';
+import { committedVersion, decide, type AnswerFacts, type Decision, type ReadFacts } from '../../src/cache/policy.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 
@@ -142,6 +142,19 @@ const notFound: readonly Row[] = [
     facts: { info: undefined },
     decision: 'no ledger headers',
   },
+  // The pruner may have removed the version while the node looked it up.
+  ...[
+    { claim: 'below the oldest version', oldest: 501n, decision: 'version pruned' as const },
+    { claim: 'at the oldest version', oldest: 500n, decision: 'stored' as const },
+  ].map(({ claim, oldest, decision }) => ({
+    claim: `no such resource, ${claim}`,
+    read: resource,
+    status: 404,
+    body: error('resource_not_found'),
+    facts: { info: ledgerInfo({ version: 1000n, oldest }) },
+    decision,
+  })),
+  { claim: 'not found, of a view without a code', read: view, status: 404, body: '{}', decision: 'error not final' },
   {
     claim: 'no such version',
     read: resource,
@@ -286,6 +299,12 @@ const transactions: readonly Row[] = [
     decision: 'not committed',
   },
   {
+    claim: 'a transaction whose version is a number',
+    read: transaction,
+    body: committed({ version: 499 }),
+    decision: 'not committed',
+  },
+  {
     claim: 'a transaction at the head of its node',
     read: transaction,
     body: committed(),
@@ -408,4 +427,12 @@ test('what is too large to be looked into is not kept', () => {
   const read = { form: 'json', chainId: 4 } as const;
   assert.equal(decide({ ...read, operation: 'transaction', version: undefined }, facts), 'too large');
   assert.equal(decide({ ...read, operation: 'resource', version: ledgerVersion(5n) }, facts), 'too large');
+});
+
+test('the version of a commit is read from the JSON text of a u64, and from nothing else', () => {
+  const versionIn = (text: string) => committedVersion(new JsonBody(Buffer.from(text)));
+  assert.equal(versionIn(committed()), 499n);
+  for (const text of ['', '[]', '{}', '{"version":499}', '{"version":["499"]}', '{"version":"x"}', '{"":"499"}']) {
+    assert.equal(versionIn(text), undefined, text);
+  }
 });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { digestInTurns } from '../../src/cache/digest-in-turns.ts';
 import { parseViewBody } from '../../src/cache/view-body.ts';
+import { GatewayError } from '../../src/ledger/errors.ts';
 
 function body(values: string, { types = '', space = '' } = {}): Buffer {
   return Buffer.from(`{${space}"function":"0x1::a::f","type_arguments":[${types}],"arguments":[${values}]}`);
@@ -58,6 +59,12 @@ const unread: readonly (readonly [title: string, bytes: Buffer, other: Buffer])[
     bare(',"x":[1.7976931348623158e308]'),
   ],
   ['with a number out of range in an argument', body('1E+400'), body('1E+401')],
+  ['with a key written twice', body('{"a":1,"a":2}'), body('{"a":2,"a":1}')],
+  [
+    'with type arguments that only newer nodes may know',
+    body('', { types: '"u8","|u64|u64 has copy"' }),
+    body('', { types: '"u8","|u64|u64 has drop"' }),
+  ],
   ['of 8 MB that is not even JSON', Buffer.alloc(8 << 20, '0,'), Buffer.alloc(8 << 20, '1,')],
 ];
 
@@ -101,4 +108,76 @@ test('a body that is nested deeper than nodes read is refused with 400', () => {
   assert.throws(() => subjectOf(bare(`,"x":${nested(127)}`)), /nested deeper than 127/);
   assert.throws(() => subjectOf(body(nested(126))), /nested deeper than 127/);
   assert.match(subjectOf(body(nested(125))), /^json:/);
+});
+
+test('the canonical form is sent, and is the key', () => {
+  const types = ' "0x01::coin::Coin<0x0001::a::B>" , "u8"';
+  const view = parseViewBody('application/json', body('{"b":1, "a":[true,null]},"x"', { types, space: ' ' }));
+  const canonical =
+    '{"function":"0x1::a::f","type_arguments":["0x1::coin::Coin<0x1::a::B>","u8"],"arguments":[{"a":[true,null],"b":1},"x"]}';
+  assert.equal(view.contentType, 'application/json');
+  assert.equal(view.subject, `json:${canonical}`);
+  assert.equal(view.bytes.toString(), canonical);
+});
+
+test('a body in BCS is its own canonical form', () => {
+  const bytes = body('1,2');
+  const view = parseViewBody('application/x.aptos.view_function+bcs', bytes);
+  assert.match(view.subject, /^bcs:.{43}$/);
+  assert.equal(view.bytes, bytes);
+  assert.equal(view.contentType, 'application/x.aptos.view_function+bcs');
+});
+
+test('the bounds of what is read: 128 kB, 20,000 values, 16,384 characters of types', () => {
+  const sized = (bytes: number) => body(`"${'a'.repeat(bytes - body('""').length)}"`);
+  assert.deepEqual(
+    [sized(128 * 1024), sized(128 * 1024 + 1)].map((bytes) => subjectOf(bytes).slice(0, 5)),
+    ['json:', 'text:'],
+  );
+  const typed = (characters: number) => {
+    const first = '"u8"';
+    const last = `"0x1::a::${'B'.repeat(characters - 2 - '0x1::a::'.length)}"`;
+    return body('', { types: `${first},${last}` });
+  };
+  // Longer type arguments than nodes read are left to them as well.
+  assert.equal(subjectOf(typed(16_385)).slice(0, 5), 'text:');
+});
+
+const wrong: readonly (readonly [body: string | Buffer, message: string])[] = [
+  ['{', 'parse request payload error: '],
+  [Buffer.from([0x22, 0xff, 0x22]), 'parse request payload error: the body is not UTF-8'],
+  ['null', 'parse request payload error: an object is expected'],
+  ['[]', 'parse request payload error: an object is expected'],
+  ['"x"', 'parse request payload error: an object is expected'],
+  ['{}', 'parse request payload error: "type_arguments" is missing or not an array'],
+  ['{"type_arguments":null}', 'parse request payload error: "type_arguments" is missing or not an array'],
+  ['{"type_arguments":"x"}', 'parse request payload error: "type_arguments" is missing or not an array'],
+  ['{"type_arguments":{}}', 'parse request payload error: "type_arguments" is missing or not an array'],
+  ['{"type_arguments":[1]}', 'parse request payload error: "type_arguments" holds something that is not a string'],
+  ['{"type_arguments":[]}', 'parse request payload error: "arguments" is missing or not an array'],
+  ['{"type_arguments":[],"arguments":{}}', 'parse request payload error: "arguments" is missing or not an array'],
+  ['{"type_arguments":[],"arguments":[]}', 'parse request payload error: "function" is missing or not a string'],
+  [
+    '{"type_arguments":[],"arguments":[],"function":5}',
+    'parse request payload error: "function" is missing or not a string',
+  ],
+  ['{"type_arguments":[],"arguments":[],"function":"f"}', 'parse request payload error: invalid entry function ID "f"'],
+];
+
+for (const [text, message] of wrong) {
+  test(`the body ${JSON.stringify(text.toString())} is refused: ${message}`, () => {
+    assert.throws(
+      () => parseViewBody('application/json', Buffer.from(text)),
+      (error) => error instanceof GatewayError && error.fault === 'malformed' && error.message.startsWith(message),
+    );
+  });
+}
+
+test('what made a body unreadable is kept as the cause', () => {
+  for (const bytes of [Buffer.from('{'), Buffer.from([0xff])]) {
+    assert.throws(
+      () => parseViewBody('application/json', bytes),
+      (error) => error instanceof GatewayError && error.cause instanceof Error,
+    );
+  }
 });

@@ -39,3 +39,27 @@ test('a chain that comes back is read anew: nothing of before is used', async (t
   assert.equal(again.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
   assert.equal((await read()).headers['cache-status'], 'ledgergate; hit; detail=memory');
 });
+
+test('an answer of the ledger before is given to those who wait for it, and is no answer for ever', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 1 });
+  const gateway = await testGateway(t, { full: [node] });
+  const { promise: held, resolve: release } = Promise.withResolvers<undefined>();
+  const isRead = ({ url }: { readonly url: string }): boolean => url.endsWith('ledger_version=400');
+  node.faults.add({ kind: 'hold', until: held }, { when: isRead });
+  const asked = node.log.next();
+  const waiting = gateway.get(`${probe}?ledger_version=400`);
+  await asked;
+  const other = { when: (request: { readonly url: string }) => !isRead(request) };
+  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { ...other, times: 1 });
+  for (const version of [401, 402]) {
+    await gateway.get(`/accounts/0x1/module/coin?ledger_version=${version}`, { accept: 'text/html' });
+  }
+  release(undefined);
+
+  const { status, headers } = await waiting;
+  assert.deepEqual([status, headers['cache-control'], headers['etag']], [200, 'no-store', undefined]);
+  node.faults.clear();
+  const again = await gateway.get(`${probe}?ledger_version=400`);
+  assert.equal(again.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
+  assert.match(again.headers['cache-control'] ?? '', /immutable/);
+});

@@ -54,8 +54,28 @@ for (const [status, code, ...expected] of errors) {
 
 test('an unknown block is news about the node that was asked for it by height or version', () => {
   const unknown = answer(404, error('block_not_found'));
-  const verdicts = [{ kind: 'block', height: 5n } as const, version, head].map((need) => judge(unknown, need));
+  const block = { kind: 'block', height: 5n } as const;
+  const verdicts = [block, version, head].map((need) => judge(unknown, need));
   assert.deepEqual(verdicts, ['behind', 'behind', 'final']);
+  assert.equal(judge(answer(404, error('resource_not_found')), block), 'final');
+});
+
+test('a body of another form is judged by its status', () => {
+  const needs: readonly Need[] = [version, head, transaction, { kind: 'block', height: 5n }];
+  for (const [status, verdict] of [
+    [403, 'final'],
+    [404, 'final'],
+    [500, 'failed'],
+    [503, 'failed'],
+  ] as const) {
+    for (const body of ['', '<html>', 'null', '{"error_code":5}']) {
+      assert.deepEqual(
+        needs.map((need) => judge(answer(status, body), need)),
+        needs.map(() => verdict),
+        `${status} ${body}`,
+      );
+    }
+  }
 });
 
 test('an unknown transaction is news about the node that was asked', () => {
@@ -88,6 +108,7 @@ test('a 500 says pruned only as a word of the specified body', () => {
     error('internal_error', 'version 5 of 0x1::has::been_pruned'),
     '<html>pruned',
     '{"message":"pruned"}',
+    '{"message":["version 5 has been pruned"],"error_code":"internal_error"}',
     '"pruned"',
     'null',
     '',
@@ -137,4 +158,10 @@ test('health_check_failed is final for a health check alone', () => {
     ['failed', 'failed', 'failed'],
   );
   assert.equal(judge(answer(503, error('overloaded')), head, true), 'failed');
+});
+
+test('an error body of 64 KiB is read, and a larger one is not', () => {
+  const bodyOf = (bytes: number): string => `{"error_code":"api_disabled"}`.padEnd(bytes);
+  assert.equal(errorCodeOf(answer(403, bodyOf(64 * 1024))), 'api_disabled');
+  assert.equal(errorCodeOf(answer(403, bodyOf(64 * 1024 + 1))), undefined);
 });

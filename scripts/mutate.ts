@@ -1,0 +1,101 @@
+/**
+ * Breaks the pure decisions in every way that Stryker knows, one at a time, and counts the mutants that tests kill:
+ * `npm run mutate [-- FILE...]`. Stryker is fetched by npx and is no dependency: it takes minutes, and no other script needs it.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import process from 'node:process';
+import { explained } from './mutants-explained.ts';
+
+/** Each file of decisions, with the tests that have to notice when it is wrong. */
+const decisions: Readonly<Record<string, readonly string[]>> = {
+  'src/access/account.ts': ['test/access/window.test.ts', 'test/access/limits-memory.test.ts'],
+  'src/access/window.ts': ['test/access/window.test.ts'],
+  'src/cache/history-terms.ts': ['test/cache/history-terms.test.ts'],
+  'src/cache/key.ts': ['test/proxy/keys.test.ts', 'test/cache/key.test.ts'],
+  'src/cache/policy.ts': ['test/cache/policy.test.ts'],
+  'src/cache/view-body.ts': ['test/cache/view-body.test.ts', 'test/proxy/canonical-vectors.test.ts'],
+  'src/upstream/floor.ts': ['test/upstream/floor.test.ts'],
+  'src/upstream/ranking.ts': ['test/upstream/select.test.ts', 'test/upstream/explain-selection.test.ts'],
+  'src/upstream/retention-window.ts': ['test/upstream/retention-window.test.ts'],
+  'src/upstream/select.ts': ['test/upstream/select.test.ts', 'test/upstream/explain-selection.test.ts'],
+  'src/upstream/verdict.ts': ['test/upstream/verdict.test.ts'],
+};
+
+/** Percent of the mutants that have to be killed or explained. */
+const leastScore = 95;
+const stryker = '@stryker-mutator/core@9.6.1';
+const folder = join('.stryker-tmp', 'run');
+
+interface Mutant {
+  readonly status: string;
+  readonly mutatorName: string;
+  readonly replacement: string;
+  readonly location: { readonly start: Place; readonly end: Place };
+}
+
+interface Place {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** The mutants of one file, as Stryker reports them. */
+function mutantsOf(file: string, tests: readonly string[]): readonly Mutant[] {
+  const [config, report] = [join(folder, 'config.json'), join(folder, 'report.json')];
+  writeFileSync(
+    config,
+    JSON.stringify({
+      testRunner: 'command',
+      commandRunner: { command: `node --test ${tests.join(' ')}` },
+      mutate: [file],
+      // TypeScript 7 lacks the function that Stryker would rewrite it with; node runs the sources as they are.
+      tsconfigFile: 'absent.json',
+      symlinkNodeModules: true,
+      concurrency: cpus().length,
+      timeoutMS: 20_000,
+      reporters: ['json'],
+      jsonReporter: { fileName: report },
+      ignorePatterns: ['/dist', '/coverage', '/bench', '/helm', '/.stryker-tmp'],
+      allowEmpty: true,
+    }),
+  );
+  execFileSync('npx', ['--yes', '-p', stryker, 'stryker', 'run', config, '--logLevel', 'error'], { stdio: 'inherit' });
+  const { files } = JSON.parse(readFileSync(report, 'utf8')) as Report;
+  return files[file]?.mutants ?? [];
+}
+
+interface Report {
+  readonly files: Readonly<Record<string, { readonly mutants: readonly Mutant[] }>>;
+}
+
+/** The mutated text and its replacement, on one line. */
+function describe(file: string, { location: { start, end }, replacement }: Mutant): string {
+  const lines = readFileSync(file, 'utf8')
+    .split('\n')
+    .slice(start.line - 1, end.line);
+  const last = lines.length - 1;
+  const cut = lines.map((line, at) =>
+    line.slice(at === 0 ? start.column - 1 : 0, at === last ? end.column - 1 : undefined),
+  );
+  return `${cut.join(' ')} => ${replacement}`.replaceAll(/\s+/g, ' ');
+}
+
+const wanted = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(decisions);
+mkdirSync(folder, { recursive: true });
+let isEnough = true;
+for (const file of wanted) {
+  const tests = decisions[file];
+  if (tests === undefined) throw new Error(`no decisions are in ${file}`);
+  const mutants = mutantsOf(file, tests).filter(({ status }) => status !== 'Ignored' && status !== 'CompileError');
+  const alive = mutants.filter(({ status }) => status === 'Survived' || status === 'NoCoverage');
+  const open = alive.filter((mutant) => explained[file]?.[describe(file, mutant)] === undefined);
+  const score = (100 * (mutants.length - open.length)) / Math.max(1, mutants.length);
+  isEnough &&= score >= leastScore;
+  const counts = `${mutants.length} mutants, ${mutants.length - alive.length} killed, ${alive.length - open.length} explained`;
+  process.stdout.write(`${file}: ${counts}, ${open.length} survive: ${score.toFixed(1)} %\n`);
+  for (const mutant of open) process.stdout.write(`  ${mutant.location.start.line}: ${describe(file, mutant)}\n`);
+}
+rmSync(folder, { recursive: true });
+if (!isEnough) process.exitCode = 1;
