@@ -88,5 +88,6 @@ export function segmentAt({ id, before }: Pick<Term, 'id' | 'before'>, version: 
 /** The names of all terms under which something may be kept; `own`: of one that Redis may have lost. */
 export function everyTerm({ open, ended }: Terms, own?: Term): readonly string[] {
   const known = own === undefined ? open : [...open, own];
-  return [...new Set([...ended, ...known.flatMap(({ id, before }) => [id, ...before.map((segment) => segment.id)])])];
+  const names = known.flatMap((term) => [term, ...term.before]).map(({ id }) => id);
+  return [...new Set([...ended, ...names])];
 }

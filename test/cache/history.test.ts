@@ -26,7 +26,9 @@ function lookAt(nodes: Nodes, known: Checkpoint | undefined): Look {
   if (known === undefined) return { agreement: 'unknown', next };
   if (known.version > nodes.head) return { agreement: 'unknown', next: undefined };
   if (nodes.isMixed === true) return { agreement: 'mixed', next: undefined };
-  return rootOf(nodes, known.version) === known.root ? { agreement: 'same', next } : { agreement: 'other', next: undefined };
+  return rootOf(nodes, known.version) === known.root
+    ? { agreement: 'same', next }
+    : { agreement: 'other', next: undefined };
 }
 
 interface Replica {

@@ -14,6 +14,7 @@ test('a key names its read, the page of its version, and the slot on it', () => 
   assert.equal(keyText({ page, slot, id }), '4|resource|0x1/0x1::a::B|json|3@5');
   assert.deepEqual(keyOn(page, slot), { page, slot, id });
   assert.equal(page, `${readText(parts)}3`);
+  assert.equal(id.length, 32);
 });
 
 test('a key tells the version that it is of, over the whole range', () => {

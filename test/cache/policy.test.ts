@@ -429,8 +429,11 @@ test('what is too large to be looked into is not kept', () => {
   assert.equal(decide({ ...read, operation: 'resource', version: ledgerVersion(5n) }, facts), 'too large');
 });
 
+function versionIn(text: string): bigint | undefined {
+  return committedVersion(new JsonBody(Buffer.from(text)));
+}
+
 test('the version of a commit is read from the JSON text of a u64, and from nothing else', () => {
-  const versionIn = (text: string) => committedVersion(new JsonBody(Buffer.from(text)));
   assert.equal(versionIn(committed()), 499n);
   for (const text of ['', '[]', '{}', '{"version":499}', '{"version":["499"]}', '{"version":"x"}', '{"":"499"}']) {
     assert.equal(versionIn(text), undefined, text);

@@ -234,7 +234,10 @@ test('everything else in the same Redis stays', { skip: noRedis }, async (t) => 
   await purge(gateway, { everything: true });
 
   const left = await server.run((client) => client.keys('*'));
-  assert.deepEqual(left.filter((name) => !/^lg:(?:state|purge|history):1\.nogenesis(?::\w+)?$/.test(name)).sort(), others.sort());
+  assert.deepEqual(
+    left.filter((name) => !/^lg:(?:state|purge|history):1\.nogenesis(?::\w+)?$/.test(name)).sort(),
+    others.sort(),
+  );
 });
 
 test('thousands of keys go in steps, and reads are served meanwhile', { skip: noRedis }, async (t) => {

@@ -12,9 +12,9 @@ const accounts = Array.from({ length: 40 }, (_, index) => `0x5a${(index + 1).toS
 const version = 7;
 
 /** The term of the history that replicas agree on: recorded nodes do not tell the ledger's first transaction. */
-async function historyIn({ ownerOf }: TestCluster): Promise<string> {
+async function historyIn(cluster: TestCluster): Promise<string> {
   const name = 'lg:history:1.nogenesis';
-  const owner = await ownerOf(calculateSlot(name));
+  const owner = await cluster.ownerOf(calculateSlot(name));
   const [history] = await owner.run((client) => client.hkeys(name));
   return history ?? 'none';
 }

@@ -40,11 +40,14 @@ test('a chain that comes back is read anew: nothing of before is used', async (t
   assert.equal((await read()).headers['cache-status'], 'ledgergate; hit; detail=memory');
 });
 
+function isRead({ url }: { readonly url: string }): boolean {
+  return url.endsWith('ledger_version=400');
+}
+
 test('an answer of the ledger before is given to those who wait for it, and is no answer for ever', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 1 });
   const gateway = await testGateway(t, { full: [node] });
   const { promise: held, resolve: release } = Promise.withResolvers<undefined>();
-  const isRead = ({ url }: { readonly url: string }): boolean => url.endsWith('ledger_version=400');
   node.faults.add({ kind: 'hold', until: held }, { when: isRead });
   const asked = node.log.next();
   const waiting = gateway.get(`${probe}?ledger_version=400`);

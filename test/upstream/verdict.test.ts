@@ -160,8 +160,12 @@ test('health_check_failed is final for a health check alone', () => {
   assert.equal(judge(answer(503, error('overloaded')), head, true), 'failed');
 });
 
+/** An error body of so many bytes. */
+function bodyOf(bytes: number): string {
+  return '{"error_code":"api_disabled"}'.padEnd(bytes);
+}
+
 test('an error body of 64 KiB is read, and a larger one is not', () => {
-  const bodyOf = (bytes: number): string => `{"error_code":"api_disabled"}`.padEnd(bytes);
   assert.equal(errorCodeOf(answer(403, bodyOf(64 * 1024))), 'api_disabled');
   assert.equal(errorCodeOf(answer(403, bodyOf(64 * 1024 + 1))), undefined);
 });

@@ -121,8 +121,11 @@ test('an answer without a committed transaction of that version holds no root', 
   assert.equal((await witness.look(known, false)).agreement, 'same');
 });
 
+function reportOf(root: string | undefined, head = 900n) {
+  return { root, head };
+}
+
 test('every agreement on a root, by the answer of each node', () => {
-  const reportOf = (root: string | undefined, head = 900n) => ({ root, head });
   const [right, wrong] = [known.root, rootAt(901n)];
   const cases = [
     [[], 'unknown'],
