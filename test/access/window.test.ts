@@ -82,6 +82,29 @@ test('it says exactly when there is room again', () => {
   );
 });
 
+test('it says exactly when the next part is free', () => {
+  fc.assert(
+    fc.property(spans, starts, steps, (spanMs, startMs, given) => {
+      const [window, twin] = [new Window(spanMs), new Window(spanMs)];
+      let nowMs = startMs;
+      for (const { afterMs, amount } of given) {
+        nowMs += afterMs;
+        // Some are looked at before anything is added, so that windows without anything in use are among them.
+        const used = window.used(nowMs);
+        const freeAtMs = window.nextFreeAtMs(nowMs);
+        assert.equal(freeAtMs === undefined, used === 0);
+        if (amount > 3) continue;
+        for (const one of [window, twin]) one.add(nowMs, amount);
+      }
+      const used = window.used(nowMs);
+      const freeAtMs = window.nextFreeAtMs(nowMs);
+      if (freeAtMs === undefined) return assert.equal(used, 0);
+      assert.equal(twin.used(freeAtMs - 1), used);
+      assert.ok(twin.used(freeAtMs) < used);
+    }),
+  );
+});
+
 test('a clock that goes back frees nothing', () => {
   const window = new Window(1_000);
   window.add(100_000, 5);
@@ -130,4 +153,21 @@ test('a request that costs more than a window grants is possible in an empty one
   const account = new Account(1_000);
   assert.equal(account.take({ windowMs: 1_000, cost: 5 }, 50, 0).isAdmitted, true);
   assert.equal(account.take({ windowMs: 1_000, cost: 5 }, 1, 10).isAdmitted, false);
+});
+
+test('a request that cost less than its charge gives nothing back', () => {
+  const account = new Account(1_000);
+  const bounds = { windowMs: 1_000, cost: 10 };
+  assert.equal(account.take(bounds, 2, 0).isAdmitted, true);
+  account.settle(-2, 10);
+  assert.deepEqual(
+    account.take(bounds, 2, 20).standings.map(({ remaining }) => remaining),
+    [6],
+  );
+});
+
+test('with nothing in use there is no time at which something is free', () => {
+  const refused = new Account(1_000).take({ windowMs: 1_000, requests: 3, concurrency: 0 }, 1, 0);
+  assert.equal(refused.isAdmitted, false);
+  assert.deepEqual(refused.standings, [{ name: 'requests', remaining: 3, freeInMs: undefined }]);
 });

@@ -27,6 +27,8 @@ test('what is of another form is no term', () => {
   const text = formatTerm(termOf('aaaaaaaa', 100n));
   const wrong = {
     short: text,
+    aaaaaaaax: text,
+    xaaaaaaaa: text,
     AAAAAAAA: text,
     aaaaaaa1: `${text} `,
     aaaaaaa2: text.replace('100', '18446744073709551616'),
@@ -48,6 +50,8 @@ test('terms are read oldest first, of equals by name, and ended ones apart', () 
     ['bbbbbbbb', formatTerm(termOf('bbbbbbbb', 1n, 5))],
     ['dddddddd', endedText],
   ]);
+  const backwards = Object.fromEntries(Object.entries(fields).reverse());
+  assert.deepEqual(readTerms(backwards), readTerms(fields));
   const terms = readTerms(fields);
   assert.deepEqual(
     terms.open.map(({ id }) => id),
