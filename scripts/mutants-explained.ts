@@ -24,6 +24,12 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   'src/cache/policy.ts': {
     'version !== undefined => true': 'for types alone: undefined is at or below no head',
   },
+  'src/upstream/floor.ts': {
+    'head !== undefined => true': 'for types alone: no version is above undefined',
+    'floor === undefined => false': 'without a floor there is no own one, and the two are equal',
+    'other !== undefined => true': 'for types alone: undefined is above no version',
+    'other > one => other >= one': equal,
+  },
   'src/upstream/verdict.ts': {
     'answer.status < 300 => false': 'spares a success the look into its body; the default is final as well',
     'answer.status < 300 => answer.status <= 300': 'the default is final as well',

@@ -88,6 +88,10 @@ export function segmentAt({ id, before }: Pick<Term, 'id' | 'before'>, version: 
 /** The names of all terms under which something may be kept; `own`: of one that Redis may have lost. */
 export function everyTerm({ open, ended }: Terms, own?: Term): readonly string[] {
   const known = own === undefined ? open : [...open, own];
-  const names = known.flatMap((term) => [term, ...term.before]).map(({ id }) => id);
-  return [...new Set([...ended, ...names])];
+  const names = new Set(ended);
+  for (const { id, before } of known) {
+    names.add(id);
+    for (const segment of before) names.add(segment.id);
+  }
+  return [...names];
 }
