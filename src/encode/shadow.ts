@@ -147,10 +147,11 @@ export function compareWithNode(local: LocalAnswer, answer: NodeEncoding): Compa
 /**
  * Whether a mismatch is that of an upgrade: by the ABIs of another version, `encoded`, the request does not come to bytes
  * that differ from the node's answer. Encoding is a function of body and ABIs, so that what is not encoded now was
- * encoded by ABIs that the node had no longer, or not yet.
+ * encoded by ABIs that the node had no longer, or not yet. Only the steps depend on what was compiled before.
  */
 export function isOfUpgrade(encoded: EncodeOutcome, answer: NodeEncoding): boolean {
-  if (encoded.kind !== 'encoded') return true;
+  if (encoded.kind === 'refused') return true;
+  if (encoded.kind === 'forward') return encoded.reason !== 'too many steps' && encoded.reason !== 'encoder fault';
   return compareWithNode({ hex: encoded.hex, version: answer.version }, answer) !== 'mismatch';
 }
 

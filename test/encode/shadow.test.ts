@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { DistrustedFunctions } from '../../src/encode/distrusted.ts';
-import { compareWithNode, ShadowProof, type Comparison, type NodeEncoding } from '../../src/encode/shadow.ts';
+import {
+  compareWithNode,
+  isOfUpgrade,
+  ShadowProof,
+  type Comparison,
+  type NodeEncoding,
+} from '../../src/encode/shadow.ts';
+import type { EncodeOutcome } from '../../src/encode/outcome.ts';
 import { errorBody } from '../../src/ledger/errors.ts';
 
 /** The positions of marks are the same in every run. */
@@ -178,5 +185,21 @@ for (const [what, answer, says] of answers) {
   test(`${what}: ${says}`, () => {
     const full = { status: 200, body: '', version: 100n, isFramed: true, ...answer };
     assert.equal(compareWithNode(local, full), says);
+  });
+}
+
+const node: NodeEncoding = { status: 200, body: '"0xab02"', version: 100n, isFramed: true };
+const encodings: readonly (readonly [what: string, encoded: EncodeOutcome, isOfUpgrade: boolean])[] = [
+  ['the node\u2019s bytes', { kind: 'encoded', hex: '0xab02', functionId: 'f', signature: '' }, true],
+  ['other bytes', { kind: 'encoded', hex: '0xab01', functionId: 'f', signature: '' }, false],
+  ['a refusal', { kind: 'refused', message: 'no', code: 'invalid_input' }, true],
+  ['what only nodes encode', { kind: 'forward', reason: 'struct argument' }, true],
+  ['more steps than are taken', { kind: 'forward', reason: 'too many steps' }, false],
+  ['a fault of the encoder', { kind: 'forward', reason: 'encoder fault' }, false],
+];
+
+for (const [what, encoded, expected] of encodings) {
+  test(`a difference is ${expected ? '' : 'not '}that of an upgrade when the other ABI comes to ${what}`, () => {
+    assert.equal(isOfUpgrade(encoded, node), expected);
   });
 }
