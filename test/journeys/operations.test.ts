@@ -105,7 +105,10 @@ test('malformed requests to the operations port are refused with a date, behind 
     ['Q\r\n\r\n', [400]],
     [`GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ${'y'.repeat(70_000)}\r\n\r\n`, [431]],
     [`${good}Q\r\n\r\n`, [200, 400]],
-    [`${good}${good}POST /admin/purge HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz`, [200, 200, 400]],
+    [
+      `${good}${good}POST /admin/purge HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz`,
+      [200, 200, 400],
+    ],
   ] as const;
 
   for (const [bytes, statuses] of rows) {
