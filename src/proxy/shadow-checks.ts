@@ -110,37 +110,43 @@ export class ShadowChecks {
     const { status, isFramed, info } = answer;
     const encoding = { status, isFramed, body: node, version: info?.version };
     const difference = compareWithNode(local, encoding);
-    const isExplained = difference === 'mismatch' && (await this.#isOfUpgrade(local, encoding));
-    const comparison = isExplained ? 'inconclusive' : difference;
+    const comparison = difference === 'mismatch' ? await this.#explain(local, encoding) : difference;
     if (comparison === 'equal') proof.prove(functionId, signature);
-    if (comparison === 'mismatch') proof.distrust(functionId);
     metrics.checked(comparison === 'unread' ? 'mismatch' : comparison);
     if (comparison === 'mismatch') onMismatch({ functionId, local: hex, node, upstream });
     if (comparison === 'unread') onUnread({ functionId, node: node.slice(0, maxLoggedCharacters), upstream });
   }
 
+  /** A mismatch that counts, or one that an upgrade explains. Until that is known the function is left to nodes. */
+  async #explain(local: LocalEncoding, answer: NodeEncoding): Promise<'mismatch' | 'inconclusive'> {
+    const { proof } = this.#parts;
+    proof.doubt(local.functionId);
+    try {
+      if (await this.#isOfUpgrade(local, answer)) return 'inconclusive';
+      // Before the doubt is settled: a request in between would be encoded.
+      proof.distrust(local.functionId);
+      return 'mismatch';
+    } finally {
+      proof.settle(local.functionId);
+    }
+  }
+
   /**
    * Whether the node encoded by another ABI than the one that was at hand here: the request is encoded anew by modules at
    * the version of the node's answer, and at head, because a node may look its ABI up a moment after its version. A
-   * difference that cannot be explained so, for whatever reason, counts. Until then the function is left to nodes.
+   * difference that cannot be explained so, for whatever reason, counts.
    */
   async #isOfUpgrade(local: LocalEncoding, answer: NodeEncoding): Promise<boolean> {
-    const { proof, modules, fleet, signingDomain } = this.#parts;
+    const { modules, fleet, signingDomain } = this.#parts;
     const { chainId } = fleet;
     if (answer.version === undefined || chainId === undefined) return false;
     const now = modules.loaderOfRequest(local.client);
     const atHead: LoadModule = (address, name) => now(address, name, { fresh: true });
-    proof.doubt(local.functionId);
-    try {
-      for (const loadModule of [modules.loaderAt(answer.version, local.client), atHead]) {
-        const encoded = await encodeSubmission(local.body.toString(), { chainId, signingDomain, loadModule }).catch(
-          () => undefined,
-        );
-        if (encoded !== undefined && isOfUpgrade(encoded, answer)) return true;
-      }
-      return false;
-    } finally {
-      proof.settle(local.functionId);
+    for (const loadModule of [modules.loaderAt(answer.version, local.client), atHead]) {
+      const options = { chainId, signingDomain, loadModule };
+      const encoded = await encodeSubmission(local.body.toString(), options).catch(() => undefined);
+      if (encoded !== undefined && isOfUpgrade(encoded, answer)) return true;
     }
+    return false;
   }
 }

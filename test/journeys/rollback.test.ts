@@ -1,6 +1,7 @@
 /** A ledger that is not what it was: a test network made anew behind the same address. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { until } from '../support/eventually.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
 
@@ -52,16 +53,19 @@ test('an answer of the ledger before is given to those who wait for it, and is n
   const asked = node.log.next();
   const waiting = gateway.get(`${probe}?ledger_version=400`);
   await asked;
-  const other = { when: (request: { readonly url: string }) => !isRead(request) };
-  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { ...other, times: 1 });
-  for (const version of [401, 402]) {
-    await gateway.get(`/accounts/0x1/module/coin?ledger_version=${version}`, { accept: 'text/html' });
-  }
+  const isOn = async (chainId: number): Promise<boolean> => {
+    await gateway.get('/accounts/0x1/module/coin?ledger_version=401', { accept: 'text/html' });
+    return gateway.fleet()[0]?.chainId === chainId;
+  };
+  // Another chain, and the first one again: the ledger may be another one under the same id.
+  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: (request) => !isRead(request) });
+  await until(() => isOn(2));
+  node.faults.clear();
+  await until(() => isOn(1));
   release(undefined);
 
   const { status, headers } = await waiting;
   assert.deepEqual([status, headers['cache-control'], headers['etag']], [200, 'no-store', undefined]);
-  node.faults.clear();
   const again = await gateway.get(`${probe}?ledger_version=400`);
   assert.equal(again.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
   assert.match(again.headers['cache-control'] ?? '', /immutable/);
