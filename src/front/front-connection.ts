@@ -112,8 +112,8 @@ export class FrontConnection implements Answering, Sending {
     this.#body = body;
   }
 
-  sendPiece(piece: Buffer): boolean {
-    return !this.socket.destroyed && this.socket.write(piece);
+  sendPiece(piece: Buffer, onSent?: () => void): boolean {
+    return this.socket.write(piece, onSent);
   }
 
   finish(): void {

@@ -14,8 +14,11 @@ export interface Answering {
   sendFrom(arena: Arena, from: number): void;
   /** Sends a body with the head that was given last. */
   sendBehind(body: Buffer): void;
-  /** Sends a piece of a body behind what waits, now; false: the next one shall wait until the socket drains. */
-  sendPiece(piece: Buffer): boolean;
+  /**
+   * Sends a piece of a body behind what waits, now; false: the next one shall wait until the socket drains. `onSent` is
+   * called later, once the kernel has the piece or the connection is gone.
+   */
+  sendPiece(piece: Buffer, onSent?: () => void): boolean;
   /** Sends what waits for the end of the turn, now. */
   flush(): void;
   /** Sends it, and ends the connection. */
@@ -61,7 +64,8 @@ export class FrontResponse implements Outgoing {
     const { connection, onDone } = this.#parts;
     const head = this.#hasPieces ? '' : this.#wholeHead();
     if (this.#hasPieces) {
-      if (Buffer.isBuffer(body)) connection.sendPiece(body);
+      // The body stays in memory until the kernel has its last piece. A short piece causes no 'drain'.
+      connection.sendPiece(Buffer.isBuffer(body) ? body : Buffer.from(body ?? '', encoding), () => this.close());
     } else if (body === undefined) connection.send(head, 'latin1');
     else if (typeof body === 'string') connection.send(head + body, encoding);
     else {
@@ -69,7 +73,8 @@ export class FrontResponse implements Outgoing {
       connection.sendBehind(body);
     }
     onDone(this);
-    this.#closeOnceTaken();
+    // The exchange ends in this turn: it would take an earlier event for a client that has gone.
+    if (!this.#hasPieces && this.#onClose.length > 0) queueMicrotask(() => this.close());
     return this;
   }
 
@@ -91,15 +96,6 @@ export class FrontResponse implements Outgoing {
 
   #wholeHead(): string {
     return this.#head + this.#parts.live.endOfHead(this.shouldKeepAlive);
-  }
-
-  /** A body that went out by pieces stays in memory until the kernel has the last of them. */
-  #closeOnceTaken(): void {
-    if (this.#onClose.length === 0) return;
-    const { socket } = this.#parts.connection;
-    if (this.#hasPieces && socket.writableLength > 0) socket.once('drain', () => this.close());
-    // The exchange ends in this turn: it would take an earlier event for a client that has gone.
-    else queueMicrotask(() => this.close());
   }
 
   destroy(): void {

@@ -21,7 +21,9 @@ interface Slow {
 /** A connection between two requests of the fast path. */
 interface SlowSocket extends Slow {
   readonly writableLength: number;
-  on(event: 'close' | 'drain', listener: () => void): this;
+  /** False once the connection has been ended or destroyed. */
+  readonly writable: boolean;
+  write(text: string, onSent: () => void): unknown;
 }
 
 /** Counts answers that were refused, and connections that were ended, for want of memory. */
@@ -42,8 +44,6 @@ export class UntakenAnswers {
   readonly #now: () => number;
   /** Ordered by `sinceMs`, the oldest first. */
   readonly #waiting = new Map<Slow, Waiting>();
-  /** Connections of the fast path that report when they drain or close. */
-  readonly #watched = new WeakSet<SlowSocket>();
   /** How many answers each body is sent to: readers of one entry share its bytes. */
   readonly #bodies = new Map<Buffer, { readers: number; readonly release: () => void }>();
 
@@ -107,13 +107,11 @@ export class UntakenAnswers {
 
   /** Counts what the kernel has not taken of the short answers on `socket`, until it has; `least`: bytes they keep alive. */
   noteLeftOn(socket: SlowSocket, least: number): void {
-    if (this.#waiting.has(socket)) return;
+    if (this.#waiting.has(socket) || !socket.writable) return;
     const releases = [this.#budget.hold(Math.max(socket.writableLength, least))];
     this.#waiting.set(socket, { sinceMs: this.#now(), releases });
-    if (!this.#watched.has(socket)) {
-      this.#watched.add(socket);
-      socket.on('drain', () => this.#release(socket)).on('close', () => this.#release(socket));
-    }
+    // Short answers cause no 'drain'. The callback of an empty write comes when the kernel has them, or on the close.
+    socket.write('', () => this.#release(socket));
     if (this.#budget.left < 0) this.#endStalled(-this.#budget.left);
   }
 

@@ -2,17 +2,20 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
+import { arenaBytes } from '../../src/front/arena.ts';
 import { FrontConnection, type FrontParts } from '../../src/front/front-connection.ts';
+import { FrontResponse } from '../../src/front/front-response.ts';
+import { LiveHeaders } from '../../src/front/live-headers.ts';
 import { HeaderBlocks } from '../../src/front/request-head.ts';
 import { isAnswered } from '../../src/proxy/connection-state.ts';
 import type { Gate } from '../../src/proxy/server-parts.ts';
-import { UntakenAnswers } from '../../src/proxy/untaken-answers.ts';
+import { pieceBytes, UntakenAnswers } from '../../src/proxy/untaken-answers.ts';
 import { ByteBudget } from '../../src/upstream/byte-budget.ts';
 import { TurnEnd } from '../../src/upstream/wire/turn-end.ts';
 import { until } from '../support/eventually.ts';
 
 /** A connection of the front's, as far as it takes nothing but `gate` to answer, and its client. */
-async function frontConnection(t: TestContext, gate?: Gate): Promise<{ connection: FrontConnection; client: Socket }> {
+async function frontConnection(t: TestContext, gate?: Gate) {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -26,8 +29,70 @@ async function frontConnection(t: TestContext, gate?: Gate): Promise<{ connectio
   const budget = new ByteBudget({ largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 });
   const untaken = new UntakenAnswers(budget, { refused: () => undefined, ended: () => undefined });
   const parts = { proxy: { gate, untaken }, blocks, turnEnd: new TurnEnd(), onClose: () => undefined };
-  return { connection: new FrontConnection(socket, parts as unknown as FrontParts), client };
+  return { connection: new FrontConnection(socket, parts as unknown as FrontParts), client, untaken, budget };
 }
+
+/** Short answers on `connection` until the kernel takes no more of them. */
+function fillWithShort(connection: FrontConnection): void {
+  while (connection.socket.writableLength === 0) {
+    connection.send('a'.repeat(32 * 1024), 'latin1');
+    connection.flush();
+  }
+}
+
+/** An answer by pieces, of which the kernel has taken all but the last. */
+function sendLong({ connection, untaken }: Awaited<ReturnType<typeof frontConnection>>): void {
+  const live = new LiveHeaders();
+  const response = new FrontResponse({ connection, live, onDone: () => undefined });
+  const body = Buffer.alloc(pieceBytes + 1_000, 'a');
+  untaken.hold(response, body);
+  response.writeHead(200, ['Content-Length', String(body.length)]);
+  response.write(body.subarray(0, pieceBytes));
+  assert.equal(connection.socket.writableLength, 0);
+  // As behind a full buffer of the kernel, the last piece stays in the socket.
+  connection.socket.cork();
+  response.end(body.subarray(pieceBytes));
+}
+
+test('short answers that were not taken at once count until they are, and not until the connection ends', async (t) => {
+  const { connection, client, budget } = await frontConnection(t);
+  fillWithShort(connection);
+  const heldBefore = budget.held;
+
+  client.resume();
+  await until(() => connection.isIdle && budget.held === 0);
+
+  assert.equal(heldBefore, arenaBytes);
+  fillWithShort(connection);
+  assert.equal(budget.held, arenaBytes);
+});
+
+test('short answers that were not taken count until their client has gone', async (t) => {
+  const { connection, client, budget } = await frontConnection(t);
+  fillWithShort(connection);
+
+  client.resetAndDestroy();
+  await until(() => budget.held === 0);
+});
+
+test('an answer by pieces counts until the kernel has its short last piece', async (t) => {
+  const front = await frontConnection(t);
+  sendLong(front);
+  const heldBefore = front.budget.held;
+
+  front.connection.socket.uncork();
+  await until(() => front.budget.held === 0);
+
+  assert.ok(heldBefore > pieceBytes, `${heldBefore} bytes`);
+});
+
+test('an answer by pieces counts until its client has gone', async (t) => {
+  const front = await frontConnection(t);
+  sendLong(front);
+
+  front.client.resetAndDestroy();
+  await until(() => front.budget.held === 0);
+});
 
 test('a connection is quiet from the moment on when its answer has been taken, not when it was given', async (t) => {
   const { connection, client } = await frontConnection(t);
