@@ -2,7 +2,7 @@
 import { GatewayError } from '../ledger/errors.ts';
 import { findU64, type LedgerVersion } from '../ledger/version.ts';
 import type { Need } from '../upstream/need.ts';
-import { foldedPaths } from './folded-path.ts';
+import { foldedPaths, hasFoldedDots } from './folded-path.ts';
 import { needOf } from './path-read.ts';
 import { notFound } from './request-faults.ts';
 import { decodedPath, hasParameter, numberParameter, pathBelow } from './target.ts';
@@ -82,6 +82,7 @@ function isHiddenPath(folded: string): boolean {
 /** The part of a target that a node is sent. Throws `GatewayError` 400 or 404 for what no node shall see. */
 export function passedPath(basePath: string, target: string): string {
   const path = pathBelow(basePath, target);
+  if (hasFoldedDots(path)) throw new GatewayError('malformed', 'the path has dot segments');
   const [whole, cut] = foldedPaths(path);
   if (isHiddenPath(whole) || isHiddenPath(cut)) throw notFound();
   // Rights are those of one path: a router that drops `;a` and one that stops there would read two.

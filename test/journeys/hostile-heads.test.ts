@@ -160,7 +160,8 @@ testHostile(
     targetRow('the base path in capitals', '/V1/info', 404),
     targetRow('the operations port’s', '/metrics', 404),
     asItCame('a parameter of a segment', '/v1/accounts/0x1;a=b?ledger_version=5', 400),
-    asItCame('dots of another alphabet', '/v1/%ef%bc%8e%ef%bc%8e/admin', 404),
+    targetRow('full-width dots', '/v1/%ef%bc%8e%ef%bc%8e/admin', 400),
+    targetRow('dots with a blank', '/v1/..%20/admin', 400),
   ]),
 );
 

@@ -149,6 +149,13 @@ const operations: readonly (readonly [method: string, target: string, Operation]
   ['POST', '/v1/view%3Fa', 'view'],
   ['POST', '/v1/view;/../simulate', 'view'],
   ['POST', '/v1/;a/view', 'view'],
+  // Letters that a comparison without case takes for an i: without a dot, and with one.
+  ['POST', '/v1/v%C4%B1ew', 'view'],
+  ['POST', '/v1/V%C4%B0EW', 'view'],
+  ['POST', '/v1/vi%CC%87ew', 'view'],
+  // Characters that normalisation drops: the soft hyphen and the joiners.
+  ['POST', '/v1/vi%C2%ADew', 'view'],
+  ['POST', '/v1/transac%E2%80%8Dtions', 'submit'],
   ['POST', '/v1/transactions;a/view', 'submit'],
   ['POST', '/v1/transactions;/simulate', 'submit'],
   ['POST', '/v1/transactions/encode_submission/', 'encode'],
@@ -193,6 +200,8 @@ const letterSpellings: readonly ((letter: string) => string)[] = [
   (letter) => `%2525${letter.charCodeAt(0).toString(16)}`,
   // The full-width form of the letter.
   (letter) => encodeURIComponent(String.fromCharCode(letter.charCodeAt(0) + 0xfee0)),
+  (letter) => `${letter}%C2%AD`,
+  (letter) => (letter === 'i' ? '%C4%B1' : letter),
 ];
 
 /** Behind a segment, behind a path, and in the place of a slash. */

@@ -228,6 +228,20 @@ test('a path that routers read in two ways is refused: parameters ahead of the l
   }
 });
 
+test('a path with dot segments in another spelling is refused', () => {
+  const refused = [
+    '/view/x/..%20',
+    '/x/%20..',
+    '/view/-/%EF%BC%8E%EF%BC%8E',
+    '/a/%C2%A0./b',
+    '/a/..%3F',
+    '/a/.%C2%AD./b',
+  ];
+  for (const path of refused) assert.throws(() => passedPath('/v1', `/v1${path}`), /dot segments/, path);
+  for (const path of ['/a/...%20', '/a/%20', '/a/..b%20', '/a?b/..%20', '/a%20/.b'])
+    assert.equal(passedPath('/v1', `/v1${path}`), path);
+});
+
 test('routes of node tests are told apart under every spelling', () => {
   const hidden = [
     ['/set_failpoint', '/set_failpoint?a=b', '/set%5ffailpoint', '/%73et_failpoint/', '/SET_failpoint'],
@@ -249,6 +263,8 @@ test('routes of node tests are told apart under every spelling', () => {
     ],
     [
       '/set%ef%bc%bffailpoint',
+      '/set_fa%C4%B1lpoint',
+      '/set_fail%C2%ADpoint',
       '/experimental/state_values/raw;x',
       '/experimental;x/state_values/RAW',
       '/experimental/state_values/raw.json',
