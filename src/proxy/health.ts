@@ -109,7 +109,7 @@ const httpOptions = {
   requestTimeout: 30_000,
   connectionsCheckingInterval: 1_000,
   keepAliveTimeout: 72_000,
-  // Of two Host or Authorization headers Node would take the first; joined they are neither.
+  // Node would take the first of two Host or Authorization headers; joined they are neither.
   joinDuplicateHeaders: true,
 };
 

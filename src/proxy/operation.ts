@@ -13,7 +13,7 @@ const submissions = /^\/transactions(?:\/batch)?$/;
 const encodings = /^\/transactions\/encode_submission$/;
 const views = /^\/view$/;
 
-/** Of several readings the first here counts: what may change the ledger, then what costs a node more. */
+/** The first here counts among several readings: what may change the ledger, then what costs a node more. */
 const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
 
 /** The operation of a request; `pass` for a path that neither a route nor a folded spelling makes anything else. */

@@ -32,7 +32,7 @@ export const mostHeaders = 200;
 /** Of a request's head: above the longest target and the usual headers; Node's default of 16 kB would refuse targets that are served. */
 export const maxHeaderBytes = longestTarget + 32 * 1024;
 
-/** Of `Connection`, in characters: a reader must not skip a name in it, which would reach a node. */
+/** Bound of `Connection`, in characters: a reader must not skip a name in it, which would reach a node. */
 const longestConnection = 1024;
 
 /** What is refused before any route is looked for. Expects repeated headers to be joined by commas. */
