@@ -41,3 +41,14 @@ export class Stop implements StopSignal {
 export function stopReason({ reason }: StopSignal): Error {
   return reason instanceof Error ? reason : new Error('aborted', { cause: reason });
 }
+
+/** Resolves when `done` has settled, or on abort. Rejects as `done` does. */
+export function doneOrStopped(done: unknown, signal: StopSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => resolve();
+    const leave = (): void => signal.removeEventListener('abort', stop);
+    signal.addEventListener('abort', stop);
+    if (signal.aborted) stop();
+    Promise.resolve(done).finally(leave).then(stop, reject);
+  });
+}

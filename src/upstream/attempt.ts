@@ -2,6 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { doneOrStopped, type StopSignal } from '../ledger/stop.ts';
 import { conditions } from '../ledger/node-headers.ts';
 import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { Span } from '../trace/span.ts';
@@ -48,7 +49,10 @@ interface Timed {
 }
 
 export interface AttemptBounds {
-  /** Until the answer's head (streamed) or its end (whole); afterwards the attempt ends it. */
+  /**
+   * Until the answer's head (streamed) or its end (whole), and until the chain of the answer is settled; afterwards the
+   * attempt ends it.
+   */
   readonly bound: Bound;
   /** What the answer tells of the node; `undefined`: nothing, as when it needs no state, or is waited for. */
   readonly readClass: ReadClass | undefined;
@@ -94,9 +98,12 @@ export class Attempts {
       budget: this.#budget,
       traceHeaders: span?.headers(),
     };
+    const leave = (): void => {
+      upstream.inFlight -= places;
+    };
     const end = (): void => {
       bound.end();
-      upstream.inFlight -= places;
+      leave();
     };
     const exchange = (): Promise<A> => fetch(upstream, context);
     let answer: A;
@@ -124,20 +131,21 @@ export class Attempts {
       const mayHaveArrived = progress.sentAtMs !== undefined;
       return { verdict: 'failed', answer: undefined, mayHaveArrived, sign: signOf(kind, mayHaveArrived) };
     }
-    bound.release();
     onWorked?.();
     if ('stream' in answer) onceClosed(answer.stream, end);
-    else end();
+    else leave();
     const { info } = answer;
     const isOurs = info === undefined || this.#fleet.observe(upstream, info, performance.now());
     const isSettled = isOurs || upstream.chain.doubted === undefined;
-    const isOursThen = isSettled ? isOurs : await this.#confirmChain(upstream, info);
+    const isOursThen = isSettled ? isOurs : await this.#confirmChain(upstream, info, bound.signal);
+    if ('stream' in answer) bound.release();
+    else bound.end();
     return this.#learn(request, answer, startedMs, { readClass, span, isOurs: isOursThen });
   }
 
-  /** The answer reports another chain: the request waits for the look that decides. */
-  async #confirmChain(upstream: Upstream, info: LedgerInfo): Promise<boolean> {
-    await this.#onDoubt(upstream);
+  /** The answer reports another chain: the request waits for the look that decides, within the attempt's bound. */
+  async #confirmChain(upstream: Upstream, info: LedgerInfo, signal: StopSignal): Promise<boolean> {
+    await doneOrStopped(this.#onDoubt(upstream), signal);
     return this.#fleet.isOurs(upstream, info) && this.#fleet.observe(upstream, info, performance.now());
   }
 

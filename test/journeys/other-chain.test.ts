@@ -89,6 +89,25 @@ test('while it is in doubt of which chain a node is, its answers are given and n
   assert.equal((await read(402)).headers['cache-status'], hit);
 });
 
+test('an attempt ends with its bound, also while the look that settles the chain takes longer', async (t) => {
+  const doubted = await fakeNode(t, { head: 900n, chainId: 1 });
+  const other = await fakeNode(t, { head: 900n, chainId: 1, archival: true });
+  const gateway = await testGateway(t, { full: [doubted], archival: [other] });
+  const end = Promise.withResolvers<void>();
+  t.after(() => end.resolve());
+  let looks = 0;
+  doubted.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: isLook, times: 1 });
+  doubted.faults.add({ kind: 'hold', until: end.promise }, { when: (request) => isLook(request) && (looks += 1) > 1 });
+  const startedMs = performance.now();
+
+  // The look that reads of "latest" wait for is bounded by 500 ms, a probe by 2 s.
+  const latest = await gateway.get(probe);
+
+  assert.deepEqual([latest.status, latest.headers['x-node-chain-id']], [200, '1']);
+  assert.deepEqual([looks, other.requestsTo('ledgerInfo')], [2, 2]);
+  assert.ok(performance.now() - startedMs < 1_500);
+});
+
 test('of two nodes one that answers for another chain is repaired by the other', async (t) => {
   const nodes = [await fakeNode(t, { head: 900n, chainId: 1 }), await fakeNode(t, { head: 900n, chainId: 1 })];
   const gateway = await testGateway(t, { full: nodes });
