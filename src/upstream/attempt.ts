@@ -187,8 +187,8 @@ export class Attempts {
   #recordTime(request: FleetRequest, upstream: Upstream, { startedMs, elapsedMs, readClass }: Timed): void {
     const nowMs = performance.now();
     if (request.isLook === true) upstream.latencies.look.record(elapsedMs, nowMs);
+    else upstream.deferral.answered(startedMs);
     if (readClass === undefined) return;
-    upstream.deferral.answered(startedMs);
     upstream.latencies[readClass].record(elapsedMs, nowMs);
     upstream.places.observe(readClass, elapsedMs, nowMs);
     if (upstream.ejections[readClass].answered(nowMs)) {

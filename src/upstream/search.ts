@@ -180,7 +180,8 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     const { limits, attempts } = this.#means;
     const span = attemptSpan(request, { upstream, reason, number: this.#course.attempts });
     this.#course.ask(upstream);
-    upstream.deferral.asked(performance.now());
+    // A node may answer looks and go on refusing the rest.
+    if (request.isLook !== true) upstream.deferral.asked(performance.now());
     const longestMs = upstream.health === 'down' && request.isIdempotent ? longestTrialMs : limits.timeoutMs;
     const timeoutMs = Math.max(0, Math.min(request.timeoutMs ?? Infinity, limits.timeoutMs, longestMs, this.#leftMs));
     const bound = new Bound(signal, timeoutMs);

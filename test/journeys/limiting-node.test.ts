@@ -1,10 +1,12 @@
 /** A node that limits or sheds requests is asked after the others, and its refusals fail no read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { ReceivedRequest } from '../../src/sample/request-log.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
 import { watchStalls } from '../support/stalls.ts';
+import { submission } from '../support/submission.ts';
 
 const at = (version: number): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
@@ -87,4 +89,35 @@ test('a node that refuses its ledger info as one too many is alive', async (t) =
   while (limiting.requestsTo('ledgerInfo') < before + 5) await gateway.metric('ledgergate_fleet_head_version');
 
   assert.equal(gateway.fleet()[0]?.state, 'usable');
+});
+
+test('after a pause an accepted submission brings the node back as well', async (t) => {
+  const limiting = await fakeNode(t, { head: 90_000n });
+  const other = await fakeNode(t, { head: 90_000n, archival: true });
+  const gateway = await testGateway(t, { full: [limiting], archival: [other] });
+  limiting.faults.add({ kind: 'answer', status: 429, body: overloaded }, { times: 1 });
+  let sequenceNumber = 0;
+  const submit = () => gateway.post('/transactions', submission({ sequenceNumber: (sequenceNumber += 1) }));
+  assert.equal((await submit()).status, 429);
+
+  while (limiting.requestsTo('submit') < 2) assert.equal((await submit()).status, 202);
+  const before = limiting.requestsTo('submit');
+  for (let count = 0; count < 5; count += 1) assert.equal((await submit()).status, 202);
+
+  assert.equal(limiting.requestsTo('submit') - before, 5);
+});
+
+test('a look neither tries a node after a pause nor ends the trial', async (t) => {
+  const limiting = await fakeNode(t, { head: 90_000n });
+  const other = await fakeNode(t, { head: 90_000n, archival: true });
+  const gateway = await testGateway(t, { full: [limiting], archival: [other], config: { latest: { maxStalenessMs: 10 } } });
+  const isRead = ({ route }: ReceivedRequest): boolean => route === 'resource';
+  limiting.faults.add({ kind: 'answer', status: 429, body: overloaded }, { when: isRead, times: 1 });
+  await gateway.get(at(60_000));
+  const lookedAt = limiting.requestsTo('ledgerInfo');
+
+  while (limiting.requestsTo('ledgerInfo') === lookedAt) await gateway.get('');
+  for (let version = 60_001; version < 60_006; version += 1) await gateway.get(at(version));
+
+  assert.equal(limiting.requestsTo('resource'), 6);
 });
