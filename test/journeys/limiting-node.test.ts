@@ -110,7 +110,11 @@ test('after a pause an accepted submission brings the node back as well', async 
 test('a look neither tries a node after a pause nor ends the trial', async (t) => {
   const limiting = await fakeNode(t, { head: 90_000n });
   const other = await fakeNode(t, { head: 90_000n, archival: true });
-  const gateway = await testGateway(t, { full: [limiting], archival: [other], config: { latest: { maxStalenessMs: 10 } } });
+  const gateway = await testGateway(t, {
+    full: [limiting],
+    archival: [other],
+    config: { latest: { maxStalenessMs: 10 } },
+  });
   const isRead = ({ route }: ReceivedRequest): boolean => route === 'resource';
   limiting.faults.add({ kind: 'answer', status: 429, body: overloaded }, { when: isRead, times: 1 });
   await gateway.get(at(60_000));
