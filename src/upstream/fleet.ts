@@ -221,16 +221,20 @@ export class Fleet {
   observe(upstream: Upstream, info: LedgerInfo, nowMs: number, lookSentAtMs?: number): boolean {
     const { chainId } = info;
     const before = upstream.chainId;
+    const { isSuspect: wasSuspect, window } = upstream;
+    const known = window.info;
     const isItsChain = this.#isStarting
       ? upstream.chain.settle(chainId)
       : upstream.chain.observe({ chainId, fleetChainId: this.#chainId, nowMs, lookSentAtMs });
-    const hasGoneBack = isItsChain && upstream.window.observe(info, nowMs, lookSentAtMs !== undefined);
+    const hasGoneBack = isItsChain && window.observe(info, nowMs, lookSentAtMs !== undefined);
     if (isItsChain ? before !== chainId : before === undefined) this.#agreeOnChain();
-    if (!isItsChain || upstream.window.maySeemRestored(nowMs)) this.#events.onDoubt(upstream);
+    if (!isItsChain || window.maySeemRestored(nowMs)) this.#events.onDoubt(upstream);
     this.#areHeadersDoubted = true;
     if (!isItsChain || chainId !== this.#chainId) return false;
     this.#head.hear(upstream, info, hasGoneBack, nowMs);
-    if (!upstream.isSuspect) this.#waiters.wake(info.version);
+    // Many wait for what this node does not give them, and it answers thousands of times a second.
+    const isNews = wasSuspect || window.info !== known;
+    if (isNews && !upstream.isSuspect) this.#waiters.wake(info.version);
     upstream.lagMs = Number((this.head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
     return true;
   }
@@ -265,6 +269,8 @@ export class Fleet {
     this.#areHeadersDoubted = true;
     const change = this.#outage.update(this.#upstreams, Date.now());
     if (change !== undefined) this.#events.onOutage(change === 'begins');
+    // A node that is usable again may have what is waited for.
+    if (this.head !== undefined) this.#waiters.wake(this.head.version);
   }
 
   /** Every node as selection wants to see it for a read of `readClass`, its window in `unit`. */

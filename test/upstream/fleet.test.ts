@@ -399,6 +399,48 @@ test('waiters of several versions wake each at its own', async (t) => {
   assert.deepEqual(woken, [101n, 101n, 102n, 103n]);
 });
 
+test('only news of a node looks at the waiters that it cannot serve', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { fleet, at, tell } = fleetOf(t, 'full', 'full');
+  tell(1, { version: 90n });
+  tell(0, { version: 100n });
+  const known = at(0).window.info;
+  assert.ok(known !== undefined);
+  let asked = 0;
+  const isFit = (upstream: Upstream): boolean => {
+    asked += 1;
+    return upstream !== at(0);
+  };
+  const wait = fleet.waitForVersion(ledgerVersion(100n), 500, never, isFit);
+  const before = asked;
+
+  for (let answers = 0; answers < 100; answers += 1) fleet.observe(at(0), known, answers);
+
+  assert.equal(asked, before);
+  tell(1, { version: 100n });
+  assert.equal(await wait, true);
+});
+
+test('a node that answers again wakes those who wait for what it has', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const { fleet, at, tell, takeDown } = fleetOf(t, 'full', 'full');
+  tell(1, { version: 90n });
+  tell(0, { version: 100n });
+  takeDown(0);
+  let outcome: boolean | undefined;
+  const wait = fleet.waitForVersion(ledgerVersion(100n), 500, never).then((reached) => (outcome = reached));
+
+  // An attempt reports the headers of an answer before the health that follows from it.
+  fleet.observe(at(0), ledgerInfo({ version: 100n }), 10);
+  at(0).recordAnswer(5, 10);
+  fleet.refresh();
+  await new Promise(setImmediate);
+
+  assert.equal(outcome, true);
+  t.mock.timers.tick(500);
+  await wait;
+});
+
 test('ten thousand wait at most; one more asks a node straight away', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { fleet, tell } = fleetOf(t, 'full');
