@@ -38,7 +38,7 @@ export class Course {
   readonly failed = new Set<Upstream>();
   /** Until when the version is waited for, all waits together, in ms of `performance.now()`. Absent: none has begun. */
   waitUntilMs: number | undefined;
-  /** A node is to be asked again, even if it was the last attempt. */
+  /** A node is asked again, or was waited for: one more attempt is left, even after the last one. */
   isRepeating = false;
   /** A node that failed was asked again at once: once is enough. */
   hasRepeated = false;

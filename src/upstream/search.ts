@@ -258,6 +258,8 @@ export class Search<A extends NodeAnswer | StreamedAnswer> {
     const early = [...course.asked].filter(arrived);
     const last = isReached ? undefined : nearest(this.#known());
     for (const upstream of last === undefined ? early : [last]) course.repeat(upstream);
+    // The node that was waited for may be one that was not asked.
+    course.isRepeating = true;
     if (!isReached) course.waitUntilMs = -Infinity;
   }
 }

@@ -69,3 +69,23 @@ for (const [what, headers] of [
     assert.deepEqual([...statuses], [[404, 150]]);
   });
 }
+
+test('the node that was waited for is asked, although all attempts went to nodes that failed before', async (t) => {
+  const [lagging, ...failing] = await nodesOf(t, 200, 0, 0, 0);
+  assert.ok(lagging !== undefined && failing[0] !== undefined);
+  const gateway = await testGateway(t, { full: [lagging, ...failing], config });
+  for (const { faults } of failing) {
+    faults.add({ kind: 'answer', status: 500, body: boom }, { when: ({ route }) => route === 'resource' });
+  }
+  for (let reads = 0; reads < 3; reads += 1) {
+    const version = failing[0].ledger().version - 1n;
+
+    const reply = await gateway.get(`${probe}?ledger_version=${version}`);
+
+    assert.equal(reply.status, 200, reply.text);
+    assert.equal(
+      failing.reduce((sum, node) => sum + node.requestsTo('resource'), 0),
+      (reads + 1) * 3,
+    );
+  }
+});
