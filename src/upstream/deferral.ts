@@ -26,6 +26,8 @@ export class Deferral {
   #isUntried = false;
   #pauseMs = 0;
   #refusedAtMs = -Infinity;
+  /** The end of the longest wait that the node asked for. */
+  #retryAtMs = -Infinity;
   #hasAnswered = false;
 
   isOn(nowMs: number): boolean {
@@ -45,9 +47,14 @@ export class Deferral {
   /** The node has answered what it was sent at `sentAtMs`. */
   answered(sentAtMs: number): void {
     this.#hasAnswered = true;
-    if (sentAtMs < this.#untilMs) return;
-    this.#isUntried = false;
-    this.#trialAtMs = undefined;
+    if (sentAtMs >= this.#untilMs) {
+      this.#isUntried = false;
+      this.#trialAtMs = undefined;
+    } else if (sentAtMs >= this.#refusedAtMs) {
+      // With no better node left this one was asked during its pause, which is as long as if it refused everything.
+      this.#pauseMs = Math.min(this.#pauseMs, longestBetweenAnswersMs);
+      this.#untilMs = Math.min(this.#untilMs, Math.max(this.#retryAtMs, this.#refusedAtMs + this.#pauseMs));
+    }
   }
 
   /**
@@ -66,7 +73,9 @@ export class Deferral {
     }
     this.#isUntried = true;
     this.#trialAtMs = undefined;
-    const pauseMs = Math.min(Math.max(this.#pauseMs, retryAfterMs ?? 0), longestPauseMs);
+    const waitMs = Math.min(retryAfterMs ?? 0, longestPauseMs);
+    const pauseMs = Math.max(this.#pauseMs, waitMs);
+    this.#retryAtMs = Math.max(this.#retryAtMs, nowMs + waitMs);
     this.#untilMs = Math.max(this.#untilMs, nowMs + pauseMs);
     return isNews ? pauseMs : undefined;
   }

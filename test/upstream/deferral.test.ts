@@ -39,7 +39,7 @@ test('a node that answers between its refusals is deferred for a second at most'
   assert.deepEqual(pauses, [100, 200, 400, 800, 1_000, 1_000]);
 });
 
-test('requests that were sent before the pause began or during it prolong nothing', () => {
+test('requests that were sent before the pause began or during it do not double it', () => {
   const deferral = new Deferral();
   deferral.refused(0, undefined, 10);
 
@@ -94,4 +94,24 @@ test('a trial that is refused begins the next pause', () => {
   deferral.asked(100);
   assert.equal(deferral.refused(100, undefined, 110), 200);
   assert.deepEqual([deferral.isOn(309), deferral.isOn(310)], [true, false]);
+});
+
+test('a long pause shrinks to a second when the node answers what it was sent after its last refusal', () => {
+  const deferral = new Deferral();
+  // 25.6 s, from 25,500 ms on. With no better node left it is asked meanwhile.
+  pausesOf(deferral, 9);
+  deferral.answered(25_499);
+  assert.equal(deferral.isOn(51_099), true);
+
+  deferral.answered(25_600);
+  assert.deepEqual([deferral.isOn(26_499), deferral.isOn(26_500)], [true, false]);
+  deferral.refused(25_700, undefined, 26_000);
+  assert.deepEqual([deferral.isOn(26_999), deferral.isOn(27_000)], [true, false]);
+});
+
+test('an answer during the pause does not shorten the wait that the node asks for', () => {
+  const deferral = new Deferral();
+  deferral.refused(0, 20_000, 0);
+  deferral.answered(10);
+  assert.deepEqual([deferral.isOn(19_999), deferral.isOn(20_000)], [true, false]);
 });
