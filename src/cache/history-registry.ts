@@ -1,5 +1,5 @@
 /** Terms of a ledger's history in Redis: one hash for each ledger, and a short-lived key for each term with members. */
-import { endedText, formatTerm, readTerms, type Term, type Terms } from './history-terms.ts';
+import { endedField, formatTerm, readTerms, type Term, type Terms } from './history-terms.ts';
 import type { RedisLink } from './redis-link.ts';
 
 /** Terms of one ledger, ended ones included, that are kept: those that were begun last. */
@@ -48,7 +48,7 @@ export class HistoryRegistry {
   /** Ends a term for every replica. Resolves to whether Redis took it. */
   async end(ledger: string, id: string): Promise<boolean> {
     const key = this.#key(ledger);
-    const set = await this.#link.write(key, (client) => client.hset(key, id, endedText));
+    const set = await this.#link.write(key, (client) => client.hset(key, endedField(id), '1'));
     return 'value' in set;
   }
 
@@ -58,7 +58,8 @@ export class HistoryRegistry {
     if (excess <= 0) return;
     const key = this.#key(ledger);
     const ids = [...ended, ...open.map(({ id }) => id)].slice(0, excess);
-    await this.#link.write(key, (client) => client.hdel(key, ...ids));
+    const fields = ids.flatMap((id) => [id, endedField(id)]);
+    await this.#link.write(key, (client) => client.hdel(key, ...fields));
   }
 
   #key(ledger: string): string {

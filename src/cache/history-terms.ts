@@ -36,22 +36,23 @@ export interface Terms {
 
 /** A term keeps the names of so many before it; versions of older ones are read from nodes again. */
 const mostSegments = 64;
-const ended = 'ended';
 const form = /^(\d{1,15}) (\d{1,20}) ([0-9a-f]{64})((?: [0-9a-z]{8}@\d{1,20}){0,64})$/;
 const idForm = /^[0-9a-z]{8}$/;
+const endedForm = /^ended:([0-9a-z]{8})$/;
 
 /** The fields of the hash in Redis, as terms. Fields of another form are left out. */
 export function readTerms(fields: Readonly<Record<string, string>>): Terms {
-  const entries = Object.entries(fields).filter(([id]) => idForm.test(id));
+  const names = Object.keys(fields);
+  const ended = new Set(names.flatMap((name) => endedForm.exec(name)?.[1] ?? []));
+  const entries = Object.entries(fields).filter(([id]) => idForm.test(id) && !ended.has(id));
   const open = entries.map(([id, text]) => findTerm(id, text)).filter((term) => term !== undefined);
-  return {
-    open: open.sort((one, other) => one.bornMs - other.bornMs || (one.id < other.id ? -1 : 1)),
-    ended: new Set(entries.flatMap(([id, text]) => (text === ended ? [id] : []))),
-  };
+  return { open: open.sort((one, other) => one.bornMs - other.bornMs || (one.id < other.id ? -1 : 1)), ended };
 }
 
-/** The text of an ended term. */
-export const endedText = ended;
+/** The field that ends a term. A field of its own: a member that publishes the term at that moment overwrites no end. */
+export function endedField(id: string): string {
+  return `ended:${id}`;
+}
 
 export function formatTerm({ bornMs, checkpoint: { version, root }, before }: Term): string {
   return [`${bornMs} ${version} ${root}`, ...before.map(({ id, upTo }) => `${id}@${upTo}`)].join(' ');

@@ -8,8 +8,11 @@ import { randomBytes } from 'node:crypto';
 import type { HistoryRegistry } from './history-registry.ts';
 import { continued, type Checkpoint, type Term, type Terms } from './history-terms.ts';
 
-/** `same`: nodes report the checkpoint's root, and none another one. `mixed`: some do, some do not. `other`: none does. */
-export type Agreement = 'same' | 'other' | 'mixed' | 'unknown';
+/**
+ * `same`: nodes report the checkpoint's root, and none another one. `mixed`: some do, some do not. `other`: none does.
+ * `pruned`: no node reports one, and a node holds nothing that old any more.
+ */
+export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
 
 export interface Look {
   readonly agreement: Agreement;
@@ -42,6 +45,8 @@ const usualPatienceMs = 30_000;
 /** Pause after a check without a result, in ms. */
 const retryMs = 1_100;
 const termIdBytes = 5;
+/** Terms that one process ended and remembers. */
+const mostEnded = 16;
 
 export class History {
   readonly #parts: HistoryParts;
@@ -54,14 +59,12 @@ export class History {
   /** The term of the generation before, and its ledger. */
   #left: { readonly id: string; readonly ledger: string } | undefined;
   #confirmedAtMs = -Infinity;
-  /** The term's checkpoint in Redis at the last check: one that has not moved since is this process's to move. */
-  #seen: bigint | undefined;
   /** Terms whose root nodes contradicted in this generation. */
   readonly #denied = new Set<string>();
   /** Checkpoints of terms that nodes here have not got to. */
   readonly #awaited = new Map<string, Checkpoint>();
-  /** Terms that this process ends, with their ledger, until Redis has recorded it. */
-  readonly #toEnd = new Map<string, string>();
+  /** Terms that this process ended, by name: also those whose end Redis did not take, or lost. */
+  readonly #ended = new Map<string, End>();
   #waitingSinceMs: number | undefined;
 
   constructor(parts: HistoryParts) {
@@ -82,7 +85,9 @@ export class History {
   /** The ledger has gone back: no replica may use the term of before again, whichever root nodes report. */
   rolledBack(): void {
     this.#forgetOld();
-    if (this.#left !== undefined) this.#toEnd.set(this.#left.id, this.#left.ledger);
+    if (this.#left !== undefined) this.#ended.set(this.#left.id, { ledger: this.#left.ledger, isRecorded: false });
+    const [oldest] = this.#ended.keys();
+    if (this.#ended.size > mostEnded && oldest !== undefined) this.#ended.delete(oldest);
     this.#left = undefined;
     void this.check();
   }
@@ -124,14 +129,25 @@ export class History {
     this.#forgetOld();
     const ledger = this.#ledger;
     if (ledger === undefined) return;
-    for (const [id, of] of this.#toEnd) if (await registry.end(of, id)) this.#toEnd.delete(id);
-    const terms = await registry.read(ledger);
+    for (const [id, end] of this.#ended) end.isRecorded ||= await registry.end(end.ledger, id);
+    const terms = await this.#read(ledger);
     if (!this.#isOf(ledger)) return;
     for (const id of this.#awaited.keys())
       if (terms?.open.some((term) => term.id === id) === false) this.#awaited.delete(id);
     // Memory is of the same history: nodes are compared without Redis as well.
     if (this.#term !== undefined) await this.#confirm(ledger, this.#term, terms);
     if (terms !== undefined && this.#term === undefined && this.#isOf(ledger)) await this.#join(ledger, terms);
+  }
+
+  /** The terms in Redis, without those that this process ended: a member that was away may have published one again. */
+  async #read(ledger: string): Promise<Terms | undefined> {
+    const terms = await this.#parts.registry.read(ledger);
+    if (terms === undefined) return undefined;
+    for (const { id } of terms.open) {
+      const end = this.#ended.get(id);
+      if (end !== undefined) end.isRecorded = false;
+    }
+    return { open: terms.open.filter(({ id }) => !this.#ended.has(id)), ended: terms.ended };
   }
 
   #forgetOld(): void {
@@ -156,25 +172,33 @@ export class History {
   /** Checks the term that this process is of, and moves its checkpoint on. */
   async #confirm(ledger: string, own: Term, terms: Terms | undefined): Promise<void> {
     const { look } = this.#parts;
+    const askedMs = performance.now();
     const held = terms?.open.find(({ id }) => id === own.id);
     const isAhead = held !== undefined && held.checkpoint.version > own.checkpoint.version;
-    const known = this.#awaited.get(own.id) ?? (isAhead ? held.checkpoint : own.checkpoint);
-    const isMine = held === undefined || held.checkpoint.version === this.#seen;
-    const { agreement, next } = await look(known, isMine);
+    const newest = isAhead ? held.checkpoint : own.checkpoint;
+    const known = this.#awaited.get(own.id) ?? newest;
+    const { agreement, next } = await look(known, !isAhead);
     if (!this.#isOf(ledger)) return;
     this.#note(own.id, known, agreement);
     if (agreement === 'other') return this.#leave(ledger, own, known);
     if (agreement === 'mixed') this.#confirmedAtMs = -Infinity;
+    // Nothing can confirm the term any more, unless another member moves its checkpoint on.
+    if (agreement === 'pruned' && known === newest && terms !== undefined) this.#term = undefined;
     if (agreement === 'unknown' && known !== own.checkpoint) return this.#confirmBehind(ledger, own);
     if (agreement !== 'same') return;
-    this.#confirmedAtMs = performance.now();
-    // The server of a cluster that holds the terms may be away alone: the others are used.
-    if (terms === undefined) return;
+    this.#confirmedAtMs = askedMs;
+    // The server of a cluster that holds the terms may be away alone: the others are used. Nodes prune a checkpoint that
+    // stays where it is.
+    if (terms === undefined) {
+      this.#term = movedOn({ ...own, checkpoint: known }, next);
+      return;
+    }
     if (terms.ended.has(own.id)) {
       this.#term = undefined;
       return this.#parts.onForeign();
     }
-    await this.#take(ledger, { ...own, checkpoint: known }, { next, isPublished: held !== undefined });
+    const isPublished = held !== undefined && held.checkpoint.version >= known.version;
+    await this.#take(ledger, { ...own, checkpoint: known }, { next, isPublished, askedMs });
     await this.#preferOlder(ledger, own, terms);
   }
 
@@ -182,10 +206,11 @@ export class History {
   async #confirmBehind(ledger: string, own: Term): Promise<void> {
     this.#waitingSinceMs ??= performance.now();
     if (performance.now() - this.#waitingSinceMs > this.#patienceMs) return;
+    const askedMs = performance.now();
     const { agreement } = await this.#parts.look(own.checkpoint, false);
     if (!this.#isOf(ledger)) return;
     if (agreement === 'other') return this.#leave(ledger, own, own.checkpoint);
-    if (agreement === 'same') this.#confirmedAtMs = performance.now();
+    if (agreement === 'same') this.#confirmedAtMs = askedMs;
   }
 
   /** A checkpoint that nodes here have not got to is asked about until they have: the term's moves on meanwhile. */
@@ -206,14 +231,12 @@ export class History {
   }
 
   /** The term is this process's from now on. */
-  async #take(ledger: string, term: Term, { next, isPublished }: Taken): Promise<void> {
-    const isNews = next !== undefined && next.version > term.checkpoint.version;
-    const moved = isNews ? { ...term, checkpoint: next } : term;
+  async #take(ledger: string, term: Term, { next, isPublished, askedMs }: Taken): Promise<void> {
+    const moved = movedOn(term, next);
     this.#term = moved;
-    this.#confirmedAtMs = performance.now();
+    this.#confirmedAtMs = askedMs;
     this.#waitingSinceMs = undefined;
-    this.#seen = moved.checkpoint.version;
-    await this.#parts.registry.publish(ledger, term.id, isNews || !isPublished ? moved : undefined);
+    await this.#parts.registry.publish(ledger, term.id, moved !== term || !isPublished ? moved : undefined);
   }
 
   /** Replicas that began a term each, for one history, come together at the oldest. */
@@ -222,10 +245,11 @@ export class History {
       if (!isOlder(older, own)) return;
       if (this.#denied.has(older.id) || !(await this.#parts.registry.hasMembers(ledger, older.id))) continue;
       const known = this.#awaited.get(older.id) ?? older.checkpoint;
+      const askedMs = performance.now();
       const { agreement } = await this.#parts.look(known, false);
       if (!this.#isOf(ledger)) return;
       this.#note(older.id, known, agreement);
-      if (agreement === 'same') return this.#take(ledger, { ...older, checkpoint: known }, asPublished);
+      if (agreement === 'same') return this.#take(ledger, { ...older, checkpoint: known }, asPublished(askedMs));
     }
   }
 
@@ -233,51 +257,74 @@ export class History {
   async #join(ledger: string, terms: Terms): Promise<void> {
     const { registry, look } = this.#parts;
     let isUndecided = false;
-    let empty: Term | undefined;
+    let empty: { readonly term: Term; readonly askedMs: number } | undefined;
     for (const term of terms.open) {
       if (this.#denied.has(term.id)) continue;
       const known = this.#awaited.get(term.id) ?? term.checkpoint;
+      const askedMs = performance.now();
       const { agreement } = await look(known, false);
       if (!this.#isOf(ledger)) return;
       this.#note(term.id, known, agreement);
       if (agreement === 'mixed') return;
-      isUndecided ||= agreement === 'unknown';
+      isUndecided ||= agreement === 'unknown' || agreement === 'pruned';
       if (agreement !== 'same') continue;
       const hasMembers = await registry.hasMembers(ledger, term.id);
       if (hasMembers === undefined || !this.#isOf(ledger)) return;
       const confirmed = { ...term, checkpoint: known };
-      if (hasMembers) return this.#take(ledger, confirmed, asPublished);
-      empty ??= confirmed;
+      if (hasMembers) return this.#take(ledger, confirmed, asPublished(askedMs));
+      empty ??= { term: confirmed, askedMs };
     }
     if (empty !== undefined) {
-      await this.#begin(ledger, continued(empty, newId(), Date.now()), terms);
-      if (this.#isOf(ledger)) await registry.end(ledger, empty.id);
+      await this.#begin(ledger, continued(empty.term, newId(), Date.now()), { terms, askedMs: empty.askedMs });
+      if (this.#isOf(ledger)) await registry.end(ledger, empty.term.id);
       return;
     }
     // Nodes are behind, or the ledger went back while no replica ran: the roots differ only once nodes get there.
     this.#waitingSinceMs ??= performance.now();
     if (isUndecided && performance.now() - this.#waitingSinceMs < this.#patienceMs) return;
+    const askedMs = performance.now();
     const { next } = await look(undefined, true);
     if (next === undefined || !this.#isOf(ledger)) return;
-    await this.#begin(ledger, { id: newId(), bornMs: Date.now(), checkpoint: next, before: [] }, terms);
+    await this.#begin(ledger, { id: newId(), bornMs: Date.now(), checkpoint: next, before: [] }, { terms, askedMs });
   }
 
-  async #begin(ledger: string, term: Term, terms: Terms): Promise<void> {
-    await this.#take(ledger, term, { next: undefined, isPublished: false });
+  async #begin(ledger: string, term: Term, { terms, askedMs }: Begun): Promise<void> {
+    await this.#take(ledger, term, { next: undefined, isPublished: false, askedMs });
     await this.#parts.registry.tidy(ledger, terms);
     // Another replica may have begun one at the same moment.
-    const after = await this.#parts.registry.read(ledger);
+    const after = await this.#read(ledger);
     if (after !== undefined && this.#isOf(ledger)) await this.#preferOlder(ledger, term, after);
   }
 }
 
 /** Redis has the term, and nothing of it is news. */
-const asPublished: Taken = { next: undefined, isPublished: true };
+function asPublished(askedMs: number): Taken {
+  return { next: undefined, isPublished: true, askedMs };
+}
 
 interface Taken {
   readonly next: Checkpoint | undefined;
   /** Redis has the term as it was. */
   readonly isPublished: boolean;
+  /** When nodes were asked, on the clock of `performance.now()`: an answer may be read as much later as a pause lasts. */
+  readonly askedMs: number;
+}
+
+interface Begun {
+  readonly terms: Terms;
+  readonly askedMs: number;
+}
+
+/** The end of a term. */
+interface End {
+  readonly ledger: string;
+  /** Redis took it. */
+  isRecorded: boolean;
+}
+
+/** The term with a newer checkpoint, where there is one. */
+function movedOn(term: Term, next: Checkpoint | undefined): Term {
+  return next !== undefined && next.version > term.checkpoint.version ? { ...term, checkpoint: next } : term;
 }
 
 function isOlder(one: Term, other: Term): boolean {

@@ -16,8 +16,11 @@ export interface Root {
   readonly root: string;
 }
 
-/** Of a root. `same`: a node reports it, and none reports another. `other`: every node reports another. */
-export type Agreement = 'same' | 'other' | 'mixed' | 'unknown';
+/**
+ * Of a root. `same`: a node reports it, and none reports another. `other`: every node reports another. `pruned`: no node
+ * reports one, and one holds nothing that old.
+ */
+export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
 
 export interface WitnessOptions {
   /** Bound of one question, in milliseconds; read whenever it matters. */
@@ -26,6 +29,9 @@ export interface WitnessOptions {
 
 /** The last transaction of a block is small; a head that is in a block's middle may be any transaction. */
 const bodies = { largest: 1024 * 1024, all: 8 * 1024 * 1024 };
+
+/** Nodes that are asked for the root at their head, one after another. */
+const mostAsked = 3;
 
 export class Witness {
   readonly #fleet: Fleet;
@@ -43,32 +49,48 @@ export class Witness {
   }
 
   /**
-   * Reads the root at `known` from every usable node. `wantsNext`: reads the root at the head of the freshest node before
-   * that. `next` is set only when that node reports the root of `known` afterwards: then both are of one history. Never
-   * rejects.
+   * Reads the root at `known` from every usable node. `wantsNext`: reads the root at the head of the freshest node that
+   * reports one before that. `next` is set only when that node reports the root of `known` afterwards: then both are of
+   * one history. Never rejects.
    */
   async look(
     known: Root | undefined,
     wantsNext: boolean,
   ): Promise<{ readonly agreement: Agreement; readonly next: Root | undefined }> {
     const nodes = this.#fleet.upstreams.filter(({ health, isSuspect }) => health === 'usable' && !isSuspect);
-    const { headSource } = this.#fleet;
-    const first = headSource !== undefined && nodes.includes(headSource) ? headSource : nodes[0];
-    const head = first?.window.info?.version;
-    const ask = async (upstream: Upstream, version: bigint): Promise<string | undefined> =>
-      findRoot(await this.#ask(upstream, version).catch(() => undefined), version);
-    const root = wantsNext && first !== undefined && head !== undefined ? await ask(first, head) : undefined;
-    const next = root === undefined || head === undefined ? undefined : { version: head, root };
+    const found = wantsNext ? await this.#findHead(nodes) : undefined;
+    const next = found?.root;
     if (known === undefined) return { agreement: 'unknown', next };
     const reports = await Promise.all(
       nodes.map(async (node) => ({
-        isFirst: node === first,
-        root: await ask(node, known.version),
+        isFirst: node === found?.node,
+        root: await this.#rootAt(node, known.version),
         head: node.window.info?.version ?? -1n,
+        oldest: node.window.info?.oldestVersion ?? 0n,
       })),
     );
     const isProven = reports.some((node) => node.isFirst && node.root === known.root);
     return { agreement: agreementOf(known, reports), next: isProven ? next : undefined };
+  }
+
+  /** The root at the head of the freshest node that reports one: a node without roots would stop every checkpoint. */
+  async #findHead(nodes: readonly Upstream[]): Promise<{ readonly node: Upstream; readonly root: Root } | undefined> {
+    const known = nodes.flatMap((node) => {
+      const version = node.window.info?.version;
+      return version === undefined ? [] : [{ node, version }];
+    });
+    const freshest = known.sort(
+      (one, other) => Number(other.version > one.version) - Number(other.version < one.version),
+    );
+    for (const { node, version } of freshest.slice(0, mostAsked)) {
+      const root = await this.#rootAt(node, version);
+      if (root !== undefined) return { node, root: { version, root } };
+    }
+    return undefined;
+  }
+
+  async #rootAt(upstream: Upstream, version: bigint): Promise<string | undefined> {
+    return findRoot(await this.#ask(upstream, version).catch(() => undefined), version);
   }
 
   async #ask(upstream: Upstream, version: bigint): Promise<NodeAnswer> {
@@ -87,17 +109,23 @@ export class Witness {
   }
 }
 
-/** `root`: of a node at the version of `known`; `undefined`: it reports none. `head`: the newest version it reported. */
-export function agreementOf(
-  known: Root,
-  reports: readonly { readonly root: string | undefined; readonly head: bigint }[],
-): Agreement {
+export interface RootReport {
+  /** The node's root at the version that was asked for; `undefined`: it reports none. */
+  readonly root: string | undefined;
+  /** The newest version that the node reported, and the oldest that it holds. */
+  readonly head: bigint;
+  readonly oldest: bigint;
+}
+
+export function agreementOf(known: Root, reports: readonly RootReport[]): Agreement {
   const isConfirmed = reports.some(({ root }) => root === known.root);
   const isDenied = reports.some(({ root }) => root !== undefined && root !== known.root);
   if (isConfirmed) return isDenied ? 'mixed' : 'same';
-  // A node without an answer may confirm the root yet; a node that is behind has none.
-  const isOpen = reports.some(({ root, head }) => root === undefined && head >= known.version);
-  return isDenied && !isOpen ? 'other' : 'unknown';
+  const silent = reports.filter(({ root }) => root === undefined);
+  // A node without an answer may confirm the root yet; a node that is behind, or has pruned the version, cannot.
+  const isOpen = silent.some(({ head, oldest }) => head >= known.version && oldest <= known.version);
+  if (isDenied) return isOpen ? 'unknown' : 'other';
+  return silent.some(({ oldest }) => oldest > known.version) ? 'pruned' : 'unknown';
 }
 
 function findRoot(answer: NodeAnswer | undefined, version: bigint): string | undefined {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   continued,
-  endedText,
+  endedField,
   everyTerm,
   formatTerm,
   readTerms,
@@ -38,7 +38,9 @@ test('what is of another form is no term', () => {
     aaaaaaa6: `x${text}`,
     aaaaaaa7: `${text}${' aaaaaaaa@1'.repeat(65)}`,
     aaaaaaa8: '',
-    aaaaaaa9: `${endedText} `,
+    'ended:aaaaaaa': '1',
+    'ended:aaaaaaaaa': '1',
+    'xended:aaaaaaaa': '1',
   };
   assert.deepEqual(readTerms(wrong), { open: [], ended: new Set() });
 });
@@ -48,7 +50,8 @@ test('terms are read oldest first, of equals by name, and ended ones apart', () 
     ['aaaaaaaa', formatTerm(termOf('aaaaaaaa', 1n, 9))],
     ['cccccccc', formatTerm(termOf('cccccccc', 1n, 5))],
     ['bbbbbbbb', formatTerm(termOf('bbbbbbbb', 1n, 5))],
-    ['dddddddd', endedText],
+    ['dddddddd', formatTerm(termOf('dddddddd', 1n, 1))],
+    [endedField('dddddddd'), '1'],
   ]);
   const backwards = Object.fromEntries(Object.entries(fields).reverse());
   assert.deepEqual(readTerms(backwards), readTerms(fields));

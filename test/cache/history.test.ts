@@ -15,16 +15,21 @@ interface Nodes {
   head: bigint;
   fork?: bigint;
   isMixed?: boolean;
+  /** They hold nothing below. */
+  oldest?: bigint;
+  /** They answer when this has resolved. */
+  answering?: () => Promise<void>;
 }
 
 function rootOf({ fork }: Nodes, version: bigint): string {
   return `${fork !== undefined && version > fork ? `f${fork}` : 'a0'}${version.toString(16)}`.padEnd(64, '0');
 }
 
-function lookAt(nodes: Nodes, known: Checkpoint | undefined): Look {
-  const next = { version: nodes.head, root: rootOf(nodes, nodes.head) };
+function lookAt(nodes: Nodes, known: Checkpoint | undefined, wantsNext: boolean): Look {
+  const next = wantsNext ? { version: nodes.head, root: rootOf(nodes, nodes.head) } : undefined;
   if (known === undefined) return { agreement: 'unknown', next };
   if (known.version > nodes.head) return { agreement: 'unknown', next: undefined };
+  if (known.version < (nodes.oldest ?? 0n)) return { agreement: 'pruned', next: undefined };
   if (nodes.isMixed === true) return { agreement: 'mixed', next: undefined };
   return rootOf(nodes, known.version) === known.root
     ? { agreement: 'same', next }
@@ -57,7 +62,10 @@ async function replicaOf(t: TestContext, server: RedisServer, nodes: Nodes, opti
   let generation = 0;
   const history = new History({
     registry: new HistoryRegistry(link, { prefix: 'lg', beatMs }),
-    look: (known) => Promise.resolve(lookAt(nodes, known)),
+    look: async (known, wantsNext) => {
+      await nodes.answering?.();
+      return lookAt(nodes, known, wantsNext);
+    },
     ledger: () => '4.aaaaaaaa',
     generation: () => generation,
     onReplaced: (version) => {
@@ -220,7 +228,7 @@ test('a rollback that was seen while Redis was away ends the name once it is bac
   await server.start();
   await until(async () => (await idOf(a)) !== undefined, 20);
   assert.notEqual(await idOf(a), before);
-  assert.equal(await server.run((client) => client.hget('lg:history:4.aaaaaaaa', before ?? '')), 'ended');
+  assert.equal(await server.run((client) => client.hget('lg:history:4.aaaaaaaa', `ended:${before}`)), '1');
 });
 
 test(
@@ -316,4 +324,141 @@ test('of many terms those that were begun last are kept', { skip: noRedis }, asy
   for (let fork = 1n; fork <= 20n; fork += 1n) await replicaOf(t, server, { head: 100n, fork });
   const kept = await server.run((client) => client.hlen('lg:history:4.aaaaaaaa'));
   assert.ok(kept <= 17, `${kept} terms`);
+});
+
+const registryKey = 'lg:history:4.aaaaaaaa';
+
+test('a checkpoint that Redis lost is moved on again', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const a = await replicaOf(t, server, { head: 100n });
+  const id = await idOf(a);
+  assert.ok(id !== undefined);
+  const older = await server.run((client) => client.hget(registryKey, id));
+  assert.ok(older);
+  a.nodes.head = 200n;
+  await a.history.check();
+  // A write that failed, or a failover, leaves the one before.
+  await server.run((client) => client.hset(registryKey, id, older));
+  a.nodes.head = 300n;
+  await a.history.check();
+  const text = await server.run((client) => client.hget(registryKey, id));
+  assert.equal(text?.split(' ')[1], '300');
+});
+
+test('a halted ledger has its checkpoint in Redis again after Redis lost it', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const a = await replicaOf(t, server, { head: 100n });
+  const id = await idOf(a);
+  assert.ok(id !== undefined);
+  const older = await server.run((client) => client.hget(registryKey, id));
+  assert.ok(older);
+  a.nodes.head = 200n;
+  await a.history.check();
+  await server.run((client) => client.hset(registryKey, id, older));
+  await a.history.check();
+  const text = await server.run((client) => client.hget(registryKey, id));
+  assert.equal(text?.split(' ')[1], '200');
+});
+
+test('Redis that was away for longer than nodes keep versions is used again', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const a = await replicaOf(t, server, { head: 100n });
+  const before = await idOf(a);
+  await server.kill();
+  for (let head = 200n; head <= 500n; head += 100n) {
+    [a.nodes.head, a.nodes.oldest] = [head, head - 100n];
+    await a.history.check();
+  }
+  await server.start();
+  await until(async () => {
+    await a.history.check();
+    return (await server.run((client) => client.hget(registryKey, before ?? '')))?.split(' ')[1] === '500';
+  }, 20);
+  assert.equal(a.history.term?.id, before);
+});
+
+test('a term whose checkpoint all nodes pruned gives way to another', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const a = await replicaOf(t, server, { head: 100n }, { patienceMs: 0 });
+  const before = await idOf(a);
+  [a.nodes.head, a.nodes.oldest] = [500n, 400n];
+  const after = await idOf(a);
+  assert.ok(after !== undefined);
+  assert.notEqual(after, before);
+  assert.deepEqual([a.replaced, a.foreign.times], [[], 0]);
+});
+
+test(
+  'a checkpoint that was waited for and pruned meanwhile is not waited for any more',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const a = await replicaOf(t, server, { head: 100n });
+    const b = await replicaOf(t, server, { head: 100n }, { trustedMs: 200 });
+    const common = await idOf(a);
+    a.nodes.head = 300n;
+    await a.history.check();
+    await b.history.check();
+    // The nodes of b skip versions: they start anew from a newer state.
+    a.nodes.head = 500n;
+    await a.history.check();
+    [b.nodes.head, b.nodes.oldest] = [600n, 400n];
+    await until(() => b.history.term === undefined);
+    await until(async () => (await idOf(b)) === common);
+  },
+);
+
+test('a rollback that is seen while another member waits for its nodes ends the name', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const a = await replicaOf(t, server, { head: 100n });
+  const b = await replicaOf(t, server, { head: 100n });
+  const before = await idOf(a);
+  const { promise: asked, resolve: onAsked } = Promise.withResolvers<void>();
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  a.nodes.head = 200n;
+  a.nodes.answering = () => {
+    onAsked();
+    return released;
+  };
+  const checked = a.history.check();
+  await asked;
+  b.startOver();
+  b.history.rolledBack();
+  await until(async () => (await idOf(b)) !== undefined);
+  release();
+  await checked;
+  const late = await replicaOf(t, server, { head: 200n });
+  assert.notEqual(await idOf(late), before);
+  assert.equal(await idOf(late), await idOf(b));
+  assert.equal(await idOf(a), await idOf(b));
+});
+
+test('a name that a rollback ended stays so after Redis lost the record of it', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const a = await replicaOf(t, server, { head: 100n });
+  const b = await replicaOf(t, server, { head: 100n });
+  const before = await idOf(a);
+  b.startOver();
+  b.history.rolledBack();
+  await until(async () => (await idOf(b)) !== undefined);
+  // A node of a cluster is lost, and a member of the old name was paused meanwhile.
+  await server.run((client) => client.del(registryKey));
+  await a.history.check();
+  await b.history.check();
+  assert.notEqual(await idOf(b), before);
+  assert.equal(await idOf(a), await idOf(b));
+  assert.equal(a.foreign.times, 1);
+});
+
+test('an answer of nodes counts from when they were asked', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const a = await replicaOf(t, server, { head: 100n }, { trustedMs: 200 });
+  await until(() => a.history.term === undefined);
+  // A process that is paused meanwhile finds an answer that is as old as the pause.
+  a.nodes.answering = () => {
+    const untilMs = performance.now() + 300;
+    return until(() => performance.now() > untilMs);
+  };
+  await a.history.check();
+  assert.equal(a.history.term, undefined);
 });

@@ -87,6 +87,26 @@ test('a node that is behind has no part in it', async (t) => {
   assert.equal((await witnessOf(t, nodes.slice(1)).look(known, false)).agreement, 'unknown');
 });
 
+test('nodes that pruned the version report so, and one that holds it decides', async (t) => {
+  const nodes = [await fakeNode(t, { oldest: 950n }), await fakeNode(t, { oldest: 950n })];
+  assert.equal((await witnessOf(t, nodes).look(known, false)).agreement, 'pruned');
+  const deep = await fakeNode(t);
+  assert.equal((await witnessOf(t, [...nodes, deep]).look(known, false)).agreement, 'same');
+  deep.clock.fork(800n, 'fork');
+  assert.equal((await witnessOf(t, [...nodes, deep]).look(known, false)).agreement, 'other');
+});
+
+test('where the freshest node reports no root, the next one continues the history', async (t) => {
+  const nodes = [
+    await fakeNode(t, { head: 1_000n }),
+    await fakeNode(t, { head: 980n }),
+    await fakeNode(t, { head: 990n }),
+  ];
+  nodes[0]?.faults.add({ kind: 'answer', status: 200, body: '{}', headers: {} });
+  const next = { version: 990n, root: rootAt(990n) };
+  assert.deepEqual(await witnessOf(t, nodes).look(known, true), { agreement: 'same', next });
+});
+
 test('an answer without a committed transaction of that version holds no root', async (t) => {
   const [root, headers] = [`0x${rootAt(900n)}`, {}];
   const bodies = [
@@ -121,8 +141,8 @@ test('an answer without a committed transaction of that version holds no root', 
   assert.equal((await witness.look(known, false)).agreement, 'same');
 });
 
-function reportOf(root: string | undefined, head = 900n) {
-  return { root, head };
+function reportOf(root: string | undefined, head = 900n, oldest = 0n) {
+  return { root, head, oldest };
 }
 
 test('every agreement on a root, by the answer of each node', () => {
@@ -137,6 +157,10 @@ test('every agreement on a root, by the answer of each node', () => {
     [[reportOf(wrong), reportOf(undefined, 900n)], 'unknown'],
     [[reportOf(wrong), reportOf(undefined, 899n)], 'other'],
     [[reportOf(undefined, 899n)], 'unknown'],
+    [[reportOf(undefined, 1_000n, 900n)], 'unknown'],
+    [[reportOf(undefined, 1_000n, 901n)], 'pruned'],
+    [[reportOf(undefined, 1_000n, 901n), reportOf(right)], 'same'],
+    [[reportOf(undefined, 1_000n, 901n), reportOf(wrong)], 'other'],
   ] as const;
   for (const [reports, agreement] of cases) assert.equal(agreementOf(known, reports), agreement, agreement);
 });
