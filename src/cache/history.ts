@@ -42,7 +42,7 @@ export interface HistoryParts {
 
 const usualTrustedMs = 10_000;
 const usualPatienceMs = 30_000;
-/** Pause after a check without a result, in ms. */
+/** Pause after the first check without a result, in ms; it grows by as much with each. */
 const retryMs = 1_100;
 const termIdBytes = 5;
 /** Terms that one process ended and remembers. */
@@ -66,6 +66,8 @@ export class History {
   /** Terms that this process ended, by name: also those whose end Redis did not take, or lost. */
   readonly #ended = new Map<string, End>();
   #waitingSinceMs: number | undefined;
+  /** Checks without a result, one after another: nodes that report no root must not be asked more often than others. */
+  #fruitless = 0;
 
   constructor(parts: HistoryParts) {
     this.#parts = parts;
@@ -118,7 +120,9 @@ export class History {
 
   #schedule(): void {
     if (this.#isClosed) return;
-    const pauseMs = this.term === undefined ? retryMs : this.#parts.intervalMs;
+    const { intervalMs } = this.#parts;
+    this.#fruitless = this.term === undefined ? this.#fruitless + 1 : 0;
+    const pauseMs = this.#fruitless === 0 ? intervalMs : Math.min(intervalMs, retryMs * this.#fruitless);
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.check(), pauseMs);
     this.#timer.unref();
@@ -162,6 +166,7 @@ export class History {
     this.#denied.clear();
     this.#awaited.clear();
     this.#waitingSinceMs = undefined;
+    this.#fruitless = 0;
   }
 
   /** Whether ledger and generation are those that a step began with. */

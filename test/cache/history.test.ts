@@ -15,6 +15,8 @@ interface Nodes {
   head: bigint;
   fork?: bigint;
   isMixed?: boolean;
+  /** They report no accumulator root. */
+  isWithoutRoots?: boolean;
   /** They hold nothing below. */
   oldest?: bigint;
   /** They answer when this has resolved. */
@@ -26,6 +28,7 @@ function rootOf({ fork }: Nodes, version: bigint): string {
 }
 
 function lookAt(nodes: Nodes, known: Checkpoint | undefined, wantsNext: boolean): Look {
+  if (nodes.isWithoutRoots === true) return { agreement: 'unknown', next: undefined };
   const next = wantsNext ? { version: nodes.head, root: rootOf(nodes, nodes.head) } : undefined;
   if (known === undefined) return { agreement: 'unknown', next };
   if (known.version > nodes.head) return { agreement: 'unknown', next: undefined };
@@ -461,4 +464,17 @@ test('an answer of nodes counts from when they were asked', { skip: noRedis }, a
   };
   await a.history.check();
   assert.equal(a.history.term, undefined);
+});
+
+test('nodes without roots are asked at growing pauses', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const askedMs: number[] = [];
+  const answering = (): Promise<void> => {
+    askedMs.push(performance.now());
+    return Promise.resolve();
+  };
+  await replicaOf(t, server, { head: 100n, isWithoutRoots: true, answering });
+  await until(() => askedMs.length >= 3);
+  const [first = 0, second = 0, third = 0] = askedMs;
+  assert.ok(third - second > 1.5 * (second - first), `${second - first} ms, ${third - second} ms`);
 });
