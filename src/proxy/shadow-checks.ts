@@ -110,24 +110,25 @@ export class ShadowChecks {
     const { status, isFramed, info } = answer;
     const encoding = { status, isFramed, body: node, version: info?.version };
     const difference = compareWithNode(local, encoding);
-    const comparison = difference === 'mismatch' ? await this.#explain(local, encoding) : difference;
+    const comparison = difference === 'mismatch' ? await this.#lookInto(local, encoding) : difference;
     if (comparison === 'equal') proof.prove(functionId, signature);
     metrics.checked(comparison === 'unread' ? 'mismatch' : comparison);
     if (comparison === 'mismatch') onMismatch({ functionId, local: hex, node, upstream });
     if (comparison === 'unread') onUnread({ functionId, node: node.slice(0, maxLoggedCharacters), upstream });
   }
 
-  /** A mismatch that counts, or one that an upgrade explains. Until that is known the function is left to nodes. */
-  async #explain(local: LocalEncoding, answer: NodeEncoding): Promise<'mismatch' | 'inconclusive'> {
+  /** Leaves the function to nodes for as long as it takes to explain the mismatch, and from then on unless it is explained. */
+  async #lookInto(local: LocalEncoding, answer: NodeEncoding): Promise<'mismatch' | 'inconclusive'> {
     const { proof } = this.#parts;
-    proof.doubt(local.functionId);
+    const { functionId } = local;
+    proof.doubt(functionId);
     try {
       if (await this.#isOfUpgrade(local, answer)) return 'inconclusive';
-      // Before the doubt is settled: a request in between would be encoded.
-      proof.distrust(local.functionId);
+      // Ahead of the end of the doubt: between the two, another request would be given the doubtful bytes.
+      proof.distrust(functionId);
       return 'mismatch';
     } finally {
-      proof.settle(local.functionId);
+      proof.settle(functionId);
     }
   }
 
@@ -143,8 +144,9 @@ export class ShadowChecks {
     const now = modules.loaderOfRequest(local.client);
     const atHead: LoadModule = (address, name) => now(address, name, { fresh: true });
     for (const loadModule of [modules.loaderAt(answer.version, local.client), atHead]) {
-      const options = { chainId, signingDomain, loadModule };
-      const encoded = await encodeSubmission(local.body.toString(), options).catch(() => undefined);
+      const encoded = await encodeSubmission(local.body.toString(), { chainId, signingDomain, loadModule }).catch(
+        () => undefined,
+      );
       if (encoded !== undefined && isOfUpgrade(encoded, answer)) return true;
     }
     return false;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
+import { ShadowProof } from '../../src/encode/shadow.ts';
 import { moduleText, moduleTexts, readGroup, type Vector } from '../encode/vectors.ts';
 import { until } from '../support/eventually.ts';
 import { testGateway, type LogLine, type TestGateway } from '../support/gateway.ts';
@@ -53,6 +54,22 @@ test('other bytes from a node: counted, logged with both, shown, and nobody rece
   assert.deepEqual([logged?.['local'], logged?.['node']], [transfer.expected_hex, otherBytes.body]);
   const forwarded = 'ledgergate_encode_requests_total{outcome="forwarded",reason="distrusted function"}';
   assert.equal(await gateway.metric(forwarded), 3);
+});
+
+test('a doubted function that turns out different is trusted at no moment in between', async (t) => {
+  const trusted: boolean[] = [];
+  const { settle } = ShadowProof.prototype;
+  t.mock.method(ShadowProof.prototype, 'settle', function (this: ShadowProof, functionId: string) {
+    settle.call(this, functionId);
+    // A request that waits for the same module goes on between two steps of the comparison.
+    queueMicrotask(() => trusted.push(this.isTrusted(functionId)));
+  });
+  const { gateway, ask } = await scene(t, 1, () => otherBytes);
+
+  await ask();
+  await checks(gateway, 'mismatch', 1);
+
+  assert.deepEqual(trusted, [false]);
 });
 
 test('a node that refuses what was encoded here is a mismatch as well', async (t) => {
