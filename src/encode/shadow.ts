@@ -74,6 +74,13 @@ export class ShadowProof {
     return true;
   }
 
+  /** No node was asked, although `shouldCheck` said so: the next request of the function is checked instead. */
+  giveBack(functionId: string, signature: string): void {
+    const standing = this.#standings.get(functionId);
+    const isAwaited = standing?.signature === signature && standing.askAgainAtMs !== Infinity;
+    if (isAwaited) this.#standings.delete(functionId);
+  }
+
   /** A node gave the same bytes. */
   prove(functionId: string, signature: string): void {
     this.#remember(functionId, { signature, askAgainAtMs: Infinity });

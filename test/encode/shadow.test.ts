@@ -53,6 +53,21 @@ test('an unproven function is asked about once in a while, not with every reques
   assert.equal(asked.filter(Boolean).length, 3);
 });
 
+test('a check that no node was asked for is given back, and a proven function stays proven', () => {
+  const { proof } = proofWith();
+  const asked = (): boolean => proof.shouldCheck('f', 's');
+
+  const first = [asked(), asked()];
+  proof.giveBack('f', 'an ABI before');
+  const afterAnother = asked();
+  proof.giveBack('f', 's');
+  const second = [asked(), asked()];
+  proof.prove('f', 's');
+  proof.giveBack('f', 's');
+
+  assert.deepEqual([first, afterAnother, second, asked()], [[true, false], false, [true, false], false]);
+});
+
 test('a share of 0 checks nothing', () => {
   const { proof } = proofWith({ share: 0, roll: 0 });
 

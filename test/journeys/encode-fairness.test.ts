@@ -5,18 +5,18 @@ import { text } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import { until } from '../support/eventually.ts';
 import { testGateway, type TestGateway } from '../support/gateway.ts';
-import { vectorNode } from '../support/vector-node.ts';
+import { refusal, vectorNode } from '../support/vector-node.ts';
 
 const greedy = '127.0.0.2';
 const modest = '127.0.0.3';
 
 /** Two places at the only node. A read of a module keeps its place until `release`. */
-async function scene(t: TestContext) {
+async function scene(t: TestContext, shadow = 0) {
   const node = await vectorNode(t);
   for (let at = 0; at < 8; at += 1) node.publish(moduleAnswer(`shop${at}`));
   node.encode = () => ({ status: 200, body: '"0x00"' });
   const upstream = { connections: 2, timeoutMs: 20_000, deadlineMs: 20_000 };
-  const gateway = await testGateway(t, { full: [node], config: { upstream }, now: () => 0 });
+  const gateway = await testGateway(t, { full: [node], config: { upstream, encode: { shadow } }, now: () => 0 });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.holdModules = released;
   const waiting = (): Promise<number> => gateway.metric('ledgergate_upstream_queue_requests');
@@ -24,15 +24,17 @@ async function scene(t: TestContext) {
 }
 
 function moduleAnswer(name: string): string {
-  const buy = { name: 'buy', is_entry: true, generic_type_params: [], params: ['&signer', 'u64'] };
-  return JSON.stringify({ bytecode: '0x', abi: { address: '0xcafe', name, exposed_functions: [buy], structs: [] } });
+  const functions = ['buy', 'sell'].map((called) => {
+    return { name: called, is_entry: true, generic_type_params: [], params: ['&signer', 'u64'] };
+  });
+  return JSON.stringify({ bytecode: '0x', abi: { address: '0xcafe', name, exposed_functions: functions, structs: [] } });
 }
 
 /** Asks from a loopback address of its own, which is another client. Resolves to the body. */
-function sign(address: string, { port }: TestGateway, module: string): Promise<string> {
+function sign(address: string, { port }: TestGateway, module: string, called = 'buy'): Promise<string> {
   const payload = {
     type: 'entry_function_payload',
-    function: `0xcafe::${module}::buy`,
+    function: `0xcafe::${module}::${called}`,
     type_arguments: [],
     arguments: ['5'],
   };
@@ -112,4 +114,27 @@ test('a read of a module that a node works on is shared with every client', asyn
 
   assert.deepEqual((await Promise.all([first, ...others])).map(isLocal), [true, true, true, true]);
   assert.equal(node.moduleReads, 1);
+});
+
+test('a client with too many requests of its own does not use up the check of a function', async (t) => {
+  const { gateway, node, release, waiting } = await scene(t, 1e-9);
+  node.encode = () => refusal('web_framework_error', 'no word on the bytes');
+  const inconclusive = (): Promise<number> => gateway.metric('ledgergate_encode_checks_total{result="inconclusive"}');
+  node.holdModules = Promise.resolve();
+  await sign(modest, gateway, 'shop0');
+  await until(() => node.encodes.length === 1);
+  const { promise: held, resolve: giveOut } = Promise.withResolvers<void>();
+  node.holdModules = held;
+  const crowd = Array.from({ length: 66 }, (_, at) => sign(greedy, gateway, `absent${at}`));
+  await until(async () => (await waiting()) >= 64);
+
+  const local = [await sign(greedy, gateway, 'shop0', 'sell')];
+  await until(async () => (await inconclusive()) === 1);
+  local.push(await sign(modest, gateway, 'shop0', 'sell'));
+  giveOut();
+  release();
+  await Promise.all(crowd);
+
+  await until(() => node.encodes.some(({ body }) => body.includes('shop0::sell')));
+  assert.deepEqual(local.map(isLocal), [true, true]);
 });
