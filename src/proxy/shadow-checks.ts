@@ -140,7 +140,8 @@ export class ShadowChecks {
   /**
    * Whether the node encoded by another ABI than the one that was at hand here: the request is encoded anew by modules at
    * the version of the node's answer, and at head, because a node may look its ABI up a moment after its version. A
-   * difference that cannot be explained so, for whatever reason, counts.
+   * difference that cannot be explained so within `timeoutMs`, for whatever reason, counts: other processes are informed
+   * before.
    */
   async #isOfUpgrade(local: LocalEncoding, answer: NodeEncoding): Promise<boolean> {
     const { modules, fleet, signingDomain } = this.#parts;
@@ -148,7 +149,9 @@ export class ShadowChecks {
     if (answer.version === undefined || chainId === undefined) return false;
     const now = modules.loaderOfRequest(local.client);
     const atHead: LoadModule = (address, name) => now(address, name, { fresh: true });
-    for (const loadModule of [modules.loaderAt(answer.version, local.client), atHead]) {
+    const signal = AbortSignal.timeout(timeoutMs);
+    for (const load of [modules.loaderAt(answer.version, local.client), atHead]) {
+      const loadModule = loadUntil(signal, load);
       const encoded = await encodeSubmission(local.body.toString(), { chainId, signingDomain, loadModule }).catch(
         () => undefined,
       );
@@ -156,4 +159,19 @@ export class ShadowChecks {
     }
     return false;
   }
+}
+
+/** As `load`, and rejects once `signal` aborts; a read that is under way then goes on for whoever shares it. */
+function loadUntil(signal: AbortSignal, load: LoadModule): LoadModule {
+  return async (address, name) => {
+    signal.throwIfAborted();
+    const late = Promise.withResolvers<never>();
+    const stop = (): void => late.reject(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      return await Promise.race([load(address, name), late.promise]);
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  };
 }

@@ -4,19 +4,23 @@ import { compileModule } from '../../src/encode/abi.ts';
 import { encodeSubmission } from '../../src/encode/encode-submission.ts';
 import { until } from '../support/eventually.ts';
 import { testGateway } from '../support/gateway.ts';
+import { shortenTimeouts } from '../support/short-timeouts.ts';
 import { overloaded, refusal, vectorNode } from '../support/vector-node.ts';
 
 const path = '/transactions/encode_submission';
 
+/** No read of a module ends while a test looks. */
+const patient = { timeoutMs: 60_000, deadlineMs: 60_000 };
+
 /** A node with `0xcafe::shop`, and a gateway that has encoded a call of its function `buy(u64)` already. */
-async function scene(t: TestContext, shadow = 0) {
+async function scene(t: TestContext, shadow = 0, upstream = {}) {
   const clock = { ms: 0 };
   const node = await vectorNode(t);
   const publish = (functions: Readonly<Record<string, readonly string[]>>): void =>
     node.publish(moduleAnswer(functions));
   publish({ buy: ['&signer', 'u64'] });
   node.encode = () => overloaded;
-  const gateway = await testGateway(t, { full: [node], config: { encode: { shadow } }, now: () => clock.ms });
+  const gateway = await testGateway(t, { full: [node], config: { encode: { shadow }, upstream }, now: () => clock.ms });
   const ask = async (name: string, args: readonly unknown[]) => {
     const reply = await gateway.post(path, JSON.stringify({ ...envelope, payload: payloadOf(name, args) }));
     return reply.status === 200 ? argumentsOf(reply.text) : reply.text;
@@ -159,8 +163,8 @@ test('a function is checked anew as soon as its ABI has changed, however small t
 });
 
 /** A node that has got on by a version, has another `buy` since, and answers by it. */
-async function upgraded(t: TestContext, functions: Readonly<Record<string, readonly string[]>>) {
-  const parts = await scene(t, 1);
+async function upgraded(t: TestContext, functions: Readonly<Record<string, readonly string[]>>, upstream?: object) {
+  const parts = await scene(t, 1, upstream);
   const { node, publish, checked } = parts;
   await until(async () => (await checked('inconclusive')) === 1);
   node.head += 1n;
@@ -243,4 +247,18 @@ test('a difference counts when the module cannot be read at that version', async
 
   assert.deepEqual(await distrusted(), ['0xcafe::shop::buy']);
   assert.deepEqual(await ask('buy', ['5']), [`05${'0'.repeat(30)}`]);
+});
+
+test('a difference counts when the modules do not come within 10 seconds', async (t) => {
+  shortenTimeouts(t, 10_000);
+  const { node, ask, checked, distrusted } = await upgraded(t, { buy: ['&signer', 'u128'] }, patient);
+  const { promise: never, resolve: end } = Promise.withResolvers<'fail'>();
+  t.after(() => end('fail'));
+  node.holdPinned = never;
+  node.holdModules = never;
+
+  await ask('buy', ['5']);
+  await until(async () => (await checked('mismatch')) === 1);
+
+  assert.deepEqual(await distrusted(), ['0xcafe::shop::buy']);
 });

@@ -4,6 +4,7 @@ import { ShadowProof } from '../../src/encode/shadow.ts';
 import { moduleText, moduleTexts, readGroup, type Vector } from '../encode/vectors.ts';
 import { until } from '../support/eventually.ts';
 import { testGateway, type LogLine, type TestGateway } from '../support/gateway.ts';
+import { shortenTimeouts } from '../support/short-timeouts.ts';
 import { overloaded, refusal, vectorNode, type Encode, type EncodeAnswer } from '../support/vector-node.ts';
 
 const path = '/transactions/encode_submission';
@@ -180,6 +181,7 @@ test('checks of a node that hangs do not pile up', async (t) => {
 
 test('a request that was being encoded when the mismatch came is not answered with the doubtful bytes', async (t) => {
   const { promise: judged, resolve: judge } = Promise.withResolvers<void>();
+  shortenTimeouts(t, 10_000);
   const { node, gateway, clock, ask } = await scene(t, 1, () => judged.then(() => otherBytes));
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   await ask();
