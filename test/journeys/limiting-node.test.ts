@@ -1,7 +1,6 @@
 /** A node that limits or sheds requests is asked after the others, and its refusals fail no read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ReceivedRequest } from '../../src/sample/request-log.ts';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway } from '../support/gateway.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
@@ -99,6 +98,7 @@ test('after a pause an accepted submission brings the node back as well', async 
   let sequenceNumber = 0;
   const submit = () => gateway.post('/transactions', submission({ sequenceNumber: (sequenceNumber += 1) }));
   assert.equal((await submit()).status, 429);
+  assert.equal(other.requestsTo('submit'), 0);
 
   while (limiting.requestsTo('submit') < 2) assert.equal((await submit()).status, 202);
   const before = limiting.requestsTo('submit');
@@ -115,8 +115,10 @@ test('a look neither tries a node after a pause nor ends the trial', async (t) =
     archival: [other],
     config: { latest: { maxStalenessMs: 10 } },
   });
-  const isRead = ({ route }: ReceivedRequest): boolean => route === 'resource';
-  limiting.faults.add({ kind: 'answer', status: 429, body: overloaded }, { when: isRead, times: 1 });
+  limiting.faults.add(
+    { kind: 'answer', status: 429, body: overloaded },
+    { when: ({ route }) => route === 'resource', times: 1 },
+  );
   await gateway.get(at(60_000));
   const lookedAt = limiting.requestsTo('ledgerInfo');
 
