@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { bodyBounds } from '../ledger/body-bounds.ts';
 
-/** SHA-256 over all of `bytes`, in base64url. Everybody else has a turn after each 128 kB. */
+/** SHA-256 over all of `bytes`, in base64url. Other work runs after each 128 kB. */
 export async function digestInTurns(bytes: Buffer): Promise<string> {
   const hash = createHash('sha256');
   for (let at = 0; at < bytes.length; at += bodyBounds.bytes) {

@@ -1,5 +1,5 @@
 /**
- * Accounts in a table of fixed size that forgets none of them: a Bloom filter. What was added is always found. An account
+ * Accounts in a table of fixed size that forgets none of them: a Bloom filter. An added account is always found. An account
  * that was not added is found with a chance of 1 in 10^8 after 10,000 others, and of 2 % after a million. The positions
  * depend on a secret, so that nobody can choose accounts that stand for another one.
  */

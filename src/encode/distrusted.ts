@@ -27,7 +27,7 @@ export class DistrustedFunctions {
     this.#marks = new AccountMarks(known?.marked);
   }
 
-  /** What has a place. */
+  /** Functions and accounts that have a place. */
   get names(): ReadonlySet<string> {
     return this.#names;
   }

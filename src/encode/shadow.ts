@@ -14,7 +14,7 @@ export interface ShadowOptions {
   readonly random?: () => number;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
-  /** What other processes leave to nodes. */
+  /** The functions that other processes leave to nodes. */
   readonly distrusted?: Distrusted | undefined;
 }
 

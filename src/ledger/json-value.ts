@@ -68,9 +68,9 @@ export function parseJson(text: string, limits: JsonLimits = {}): JsonValue {
 const nodeDepth = 127;
 
 /**
- * As `parseJson`, for a text that nodes read as well. What some reader of nodes refuses as a whole is an error here
- * wherever it stands, in a member that is ignored too: half of a surrogate pair, a number beyond the range of a double,
- * depth 128. Throws `JsonError`.
+ * As `parseJson`, for a text that nodes read as well. A part for which some reader of nodes refuses the whole text is an
+ * error here wherever it stands, in a member that is ignored too: half of a surrogate pair, a number beyond the range of
+ * a double, depth 128. Throws `JsonError`.
  */
 export function parseNodeJson(text: string, { maxValues }: Pick<JsonLimits, 'maxValues'>): JsonValue {
   const limits = maxValues === undefined ? { maxDepth: nodeDepth } : { maxDepth: nodeDepth, maxValues };

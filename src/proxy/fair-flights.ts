@@ -6,7 +6,7 @@
 import { CrowdedError } from '../upstream/crowded-error.ts';
 
 export interface FlightTurn {
-  /** Whose turn it waits for. */
+  /** The client in whose turn the flight waits. */
   readonly client: string;
   /** Aborts when another flight has the answer. */
   readonly signal: AbortSignal;
@@ -33,7 +33,7 @@ export class FairFlights<T> {
     return this.#flights.has(key);
   }
 
-  /** What a flight that is shared, or `read`, comes to; rejects as that does. Nobody's leaving ends a flight. */
+  /** Resolves as a shared flight or `read` does, and rejects as that does. A client that leaves ends no flight. */
   async run(key: string, client: string, read: (turn: FlightTurn) => Promise<T>): Promise<T> {
     for (let joined = 0; ; joined += 1) {
       const flight = this.#find(key, client, joined < maxJoined) ?? this.#begin(key, client, read);

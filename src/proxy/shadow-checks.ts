@@ -18,7 +18,7 @@ export interface LocalEncoding {
   /** The fleet's head when it was encoded. */
   readonly version: bigint | undefined;
   readonly body: Buffer;
-  /** Whose request it was: what is asked for its sake waits in the turn of that client. */
+  /** The client that sent the request: the check waits for a node in the turn of that client. */
   readonly client: string;
 }
 

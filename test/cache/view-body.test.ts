@@ -174,7 +174,7 @@ for (const [text, message] of wrong) {
   });
 }
 
-test('what made a body unreadable is kept as the cause', () => {
+test('an error keeps the fault of an unreadable body as its cause', () => {
   for (const bytes of [Buffer.from('{'), Buffer.from([0xff])]) {
     assert.throws(
       () => parseViewBody('application/json', bytes),

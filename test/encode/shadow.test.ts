@@ -145,7 +145,7 @@ test('with every place taken, an account is taken as a whole and gives its place
   assert.deepEqual([proof.isTrusted('0xcafe::m::h'), proof.distrusted.size], [false, 901]);
 });
 
-test('what one process leaves to nodes, one that starts later leaves to them as well', () => {
+test('a process that starts later leaves to nodes all that another one leaves to them', () => {
   const { proof } = proofWith();
   const first = new DistrustedFunctions({ names: [], marked: { salt: 'a secret', table: undefined } });
   const functions = Array.from({ length: 1_500 }, (_, index) => `0x${(index + 1).toString(16)}::m::f`);

@@ -27,7 +27,10 @@ function moduleAnswer(name: string): string {
   const functions = ['buy', 'sell'].map((called) => {
     return { name: called, is_entry: true, generic_type_params: [], params: ['&signer', 'u64'] };
   });
-  return JSON.stringify({ bytecode: '0x', abi: { address: '0xcafe', name, exposed_functions: functions, structs: [] } });
+  return JSON.stringify({
+    bytecode: '0x',
+    abi: { address: '0xcafe', name, exposed_functions: functions, structs: [] },
+  });
 }
 
 /** Asks from a loopback address of its own, which is another client. Resolves to the body. */
@@ -98,7 +101,7 @@ test('a module that a greedy client waits for in its turn is read in the turn of
 
   const turn = order.indexOf(`${modest} local`);
   assert.ok(turn >= 0 && turn < 10, `it came as number ${turn + 1} of ${order.length}`);
-  // What one of them was given is given to the other as well.
+  // Both clients are given the one answer.
   assert.ok(order.indexOf(`${greedy} local`) < 12, order.join());
   assert.equal(node.moduleReads, 51);
 });

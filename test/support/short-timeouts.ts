@@ -3,6 +3,6 @@ import type { TestContext } from 'node:test';
 
 /** Every `AbortSignal.timeout(ms)` of exactly these `ms` aborts after half a second instead, until the test ends. */
 export function shortenTimeouts(t: TestContext, ms: number): void {
-  const { timeout } = AbortSignal;
-  t.mock.method(AbortSignal, 'timeout', (asked: number) => timeout.call(AbortSignal, asked === ms ? 500 : asked));
+  const timeout = AbortSignal.timeout.bind(AbortSignal);
+  t.mock.method(AbortSignal, 'timeout', (asked: number) => timeout(asked === ms ? 500 : asked));
 }
