@@ -307,6 +307,11 @@ export class FrontConnection implements Answering, Sending {
 
   /** The client sends no more, which Node's server takes for a hang-up too. */
   #end(): void {
+    if (this.#answering?.headersSent === true) {
+      // The rest of its body is sent at the client's pace; the connection ends behind it.
+      this.#answering.shouldKeepAlive = false;
+      return;
+    }
     this.#giveUp();
     this.flush();
     this.socket.end();

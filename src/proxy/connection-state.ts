@@ -106,10 +106,13 @@ function endIntake(socket: Duplex, { [unanswered]: waiting, [newest]: last }: Co
   else before.once('finish', () => socket.end());
 }
 
-type Kept = ServerResponse & { [isSeenThrough]?: boolean };
+type Kept = object & { [isSeenThrough]?: boolean };
 
-/** A node may act on the request of `response`: a client that ends its side gets the answer all the same. */
-export function seeThrough(response: ServerResponse): void {
+/**
+ * A client that ends its side gets the answer all the same: a node may act on the request of `response`, or the answer
+ * is there and goes out by pieces.
+ */
+export function seeThrough(response: object): void {
   (response as Kept)[isSeenThrough] = true;
 }
 
