@@ -17,6 +17,9 @@ const stallMs = 1_000;
 /** Anything that waits for its client and can be ended. */
 interface Slow {
   destroy(): unknown;
+  /** Null of a response of Node's that waits behind another one on its connection. */
+  readonly socket?: unknown;
+  readonly req?: { readonly socket: { destroy(): unknown } };
 }
 
 /** A connection between two requests of the fast path. */
@@ -150,6 +153,8 @@ export class UntakenAnswers {
       this.#metrics.ended();
       this.#release(slow);
       slow.destroy();
+      // Such a response would keep its body until its turn comes.
+      if (slow.socket === null) slow.req?.socket.destroy();
     }
   }
 }

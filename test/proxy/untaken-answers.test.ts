@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { connect, type AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import type { GatewayError } from '../../src/ledger/errors.ts';
@@ -13,7 +13,7 @@ import { until } from '../support/eventually.ts';
 const bytes = 16_000_000;
 const piece = 64 * 1024;
 
-/** A server that sends bodies by way of `UntakenAnswers`, within `all` bytes; the path names the body. */
+/** A server that sends bodies by way of `UntakenAnswers`, within `all` bytes; the path names the body, and `/slow` is not answered. */
 async function bodyServer(t: TestContext, all: number) {
   const clock = { nowMs: 0 };
   const counts = { refused: 0, ended: 0 };
@@ -27,6 +27,7 @@ async function bodyServer(t: TestContext, all: number) {
     return body;
   };
   const server = createServer(({ url = '' }, response: ServerResponse) => {
+    if (url === '/slow') return;
     const body = bodyOf(url.slice(1));
     try {
       answers.hold(response, body);
@@ -119,5 +120,23 @@ test('an answer that a node is still sending takes the room of clients that stan
   share.take(bytes);
 
   assert.equal(budget.held, bytes);
+  assert.deepEqual(counts, { refused: 0, ended: 1 });
+});
+
+test('an answer that waits behind another one gives its memory back with its connection', async (t) => {
+  const { url, budget, counts, clock } = await bodyServer(t, bytes + 4 * piece);
+  const client = connect(Number(new URL(url).port), '127.0.0.1');
+  t.after(() => client.destroy());
+  client.write(['/slow', '/a'].map((path) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`).join(''));
+  await until(() => budget.held > 0);
+  const isClosed = once(client, 'close');
+
+  clock.nowMs = 2_000;
+  const hasRoom = budget.hasRoomFor(bytes);
+  // Until then the response keeps the body.
+  await isClosed;
+
+  assert.ok(hasRoom);
+  assert.equal(budget.held, 0);
   assert.deepEqual(counts, { refused: 0, ended: 1 });
 });
