@@ -30,7 +30,7 @@ export interface WitnessOptions {
 /** The last transaction of a block is small; a head that is in a block's middle may be any transaction. */
 const bodies = { largest: 1024 * 1024, all: 8 * 1024 * 1024 };
 
-/** Nodes that are asked for the root at their head, one after another. */
+/** Nodes that are asked for the root at their head. */
 const mostAsked = 3;
 
 export class Witness {
@@ -82,10 +82,15 @@ export class Witness {
     const freshest = known.sort(
       (one, other) => Number(other.version > one.version) - Number(other.version < one.version),
     );
-    for (const { node, version } of freshest.slice(0, mostAsked)) {
-      const root = await this.#rootAt(node, version);
-      if (root !== undefined) return { node, root: { version, root } };
-    }
+    // At one moment, so that nodes that hang together cost one timeout.
+    const heads = await Promise.all(
+      freshest.slice(0, mostAsked).map(async ({ node, version }) => ({
+        node,
+        version,
+        root: await this.#rootAt(node, version),
+      })),
+    );
+    for (const { node, version, root } of heads) if (root !== undefined) return { node, root: { version, root } };
     return undefined;
   }
 
