@@ -130,22 +130,25 @@ export class Bodies {
 
 const isAwaited = Symbol('the client waits for 100 Continue');
 
-type Expecting = ServerResponse & { [isAwaited]?: boolean };
+type Expecting = ServerResponse & { [isAwaited]?: boolean; _expect_continue?: boolean };
 
 /**
  * Notes that the client sends its body after `100 Continue` alone (RFC 9110 10.1.1), which `Bodies.read` writes. Node
  * ends the connection with an answer before that: the client may send the body or leave it out, so that a next request
- * could be taken for the body.
+ * could be taken for the body. A request without a body has nothing to continue with.
  */
 export function awaitContinue(request: IncomingMessage, response: Expecting): void {
   if (announcesBody(request)) response[isAwaited] = true;
-  else response.writeContinue();
+  // Node would end the connection with the answer.
+  else response._expect_continue = false;
 }
 
 function writeContinue(response: Expecting): void {
   if (response[isAwaited] !== true) return;
   response[isAwaited] = false;
-  response.writeContinue();
+  // Behind another answer Node would put the head of this one ahead of the 100, and that ahead of the body.
+  if (response.socket === null) response.once('socket', () => response.headersSent || response.writeContinue());
+  else response.writeContinue();
 }
 
 /** Over HTTP/1.1 such a request has no end. */
