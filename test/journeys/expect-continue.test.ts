@@ -7,6 +7,7 @@ import { connect as connectTls } from 'node:tls';
 import { fakeNode } from '../support/fake-node.ts';
 import { testGateway, type TestGatewayOptions } from '../support/gateway.ts';
 import { accessConfig } from '../support/keys.ts';
+import { answersIn } from '../support/raw-http.ts';
 import { submission } from '../support/submission.ts';
 import { authority, h2Session } from '../support/tls.ts';
 
@@ -152,3 +153,17 @@ async function worldOf(t: TestContext, way: 'plain' | 'TLS', options: Pick<TestG
 async function nextOf(socket: Socket): Promise<string> {
   return String((await once(socket, 'data'))[0]);
 }
+
+test('100 behind another answer stands ahead of the answer to its own request', async (t) => {
+  const world = await worldOf(t, 'plain');
+  const module = 'GET /v1/accounts/0x1/module/coin?ledger_version=800 HTTP/1.1\r\nHost: a\r\n';
+
+  const said = await world.sayAll(`${module}\r\n${module}Expect: 100-continue\r\nConnection: close\r\n\r\n`);
+
+  const answers = answersIn(said);
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200],
+  );
+  assert.equal(answers[1]?.body.toString(), answers[0]?.body.toString());
+});
