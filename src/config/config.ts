@@ -17,7 +17,7 @@ export interface Config {
     readonly host: string;
     readonly port: number;
     readonly token?: string | undefined;
-    /** In lower case: names that requests may be for, or `*.` and a domain. Absent: nobody has thought of it. */
+    /** In lower case: names that requests may be for, or `*.` and a domain. Absent: no name was listed, which `check` warns of. */
     readonly hosts?: readonly string[] | undefined;
     /** Whether the gateway stays ready when no node answers any more. */
     readonly readyInOutage: boolean;

@@ -137,15 +137,15 @@ export class PassThrough {
     const method = exchange.request.method as WireRequest['method'];
     const given = requestHeaders(exchange.request.headers);
     // The answer to a POST that reads is of its body: there is nothing at the path to compare (RFC 9110 13.1.2).
-    const isReadingPost = method === 'POST' && isIdempotent(method, path);
-    const wire = { method, path, headers: isReadingPost ? withoutConditions(given) : given, body };
+    const isRead = isIdempotent(method, path);
+    const wire = { method, path, headers: isRead && method === 'POST' ? withoutConditions(given) : given, body };
     const promised = isOfLedger(path) ? 'either' : undefined;
     const { client, span } = exchange;
     return {
       wire,
       need: needOfPath(path),
       promised,
-      isIdempotent: isIdempotent(method, path),
+      isIdempotent: isRead,
       isHealthCheck: isHealthCheck(path),
       client,
       span,

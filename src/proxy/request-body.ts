@@ -59,7 +59,7 @@ export class Bodies {
 
   /**
    * Calls `done` once: with the whole body, or with what is wrong with it: 411, 413, what `faultOfHead` finds ahead of the
-   * body, or 503 when it lost its place to others (body-pool.ts). Not at all when the client hangs up before its end, because then there is nobody to answer.
+   * body, or 503 when it lost its place to others (body-pool.ts). Not at all when the client hangs up before its end.
    * The body counts until the response is closed and what `done` began has ended: a submission outlives its client.
    */
   read({ request, response, client, faultOfHead }: Uploading, done: WithBody): void {

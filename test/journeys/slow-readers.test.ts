@@ -1,7 +1,7 @@
 /** Clients that ask for large answers and do not read them. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer, get, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { pino } from 'pino';
@@ -10,6 +10,17 @@ import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts'
 import { until } from '../support/eventually.ts';
 import { fetchReply, testConfig } from '../support/gateway.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
+
+/** Listens until the test ends; resolves to the base address of the node. */
+async function listen(t: TestContext, server: Server): Promise<string> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+}
 
 /** A node whose blocks never end. */
 async function endlessNode(t: TestContext): Promise<{ url: string; blocks(): number }> {
@@ -22,13 +33,7 @@ async function endlessNode(t: TestContext): Promise<{ url: string; blocks(): num
       pour(response);
     } else response.end('{}');
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, blocks: () => blocks };
+  return { url: await listen(t, server), blocks: () => blocks };
 }
 
 function pour(response: ServerResponse): void {
@@ -84,13 +89,7 @@ async function largeNode(t: TestContext, bytes: number): Promise<{ url: string }
     response.writeHead(200, ['Content-Type', 'application/json', 'Content-Length', String(body.length), ...head]);
     response.end(body);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1` };
+  return { url: await listen(t, server) };
 }
 
 for (const fastPath of [true, false]) {
