@@ -1,5 +1,5 @@
 /**
- * Types as a module's ABI writes them: what `ledger/type-tag.ts` knows, and besides type parameters (`T0`), references
+ * Types as a module's ABI writes them: the types of `ledger/type-tag.ts`, and besides type parameters (`T0`), references
  * (`&signer`, `&mut T0`) and function types (`|u64|bool`).
  */
 import { canonicalAddress, type Address } from '../ledger/address.ts';
@@ -15,6 +15,7 @@ export type AbiType =
   | { readonly kind: 'reference'; readonly to: AbiType }
   | { readonly kind: 'function' };
 
+/** A struct type inside an ABI; its arguments may hold type parameters. */
 export interface AbiStruct {
   readonly kind: 'struct';
   readonly address: Address;

@@ -17,6 +17,7 @@ export interface CompiledModule {
   readonly abi: CompiledAbi | undefined;
 }
 
+/** Functions and structs of one ABI by name, compiled at the first use. */
 export interface CompiledAbi {
   /** Entry functions of any visibility (protocol 5.3). Throws `Handover` for one that takes too many steps. */
   findEntryFunction(name: string, steps: Steps): CompiledFunction | undefined;
@@ -24,6 +25,7 @@ export interface CompiledAbi {
   findStruct(name: string, steps: Steps): CompiledStruct | undefined;
 }
 
+/** One entry function, ready for encoding. */
 export interface CompiledFunction {
   /** `0x1::coin::transfer`. */
   readonly id: string;
@@ -36,13 +38,15 @@ export interface CompiledFunction {
   readonly parameters: readonly Parameter[] | undefined;
 }
 
+/** One parameter that is an argument; signers are none. */
 export interface Parameter {
   readonly text: string;
   readonly type: AbiType;
-  /** Known beforehand for nearly every parameter; the rest depends on type arguments or other modules. */
+  /** Fixed for nearly every parameter; the others depend on type arguments or other modules. */
   readonly layout: Layout | undefined;
 }
 
+/** A struct by its declared fields. */
 export interface CompiledStruct {
   readonly typeParameterCount: number;
   /** In declared order, which is their order in BCS. */
@@ -135,7 +139,7 @@ function compileParameters(params: unknown, steps: Steps): readonly Parameter[] 
 }
 
 /**
- * Early nodes do not say `is_enum`. An enum then shows no fields, and a struct always has one at least (an empty one
+ * Early nodes leave `is_enum` out. An enum then shows no fields, and a struct always has one at least (an empty one
  * gets `dummy_field`), so no fields means: not a struct to lay out. Fields have names of their own, so that no value of a
  * request is written twice.
  */

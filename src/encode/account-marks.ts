@@ -1,7 +1,7 @@
 /**
  * Accounts in a table of fixed size that forgets none of them: a Bloom filter. An added account is always found. An account
  * that was not added is found with a chance of 1 in 10^8 after 10,000 others, and of 2 % after a million. The positions
- * depend on a secret, so that nobody can choose accounts that stand for another one.
+ * depend on a secret, so that no client can choose accounts that collide with another one.
  */
 import { hash, randomBytes } from 'node:crypto';
 
@@ -9,6 +9,7 @@ import { hash, randomBytes } from 'node:crypto';
 const tableBits = 2 ** 23;
 const positionsOfAccount = 4;
 
+/** The filter as plain data, for another process. */
 export interface MarkedAccounts {
   /** Hex, the secret of the positions. */
   readonly salt: string;
@@ -16,11 +17,12 @@ export interface MarkedAccounts {
   readonly table: Uint8Array | undefined;
 }
 
+/** The filter. An account is the text `0x...` of an address, canonical. */
 export class AccountMarks {
   readonly #salt: string;
   #table: Uint8Array | undefined;
 
-  /** `marked`: what another process has added. */
+  /** `marked`: the filter of another process, to start from. */
   constructor(marked: MarkedAccounts = { salt: randomBytes(16).toString('hex'), table: undefined }) {
     this.#salt = marked.salt;
     this.#table = marked.table;

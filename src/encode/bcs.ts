@@ -5,6 +5,7 @@
 import type { Address } from '../ledger/address.ts';
 import type { TypeTag } from '../ledger/type-tag.ts';
 
+/** Widths of the unsigned integers of Move, in bits. */
 export type IntegerBits = 8 | 16 | 32 | 64 | 128 | 256;
 
 /** Nodes serialise no type tag with more vectors and structs inside each other than this (protocol 4.2, 5.6). */
@@ -84,7 +85,7 @@ export class BcsWriter {
     }
   }
 
-  /** ULEB128 in its minimal form: seven bits a byte, lowest first, the top bit says that more follow. u32 range. */
+  /** ULEB128 in its minimal form: seven bits a byte, lowest first, the top bit marks that more follow. u32 range. */
   uleb128(value: number): void {
     if (!Number.isInteger(value) || value < 0 || value > maxU32) throw new RangeError(`not a u32: ${value}`);
     this.#reserve(5);
@@ -176,7 +177,7 @@ export class BcsWriter {
   }
 
   /**
-   * Starts a byte string whose length is known only at its end; hand the result to `endBytes`. One byte is set aside
+   * Starts a byte string whose length its end determines; hand the result to `endBytes`. One byte is set aside
    * for the length, which is right for all but long values.
    */
   beginBytes(): number {

@@ -5,23 +5,24 @@
  */
 import { AccountMarks, type MarkedAccounts } from './account-marks.ts';
 
-/** So many functions and accounts have places, which are listed. */
+/** Functions and accounts with a place of their own, which operators see listed. */
 export const maxDistrusted = 1_000;
 /** With more functions of one account than this, all of its functions are left to nodes. */
 const maxOfAccount = 100;
 
-/** All of it, as plain data: what a process is given that starts later. */
+/** The whole set as plain data, for a process that starts later. */
 export interface Distrusted {
   readonly names: readonly string[];
   readonly marked: MarkedAccounts;
 }
 
+/** The set. Names are function ids (`0x1::coin::transfer`), canonical. */
 export class DistrustedFunctions {
   /** Function ids, and addresses that stand for all functions of their account. */
   readonly #names: Set<string>;
   readonly #marks: AccountMarks;
 
-  /** `known`: of another process. */
+  /** `known`: the set of another process, to start from. */
   constructor(known?: Distrusted) {
     this.#names = new Set(known?.names);
     this.#marks = new AccountMarks(known?.marked);
@@ -53,7 +54,7 @@ export class DistrustedFunctions {
   }
 }
 
-/** `0xcafe` of `0xcafe::shop::buy`; what is called no function stands for itself. */
+/** `0xcafe` of `0xcafe::shop::buy`; a name without `::` is an account itself. */
 function accountOf(name: string): string {
   const end = name.indexOf('::');
   return end < 0 ? name : name.slice(0, end);

@@ -13,15 +13,16 @@ import { Steps } from './steps.ts';
 import { parseSubmission, type EntryCall } from './submission.ts';
 import { writeSigningMessage, type PreparedCall, type PreparedSubmission } from './transaction.ts';
 
+/** Inputs of an encoding beside the request: the ledger, and a source of modules. */
 export interface EncodeContext {
   /** The ledger's chain id, a u8. */
   readonly chainId: number;
   /** `APTOS` on Aptos ledgers. */
   readonly signingDomain: string;
   readonly loadModule: LoadModule;
-  /** Where the bytes are built; the tests pass broken ones. */
+  /** The writer of the bytes; tests pass broken ones. */
   readonly writer?: BcsWriter;
-  /** Counts the work, none of which was done before; the tests read it. */
+  /** Counter of the work, unused so far; tests read it. */
   readonly steps?: Steps;
 }
 
@@ -87,7 +88,7 @@ function prefixesOf(domain: string): SigningPrefixes {
   return latest.prefixes;
 }
 
-/** The called function, with both counts checked. Throws `Refusal` in the words nodes use (protocol 3.4). */
+/** The called function, with both counts checked. Throws `Refusal` with the message of nodes (protocol 3.4). */
 function findFunction(call: EntryCall, module: CompiledModule | undefined, steps: Steps): CompiledFunction {
   const { address, module: moduleName, name } = call.function;
   if (module === undefined) {
@@ -112,7 +113,7 @@ function findFunction(call: EntryCall, module: CompiledModule | undefined, steps
   return compiled;
 }
 
-/** The layouts known since the module was compiled, or `undefined` if one is still missing. */
+/** The layouts that compiling the module fixed, or `undefined` if one is still missing. */
 function findLayouts(compiled: CompiledFunction): readonly Layout[] | undefined {
   const layouts: Layout[] = [];
   for (const parameter of compiled.parameters ?? []) {

@@ -1,7 +1,8 @@
-/** Binary Canonical Serialization, the reading half: it notes every part that it takes, in words. */
+/** Binary Canonical Serialization, the reading half: it records and names every part that it takes. */
 import { canonicalAddress } from '../ledger/address.ts';
 import type { IntegerBits } from './bcs.ts';
 
+/** One field of the bytes, named and explained. */
 export interface ExplainedPart {
   /** Lowercase, without `0x`. */
   readonly hex: string;
@@ -9,7 +10,7 @@ export interface ExplainedPart {
   readonly meaning: string;
 }
 
-/** Every method takes one part from the front; a `RangeError` says that the bytes are not what they should be. */
+/** Every method takes one part from the front; it throws `RangeError` where the bytes do not match. */
 export class PartReader {
   readonly #bytes: Buffer;
   readonly #parts: ExplainedPart[] = [];

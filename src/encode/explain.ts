@@ -1,6 +1,6 @@
 /**
  * A signing message taken apart field by field, so that a person sees what they sign. It reads the finished bytes back
- * instead of following the writer: what it shows is what the bytes say.
+ * instead of following the writer: it shows the meaning of the bytes, not the intent of the writer.
  */
 import { PartReader, type ExplainedPart } from './explain-reader.ts';
 import { encodeToHex, prepareSubmission, type EncodeContext } from './encode-submission.ts';
@@ -10,6 +10,7 @@ import { payloadVariant, type PreparedCall, type PreparedSubmission } from './tr
 
 export type { ExplainedPart } from './explain-reader.ts';
 
+/** The parts of a signing message in order, or the outcome that there is none. */
 export type Explanation =
   { readonly kind: 'explained'; readonly hex: string; readonly parts: readonly ExplainedPart[] } | Unencoded;
 

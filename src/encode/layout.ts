@@ -1,9 +1,10 @@
-/** What the bytes of a Move value look like, as data: the JSON reader, the writer and `explain` all follow it. */
+/** The layout of a Move value in BCS, as data: the JSON reader, the writer and `explain` all follow it. */
 import { formatTypeTag, type TypeTag } from '../ledger/type-tag.ts';
 import { everyTypeParameter, type AbiStruct, type AbiType } from './abi-type.ts';
 import type { IntegerBits } from './bcs.ts';
 import type { Steps } from './steps.ts';
 
+/** The layout of one value. */
 export type Layout =
   | { readonly kind: 'bool' }
   | { readonly kind: 'integer'; readonly bits: IntegerBits }
@@ -17,6 +18,7 @@ export type Layout =
   | { readonly kind: 'option'; readonly element: Layout }
   | { readonly kind: 'struct'; readonly name: string; readonly fields: readonly FieldLayout[] };
 
+/** One field of a struct, in declared order. */
 export interface FieldLayout {
   readonly name: string;
   readonly layout: Layout;
@@ -37,7 +39,7 @@ const objectFields: readonly FieldLayout[] = [{ name: 'inner', layout: { kind: '
 
 /**
  * The layout of a type that needs nothing but itself: the closed table of protocol 5.4 without other structs.
- * `undefined` for the rest. `nested` tells a value inside of another from a whole parameter.
+ * `undefined` for the rest. `nested`: the value lies inside of another one, and is no whole parameter.
  */
 export function findLayout(type: AbiType, steps: Steps, nested = false): Layout | undefined {
   steps.take();
@@ -64,7 +66,7 @@ function findStandardLayout(type: AbiStruct, steps: Steps, nested: boolean): Lay
   if (type.typeArguments.length !== 1 || inner === undefined) return undefined;
   if (isStandard(type, 'object', 'Object')) {
     // A whole parameter is an address to nodes, whatever the object holds. Inside of a value it is a struct, which newer
-    // nodes lay out with its type argument, and refuse with one that has no layout: not known before it is filled in.
+    // nodes lay out with its type argument, and refuse with one that has no layout: open until it is filled in.
     if (!nested) return { kind: 'address' };
     const isFilled = everyTypeParameter(inner, steps, () => false);
     return isFilled ? { kind: 'struct', name: '0x1::object::Object', fields: objectFields } : undefined;

@@ -8,7 +8,7 @@ import type { Steps } from './steps.ts';
 
 /**
  * Supplies the module at head, compiled; `undefined` when there is none. `fresh` asks for one that was read since the
- * request began. It may reject, and then so does whoever asked.
+ * request began. It may reject; the encoding rejects with the same error.
  */
 export type LoadModule = (
   address: Address,
@@ -16,7 +16,7 @@ export type LoadModule = (
   options?: { readonly fresh: boolean },
 ) => Promise<CompiledModule | undefined>;
 
-/** What the layouts of one request are loaded from, and how much of its bound they have left. */
+/** Source of the layouts of one request, and the rest of its bounds. */
 export interface LayoutSource {
   readonly loadModule: LoadModule;
   readonly steps: Steps;
@@ -29,8 +29,8 @@ export function createLayoutSource(loadModule: LoadModule, steps: Steps): Layout
 }
 
 /**
- * As `findLayout`, and structs of other modules besides, by their fields in declared order. Throws `Handover` for what
- * only a node can lay out, and once the request has loaded as many structs, or taken as many steps, as it may.
+ * Finds layouts as `findLayout` does, and those of structs of other modules, by their fields in declared order. Throws
+ * `Handover` for a type that only a node can lay out, and once the request is over its bound of structs or steps.
  */
 export async function loadLayout(type: AbiType, source: LayoutSource): Promise<Layout> {
   return load(type, source, 0);
@@ -45,7 +45,7 @@ async function load(type: AbiType, source: LayoutSource, depth: number): Promise
   if (depth > maxDepth) throw new Handover('nested too deep');
   switch (type.kind) {
     case 'primitive':
-      // What has no layout above is a signer inside of something, or a signed integer.
+      // A primitive without a layout is a signer inside of something, or a signed integer.
       throw new Handover(type.name === 'signer' ? 'unsupported parameter' : 'signed integer');
     case 'vector':
       return vectorOf(await load(type.element, source, depth + 1));

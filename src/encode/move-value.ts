@@ -30,7 +30,7 @@ export function writeArgument(
   writer.endBytes(start);
 }
 
-/** A fault in the meaning of a payload, in the words nodes put before it (protocol 3.4). */
+/** A fault in the meaning of a payload, with the prefix of nodes (protocol 3.4). */
 export function invalidArgument(message: string): Refusal {
   return new Refusal(
     'invalid_input',
@@ -140,7 +140,7 @@ function readSmall(value: JsonValue, bits: IntegerBits): bigint {
 function readLarge(value: JsonValue, bits: IntegerBits): bigint {
   const text = readText(value);
   const [, plus, digits] = /^(\+?)0*([1-9]\d{0,77}|0)$/.exec(text) ?? [];
-  // Older nodes read a u256 with another parser, which knows no plus and takes an empty text for zero.
+  // Older nodes read a u256 with another parser, which refuses a plus and takes an empty text for zero.
   if (bits === 256 && (plus === '+' || text === '')) throw new Handover('doubtful value');
   const number = digits === undefined ? -1n : BigInt(digits);
   if (number < 0n || number >> BigInt(bits) !== 0n) {
@@ -159,7 +159,7 @@ function readItems(value: JsonValue): readonly JsonValue[] {
   throw mismatch(value, 'an array');
 }
 
-/** A struct's field by its name. Members nobody asks for are ignored. */
+/** A struct's field by its name. Members without a field are ignored. */
 function readMember(value: JsonValue, name: string): JsonValue {
   if (!isObject(value)) throw mismatch(value, 'an object');
   const member = value.members.get(name);

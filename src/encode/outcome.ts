@@ -1,4 +1,4 @@
-/** What came of one request to encode, and the two ways the code below says "not here". */
+/** The outcome of one request to encode, and the two errors by which the code below declines one. */
 
 /** Why a request is left to a node. A closed set, fit for a metric's label. */
 export const forwardReasons = [
@@ -9,7 +9,7 @@ export const forwardReasons = [
   /** Which of two equal keys a node takes is not established. */
   'duplicate key',
   'nested too deep',
-  /** Reading it here would hold up every other request. */
+  /** Parsing it would stall the event loop for every other request. */
   'too many values',
   /** The types of the parameters, or the arguments, take more work than one request is given. */
   'too many steps',
@@ -17,7 +17,7 @@ export const forwardReasons = [
   'doubtful text',
   /** The module's answer has no ABI, another module's, or one this version cannot read. */
   'unreadable abi',
-  /** A struct whose layout is not known: enum, native, or its module cannot be read. */
+  /** A struct without a certain layout: enum, native, or of a module that cannot be read. */
   'struct argument',
   /** A generic parameter standing for a struct: how nodes read it differs by version (protocol 5.9). */
   'generic argument',
@@ -35,11 +35,13 @@ export const forwardReasons = [
   'encoder fault',
 ] as const;
 
+/** Reason why a node is asked. */
 export type ForwardReason = (typeof forwardReasons)[number];
 
 /** The `error_code` of a refusal: at the level of the JSON shape, or of its meaning (protocol 3.2, 3.4). */
 export type RefusalCode = 'web_framework_error' | 'invalid_input';
 
+/** The outcome of one request to encode. */
 export type EncodeOutcome =
   | {
       readonly kind: 'encoded';
@@ -51,13 +53,13 @@ export type EncodeOutcome =
       readonly signature: string;
     }
   | { readonly kind: 'forward'; readonly reason: ForwardReason }
-  /** Locally certain: status 400 with this code. A node's own words are better where one is reachable. */
+  /** Locally certain: status 400 with this code. A node's own message is better where one is reachable. */
   | { readonly kind: 'refused'; readonly message: string; readonly code: RefusalCode };
 
 /** Every outcome but success. */
 export type Unencoded = Exclude<EncodeOutcome, { kind: 'encoded' }>;
 
-/** What a `Handover` or a `Refusal` comes to; throws any other error again. */
+/** The outcome of a `Handover` or a `Refusal`; throws any other error again. */
 export function unencodedBy(error: unknown): Unencoded {
   if (error instanceof Handover) return { kind: 'forward', reason: error.reason };
   if (error instanceof Refusal) return { kind: 'refused', message: error.message, code: error.code };

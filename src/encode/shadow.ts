@@ -1,11 +1,12 @@
 /**
- * The standing proof: which locally encoded requests are also sent to a node, and what a difference leads to. A
- * function whose bytes once differed is left to nodes until the process restarts: whoever signs must not be the one
- * who finds out which side was wrong.
+ * The standing proof: a share of locally encoded requests goes to a node as well, and bytes are compared. A function
+ * whose bytes once differed is left to nodes until the process restarts: no signer must find out by a signature which
+ * side was wrong.
  */
 import { DistrustedFunctions, type Distrusted } from './distrusted.ts';
 import type { EncodeOutcome, RefusalCode } from './outcome.ts';
 
+/** Share and pace of the proof. */
 export interface ShadowOptions {
   /** Share of requests that are checked, 0 to 1. Read at each, so it may change. */
   readonly share: number;
@@ -18,16 +19,17 @@ export interface ShadowOptions {
   readonly distrusted?: Distrusted | undefined;
 }
 
-/** What is known of one function under one ABI. */
+/** State of the proof of one function under one ABI. */
 interface Standing {
   readonly signature: string;
-  /** Until then nobody else asks: forever, once a node gave the same bytes. */
+  /** No other request asks before this time: Infinity, once a node gave the same bytes. */
   readonly askAgainAtMs: number;
 }
 
 /** Functions remembered as checked; a forgotten one is only checked once more. */
 const maxKnown = 20_000;
 
+/** Decides which requests a node checks, and which functions are trusted. No I/O. */
 export class ShadowProof {
   readonly #options: { readonly share: number };
   readonly #askAgainMs: number;
@@ -74,7 +76,7 @@ export class ShadowProof {
     return true;
   }
 
-  /** No node was asked, although `shouldCheck` said so: the next request of the function is checked instead. */
+  /** Revokes a check that `shouldCheck` ordered and no node got: the next request of the function is checked instead. */
   giveBack(functionId: string, signature: string): void {
     const standing = this.#standings.get(functionId);
     const isAwaited = standing?.signature === signature && standing.askAgainAtMs !== Infinity;
@@ -86,7 +88,7 @@ export class ShadowProof {
     this.#remember(functionId, { signature, askAgainAtMs: Infinity });
   }
 
-  /** A node's answer differed, and why is not known yet: until `settle` the function is not trusted. */
+  /** A node's answer differed, and its cause is being looked into: until `settle` the function is not trusted. */
   doubt(functionId: string): void {
     this.#doubted.set(functionId, (this.#doubted.get(functionId) ?? 0) + 1);
   }
@@ -112,32 +114,33 @@ export class ShadowProof {
   }
 }
 
-/** What a node's answer to the same request says of the local bytes. `unread`: nothing, but the node cannot read it. */
+/** A node's answer to the same request, held against the local bytes. `unread`: no comparison, the node cannot read the request. */
 export type Comparison = 'equal' | 'mismatch' | 'unread' | 'inconclusive';
 
-/** What was answered here: `0x` and hex, and a ledger version that is at least that of the ABI it was made from. */
+/** The local answer: `0x` and hex, and a ledger version that is at least that of the ABI behind it. */
 export interface LocalAnswer {
   readonly hex: string;
   readonly version: bigint | undefined;
 }
 
+/** The answer of a node to the same request. */
 export interface NodeEncoding {
   readonly status: number;
   readonly body: string;
-  /** The node's ledger version; `undefined` where the answer does not tell it. */
+  /** The node's ledger version; `undefined` where the answer has none. */
   readonly version: bigint | undefined;
   /** Whether the end of the body was announced. One that ends with its connection may have been cut. */
   readonly isFramed: boolean;
 }
 
 /**
- * Compares the local bytes with a node's answer. Other bytes are a mismatch whatever else they are. So is a refusal of
- * what the request means (400 in the interface's words), unless the node was still behind the ABI that was used here:
- * it may not have the function yet.
+ * Compares the local bytes with a node's answer. Other bytes are a mismatch. So is a refusal of the request's
+ * meaning (400 with an `error_code`), unless the node was still behind the ABI that was used here: it may not have the
+ * function yet.
  *
- * A refusal of the request's text comes before the node looks at its ledger. Then something was read here that a node
- * does not read: a fault of the reading, which all functions share, and no word on the bytes of this one. Any client may
- * have written that text, so no function is turned off by it. Any other answer says nothing.
+ * A refusal of the request's text comes before the node reads its ledger. It shows a fault of the parser here, which all
+ * functions share, and proves nothing about the bytes of this one. Any client can write such a text, so it turns no
+ * function off. Any other answer proves nothing.
  */
 export function compareWithNode(local: LocalAnswer, answer: NodeEncoding): Comparison {
   if (answer.status === 200) {
@@ -162,7 +165,7 @@ export function isOfUpgrade(encoded: EncodeOutcome, answer: NodeEncoding): boole
   return compareWithNode({ hex: encoded.hex, version: answer.version }, answer) !== 'mismatch';
 }
 
-/** Of a node's own 400, not that of something between: the specified error body with one of two codes (protocol 3). */
+/** The code of a node's own 400, not of a proxy's: the specified error body with one of two codes (protocol 3). */
 function findRefusalCode(body: string): RefusalCode | undefined {
   try {
     const { error_code: code } = JSON.parse(body) as Record<string, unknown>;

@@ -1,4 +1,4 @@
-/** The first 32 bytes of a signing message: they say what kind of thing is signed, and for whose ledger. */
+/** The first 32 bytes of a signing message: they name the kind of the signed message, and the ledger's domain. */
 import { hash } from 'node:crypto';
 
 /** The prefixes of one signing domain, each `sha3_256("{domain}::{label}")`, 32 bytes (protocol 5.7). */

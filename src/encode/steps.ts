@@ -7,9 +7,10 @@ import { Handover } from './outcome.ts';
 
 /** Takes some 10 ms at worst. A body of as many values as are read here takes less than half of them. */
 export const maxSteps = 50_000;
-/** So many characters of the request's text cost as much as a step. */
+/** Characters of the request's text that cost as much as one step. */
 const charactersOfStep = 64;
 
+/** Counter of one request's steps. */
 export class Steps {
   #taken = 0;
 

@@ -10,6 +10,7 @@ import { Handover, Refusal } from './outcome.ts';
 import type { Steps } from './steps.ts';
 import { parseTypeArgument } from './type-argument.ts';
 
+/** A parsed request: the raw transaction, and its further signers. */
 export interface Submission {
   readonly sender: Address;
   readonly sequenceNumber: bigint;
@@ -100,7 +101,7 @@ function readPayloadType(payload: JsonObject): 'entry function' | 'multisig' {
     case 'module_bundle_payload':
       throw new Refusal('invalid_input', "'UserTransactionRequest' invalid: Module bundle payload has been removed");
     default:
-      // Newer nodes know more payloads than this list, so an unknown one is no certain refusal.
+      // Newer nodes take more payloads than this list, so one outside of it is no certain refusal.
       throw new Handover(type.includes('encrypted') ? 'encrypted payload' : 'unknown payload');
   }
 }

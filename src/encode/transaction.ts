@@ -18,6 +18,7 @@ export interface PreparedCall {
   readonly steps: Steps;
 }
 
+/** A submission with every argument resolved, ready to be written. */
 export interface PreparedSubmission {
   readonly submission: Submission;
   readonly prepared: PreparedCall | undefined;

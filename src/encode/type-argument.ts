@@ -5,7 +5,7 @@ import { maxTypeTagNesting } from './bcs.ts';
 import { Handover, Refusal } from './outcome.ts';
 import type { Steps } from './steps.ts';
 
-/** Newer nodes keep these words for the signed integers, so that nothing else may be called so. */
+/** Newer nodes reserve these names for the signed integers. */
 const signedNames = new Set(['i8', 'i16', 'i32', 'i64', 'i128', 'i256']);
 
 /**

@@ -1,6 +1,7 @@
 /**
- * Up to where the body of a view or of a signing request is read here; beyond it is a node's, byte for byte. A body
- * within the bounds takes some 10 ms at worst, one of the 8 MiB that nodes accept a second or two of everybody's.
+ * Bounds within which the gateway parses the body of a view or of a signing request; a node gets a larger one byte for
+ * byte. A body within the bounds takes some 10 ms at worst, one of the 8 MiB that nodes accept would stop the event loop
+ * for a second or two.
  */
 export const bodyBounds = {
   bytes: 128 * 1024,

@@ -9,7 +9,7 @@
  */
 const faults = {
   malformed: { status: 400, code: 'web_framework_error' },
-  /** Where a request ends may be read in two ways: nothing behind it on the connection is believed. */
+  /** Two parsers may find two ends of the request: bytes behind it on the connection are not read. */
   ambiguous: { status: 400, code: 'web_framework_error' },
   invalidInput: { status: 400, code: 'invalid_input' },
   unauthorized: { status: 401, code: 'web_framework_error' },
@@ -28,13 +28,15 @@ const faults = {
   unavailable: { status: 503, code: 'internal_error' },
 } as const;
 
+/** Name of a fault; the table gives its HTTP status and `error_code`. */
 export type Fault = keyof typeof faults;
 
+/** Options of a `GatewayError`. `headers`: further headers of the answer, names and values in turn. */
 export interface GatewayErrorOptions extends ErrorOptions {
   readonly headers?: readonly string[];
 }
 
-/** A fault with a message fit for clients: what was wrong and with which value, never an upstream's address. */
+/** A fault with a message fit for clients: it names the fault and the value, never an upstream's address. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError';
   readonly fault: Fault;

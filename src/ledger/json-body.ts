@@ -1,8 +1,9 @@
-/** The JSON of a body: parsed when it is first asked for, once, and only where that holds up nobody else. */
+/** The JSON of a body: parsed once, at the first use, and only up to a size that does not stall the event loop. */
 
-/** Parsing a megabyte takes some ten milliseconds, in which nobody is answered. */
+/** Parsing a megabyte blocks the event loop for some ten milliseconds. */
 const largestParsed = 1024 * 1024;
 
+/** One body (bytes) and its lazily parsed JSON. Never throws: a body that is no JSON reports `isJson` false. */
 export class JsonBody {
   readonly #bytes: Buffer;
   #parsed: { readonly value: unknown } | 'invalid' | undefined;
@@ -11,7 +12,7 @@ export class JsonBody {
     this.#bytes = bytes;
   }
 
-  /** Too large to be looked into. */
+  /** Above the size that is parsed. */
   get isOpaque(): boolean {
     return this.#bytes.length > largestParsed;
   }

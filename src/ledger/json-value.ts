@@ -1,7 +1,7 @@
 /**
- * JSON read without loss (RFC 8259, strict): numbers stay the text they were written as, because a node tells `1` from
- * `1.0` and `1e0` and JavaScript does not. A key written twice is an error instead of a silent choice, and so is one
- * that means more to nodes than a key.
+ * JSON read without loss (RFC 8259, strict): a number keeps its source text, because a node distinguishes `1` from
+ * `1.0` and `1e0` and JavaScript does not. A key written twice is an error instead of a silent choice, and so is a key
+ * that the JSON reader of nodes reserves.
  */
 
 /** A number as its source text: `1`, `1.0`, `1e0` and `18446744073709551616` all stay what they are. */
@@ -10,6 +10,7 @@ export interface JsonNumber {
   readonly text: string;
 }
 
+/** A JSON array, items in source order. */
 export interface JsonArray {
   readonly kind: 'array';
   readonly items: readonly JsonValue[];
@@ -21,8 +22,10 @@ export interface JsonObject {
   readonly members: ReadonlyMap<string, JsonValue>;
 }
 
+/** Any JSON value; numbers are `JsonNumber`, never a JavaScript number. */
 export type JsonValue = null | boolean | string | JsonNumber | JsonArray | JsonObject;
 
+/** Reason of a `JsonError`. */
 export type JsonFault =
   | 'syntax'
   | 'duplicate key'
@@ -33,7 +36,7 @@ export type JsonFault =
   | 'lone surrogate'
   | 'number out of range';
 
-/** Why a text was not read. `at` is the offset, in UTF-16 units, of the character that was not understood. */
+/** A text that is not JSON, or not JSON that is read here. `at`: offset in UTF-16 units of the offending character. */
 export class JsonError extends Error {
   override readonly name = 'JsonError';
   readonly fault: JsonFault;
@@ -46,12 +49,13 @@ export class JsonError extends Error {
   }
 }
 
+/** Bounds of one parse; the parser throws `JsonError` beyond them. */
 export interface JsonLimits {
   /** Arrays and objects may stand this deep in each other; `[]` alone is depth 1. Default 128. */
   readonly maxDepth?: number;
   /**
-   * Values, and escapes inside of strings, in the whole text: what reading costs beside going over the characters,
-   * and some 50 times as much per byte. Default: no bound.
+   * Values, and escapes inside of strings, in the whole text: reading one costs some 50 times as much as a plain
+   * character. Default: no bound.
    */
   readonly maxValues?: number;
 }
@@ -68,9 +72,9 @@ export function parseJson(text: string, limits: JsonLimits = {}): JsonValue {
 const nodeDepth = 127;
 
 /**
- * As `parseJson`, for a text that nodes read as well. A part for which some reader of nodes refuses the whole text is an
- * error here wherever it stands, in a member that is ignored too: half of a surrogate pair, a number beyond the range of
- * a double, depth 128. Throws `JsonError`.
+ * Parses as `parseJson` does, for a text that nodes read as well. A part for which some reader of nodes refuses the whole
+ * text is an error here wherever it stands, in an ignored member too: half of a surrogate pair, a number beyond the range
+ * of a double, depth 128. Throws `JsonError`.
  */
 export function parseNodeJson(text: string, { maxValues }: Pick<JsonLimits, 'maxValues'>): JsonValue {
   const limits = maxValues === undefined ? { maxDepth: nodeDepth } : { maxDepth: nodeDepth, maxValues };
@@ -110,14 +114,14 @@ function canonicalObject(object: JsonObject): string {
   return `{${text}}`;
 }
 
-/** Nearly every string needs no escape, and asking first is several times cheaper than `JSON.stringify`. */
+/** Nearly every string needs no escape, and this test is several times cheaper than `JSON.stringify`. */
 function canonicalString(value: string): string {
   return /^[ !#-[\]-~]*$/.test(value) ? `"${value}"` : JSON.stringify(value);
 }
 
 /**
- * To the JSON reader of nodes an object whose first key starts like this may be a number, spelled by that member; where
- * it spells none, the whole text is at fault. To everybody else it is an object.
+ * The JSON reader of nodes takes an object whose first key has this prefix for a number, spelled by that member, and
+ * refuses the whole text where the member spells none. Other readers take it for an object.
  */
 const reservedPrefix = '$serde_json::private::';
 

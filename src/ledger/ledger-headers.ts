@@ -4,7 +4,7 @@
  */
 import { findU64, type LedgerVersion } from './version.ts';
 
-/** `node`: X-NODE-*, the specified names. `aptos`: X-APTOS-*, what Aptos full nodes speak. */
+/** `node`: X-NODE-*, the specified names. `aptos`: X-APTOS-*, the names of Aptos full nodes. */
 export type DialectName = 'node' | 'aptos';
 
 /** One node's ledger, as one coherent snapshot. */
@@ -35,6 +35,7 @@ export interface Dialect {
   readonly written: readonly string[];
 }
 
+/** The header names of a dialect. */
 export function dialectOf(name: DialectName): Dialect {
   const prefix = name === 'aptos' ? 'x-aptos-' : 'x-node-';
   const seven = {
@@ -68,20 +69,20 @@ export function findLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerI
   return info === 'missing' || info === 'absurd' ? undefined : info;
 }
 
-/** As `findLedgerInfo`; a node that says the same again is given the same object, and nothing is parsed anew. */
+/** Reads as `findLedgerInfo` does, and returns the last object again while the headers repeat: a node parses once per change. */
 export class LedgerInfoReader {
   #last: LedgerInfo | undefined;
   #lastHeaders: HeaderValues = {};
 
   find(headers: HeaderValues, dialect: Dialect): LedgerInfo | undefined {
-    if (this.#last !== undefined && saysTheSame(headers, this.#lastHeaders, dialect)) return this.#last;
+    if (this.#last !== undefined && isSameInfo(headers, this.#lastHeaders, dialect)) return this.#last;
     this.#last = findLedgerInfo(headers, dialect);
     this.#lastHeaders = headers;
     return this.#last;
   }
 }
 
-function saysTheSame(headers: HeaderValues, others: HeaderValues, dialect: Dialect): boolean {
+function isSameInfo(headers: HeaderValues, others: HeaderValues, dialect: Dialect): boolean {
   return (
     headers === others ||
     (headers[dialect.version] === others[dialect.version] &&
@@ -94,7 +95,7 @@ function saysTheSame(headers: HeaderValues, others: HeaderValues, dialect: Diale
   );
 }
 
-/** Why headers tell no snapshot: not all seven are numbers, or together they can be true of no ledger. */
+/** Reason why headers hold no snapshot: `missing`, one of the seven is no number; `absurd`, no ledger can have all seven. */
 export function ledgerHeaderFault(headers: HeaderValues, dialect: Dialect): 'missing' | 'absurd' | undefined {
   const info = readLedgerInfo(headers, dialect);
   return info === 'missing' || info === 'absurd' ? info : undefined;
@@ -129,13 +130,13 @@ function readLedgerInfo(headers: HeaderValues, dialect: Dialect): LedgerInfo | '
   return isAbsurd(info) ? 'absurd' : info;
 }
 
-/** Nodes write a number in one way; what is written otherwise has gone through something that changed it. */
+/** Nodes write a number in one way; any other spelling was changed in between. */
 const asWritten = /^(?:0|[1-9]\d*)$/;
 
 /**
- * Whether no ledger can be like this. Only what the protocol makes certain: a window does not end before it begins, a
- * block has at least one version, so that its height is not above any of its versions, and only the first block of a
- * ledger is from time zero. How large a number may be says nothing: that is judged against other nodes.
+ * Whether no ledger can have these numbers. The rules are those that the protocol makes certain: a window does not end
+ * before it begins, a block has at least one version, so that its height is not above any of its versions, and only the
+ * first block of a ledger is from time zero. Magnitude is no criterion: heads are compared with those of other nodes.
  */
 function isAbsurd({ version, oldestVersion, timestampUsec, blockHeight, oldestBlockHeight }: LedgerInfo): boolean {
   if (oldestVersion > version || oldestBlockHeight > blockHeight) return true;

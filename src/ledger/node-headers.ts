@@ -1,20 +1,20 @@
-/** Which headers of a request nodes are told: the interface's own, and those that its operations are defined by. */
+/** Request headers that reach nodes: the interface's own, and those that its operations are defined by. */
 
 /**
- * A list of what they need and not of what they must not see, because credentials come under any name (`X-Api-Key`,
- * `X-Auth-Token`), and so does what frameworks take for another address, path or method than the request's
+ * A list of needed headers, not of forbidden ones, because credentials come under any name (`X-Api-Key`,
+ * `X-Auth-Token`), and so do addresses, paths and methods that frameworks believe in place of the request's
  * (`X-Forwarded-*`, `X-Original-URL`, `X-HTTP-Method-Override`, `X_Real_IP`).
  * `Accept-Encoding` is not among them: it is written anew (`proxy/headers.ts`).
  */
 const body = ['content-type', 'content-encoding'];
-const told = ['user-agent', 'x-request-id'];
-/** Where a trace comes from: these are read, and written anew (`trace/trace-context.ts`), or left out. */
+const descriptive = ['user-agent', 'x-request-id'];
+/** Trace context of the client: parsed, and written anew (`trace/trace-context.ts`), or left out. */
 export const ofTraces: readonly string[] = ['traceparent', 'tracestate'];
 
 /** Headers that compare a request with an earlier answer. */
 export const conditions: readonly string[] = ['if-none-match', 'if-modified-since', 'if-match', 'if-unmodified-since'];
 
-const passed: ReadonlySet<string> = new Set(['accept', ...body, ...told, ...ofTraces, ...conditions]);
+const passed: ReadonlySet<string> = new Set(['accept', ...body, ...descriptive, ...ofTraces, ...conditions]);
 
 /** The interface's own headers, those of later nodes too (protocol 2.1). */
 const ownPrefix = /^x-(?:node|aptos)-[a-z\d-]+$/;

@@ -1,7 +1,7 @@
 /**
- * The wish that something be stopped: what an AbortSignal tells, without being an EventTarget. Each miss has several of
- * them and hardly ever uses one, and an EventTarget, its events and its options cost more than all else that a miss
- * does for its bounds. An AbortSignal is one as well.
+ * Cancellation with the interface of an AbortSignal that its users need, without an EventTarget. Each miss has several
+ * signals and hardly ever fires one; EventTargets, their events and options cost more than all other bounds of a miss
+ * together. An AbortSignal is a `StopSignal` as well.
  */
 export interface StopSignal {
   readonly aborted: boolean;
@@ -10,7 +10,7 @@ export interface StopSignal {
   removeEventListener(type: 'abort', listener: () => void): void;
 }
 
-/** Wishes it, once: listeners are called then, in the order they were added, and never again. */
+/** Fires once: listeners are called then, in the order in which they were added, and never again. */
 export class Stop implements StopSignal {
   aborted = false;
   reason: unknown;
@@ -21,7 +21,7 @@ export class Stop implements StopSignal {
     this.aborted = true;
     this.reason = reason;
     const listeners = this.#listeners ?? [];
-    // One that is removed by another before its turn is not called; one that is added hears nothing.
+    // A listener that an earlier one removes is not called; one that is added now is not called either.
     while (listeners.length > 0) listeners.shift()?.();
   }
 
@@ -37,7 +37,7 @@ export class Stop implements StopSignal {
   }
 }
 
-/** Why it was wished, as an Error. */
+/** The reason of an aborted signal, as an Error. */
 export function stopReason({ reason }: StopSignal): Error {
   return reason instanceof Error ? reason : new Error('aborted', { cause: reason });
 }

@@ -5,13 +5,16 @@
 import { canonicalAddress, type Address } from './address.ts';
 import { GatewayError, quote } from './errors.ts';
 
+/** Name of a primitive type, signed integers included. */
 export type PrimitiveName = (typeof primitives)[number];
 
+/** A parsed type. `vector<u8>` is a vector of the primitive `u8`. */
 export type TypeTag =
   | { readonly kind: 'primitive'; readonly name: PrimitiveName }
   | { readonly kind: 'vector'; readonly element: TypeTag }
   | StructTag;
 
+/** A struct type, its address canonical. */
 export interface StructTag {
   readonly kind: 'struct';
   readonly address: Address;
@@ -20,7 +23,7 @@ export interface StructTag {
   readonly typeArguments: readonly TypeTag[];
 }
 
-/** Newer nodes know the signed integers, older ones refuse them: they are parsed here and the node decides. */
+/** Newer nodes read the signed integers, older ones refuse them: they are parsed here and the node decides. */
 const primitives = [
   ...(['bool', 'u8', 'u16', 'u32', 'u64', 'u128', 'u256', 'address', 'signer'] as const),
   ...(['i8', 'i16', 'i32', 'i64', 'i128', 'i256'] as const),

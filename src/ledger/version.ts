@@ -6,6 +6,7 @@ declare const brand: unique symbol;
 /** A u64. Always bigint, because a JavaScript number loses digits above 2^53. */
 export type LedgerVersion = bigint & { readonly [brand]: 'LedgerVersion' };
 
+/** The largest u64. */
 export const maxU64 = 2n ** 64n - 1n;
 
 /** Parses a u64 as nodes do: decimal, an optional leading `+`, leading zeros allowed (protocol 4.3). */

@@ -1,8 +1,9 @@
-/** What is done for a request, as a trace tells it. Handed down with the request; who gets none has nothing to tell. */
+/** The work for a request, as a trace records it. Spans are handed down with the request; without one nothing is recorded. */
 
 /** 64-bit numbers are text. */
 export type Attributes = Readonly<Record<string, string | number | boolean | undefined>>;
 
+/** Kind, attributes and link of a new span. */
 export interface SpanStart {
   /** `client`: another process is asked. */
   readonly kind?: 'client';
@@ -11,7 +12,7 @@ export interface SpanStart {
   readonly link?: Span | undefined;
 }
 
-/** How logs and metrics name a span: lower-case hex. */
+/** Identity of a span in logs and metrics: lower-case hex. */
 export interface SpanName {
   readonly traceId: string;
   readonly spanId: string;
@@ -21,18 +22,18 @@ export interface SpanName {
 export interface Span {
   /** `undefined`: it is recorded nowhere. */
   readonly recorded: SpanName | undefined;
-  /** What a request has to carry that continues the trace from here. */
+  /** Headers that continue the trace from here. */
   headers(): Readonly<Record<string, string>>;
   /** Begins a piece of work within this one; its end is the caller's. */
   begin(name: string, start?: SpanStart): Span;
   note(attributes: Attributes): void;
-  /** The work came to nothing. `kind`: of a small set of words. */
+  /** The work failed. `kind`: of a small closed set. */
   fail(kind: string): void;
   /** To be called once. */
   end(): void;
 }
 
-/** The trace goes on at whom is asked, and what is done here is no part of it. */
+/** Carries the trace on to the next process and records nothing here. */
 export class SilentSpan implements Span {
   readonly recorded = undefined;
   readonly headers: () => Readonly<Record<string, string>>;
@@ -52,7 +53,7 @@ export class SilentSpan implements Span {
   end(): void {}
 }
 
-/** Runs `work` as a span within `span`, where there is one; what it rejects with has failed it. */
+/** Runs `work` as a span within `span`, where there is one; a rejection fails the span. */
 export async function within<T>(
   span: Span | undefined,
   name: string,

@@ -1,6 +1,6 @@
 /**
- * The trace that a client's request belongs to (W3C Trace Context), for when nobody here records any: it is handed on
- * to the node as it came, so that the trace is not cut. Both headers are whatever strangers send.
+ * The trace of a client's request (W3C Trace Context) while the gateway records none: it is handed on to the node as it
+ * came, so that the trace is not cut. Both headers are untrusted.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { SilentSpan, type Span } from './span.ts';
@@ -8,7 +8,7 @@ import { SilentSpan, type Span } from './span.ts';
 /** Version, trace, parent, flags; `ff` is no version, and all zeros are no trace and no parent (section 3.2). */
 const parentForm = /^(?!ff)[\da-f]{2}-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/;
 
-/** Everybody has to take this much, and nobody more (section 3.3.1.5). */
+/** Every receiver has to take this much, and none more (section 3.3.1.5). */
 const longestState = 512;
 const mostMembers = 32;
 const keyForm = /^(?:[a-z][\w*/-]{0,255}|[a-z\d][\w*/-]{0,240}@[a-z][\w*/-]{0,13})$/;
@@ -22,7 +22,7 @@ export function passedOn({ traceparent, tracestate }: IncomingHttpHeaders): Span
   return new SilentSpan(() => headers);
 }
 
-/** What is not well-formed is left out whole; the trace goes on without it. */
+/** A malformed state is left out whole; the trace goes on without it. */
 function isState(text: unknown): text is string {
   if (typeof text !== 'string' || text.length > longestState) return false;
   const members = text.split(',').map((member) => member.trim());

@@ -17,10 +17,11 @@ import {
 } from '@opentelemetry/api';
 import { SilentSpan, type Attributes, type Span, type SpanName, type SpanStart } from './span.ts';
 
+/** The tracer of the registered SDK. */
 export interface Tracer {
-  /** Begins the span of a client's request, within the trace that its headers tell. */
+  /** Begins the span of a client's request, within the trace of its headers. */
   serve(name: string, headers: object, attributes: Attributes): Span;
-  /** Hands on what was recorded last: to be awaited before the process ends, for a second at most. */
+  /** Exports the latest spans: to be awaited before the process ends, for a second at most. */
   flush(): Promise<void>;
 }
 
@@ -33,7 +34,7 @@ export function findTracer(): Tracer | undefined {
   if (!isRegistered(tracer)) return undefined;
   return {
     serve(name, headers, attributes) {
-      // Baggage is for anybody's use: what strangers put into it is for nobody's here.
+      // Baggage of clients is untrusted, and no part of the gateway reads it.
       const parent = propagation.deleteBaggage(propagation.extract(ROOT_CONTEXT, headers));
       return spanOf(tracer, tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent), parent);
     },
@@ -44,7 +45,7 @@ export function findTracer(): Tracer | undefined {
 }
 
 /**
- * The API has no word on it. Without an SDK a span is its parent by another name; every SDK gives it an id of its own.
+ * The API does not expose it. Without an SDK a span is its parent by another name; every SDK gives it an id of its own.
  * The parent is not sampled, so that hardly any sampler records this one, and as it never ends none exports it.
  */
 function isRegistered(tracer: ApiTracer): boolean {
@@ -79,7 +80,7 @@ class RecordedSpan implements Span {
 
   constructor(tracer: ApiTracer, span: ApiSpan, context: Context) {
     const { traceId, spanId, traceFlags } = span.spanContext();
-    // Some samplers record what is not sampled: such a span is exported to nobody.
+    // Some samplers record spans that are not sampled: no exporter gets such a span.
     this.recorded = (traceFlags & TraceFlags.SAMPLED) === 0 ? undefined : { traceId, spanId };
     this.#tracer = tracer;
     this.#span = span;
