@@ -6,6 +6,7 @@ import type { GivenSettings } from '../config/overrides.ts';
 import { type Command, UsageError } from './command.ts';
 import { type Flag, type FlagName, flags, variableOf } from './flags.ts';
 
+/** One command line, parsed: flags and environment together. */
 export interface Arguments {
   readonly help: boolean;
   readonly operand: string | undefined;
@@ -14,6 +15,7 @@ export interface Arguments {
 
 type Settings = Map<string, { readonly values: readonly string[]; readonly origin: string }>;
 
+/** Parses flags and LEDGERGATE_* variables; a flag wins over its variable. Throws `UsageError`. */
 export function parseArguments(command: Command, args: readonly string[], env: Environment): Arguments {
   const options = Object.fromEntries(
     command.flags.map((flag) => [flag, { type: parseKind(flags[flag]), multiple: true }]),

@@ -1,9 +1,10 @@
-/** What `check` prints: lines for people, or JSON for programs. */
+/** The report of `check`: lines for people, or JSON for programs. */
 import { formatPath } from '../config/key-path.ts';
 import { formatProblem, type Problem } from '../config/problem.ts';
 import type { InspectedUpstream } from './inspect-fleet.ts';
 import { formatTable } from './text-table.ts';
 
+/** Findings of one `check`. */
 export interface CheckReport {
   readonly file: string | undefined;
   readonly problems: readonly Problem[];
@@ -12,6 +13,7 @@ export interface CheckReport {
   readonly upstreams: readonly InspectedUpstream[] | undefined;
 }
 
+/** The report as lines of text. */
 export function formatReport({ file, problems, warnings, upstreams }: CheckReport): string {
   const count = problems.length === 1 ? '1 problem' : `${problems.length} problems`;
   return [
@@ -22,6 +24,7 @@ export function formatReport({ file, problems, warnings, upstreams }: CheckRepor
   ].join('\n');
 }
 
+/** The report as one JSON object. */
 export function jsonReport({ file, problems, warnings, upstreams }: CheckReport): string {
   const flat = problems.map(({ where, path, message }) => ({
     ...(where.kind === 'file' ? { file: where.file, line: where.line, column: where.column } : {}),
@@ -30,7 +33,7 @@ export function jsonReport({ file, problems, warnings, upstreams }: CheckReport)
     message,
   }));
   const report = { file, fine: problems.length === 0, problems: flat, warnings, upstreams };
-  // What is not known is null, not missing: programs find every key in every report.
+  // An absent value is null, not missing: programs find every key in every report.
   return JSON.stringify(report, (_key, value: unknown) => value ?? null, 2);
 }
 

@@ -1,4 +1,4 @@
-/** `check FILE`: is the config sound, are the upstreams what it says they are, and is Redis fit to be the cache? */
+/** `check FILE`: checks the config, probes every upstream against it, and inspects Redis. */
 import { ConfigError, type Problem } from '../config/problem.ts';
 import type { Call, ExitCode } from './command.ts';
 import { checkKeysFile } from './check-keys.ts';

@@ -1,4 +1,4 @@
-/** What a command is, and what it gets from the outside. */
+/** The parts of a command, and its inputs from the outside. */
 import type { Environment } from '../config/interpolate.ts';
 import type { GivenSettings } from '../config/overrides.ts';
 import type { FlagName } from './flags.ts';
@@ -6,6 +6,7 @@ import type { FlagName } from './flags.ts';
 /** 0: fine. 1: something failed while running. 2: bad usage or config. */
 export type ExitCode = 0 | 1 | 2;
 
+/** One command of the program; its code is loaded when it is called. */
 export interface Command {
   readonly name: string;
   /** One sentence for the overview. */
@@ -13,12 +14,13 @@ export interface Command {
   /** Forms of the call, without the program's name. */
   readonly usage: readonly string[];
   readonly flags: readonly FlagName[];
-  /** The one word a command may take besides flags. */
+  /** The one argument that a command may take besides flags. */
   readonly operand?: string;
   /** Imports the work: a health check every few seconds must not pay for loading the gateway. */
   load(): Promise<Run>;
 }
 
+/** Runs a call; resolves with the exit code of the process. */
 export type Run = (call: Call) => Promise<ExitCode>;
 
 /** One call of a command, understood. */
@@ -41,7 +43,7 @@ export interface Terminal {
   onHangUp(listener: () => void): void;
 }
 
-/** What people look at, as large as it is at the moment. */
+/** The screen, at its current size. */
 export interface Screen {
   readonly columns: number;
   readonly rows: number;
@@ -50,7 +52,7 @@ export interface Screen {
   write(text: string): void;
 }
 
-/** The call makes no sense; its message fits one line and says what would. */
+/** A call that cannot be understood; its message fits one line and names a call that can. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }

@@ -8,7 +8,7 @@ import { type Call, type ExitCode, RuntimeFailure, UsageError } from './command.
 
 /**
  * `encode --module-abi FILE < request.json`: the bytes to sign, with `--explain` taken apart. Works without any node:
- * who wants to know what they sign should not have to trust one.
+ * a signer should not have to trust one to learn the meaning of the bytes.
  */
 export async function encode({ given, terminal }: Call): Promise<ExitCode> {
   const modules = readModules(given.get('module-abi')?.values ?? []);
@@ -35,7 +35,7 @@ export async function encode({ given, terminal }: Call): Promise<ExitCode> {
   }
 }
 
-/** As the gateway reads a body: bad bytes and a byte order mark are the request's fault, not to be tidied up. */
+/** Decodes as the gateway does: bad bytes and a byte order mark are the request's fault, not to be tidied up. */
 function decode(body: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body);
@@ -44,7 +44,7 @@ function decode(body: Uint8Array): string {
   }
 }
 
-/** Whether a module exists is not known here, so one that was not given is not said to be missing on the ledger. */
+/** A module that was not given may exist on the ledger, so the error does not report it as missing there. */
 function requireModule(modules: ReadonlyMap<string, CompiledModule>, address: string, name: string): CompiledModule {
   const module = modules.get(`${address}::${name}`);
   if (module !== undefined) return module;

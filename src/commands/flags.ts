@@ -1,15 +1,17 @@
 /** Every flag of every command, once. Each has an environment variable: `--operations-port` is LEDGERGATE_OPERATIONS_PORT. */
 import { findNearMiss } from '../config/near-miss.ts';
 
+/** One flag: its kind, its help, and the values it takes. */
 export interface Flag {
   /** `list` may be repeated (in the environment: separated by commas); `switch` takes no value. */
   readonly kind: 'text' | 'port' | 'list' | 'switch';
-  /** What stands for the value in help. */
+  /** Placeholder of the value in help. */
   readonly value?: string;
   readonly choices?: readonly string[];
   readonly meaning: string;
 }
 
+/** All flags by name; each command lists those that it takes. */
 export const flags = {
   config: { kind: 'text', value: 'FILE', meaning: 'Config file (YAML).' },
   upstream: {
@@ -68,9 +70,10 @@ export const flags = {
   explain: { kind: 'switch', meaning: 'Also print the bytes taken apart, field by field.' },
 } as const satisfies Readonly<Record<string, Flag>>;
 
+/** Name of a flag, without `--`. */
 export type FlagName = keyof typeof flags;
 
-/** The flags that say something about the config: `serve`, `check` and `config` take all of them. */
+/** The flags that set or name a config: `serve`, `check` and `config` take all of them. */
 export const configFlags: readonly FlagName[] = [
   'config',
   'upstream',
@@ -83,10 +86,12 @@ export const configFlags: readonly FlagName[] = [
   'log-level',
 ];
 
+/** The names of all flags. */
 export function flagNames(): readonly FlagName[] {
   return Object.keys(flags) as FlagName[];
 }
 
+/** The environment variable that stands for a flag: `LEDGERGATE_CHAIN_ID` for `chain-id`. */
 export function variableOf(flag: string): string {
   return `LEDGERGATE_${flag.toUpperCase().replaceAll('-', '_')}`;
 }

@@ -4,6 +4,7 @@ import { overridesOf } from '../config/overrides.ts';
 import { type Call, UsageError } from './command.ts';
 import { strayVariables } from './flags.ts';
 
+/** The config of a call, and the file it was read from, if any. */
 export interface GivenConfig extends LoadedConfig {
   readonly file: string | undefined;
 }

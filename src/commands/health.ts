@@ -5,6 +5,7 @@ import { operationsUrl } from './operations-url.ts';
 
 const timeoutMs = 2_000;
 
+/** `health`: exit code 0 when `/readyz` of a running gateway answers 200, else 1 with the reason. */
 export async function health(call: Call): Promise<ExitCode> {
   const url = await operationsUrl('health', '/readyz', call);
   const answer = await ask(url);

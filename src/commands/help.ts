@@ -1,8 +1,9 @@
-/** What --help prints. */
+/** The texts of --help. */
 import type { Command } from './command.ts';
 import { type Flag, flags, variableOf } from './flags.ts';
 import { formatTable } from './text-table.ts';
 
+/** Help of the program: its commands, a line each. */
 export function overview(commands: readonly Command[]): string {
   return [
     'A caching read-through gateway in front of a fleet of ledger nodes.',
@@ -17,6 +18,7 @@ export function overview(commands: readonly Command[]): string {
   ].join('\n');
 }
 
+/** Help of one command: usage, flags and their environment variables. */
 export function commandHelp(command: Command): string {
   const rows = command.flags.map((name) => {
     const flag: Flag = flags[name];

@@ -1,13 +1,14 @@
-/** What probes of every upstream say about the fleet as a whole. Pure. */
+/** Findings about the fleet as a whole, from a probe of every upstream. Pure. */
 import type { KeyPath } from '../config/key-path.ts';
 import type { Config } from '../config/config.ts';
 import type { DialectName, LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { ProbeOutcome } from './probe.ts';
 
+/** One upstream of the config and the outcome of its probe. */
 export interface ProbedUpstream {
   readonly name: string;
   readonly tier: 'full' | 'archival';
-  /** As it may be shown. */
+  /** Without credentials. */
   readonly url: string;
   readonly outcome: ProbeOutcome;
 }
@@ -33,6 +34,7 @@ export interface Finding {
   readonly message: string;
 }
 
+/** All upstreams with their state, and the findings about them. */
 export interface Inspection {
   readonly upstreams: readonly InspectedUpstream[];
   readonly findings: readonly Finding[];

@@ -1,7 +1,8 @@
-/** What a look at Redis says about the config. Pure. */
+/** Findings about Redis, from one probe of it. Pure. */
 import type { Finding } from './inspect-fleet.ts';
 import type { RedisProbe, RedisServerFacts } from './probe-redis.ts';
 
+/** Problems and warnings about Redis. */
 export interface RedisInspection {
   readonly findings: readonly Finding[];
   readonly warnings: readonly string[];
@@ -10,13 +11,14 @@ export interface RedisInspection {
 const path = ['cache', 'redis'];
 const advice = 'set maxmemory and maxmemory-policy volatile-lfu (docs/redis.md)';
 
+/** Turns a probe into problems and warnings. */
 export function inspectRedis(probe: RedisProbe): RedisInspection {
   if (probe.kind === 'unusable') {
     return { findings: [{ path, message: `cannot be used: ${probe.why}` }], warnings: [] };
   }
   const { writeFault, servers } = probe;
   const refusal = writeFault === undefined ? [] : [`takes no writes, so nothing is shared: ${writeFault}`];
-  // The servers of a cluster mostly have one setting: it is said once.
+  // The servers of a cluster mostly share one setting: a set reports it once.
   const warnings = new Set([...refusal, ...servers.flatMap(memoryFaults)]);
   return { findings: [], warnings: [...warnings].map((warning) => `cache.redis ${warning}`) };
 }

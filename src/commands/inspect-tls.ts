@@ -4,14 +4,16 @@ import type { Problem } from '../config/problem.ts';
 import { defaultCiphers, weaknessesOf } from '../config/tls-ciphers.ts';
 import { readTlsPair } from '../config/tls-pair.ts';
 
+/** Problems and warnings about the certificate and its key. */
 export interface TlsInspection {
   readonly problems: readonly Problem[];
   readonly warnings: readonly string[];
 }
 
+/** The inspection of a config without TLS. */
 export const noTls: TlsInspection = { problems: [], warnings: [] };
 
-/** Reads the files. */
+/** Reads certificate and key, and places their problems in the config file. */
 export function inspectTls({ config, whereIs }: Pick<LoadedConfig, 'config' | 'whereIs'>): TlsInspection {
   if (config.listen.tls === undefined) return noTls;
   const { ciphers = defaultCiphers } = config.listen.tls;

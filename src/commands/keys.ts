@@ -12,6 +12,7 @@ import { formatTable } from './text-table.ts';
 
 const actions: Readonly<Record<string, (call: Call, file: string) => ExitCode>> = { create, list, revoke };
 
+/** `keys create|hash|list|...`: manages client keys in a file. Throws `UsageError` for an unknown action. */
 export async function keys(call: Call): Promise<ExitCode> {
   const { operand = '' } = call;
   const names = Object.keys(actions);
@@ -32,7 +33,7 @@ function create(call: Call, file: string): ExitCode {
     tenant: text(call, 'tenant'),
     plan: required(call, 'plan'),
     sha256: hashKey(key),
-    // What is wrong with a value is told below, as of the file.
+    // A faulty value is reported below, with its place in the file.
     operations: words(call, 'operations') as FileKey['operations'],
     origins: words(call, 'origins'),
     expires: text(call, 'expires'),

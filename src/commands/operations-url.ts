@@ -1,4 +1,4 @@
-/** Where a running gateway's operations port is, as a command is told: by URL, by config, or by port. */
+/** Address of a running gateway's operations port, given by URL, by config, or by port. */
 import { type Call, UsageError } from './command.ts';
 
 /** Throws UsageError for what cannot be an address. */

@@ -3,16 +3,18 @@ import type { Redis } from 'ioredis';
 import { connectRedis, type RedisClient, type RedisTarget } from '../cache/redis-client.ts';
 import { connectionFault } from './probe.ts';
 
-/** What one server says of itself. */
+/** Settings that one server reports. */
 export interface RedisServerFacts {
   /** `INFO memory`, or `undefined` where the user may not ask for it. */
   readonly memory: { readonly maxBytes: number; readonly policy: string } | undefined;
 }
 
+/** Outcome of a probe. `writeFault`: Redis answers reads and refuses writes with this message. */
 export type RedisProbe =
   | { readonly kind: 'usable'; readonly servers: readonly RedisServerFacts[]; readonly writeFault: string | undefined }
   | { readonly kind: 'unusable'; readonly why: string };
 
+/** Prefix of the gateway's keys, and the bound of the probe in milliseconds. */
 export interface RedisProbeOptions {
   readonly keyPrefix: string;
   readonly timeoutMs: number;
@@ -21,7 +23,7 @@ export interface RedisProbeOptions {
 /** Connects, reads and writes without changing anything. Never throws and never takes longer than `timeoutMs`. */
 export async function probeRedis(target: RedisTarget, options: RedisProbeOptions): Promise<RedisProbe> {
   const { promise: failed, reject } = Promise.withResolvers<never>();
-  // Also when nobody waits for it any more.
+  // Also after the time-out, when no caller waits any more.
   failed.catch(() => undefined);
   const client = connectRedis(target, reject);
   const timer = setTimeout(() => reject(new DOMException('', 'TimeoutError')), options.timeoutMs);

@@ -2,12 +2,14 @@
 import { Agent, errors, request } from 'undici';
 import { type DialectName, dialectOf, findLedgerInfo, type LedgerInfo } from '../ledger/ledger-headers.ts';
 
+/** Outcome of a probe: a ledger, a ledger in the other dialect, another answer, or none. */
 export type ProbeOutcome =
   | { readonly kind: 'ledger'; readonly ledger: LedgerInfo }
   | { readonly kind: 'other dialect'; readonly dialect: DialectName; readonly ledger: LedgerInfo }
   | { readonly kind: 'no ledger'; readonly status: number }
   | { readonly kind: 'unreachable'; readonly why: string };
 
+/** Dialect, bound in milliseconds, and headers of a probe. */
 export interface ProbeOptions {
   readonly dialect: DialectName;
   readonly timeoutMs: number;
@@ -58,7 +60,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENETUNREACH: 'there is no route to the host',
 };
 
-/** Why a connection failed, in words. */
+/** Reason of a failed connection, for people. */
 export function connectionFault(error: unknown, timeoutMs: number): string {
   if (!(error instanceof Error)) return String(error);
   const isTimeout = error.name === 'TimeoutError' || error instanceof errors.ConnectTimeoutError;

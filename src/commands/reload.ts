@@ -5,21 +5,23 @@ import { ConfigError, formatProblem } from '../config/problem.ts';
 import { FileWatch } from '../config/watch-file.ts';
 import type { RunningGateway } from '../gateway.ts';
 
-/** Where a config comes from, so that it can be read again. */
+/** Source of a config, so that it can be read again. */
 export interface ConfigSource {
   readonly file: string | undefined;
-  /** Of the file as it was when it was read first. */
+  /** Digest of the file at its first reading. */
   readonly digest: string | undefined;
   /** Reads the file again, under the same flags and variables. Throws as `loadConfig`. */
   readonly load: () => LoadedConfig;
 }
 
+/** Parts of a reload: the source of the config, the gateway that applies it, and the log. */
 export interface ReloadParts {
   readonly source: ConfigSource;
   readonly gateway: Pick<RunningGateway, 'reloads'>;
   readonly log: Logger;
 }
 
+/** Reads the config again on SIGHUP and when its file changes. */
 export class Reloading {
   readonly #parts: ReloadParts;
   readonly #watch: FileWatch | undefined;

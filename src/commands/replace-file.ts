@@ -1,4 +1,4 @@
-/** Puts a whole new file in the place of another: who reads it reads the old one or the new one, never a part. */
+/** Replaces a file as a whole: a reader gets the old one or the new one, never a part. */
 import {
   closeSync,
   fchmodSync,
@@ -15,12 +15,12 @@ import {
 import { dirname, join, basename } from 'node:path';
 import { RuntimeFailure } from './command.ts';
 
-/** Of a file that was not there: read by its owner alone. */
+/** Mode of a new file: readable by its owner alone. */
 const mode = 0o600;
 
 /**
- * Replaces `file` by what `change` makes of it, one caller at a time. `change` is called when nobody else can: a file that
- * is read there is the one that is replaced. Who could read it still can. Throws what `change` throws, and RuntimeFailure when it cannot be written.
+ * Replaces `file` by what `change` makes of it, one caller at a time. `change` runs under the lock, so a file
+ * that it reads is the one that is replaced. Permissions stay. Throws what `change` throws, and RuntimeFailure when it cannot be written.
  */
 export function replaceFile(file: string, change: (target: string) => string): void {
   const target = resolved(file);
@@ -80,7 +80,7 @@ function open(beside: string, file: string): number {
   }
 }
 
-/** The new name is on the disk only when the folder is. Not every file system knows of it. */
+/** The new name is durable only with its folder. Some file systems cannot sync folders. */
 function syncFolder(folder: string): void {
   try {
     const descriptor = openSync(folder, 'r');

@@ -1,4 +1,4 @@
-/** From the words after the program's name to an exit code. */
+/** Runs the arguments of the program, and returns an exit code. */
 import { nearMissHint } from '../config/near-miss.ts';
 import { ConfigError, formatProblem } from '../config/problem.ts';
 import { packageVersion } from '../gateway/package-version.ts';
@@ -8,7 +8,7 @@ import { variableOf } from './flags.ts';
 import { commandHelp, overview } from './help.ts';
 import { commands } from './table.ts';
 
-/** Runs one command line; every failure has been told to the terminal when this returns. */
+/** Runs one command line; every failure is on the terminal when this resolves. */
 export async function runCommand(args: readonly string[], terminal: Terminal): Promise<ExitCode> {
   try {
     return await dispatch(args, terminal);
@@ -69,7 +69,7 @@ function report(error: unknown, terminal: Terminal): ExitCode {
     terminal.error(`ledgergate: ${error.message}`);
     return error instanceof UsageError ? 2 : 1;
   }
-  // A fault of ours: whoever reports it needs the stack.
+  // A bug: its report needs the stack.
   terminal.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
   return 1;
 }

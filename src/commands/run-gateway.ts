@@ -1,4 +1,4 @@
-/** From a config to a gateway that listens, tells where, and stops when it is asked to. Shared by `serve` and `sample`. */
+/** Starts a gateway from a config, announces its ports, and stops it on a signal. Shared by `serve` and `sample`. */
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import type { Config } from '../config/config.ts';
@@ -13,11 +13,12 @@ import { checkKeysFile } from './check-keys.ts';
 import { inspectTls } from './inspect-tls.ts';
 import { formatTable } from './text-table.ts';
 
+/** Terminal, reload source and announcements of a run. */
 export interface RunOptions {
   readonly terminal: Terminal;
   /** See `GatewayOptions`. */
   readonly drainDelayMs?: number;
-  /** Where the config is read again. Absent: it never is. */
+  /** Source of later configs. Absent: the config is never read again. */
   readonly source?: ConfigSource;
   /** More lines for the terminal, once the gateway answers. */
   readonly announce?: (gateway: RunningGateway) => readonly string[];
@@ -60,7 +61,7 @@ async function start(config: Config, options: GatewayOptions): Promise<RunningGa
   return startWorkers(config, processes, options);
 }
 
-/** Where it listens, and the fleet as it is known so far. */
+/** The ports, and the state of the fleet so far. */
 function describe(gateway: RunningGateway, { config, shown }: LoadedConfig): readonly string[] {
   const rows = gateway.fleet().map(({ name, tier, chainId, oldest, head, lag, state }) => {
     // The address as it may be shown: the one the fleet works with may hold a key that came from the environment.

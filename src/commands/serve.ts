@@ -3,7 +3,7 @@ import { digestOf } from '../config/watch-file.ts';
 import { givenFile, loadGivenConfig } from './given-config.ts';
 import { runGateway } from './run-gateway.ts';
 
-/** Balancers that watch endpoints or readiness every second or two have heard by then; slower ones need a `preStop`. */
+/** Balancers that look at endpoints or readiness every second or two have stopped by then; slower ones need a `preStop`. */
 export const drainDelayMs = 2_000;
 
 /** `serve`: the gateway in front of the nodes the config names. */

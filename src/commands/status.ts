@@ -10,10 +10,10 @@ const everyMs = 1_000;
 const timeoutMs = 3_000;
 /** Facts are some tens of kilobytes. */
 const mostBytes = 8 * 1024 * 1024;
-/** Wider than any line, where nobody says how wide lines may be. */
+/** Wider than any line, for output without a width. */
 const unbounded = 1_000;
 
-/** 0: it was told, whatever it says; `health` is for scripts that ask whether it is ready. */
+/** 0: the status was printed, whatever it is; `health` is for scripts that need readiness. */
 export async function status(call: Call): Promise<ExitCode> {
   const url = await operationsUrl('status', '/status.json', call);
   const isJson = call.given.has('json');
@@ -24,8 +24,8 @@ export async function status(call: Call): Promise<ExitCode> {
 }
 
 /**
- * Shows it each second until it is told to end: in place on a screen, one after the other elsewhere. A gateway that does
- * not answer is told of and asked again, but not at the start: a wrong address is said at once.
+ * Prints the status each second until a signal: in place on a screen, one after the other elsewhere. A gateway that stops
+ * answering is reported and asked again. At the start it is an error at once, because the address may be wrong.
  */
 async function watch(url: URL, isJson: boolean, terminal: Terminal): Promise<ExitCode> {
   const stop = terminal.stopSignal();
@@ -59,7 +59,7 @@ function print(facts: StatusFacts, isJson: boolean, terminal: Terminal): void {
 function draw(facts: StatusFacts | string, screen: Screen): void {
   const { columns, rows, hasColours } = screen;
   if (typeof facts === 'string') {
-    // What was shown last stays, below.
+    // The last status stays on the screen, below.
     screen.write(`\u001b[H\u001b[7m${facts.slice(0, columns)}\u001b[0m\u001b[K`);
     return;
   }

@@ -2,6 +2,7 @@
 import type { Command } from './command.ts';
 import { configFlags } from './flags.ts';
 
+/** All commands, in the order of the overview. */
 export const commands: readonly Command[] = [
   {
     name: 'serve',

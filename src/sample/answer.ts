@@ -1,7 +1,7 @@
 /** Answers of a sample node before they are written, and in which form they are asked for (protocol 2.3). */
 import { createHash } from 'node:crypto';
 
-/** What is written to the client. `ledgerHeaders` says whether the seven headers go with it (protocol 2.2). */
+/** One answer to a client. `ledgerHeaders`: whether the seven headers go with it (protocol 2.2). */
 export interface Answer {
   readonly status: number;
   readonly contentType: string;
@@ -12,6 +12,7 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
+/** Form of an answer that `Accept` selects. */
 export type AcceptForm = 'json' | 'bcs';
 
 const jsonType = 'application/json; charset=utf-8';

@@ -11,7 +11,7 @@ import type { LedgerClock } from './ledger-clock.ts';
 import type { Mempool } from './mempool.ts';
 import { bareError, frameworkError, versionNotFound, versionPruned } from './node-error.ts';
 
-/** What an operation gets. */
+/** Input of an operation: the request, its parameters, and the state of the node. */
 export interface Call {
   /** The holes of the route's path, percent-decoded. */
   readonly params: readonly string[];
@@ -26,6 +26,7 @@ export interface Call {
   readonly signal: AbortSignal;
 }
 
+/** The form that the request accepts (protocol 2.3). */
 export function acceptForm(call: Call): AcceptForm {
   return negotiate(call.headers.accept);
 }
@@ -35,6 +36,7 @@ export function historyAt({ clock }: Call, version: bigint): string {
   return clock.historyOf?.(version) ?? '';
 }
 
+/** The path parameter at `at` as an address. Throws `NodeError` 400 as a node does. */
 export function addressParam(call: Call, at: number, name = 'address'): Address {
   const text = call.params[at] ?? '';
   const address = findAddress(text);
@@ -50,6 +52,7 @@ function addressFault(digits: string): string {
   return `Hex characters are invalid: Invalid character '${digits.charAt(at)}' at position ${64 - digits.length + at}`;
 }
 
+/** The path parameter at `at` as a struct tag. Throws `NodeError` 400 as a node does. */
 export function structTagParam(call: Call, at: number): StructTag {
   const text = call.params[at] ?? '';
   const tag = findTypeTag(text);
@@ -65,6 +68,7 @@ export function moduleNameParam(call: Call, at: number): string {
   throw bareError(400, 'invalid_input', `'module_name' invalid: Invalid identifier '${name}'`);
 }
 
+/** The path parameter at `at` as a u64. Throws `NodeError` 400 as a node does. */
 export function u64Param(call: Call, at: number, name: string): bigint {
   const text = call.params[at] ?? '';
   const value = findU64(text);

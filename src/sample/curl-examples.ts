@@ -1,7 +1,7 @@
 /** Commands to copy and paste while the sample fleet runs; each of them is answered 200. */
 import { encodeVectors } from './recorded.ts';
 
-/** Where a fleet of a pruned and an archival node stands. */
+/** State of a fleet of a pruned and an archival node. */
 export interface FleetState {
   readonly head: bigint;
   /** The full node's oldest version. */
@@ -9,6 +9,7 @@ export interface FleetState {
   readonly archivalOldest: bigint;
 }
 
+/** A command line to try, and the claim that it shows. */
 export interface CurlExample {
   readonly title: string;
   /** One line for a POSIX shell. */
@@ -59,7 +60,7 @@ function curl(url: string, json?: string): string {
   return `curl -i ${shellQuote(url)}${body}`;
 }
 
-/** One word for a POSIX shell, whatever is in it. */
+/** Quotes any text as one argument of a POSIX shell. */
 function shellQuote(text: string): string {
   return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

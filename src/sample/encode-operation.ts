@@ -5,7 +5,7 @@ import { bareError, nodeError } from './node-error.ts';
 import { findEncodeAnswer } from './recorded.ts';
 import { unsignedMembers } from './transaction-operations.ts';
 
-/** The recorded answer for this node's chain; a request that nobody recorded is refused as unknown code is. */
+/** The recorded answer for this node's chain; a request without a recording is refused as unknown code is. */
 export function answerEncodeSubmission(call: Call): Answer {
   expectContentType(call, isJsonMediaType);
   const request = jsonBody(call, unsignedMembers);

@@ -1,6 +1,7 @@
-/** Faults on demand: what a sample node can be told to do wrong, for all requests or for some. */
+/** Faults on demand of a sample node, for all requests or for some. */
 import type { ReceivedRequest } from './request-log.ts';
 
+/** One fault of a node. */
 export type Fault =
   /** The node is so many versions behind: head, timestamp and what it serves. */
   | { readonly kind: 'lag'; readonly versions: bigint }
@@ -71,7 +72,7 @@ export class Faults {
   }
 }
 
-/** What a request's faults amount to, sorted by where on the way of an answer they act. */
+/** The faults of one request, sorted by the step of an answer on which they act. */
 export interface FaultPlan {
   readonly delayMs: number;
   readonly holds: readonly Promise<unknown>[];
@@ -84,6 +85,7 @@ export interface FaultPlan {
   readonly body: Extract<Fault, { kind: 'slow body' | 'truncated body' }> | undefined;
 }
 
+/** A fault that replaces the answer as a whole. */
 export type Replacement = Extract<
   Fault,
   { kind: 'pruned' | 'pruned while reading' | 'unavailable' | 'html' | 'answer' }
@@ -100,7 +102,7 @@ const noFault: FaultPlan = {
   body: undefined,
 };
 
-/** Of two faults of a kind the later one counts; holds add up. */
+/** The later of two faults of a kind counts; holds add up. */
 export function planFaults(faults: readonly Fault[]): FaultPlan {
   return faults.reduce(withFault, noFault);
 }
@@ -134,7 +136,7 @@ function withFault(plan: FaultPlan, fault: Fault): FaultPlan {
 
 const readsAtVersion = new Set(['account', 'resource', 'module', 'balance', 'tableItem', 'view', 'byVersion']);
 
-/** A node that answered 410 to `GET /v1` would be a fault nobody has seen. */
+/** No real node answers 410 to `GET /v1`. */
 function usualScope(fault: Fault): (request: ReceivedRequest) => boolean {
   const isPruned = fault.kind === 'pruned' || fault.kind === 'pruned while reading';
   return isPruned ? (request) => readsAtVersion.has(request.route) : () => true;

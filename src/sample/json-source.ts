@@ -13,7 +13,7 @@ export function memberSource(text: string, name: string): string | undefined {
   return undefined;
 }
 
-/** Where the value that starts at `from` is over: at `separator`, or at the bracket that closes what it stands in. */
+/** End of the value that starts at `from`: at `separator`, or at the bracket that closes what it stands in. */
 function endOfValue(text: string, from: number, separator: string): number {
   let depth = 0;
   let at = from;

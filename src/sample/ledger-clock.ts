@@ -8,6 +8,7 @@ import { ledgerVersion, type LedgerVersion } from '../ledger/version.ts';
 /** A node's ledger without the chain id, which belongs to the node. */
 export type LedgerMoment = Omit<LedgerInfo, 'chainId'>;
 
+/** Source of the ledger's state at each moment. */
 export interface LedgerClock {
   /** The ledger now, as a node sees it that is `lag` versions behind. */
   read(lag?: bigint): LedgerMoment;
@@ -16,15 +17,18 @@ export interface LedgerClock {
   historyOf?(version: bigint): string;
 }
 
+/** Versions of each block of a sample ledger. */
 export const versionsPerBlock = 20n;
 /** Two hours at the usual 190 versions a second. */
 const versionsPerEpoch = 1_368_000n;
 const usualVersionsPerSecond = 190;
 
+/** Height of the block that holds a version. */
 export function blockHeightOf(version: bigint): bigint {
   return version / versionsPerBlock;
 }
 
+/** Start, pace and window of an advancing clock. */
 export interface AdvancingClockOptions {
   /** Head at `startMs`. Default 0. */
   readonly startHead?: bigint;

@@ -6,6 +6,7 @@ import { committedFields, syntheticHash } from './synthetic.ts';
 /** More than any test or demonstration submits; the one submitted first goes when it is reached. */
 const maxTransactions = 1000;
 
+/** Time to commit, and the clock. */
 export interface MempoolOptions {
   /** How long a transaction stays pending. `Infinity`: until `commitAll`. Default 500. */
   readonly pendingForMs?: number;
@@ -26,7 +27,7 @@ interface Entry {
   version?: bigint;
 }
 
-/** Nodes of one ledger may share one, so that what was submitted to one of them is known to all. */
+/** Submitted transactions. Nodes of one ledger may share a mempool, so that each finds the submissions of all. */
 export class Mempool {
   readonly #pendingForMs: number;
   readonly #now: () => number;
@@ -74,7 +75,7 @@ export class Mempool {
   }
 }
 
-/** What the client sent is kept as it was written, numbers included. A BCS transaction shows its hash only. */
+/** The submitted text is kept as it was written, numbers included. A BCS transaction shows its hash only. */
 function membersOf(request: JsonObject | undefined): string {
   const members = [...(request?.members ?? [])].filter(([name]) => name !== 'hash' && name !== 'type');
   return members.map(([name, value]) => `,${JSON.stringify(name)}:${canonicalJson(value)}`).join('');

@@ -1,4 +1,4 @@
-/** The faults a sample node reports, in a real node's words (protocol 3). */
+/** The errors of a sample node, with the messages of a real one (protocol 3). */
 import type { Address } from '../ledger/address.ts';
 import { errorBody } from '../ledger/errors.ts';
 import { jsonAnswer, type Answer } from './answer.ts';
@@ -30,29 +30,35 @@ export function bareError(status: number, code: string, message: string): NodeEr
   return new NodeError(message, { status, contentType: 'application/json', body, ledgerHeaders: false });
 }
 
+/** 404: the version is above the head. */
 export function versionNotFound(version: bigint): NodeError {
   return nodeError(404, 'version_not_found', `Ledger version not found by Ledger version(${version})`);
 }
 
+/** 410: the version is below the window. */
 export function versionPruned(version: bigint): NodeError {
   return nodeError(410, 'version_pruned', `Ledger version(${version}) has been pruned`);
 }
 
+/** 404: the account has no such resource at the version. */
 export function resourceNotFound(address: Address, tag: string, version: bigint): NodeError {
   const what = `Address(${address}), Struct tag(${tag}) and Ledger version(${version})`;
   return nodeError(404, 'resource_not_found', `Resource not found by ${what}`);
 }
 
+/** 404: the account has no such module at the version. */
 export function moduleNotFound(address: Address, name: string, version: bigint): NodeError {
   const what = `Address(${address}), Module name(${name}) and Ledger version(${version})`;
   return nodeError(404, 'module_not_found', `Module not found by ${what}`);
 }
 
+/** 404: no account at the address at the version. */
 export function accountNotFound(address: Address, version: bigint): NodeError {
   const what = `Address(${address}) and Ledger version(${version})`;
   return nodeError(404, 'account_not_found', `Account not found by ${what}`);
 }
 
+/** 404: the table has no such key at the version. */
 export function tableItemNotFound(handle: Address, key: string, version: bigint): NodeError {
   const what = `Table handle(${handle}), Table key(${key}) and Ledger version(${version})`;
   return nodeError(404, 'table_item_not_found', `Table Item not found by ${what}`);
@@ -68,6 +74,7 @@ export function blockNotFound(what: string): NodeError {
   return nodeError(404, 'block_not_found', `Block not found by ${what}`);
 }
 
+/** 410: the block is below the window. */
 export function blockPruned(height: bigint): NodeError {
   return nodeError(410, 'block_pruned', `Block(${height}) has been pruned`);
 }

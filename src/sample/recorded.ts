@@ -50,6 +50,7 @@ export function findResource(address: Address, tag: string): string | undefined 
   return resources.get(`${address}/${tag}`);
 }
 
+/** The recorded answer for a module, JSON text. */
 export function findModule(address: Address, name: string): string | undefined {
   return modules.get(`${address}/${name}`);
 }
@@ -64,6 +65,7 @@ export function findView(id: string): Recorded | undefined {
   return views.get(id) ?? views.get(id.slice(id.indexOf('::')));
 }
 
+/** The recorded transaction with this hash (`0x` and hex). */
 export function findTransactionByHash(hash: string): RecordedTransaction | undefined {
   return transactionsByHash.get(hash);
 }

@@ -1,4 +1,4 @@
-/** What a sample node was asked: counts of all requests, and the last of them as they came. */
+/** Log of a sample node: counts of all requests, and the last of them as they came. */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { RouteName } from './routes.ts';
 
@@ -65,7 +65,7 @@ export class RequestLog {
     });
   }
 
-  /** Back to the state of a new log; who waits for a request goes on waiting. */
+  /** Resets the log to its first state; waits for a request go on. */
   clear(): void {
     this.#counts.clear();
     this.#received = [];

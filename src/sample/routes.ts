@@ -13,17 +13,20 @@ import { answerAccount, answerBalance, answerModule, answerResource, answerTable
 import { answerByHash, answerByVersion, answerSubmit, answerWaitByHash } from './transaction-operations.ts';
 import { answerView } from './view-operation.ts';
 
+/** Name of a route of the interface, for faults and logs. */
 export type RouteName = (typeof table)[number][0];
 
+/** Answers one call; throws `NodeError`. */
 export type Operation = (call: Call) => Answer | Promise<Answer>;
 
+/** One route that matched, with its path parameters. */
 export interface Route {
   readonly name: RouteName;
   readonly operation: Operation;
   readonly params: readonly string[];
 }
 
-/** What a method and a path lead to. */
+/** Outcome of routing a method and a path. */
 export type Routing =
   | ({ readonly kind: 'found' } & Route)
   | { readonly kind: 'unknown path' }

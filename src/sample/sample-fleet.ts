@@ -7,6 +7,7 @@ import { advancingClock, type AdvancingClockOptions } from './ledger-clock.ts';
 import { Mempool } from './mempool.ts';
 import { createSampleNode, type SampleNode } from './sample-node.ts';
 
+/** Host, window and clock of a sample fleet. */
 export interface SampleFleetOptions {
   readonly host?: string;
   /** How many versions the full node keeps. Default 100,000: about nine minutes, so that its edge can be watched. */
@@ -14,6 +15,7 @@ export interface SampleFleetOptions {
   readonly now?: () => number;
 }
 
+/** One running node of the fleet. */
 export interface FleetNode {
   readonly name: string;
   readonly url: string;
@@ -21,9 +23,10 @@ export interface FleetNode {
   readonly node: SampleNode;
 }
 
+/** A running fleet: a pruned full node and an archival one on one ledger. */
 export interface SampleFleet {
   readonly nodes: readonly FleetNode[];
-  /** Where the ledger stands, for `curlExamples`. */
+  /** State of the ledger, for `curlExamples`. */
   state(): FleetState;
   close(): Promise<void>;
 }

@@ -18,6 +18,7 @@ import { RequestLog, type ReceivedRequest } from './request-log.ts';
 import { findRoute, type RouteName, type Routing } from './routes.ts';
 import { writeAnswer } from './write-answer.ts';
 
+/** Clock, chain, dialect, address and faults of a node. */
 export interface SampleNodeOptions<Clock extends LedgerClock = LedgerClock> {
   readonly clock?: Clock;
   /** Default 1, the chain of most recorded signing messages. */
@@ -104,7 +105,7 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     if (fault !== undefined) this.faults.add(fault);
   }
 
-  /** What the node says of its ledger now. */
+  /** The ledger that the node reports now. */
   ledger(lag = 0n): LedgerInfo {
     return { chainId: this.chainId, ...this.clock.read(lag) };
   }
@@ -208,7 +209,7 @@ export class SampleNode<Clock extends LedgerClock = LedgerClock> {
     } catch (error) {
       if (error instanceof NodeError) return error.answer;
       if (this.#closing.signal.aborted) throw error;
-      // A mistake in this folder: shown to whoever debugs the test, as a real node's panic is shown to its clients.
+      // A bug of the sample node: the client gets it, as it gets a real node's panic.
       return bareError(500, 'internal_error', String(error)).answer;
     }
   }

@@ -13,6 +13,7 @@ const maxPaddedBytes = 8 * 1024 * 1024;
 /** Addresses `0x5a000000` to `0x5affffff` exist too, with synthetic state only: benchmarks need many accounts. */
 const madeUpAccount = /^0x5a[0-9a-f]{6}$/;
 
+/** Whether an address has recorded or computed state. */
 export function isKnownAccount(address: Address): boolean {
   return hasRecordings(address) || madeUpAccount.test(address);
 }
@@ -40,6 +41,7 @@ export function findSyntheticResource(
   return `${bare.slice(0, -3)}${padding(bare, Number(digits) - bare.length)}${bare.slice(-3)}`;
 }
 
+/** Name of a computed view function. */
 export type SyntheticView = 'version' | 'echo';
 
 /** `id` in canonical spelling. */
@@ -70,7 +72,7 @@ export function syntheticTransaction(version: bigint, timestampUsec: bigint, his
   });
 }
 
-/** What every committed transaction says of its execution. */
+/** The members about execution that every committed transaction has. */
 export function committedFields(version: bigint, history = ''): Readonly<Record<string, unknown>> {
   return {
     state_change_hash: syntheticHash(`state change ${version}`),

@@ -68,7 +68,7 @@ export function answerSubmit(call: Call): Answer {
 }
 
 const signedTransactionType = 'application/x.aptos.signed_transaction+bcs';
-/** What a transaction in JSON must have before it is signed. */
+/** Members of an unsigned transaction in JSON. */
 export const unsignedMembers = [
   'sender',
   'sequence_number',

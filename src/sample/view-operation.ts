@@ -19,7 +19,7 @@ import { findSyntheticView } from './synthetic.ts';
 
 const bcsBody = 'application/x.aptos.view_function+bcs';
 
-/** Any number above zero will do; it depends on the answer, so that a stored header can be told from a wrong one. */
+/** Any number above zero; it depends on the answer, so that a test detects a header of another answer. */
 const gasPerByte = 7n;
 
 /** A call of a view function; `argumentsJson` is the arguments array as the client wrote it. */

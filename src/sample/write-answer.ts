@@ -6,6 +6,7 @@ import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledge
 import type { Answer } from './answer.ts';
 import type { FaultPlan } from './faults.ts';
 
+/** Request, ledger and faults that shape the written answer. */
 export interface WriteOptions {
   readonly request: IncomingHttpHeaders;
   readonly ledger: LedgerInfo;
