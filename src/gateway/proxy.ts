@@ -7,7 +7,7 @@ import { createAuditMetrics } from '../metrics/audit-metrics.ts';
 import { createBodyMetrics } from '../metrics/body-metrics.ts';
 import { createFrontMetrics } from '../metrics/front-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
-import { createHttpMetrics } from '../metrics/http-metrics.ts';
+import { createHttpMetrics, toldOutcome } from '../metrics/http-metrics.ts';
 import { createAccessLogMetrics } from '../metrics/access-log-metrics.ts';
 import { createLatestMetrics } from '../metrics/latest-metrics.ts';
 import { Front } from '../front/front.ts';
@@ -36,7 +36,7 @@ import { ServedState } from '../proxy/served-state.ts';
 import type { UntakenAnswers } from '../proxy/untaken-answers.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
-import type { Traffic } from '../status/traffic.ts';
+import type { Distances } from '../status/distances.ts';
 import { findTracer } from '../trace/tracer.ts';
 import type { AccessParts } from './access.ts';
 import { AccessLog } from './access-log.ts';
@@ -85,7 +85,7 @@ export interface Proxy {
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const { cache, log, status, proof, submissions, siblings, settings, access } = context;
-  const { journal, traffic } = status;
+  const { journal, distances } = status;
   const { fleet, sender, floor, latest, registry } = context.parts;
   const { basePath } = config.listen;
   const audits = buildAudits();
@@ -132,7 +132,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     get deadlineMs() {
       return settings.sender.deadlineMs;
     },
-    onEnd: onEnd(traffic, accessLog),
+    onEnd: onEnd(distances, accessLog),
   };
   const encoder = buildEncoder();
   const aliases = new Aliases();
@@ -223,7 +223,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   }
 
   function buildEncoder(): Encoder {
-    const metrics = status.watchEncoder(createEncodeMetrics(registry, () => proof.distrusted.size));
+    const metrics = createEncodeMetrics(registry, () => proof.distrusted.size);
     const modules = new ModuleSource(reader, { now: context.now });
     const { signingDomain } = config.encode;
     return new Encoder({
@@ -256,10 +256,10 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   }
 }
 
-/** What the end of each request is told to. */
-function onEnd(traffic: Traffic, accessLog: AccessLog) {
+/** Records the end of each request beside the metrics. */
+function onEnd(distances: Distances, accessLog: AccessLog) {
   return (ended: Ended, seconds: number): void => {
-    traffic.count(ended, seconds);
+    distances.count(toldOutcome(ended), ended.version);
     accessLog.note(ended, seconds);
   };
 }

@@ -84,6 +84,14 @@ export function familiesOf(registry: Registry): Promise<readonly FamilyData[]> {
   return registry.getMetricsAsJSON() as Promise<unknown> as Promise<readonly FamilyData[]>;
 }
 
+/** Reads those of `names` that this registry has; only for families of this gateway's own. */
+export function readFamilies(registry: Registry, names: readonly string[]): readonly FamilyData[] {
+  return names.flatMap((name) => {
+    const family = registry.getSingleMetric(name) as unknown as Family<Declared> | undefined;
+    return family === undefined ? [] : [family.get()];
+  });
+}
+
 /** Series of a family by their labels. */
 export class SeriesMap<D extends Declared, Series> {
   readonly #names: readonly string[];

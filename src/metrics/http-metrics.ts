@@ -29,6 +29,9 @@ export type RouteName = (typeof routes)[number];
 export const outcomes = ['memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
 export type Outcome = (typeof outcomes)[number];
 
+/** Upper bounds of the buckets that durations of requests are counted in, in seconds. */
+export const requestSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+
 /** How a request to a node was saved. `local`: a signing message that was encoded here. */
 export const savings = ['memory', 'redis', 'collapsed', 'local'] as const;
 
@@ -89,7 +92,7 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
     name: 'ledgergate_http_request_duration_seconds',
     help: 'Time from a request to the end of its answer, by route and where the answer came from.',
     labels: { route: routes, outcome: outcomes },
-    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    buckets: requestSeconds,
   });
   let inFlight = 0;
   new Gauge(registry, {

@@ -16,6 +16,9 @@ export type FailureKind = (typeof failureKinds)[number];
 
 export const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
+/** Upper bounds of the buckets that durations of attempts are counted in, in seconds. */
+export const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+
 /** One node as a scrape sees it. */
 export interface UpstreamGauges {
   readonly name: string;
@@ -96,7 +99,7 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
     name: 'ledgergate_upstream_request_duration_seconds',
     help: 'Time of one attempt at an upstream, until the whole answer or the head of a streamed one.',
     labels: { upstream: open.upstream },
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    buckets: attemptSeconds,
   });
   return {
     observeAnswer(upstream: string, status: number, seconds: number) {

@@ -4,7 +4,7 @@
  * addresses.
  */
 
-import { grouped } from './grouped.ts';
+import { grouped } from './format.ts';
 
 export type Level = 'info' | 'warn' | 'error';
 

@@ -5,9 +5,8 @@
 import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
 import type { EventFields, EventKind, Level } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
-import type { LatencyCounts } from './latency.ts';
-import type { TallyTold } from './tally.ts';
-import type { WindowTold } from './windows.ts';
+import type { Counts } from './counts.ts';
+import type { WindowCounts } from './windows.ts';
 
 export type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
 
@@ -17,8 +16,8 @@ export interface Ejected {
   readonly reason: string;
 }
 
-/** What all tellings of a node say alike. Addresses stay out of it. */
-interface NodeKnown {
+/** A node as one process sees it. Addresses stay out of it. */
+export interface NodeTold {
   readonly name: string;
   readonly tier: 'full' | 'archival';
   readonly state: NodeState;
@@ -39,13 +38,6 @@ interface NodeKnown {
   readonly ejected: readonly Ejected[];
   /** Of several workers, how many call it usable. */
   readonly usableBy?: number;
-}
-
-export interface NodeTold extends NodeKnown {
-  /** Answers of the last 10 to 20 s. */
-  readonly latency: LatencyCounts;
-  /** `answered` and `failed`. */
-  readonly tally: TallyTold;
 }
 
 export interface LoadFacts {
@@ -84,10 +76,10 @@ export interface Told {
   /** Versions a second. */
   readonly headSpeed: number;
   readonly nodes: readonly NodeTold[];
-  readonly traffic: readonly WindowTold[];
-  readonly refusals: TallyTold;
-  readonly encodings: TallyTold;
-  readonly repairs: TallyTold;
+  /** Counts of the last seconds, shortest window first. */
+  readonly windows: readonly WindowCounts[];
+  /** Counts since the start. */
+  readonly total: Counts;
   readonly cache: CacheFacts;
   /** `undefined`: there is none. */
   readonly redis: { readonly trouble: string | undefined } | undefined;
@@ -119,8 +111,8 @@ export interface WorkersFacts {
 /** `degraded`: it serves, and something is wrong. */
 export type OverallState = 'ready' | 'degraded' | 'outage' | 'starting' | 'draining';
 
-export interface NodeFacts extends NodeKnown {
-  /** Of the answers of the last 10 to 20 s; `undefined`: there are none. */
+export interface NodeFacts extends NodeTold {
+  /** Of the attempts of the last 10 s, failed ones too; `undefined`: there are none. */
   readonly p50Ms: number | undefined;
   readonly p99Ms: number | undefined;
   readonly requestsPerSecond: number;

@@ -6,9 +6,8 @@
  * for the first thousand versions, about as far as nodes differ at any moment, and by powers of ten from there on.
  */
 import type { DistanceFacts, NodeFacts, StatusFacts } from './facts.ts';
-import { grouped } from './grouped.ts';
 import { html, type Markup } from './html.ts';
-import { duration, nodeState, short } from './words.ts';
+import { duration, grouped, nodeState, short } from './format.ts';
 
 /** Heights, in pixels; widths are percentages of whatever there is. */
 const traffic = 76;

@@ -2,7 +2,7 @@
 import type { Counted, EventFacts, StatusFacts } from './facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
 import { meter, table } from './page-traffic.ts';
-import { bytes, clock, duration, milliseconds, percent, short } from './words.ts';
+import { bytes, clock, duration, milliseconds, percent, short } from './format.ts';
 
 /** All are in `status.json`. */
 const mostEvents = 60;

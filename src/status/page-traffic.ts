@@ -2,7 +2,7 @@
 import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
 import type { StatusFacts, WindowFacts } from './facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
-import { inMs, percent, perSecond } from './words.ts';
+import { inMs, percent, perSecond } from './format.ts';
 
 export function windowSection({ windows }: StatusFacts): Markup {
   const rows = windows.map((window) => [

@@ -11,7 +11,7 @@ import { script } from './page-script.ts';
 import { style } from './page-style.ts';
 import { outcomeSection, routeSection, windowSection } from './page-traffic.ts';
 import { axisSection } from './page-axis.ts';
-import { clock, duration } from './words.ts';
+import { clock, duration } from './format.ts';
 
 /** Nothing from anywhere but this page and its own address; what is in it is told by its hash. */
 export const pagePolicy = [

@@ -1,7 +1,17 @@
 /** The status as lines of text, for a terminal. */
-import { grouped } from './grouped.ts';
 import type { NodeFacts, OverallState, StatusFacts } from './facts.ts';
-import { bytes, clock, duration, milliseconds, nodeState, percent, perSecond, short, type NodeTone } from './words.ts';
+import {
+  type NodeTone,
+  bytes,
+  clock,
+  duration,
+  grouped,
+  milliseconds,
+  nodeState,
+  perSecond,
+  percent,
+  short,
+} from './format.ts';
 
 export interface TerminalOptions {
   /** Characters in a line; what is longer is cut. */

@@ -3,6 +3,12 @@ import type { NodeFacts } from './facts.ts';
 
 const none = '–';
 
+/** Digits in groups of three, so that versions can be compared by eye. */
+export function grouped(version: string | number | undefined): string {
+  if (version === undefined) return none;
+  return String(version).replace(/\B(?=(\d{3})+$)/g, '\u202f');
+}
+
 /** A large number in three digits: 12.3k. */
 export function short(value: number): string {
   const [size, unit] = [
