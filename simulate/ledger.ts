@@ -35,10 +35,6 @@ export class SimulatedLedger {
     return ledgerVersion(BigInt(block) * BigInt(this.#perBlock) + BigInt(this.#perBlock - 1));
   }
 
-  blockOf(version: LedgerVersion): number {
-    return Number(version / BigInt(this.#perBlock));
-  }
-
   /** Height of the oldest block that a node keeps whose newest is `block`. */
   oldestOf(block: number): number {
     return Math.max(0, block - this.#retentionBlocks);
