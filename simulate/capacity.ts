@@ -52,7 +52,7 @@ export function capacityOf(outcome: Outcome): Capacity {
   const redis = shape.redis && redisLoadOf(outcome, calls.look / shape.replicas);
   const newsCores = (shape.replicas * (redis?.news ?? 0) * measured.newsReceived.value) / 1e6;
   const cores = (microsecondsOf(outcome) * perSecond) / 1e6 + newsCores;
-  const requests = sum([...tally.kinds.values()].flatMap((byServer) => [...byServer.values()])) * perSecond;
+  const requests = sum([...tally.kinds.values()].map((byServer) => sum([...byServer.values()]))) * perSecond;
   const connections = (requests * assumed.connectionsPerRequest) / shape.replicas;
   // Memory fills evenly from the beginning, warm-up included.
   const ranSeconds = seconds * 1.5;

@@ -1,9 +1,8 @@
 /** Metrics of keys: how many are known, whether they could be read again, and whom they kept out. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
-import { combinations } from './family.ts';
+import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
-import { open } from './words.ts';
 
 /** Before it is known whose request it is. `unread`: a key came that may be one, before all keys had been read. */
 const strangers = ['no key', 'bad key', 'misplaced key', 'unread'] as const;
@@ -33,10 +32,10 @@ export function createAccessMetrics(registry: Registry, read: () => AccessGauges
   const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',
     help: 'Requests refused for whom they were from, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), operation, origin, limit, not counted (nobody could).',
-    labels: { reason: refusalReasons, plan: open.planOrNone },
+    labels: { reason: refusalReasons, plan: labelSources.planOrNone },
     known: () => [
-      ...combinations({ reason: strangers, plan: open.planOrNone }),
-      ...[...read().plans].flatMap((plan) => combinations({ reason: known, plan: open.planOrNone }, { plan })),
+      ...combinations({ reason: strangers, plan: labelSources.planOrNone }),
+      ...[...read().plans].flatMap((plan) => combinations({ reason: known, plan: labelSources.planOrNone }, { plan })),
     ],
   });
   const reloads = new Counter(registry, {

@@ -122,6 +122,15 @@ export class SeriesMap<D extends Declared, Series> {
   }
 }
 
+/** Sources of the values of labels that are not declared value by value, as docs/metrics.md names them. */
+export const labelSources = {
+  upstream: 'names in `upstreams`',
+  plan: 'names in `access.plans`',
+  planOrNone: 'names in `access.plans`; empty where it is not known whose request it was',
+  key: 'names of keys, at most 5,000; then `(other)`',
+  status: 'codes from 100 to 599; `other` for what is none',
+} as const;
+
 /** Every combination of the declared values; labels whose values are not known beforehand have those of `open`. */
 export function combinations<const D extends Declared>(
   declared: D,

@@ -1,10 +1,9 @@
 /** Metrics of what clients see: requests by route template and status, latency, requests in flight, nodes left alone. */
 import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
-import { combinations } from './family.ts';
+import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
 import { Histogram, type Distribution, type TraceReference } from './histogram.ts';
-import { open } from './words.ts';
 
 /** Route templates: a closed set, never a path. */
 export const routes = [
@@ -81,7 +80,7 @@ interface RouteCounts {
 const expected = ['200', '500', '503'];
 
 export function createHttpMetrics(registry: Registry): HttpMetrics {
-  const byStatus = { route: routes, status: open.status };
+  const byStatus = { route: routes, status: labelSources.status };
   const requests = new Counter(registry, {
     name: 'ledgergate_http_requests_total',
     help: 'Requests of clients that have ended, by route and status (499: the client hung up before it was told anything); other statuses than 200, 500 and 503 have no series before the first.',
@@ -155,5 +154,54 @@ function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Out
     if (counts === undefined) return;
     counts.requests.inc();
     counts.bytes.inc(size);
+  };
+}
+
+export interface LatestMetrics {
+  /** A read was answered from the state that reads of "latest" share. */
+  observeStaleness(seconds: number): void;
+  /** A read was answered from a state so many versions below the head that is believed now. */
+  observeLag(versions: number): void;
+}
+
+export function createLatestMetrics(registry: Registry): LatestMetrics {
+  const staleness = new Histogram(registry, {
+    name: 'ledgergate_served_staleness_seconds',
+    help: 'Age of the shared state when a read of the latest state is answered from it; latest.maxStaleness bounds it when the request comes.',
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 1, 2.5, 5, 10],
+  }).of({});
+  const lag = new Histogram(registry, {
+    name: 'ledgergate_served_version_lag_versions',
+    help: 'Versions from the one that a read of the latest state is answered from to the newest that the fleet has told by then.',
+    buckets: [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000],
+  }).of({});
+  return {
+    observeStaleness: (seconds) => staleness.observe(seconds),
+    observeLag: (versions) => lag.observe(versions),
+  };
+}
+
+/** `known`: from memory, under a target that was read before. `read`: whatever else it took as a read. */
+export const frontAnswers = ['known', 'read'] as const;
+
+export interface FrontMetrics {
+  readonly known: Count;
+  readonly read: Count;
+  readonly handovers: Count;
+}
+
+export function createFrontMetrics(registry: Registry): FrontMetrics {
+  const requests = new Counter(registry, {
+    name: 'ledgergate_fast_path_requests_total',
+    help: 'Requests taken ahead of the HTTP server: known (answered from memory under a target that was read before), read (other reads).',
+    labels: { kind: frontAnswers },
+  });
+  return {
+    known: requests.of({ kind: 'known' }),
+    read: requests.of({ kind: 'read' }),
+    handovers: new Counter(registry, {
+      name: 'ledgergate_fast_path_handovers_total',
+      help: 'Connections that were left to the HTTP server, for good, by what came on them.',
+    }).of({}),
   };
 }

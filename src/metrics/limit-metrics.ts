@@ -1,9 +1,8 @@
 /** Metrics of plans and limits. By plan; by key only where that is wished, since there may be many. */
 import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
-import { combinations } from './family.ts';
+import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
-import { open } from './words.ts';
 
 /** What a request is charged as, or that it is refused. */
 export const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
@@ -52,7 +51,7 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
   const { byKey, waiting, plans } = options;
   const ofPlan = createPlanAccounts(registry, plans);
   const ofKey = byKey ? createKeyAccounts(registry) : undefined;
-  const byBound = { plan: open.plan, bound: limitBounds };
+  const byBound = { plan: labelSources.plan, bound: limitBounds };
   const refusals = new Counter(registry, {
     name: 'ledgergate_limits_refusals_total',
     help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, unavailable (nobody could count).',
@@ -94,7 +93,7 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
 
 /** By the name of a plan. */
 function createPlanAccounts(registry: Registry, plans: () => Iterable<string>): (plan: string) => Account {
-  const byOutcome = { plan: open.plan, outcome: chargedOutcomes };
+  const byOutcome = { plan: labelSources.plan, outcome: chargedOutcomes };
   const requests = new Counter(registry, {
     name: 'ledgergate_access_requests_total',
     help: 'Requests by plan and outcome: hit, miss, collapsed (another request was read for), local, error, refused.',
@@ -104,7 +103,7 @@ function createPlanAccounts(registry: Registry, plans: () => Iterable<string>): 
   const cost = new Counter(registry, {
     name: 'ledgergate_access_cost_total',
     help: 'What requests cost, in the units of access.costs, by plan.',
-    labels: { plan: open.plan },
+    labels: { plan: labelSources.plan },
     known: () => [...plans()].map((plan) => ({ plan })),
   });
   return lookedUpOnce((plan) => ({
@@ -118,12 +117,12 @@ function createKeyAccounts(registry: Registry): (key: string) => Account {
   const requests = new Counter(registry, {
     name: 'ledgergate_access_key_requests_total',
     help: 'Requests by key and outcome.',
-    labels: { key: open.key, outcome: chargedOutcomes },
+    labels: { key: labelSources.key, outcome: chargedOutcomes },
   });
   const cost = new Counter(registry, {
     name: 'ledgergate_access_key_cost_total',
     help: 'What requests cost, in the units of access.costs, by key.',
-    labels: { key: open.key },
+    labels: { key: labelSources.key },
   });
   let keys = 0;
   const rest = lookedUpOnce(accountOf);

@@ -1,4 +1,4 @@
-/** Metrics of the log: lines that somebody should look at. */
+/** Metrics of the log: lines at loud levels, lost lines, and access lines that are left out. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 
@@ -44,4 +44,17 @@ export function createLogMetrics(registry: Registry, lines: LogLines): void {
     help: 'Log lines that were lost because whoever reads them is too slow, or gone.',
     counted: () => lines.dropped,
   });
+}
+
+export interface AccessLogMetrics {
+  /** A slow or failed request got no line, because too many did. */
+  dropped(): void;
+}
+
+export function createAccessLogMetrics(registry: Registry): AccessLogMetrics {
+  const dropped = new Counter(registry, {
+    name: 'ledgergate_access_log_dropped_total',
+    help: 'Slow or failed requests without an access line, because too many had one within the second.',
+  }).of({});
+  return { dropped: () => dropped.inc() };
 }

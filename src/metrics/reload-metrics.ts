@@ -1,4 +1,4 @@
-/** Metrics of the config that is in force: how often it was read again, and when that last went well. */
+/** Metrics of the config in force (reloads, the last successful one) and of the build. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
@@ -37,4 +37,24 @@ export function createReloadMetrics(registry: Registry): ReloadMetrics {
       if (isSuccessful) succeededAtSeconds = Date.now() / 1000;
     },
   };
+}
+
+export interface Build {
+  /** Of the package. */
+  readonly version: string;
+  /** Of Node, with its `v`. */
+  readonly node: string;
+  readonly dialect: (typeof dialects)[number];
+}
+
+const dialects = ['node', 'aptos'] as const;
+
+export function createBuildMetrics(registry: Registry, build: Build): void {
+  new Gauge(registry, {
+    name: 'ledgergate_build_info',
+    help: 'Always 1: which version runs, on which Node, and what its headers are called (dialect).',
+    labels: { version: 'version of the package', node: 'version of Node', dialect: dialects },
+    join: 'first',
+    read: () => [[{ ...build }, 1]],
+  });
 }

@@ -1,10 +1,9 @@
 /** Metrics of what keeps requests answered: hedges, retries, nodes passed over, waits for a place, requests refused for want of one. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
-import { combinations } from './family.ts';
+import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
 import { Histogram } from './histogram.ts';
-import { open } from './words.ts';
 
 /** `lost`: the first node answered all the same. `failed`: neither answered. `refused`: not earned by other reads. */
 export const hedgeOutcomes = ['won', 'lost', 'failed', 'refused'] as const;
@@ -52,7 +51,7 @@ export function createSenderMetrics(registry: Registry, read: () => SenderGauges
     help: 'Attempts after a failed one, by outcome: sent, refused (share used up).',
     labels: { outcome: retryOutcomes },
   });
-  const byReason = { upstream: open.upstream, class: readClassNames, reason: ejectionReasons };
+  const byReason = { upstream: labelSources.upstream, class: readClassNames, reason: ejectionReasons };
   const ejections = new Counter(registry, {
     name: 'ledgergate_upstream_ejections_total',
     help: 'Times an upstream began to be passed over for a class of reads, by reason: what others answered in its place it did not in time (timeout), not well (error, error share), far later (outpaced), or not at all by its own word (refused).',
@@ -95,13 +94,13 @@ function createGauges(registry: Registry, read: () => SenderGauges): void {
   new Gauge(registry, {
     name: 'ledgergate_upstream_concurrency_limit',
     help: 'Requests that the upstream is given at once.',
-    labels: { upstream: open.upstream },
+    labels: { upstream: labelSources.upstream },
     read: () => read().nodes.map(({ name, limit }) => [{ upstream: name }, limit] as const),
   });
   new Gauge(registry, {
     name: 'ledgergate_upstream_ejected',
     help: '1 while the upstream is passed over for a class of reads, by any worker.',
-    labels: { upstream: open.upstream, class: readClassNames },
+    labels: { upstream: labelSources.upstream, class: readClassNames },
     join: 'max',
     read: () =>
       read().nodes.flatMap(({ name, ejected }) =>

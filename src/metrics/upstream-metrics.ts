@@ -1,10 +1,9 @@
-/** Metrics of the fleet: attempts, failures, windows. */
+/** Metrics of the fleet: attempts, failures, windows, and audits of pinned reads at a second node. */
 import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
-import { combinations } from './family.ts';
+import { combinations, labelSources } from './family.ts';
 import { Gauge, type Reading } from './gauge.ts';
 import { Histogram } from './histogram.ts';
-import { open } from './words.ts';
 
 /**
  * `connection`: refused, reset, cut off. `status`: a status that shows a broken node. `chain`: of another chain.
@@ -75,14 +74,14 @@ export function createUpstreamMetrics(
 }
 
 function createAttemptMetrics(registry: Registry, readGauges: () => readonly UpstreamGauges[]) {
-  const byStatus = { upstream: open.upstream, status: statusClasses };
+  const byStatus = { upstream: labelSources.upstream, status: statusClasses };
   const requests = new Counter(registry, {
     name: 'ledgergate_upstream_requests_total',
     help: 'Requests answered by an upstream, by class of status.',
     labels: byStatus,
     known: () => readGauges().flatMap(({ name }) => combinations(byStatus, { upstream: name })),
   });
-  const byKind = { upstream: open.upstream, kind: failureKinds };
+  const byKind = { upstream: labelSources.upstream, kind: failureKinds };
   const failures = new Counter(registry, {
     name: 'ledgergate_upstream_failures_total',
     help: 'Attempts without a usable answer: connection, timeout, status, chain and bad answer are held against the upstream, queue (no connection was free in time) and size (more than is read at once) are not.',
@@ -92,13 +91,13 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
   const deferrals = new Counter(registry, {
     name: 'ledgergate_upstream_deferrals_total',
     help: 'Times the others began to be asked before an upstream, because it refused a request as one too many (429, overloaded, Retry-After).',
-    labels: { upstream: open.upstream },
+    labels: { upstream: labelSources.upstream },
     known: () => readGauges().map(({ name }) => ({ upstream: name })),
   });
   const duration = new Histogram(registry, {
     name: 'ledgergate_upstream_request_duration_seconds',
     help: 'Time of one attempt at an upstream, until the whole answer or the head of a streamed one.',
-    labels: { upstream: open.upstream },
+    labels: { upstream: labelSources.upstream },
     buckets: attemptSeconds,
   });
   return {
@@ -132,7 +131,7 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
       name,
       help,
       join,
-      labels: { upstream: open.upstream },
+      labels: { upstream: labelSources.upstream },
       read: () => read().map((upstream) => [{ upstream: upstream.name }, value(upstream)] as const),
     });
   };
@@ -177,4 +176,41 @@ function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
   );
   gauge('max', 'ledgergate_fleet_head_version', 'Newest ledger version the fleet has told.', ({ head }) => head);
   gauge('min', 'ledgergate_fleet_oldest_version', 'Oldest ledger version the fleet can serve.', ({ oldest }) => oldest);
+}
+
+/**
+ * `inconclusive`: the second node gave no final answer. `no second node`: none surely holds the version. `skipped`: too
+ * many are under way, or nodes have no connection to spare.
+ */
+export const auditResults = [
+  'equal',
+  'other spelling',
+  'disagreement',
+  'inconclusive',
+  'no second node',
+  'skipped',
+] as const;
+export type AuditResult = (typeof auditResults)[number];
+
+export interface AuditMetrics {
+  audited(result: AuditResult): void;
+  /** Names in order, so that a pair has one series. */
+  disagreed(upstream: string, other: string): void;
+}
+
+export function createAuditMetrics(registry: Registry): AuditMetrics {
+  const audits = new Counter(registry, {
+    name: 'ledgergate_audits_total',
+    help: 'Pinned reads that were drawn to be asked of a second upstream, by result.',
+    labels: { result: auditResults },
+  });
+  const disagreements = new Counter(registry, {
+    name: 'ledgergate_audit_disagreements_total',
+    help: 'Pinned reads that two upstreams answered differently, by pair, names in order; a pair has no series before.',
+    labels: { upstream: labelSources.upstream, other: labelSources.upstream },
+  });
+  return {
+    audited: (result) => audits.inc({ result }),
+    disagreed: (upstream, other) => disagreements.inc({ upstream, other }),
+  };
 }
