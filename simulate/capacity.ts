@@ -11,7 +11,7 @@ export interface Load {
 }
 
 export interface Capacity {
-  /** Of reads that can be held, by server. */
+  /** Shares of the reads that can be held, by server. */
   readonly shares: Readonly<Record<Server, number>>;
   /** A second, of the whole deployment. */
   readonly calls: Readonly<Record<Call | 'all', number>>;
@@ -30,7 +30,7 @@ export interface Capacity {
   readonly loads: readonly Load[];
 }
 
-/** Of one Redis and its busiest server, a second. */
+/** Load of one Redis and its busiest server, a second. */
 export interface RedisLoad {
   readonly commands: number;
   readonly busiestCommands: number;

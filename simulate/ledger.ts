@@ -40,7 +40,7 @@ export class SimulatedLedger {
     return Math.max(0, block - this.#retentionBlocks);
   }
 
-  /** What a node says that has got to `block` and keeps what `oldest` and later blocks hold. */
+  /** Ledger info of a node whose head is `block` and whose window begins with `oldest`. */
   infoAt(block: number, oldest: number): LedgerInfo {
     const version = this.versionOf(block);
     return {

@@ -44,7 +44,7 @@ export const measured = {
   headBytes: { value: 750, unit: 'B', where: 'the head of an answer: seven ledger headers and what belongs to reads' },
 } as const satisfies Readonly<Record<string, Measured>>;
 
-/** What an answer takes as a record in Redis, compressed from 8 kB on; bench/RESULTS.md, answers on their way to Redis. */
+/** Bytes of an answer's record in Redis, compressed from 8 kB on; bench/RESULTS.md, answers on their way to Redis. */
 const stored: readonly (readonly [body: number, record: number])[] = [
   [0, 38],
   [400, 438],

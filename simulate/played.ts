@@ -1,4 +1,4 @@
-/** What a trace comes to, simulated and played to real gateways. */
+/** Counts of a trace, simulated and played to real gateways. */
 import { request } from 'undici';
 import { pino } from 'pino';
 import { startGateway, type RunningGateway } from '../src/gateway.ts';
@@ -12,7 +12,7 @@ import { add, replicasOf, Tally, type Server } from './run.ts';
 import type { Step, Trace } from './trace.ts';
 import type { Arrival } from './traffic.ts';
 
-/** Who answered, and what nodes were asked. */
+/** Requests by server, and reads of nodes. */
 export interface Counts {
   readonly memory: number;
   readonly redis: number;

@@ -30,7 +30,7 @@ export class Tally {
   readonly #fromMs: number;
   readonly kinds = new Map<Kind, Map<Server, number>>();
   readonly calls = new Map<Call, number>();
-  /** Of each server of the Redis. */
+  /** Commands and bytes of each server of the Redis. */
   readonly shardCommands: number[];
   readonly shardBytes: number[];
   /** Bytes that are added to Redis. */
@@ -72,7 +72,7 @@ export interface Outcome {
   /** Simulated replicas, and seconds of the measured part. */
   readonly sample: number;
   readonly seconds: number;
-  /** Of one simulated replica, at the end. */
+  /** Memory of one simulated replica, at the end. */
   readonly memory: { readonly entries: number; readonly bytes: number; readonly evicted: number };
 }
 

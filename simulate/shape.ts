@@ -76,7 +76,7 @@ export interface Shape {
   readonly regions: number;
   /** One for each region. */
   readonly redis?: RedisShape | undefined;
-  /** Of each process, `cache.memory.maxBytes`. */
+  /** `cache.memory.maxBytes` of each process. */
   readonly memoryBytes: number;
   /** `latest.maxStaleness`. */
   readonly maxStalenessMs: number;

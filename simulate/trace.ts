@@ -24,7 +24,7 @@ export interface TraceOptions {
   readonly redis: boolean;
 }
 
-/** What sample nodes answer; no submissions, which change what they answer next. */
+/** Reads that sample nodes answer; no submissions, which change later answers. */
 const mix: Mix = {
   latest: 0.38,
   latestView: 0.1,

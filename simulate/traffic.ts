@@ -10,12 +10,12 @@ import { blockMs, type Mix, type Shape, type Traffic } from './shape.ts';
 
 export type Kind = keyof Mix | 'passed';
 
-/** What is read, whatever its version. */
+/** A subject of reads, at any version. */
 export interface Subject {
   readonly operation: Operation;
   readonly text: string;
   readonly bytes: number;
-  /** Of all reads of its kind that are made. */
+  /** Share of all reads of its kind. */
   readonly share: number;
   /** Below the base path, or the body of a view. */
   readonly wire: string;

@@ -6,14 +6,16 @@ import { Gauge } from './gauge.ts';
 
 /** Before it is known whose request it is. `unread`: a key came that may be one, before all keys had been read. */
 const strangers = ['no key', 'bad key', 'misplaced key', 'unread'] as const;
-/** Of somebody who is known. `not counted`: nobody could count it. */
+/** Refusals of a known client. `not counted`: its request could not be counted. */
 const known = ['operation', 'origin', 'limit', 'not counted'] as const;
-export const refusalReasons = [...strangers, ...known] as const;
+const refusalReasons = [...strangers, ...known] as const;
+/** Reason of a refusal, as its series is labelled. */
 export type RefusalReason = (typeof refusalReasons)[number];
 
-export const keySources = ['file', 'redis'] as const;
-export const reloadOutcomes = ['ok', 'failed'] as const;
+const keySources = ['file', 'redis'] as const;
+const reloadOutcomes = ['ok', 'failed'] as const;
 
+/** Events of keys and plans that are counted. */
 export interface AccessMetrics {
   /** `plan`: undefined where it is not known whose request it was. */
   refused(reason: RefusalReason, plan: string | undefined): void;
@@ -21,13 +23,14 @@ export interface AccessMetrics {
   reloaded(source: (typeof keySources)[number], result: (typeof reloadOutcomes)[number]): void;
 }
 
-/** What is read at each scrape. */
-export interface AccessGauges {
+/** Readings of each scrape. */
+interface AccessGauges {
   readonly keys: number;
   /** Names of the plans. */
   readonly plans: Iterable<string>;
 }
 
+/** Registers the families of keys. `read` is called at each scrape. */
 export function createAccessMetrics(registry: Registry, read: () => AccessGauges): AccessMetrics {
   const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',

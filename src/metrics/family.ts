@@ -15,16 +15,17 @@ export interface Exemplar {
   readonly timestamp: number;
 }
 
+/** One value of a series at a scrape. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string | number>>;
   readonly value: number;
-  /** Of a histogram: the family's name and what is told of it. */
+  /** Only in histograms: the family's name and `_bucket`, `_sum` or `_count`. */
   readonly metricName?: string | undefined;
   /** `null` in families of prom-client, which has none for what Node itself is measured by. */
   readonly exemplar?: Exemplar | null | undefined;
 }
 
-/** What a scrape reads of a family: plain data, which can come from another process. */
+/** A family at a scrape: plain data, which can come from another process. */
 export interface FamilyData {
   readonly name: string;
   readonly help: string;
@@ -33,7 +34,7 @@ export interface FamilyData {
   readonly values: readonly Sample[];
 }
 
-/** Of each label all values that it may have or, where they are not known beforehand, in words what they are. */
+/** All values of each label, or a description of them where they are not known beforehand. */
 export type Declared = Readonly<Record<string, readonly string[] | string>>;
 
 /** No labels: one series. */
@@ -44,12 +45,14 @@ export type LabelsOf<D extends Declared> = {
   readonly [Name in keyof D]: D[Name] extends readonly string[] ? D[Name][number] : string;
 };
 
+/** Name, help text and labels of a family. */
 export interface FamilyOptions<D extends Declared> {
   readonly name: string;
   readonly help: string;
   readonly labels?: D;
 }
 
+/** A family that registers itself; subclasses hold the series. */
 export abstract class Family<D extends Declared> {
   readonly name: string;
   readonly help: string;
@@ -73,13 +76,13 @@ export abstract class Family<D extends Declared> {
 
   protected abstract samples(): readonly Sample[];
 
-  /** What is counted stays. */
+  /** Counts are never reset. */
   reset(): void {
     throw new Error(`${this.name} is never reset`);
   }
 }
 
-/** What a scrape reads of all families of a registry, Node's own among them. */
+/** All families of a registry at a scrape, Node's own among them. */
 export function familiesOf(registry: Registry): Promise<readonly FamilyData[]> {
   return registry.getMetricsAsJSON() as Promise<unknown> as Promise<readonly FamilyData[]>;
 }

@@ -18,21 +18,23 @@ export const routes = [
   'pass_through',
   'none',
 ] as const;
+/** Template of a route, as metrics and traces name it. */
 export type RouteName = (typeof routes)[number];
 
 /**
- * Where an answer came from. `collapsed`: from the upstream read of another client. `miss`: a node was asked for it.
+ * Sources of answers. `collapsed`: from the upstream read of another client. `miss`: a node was asked for it.
  * `passed`: sent on to a node, which is never kept. `local`: made here. `refused`: an error that is the client's, who may
  * also have hung up before it was told anything; `failed`: one that is not.
  */
 export const outcomes = ['memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
+/** Source of an answer, as its series is labelled. */
 export type Outcome = (typeof outcomes)[number];
 
 /** Upper bounds of the buckets that durations of requests are counted in, in seconds. */
 export const requestSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
 /** How a request to a node was saved. `local`: a signing message that was encoded here. */
-export const savings = ['memory', 'redis', 'collapsed', 'local'] as const;
+const savings = ['memory', 'redis', 'collapsed', 'local'] as const;
 
 /** No status says that a client hung up before it was told anything; access logs of proxies have this one for it. */
 export const hungUp = 499;
@@ -40,13 +42,13 @@ export const hungUp = 499;
 /** A request that has been answered, or whose client has gone. */
 export interface Finished {
   readonly route: RouteName;
-  /** What the client was told, or would have been. */
+  /** Status of the answer, also of one that found no client any more. */
   readonly status: number;
-  /** Where the answer came from, or would have. */
+  /** Source of the answer, also of one that found no client any more. */
   readonly outcome: Outcome;
   /** Whether the client was told anything: otherwise it hung up before, and neither of the two came to be. */
   readonly isTold: boolean;
-  /** Of a body that no node had to send for it. */
+  /** Bytes of a body that no node had to send for it. */
   readonly savedBytes: number;
   /** Its span, where that is of a trace that is kept. */
   readonly trace?: TraceReference | undefined;
@@ -62,6 +64,7 @@ export function toldOutcome({ isTold, outcome }: Pick<Finished, 'isTold' | 'outc
   return isTold ? outcome : 'refused';
 }
 
+/** Events of client requests that are counted. */
 export interface HttpMetrics {
   started(): void;
   /** Counts an answer; `seconds` from the request's arrival to its last byte handed to the socket. */
@@ -70,7 +73,7 @@ export interface HttpMetrics {
   broken(): void;
 }
 
-/** What is counted of one route: looked up once. */
+/** Counts of one route, looked up once. */
 interface RouteCounts {
   readonly byStatus: Map<number, Count>;
   readonly byOutcome: Partial<Record<Outcome, Distribution>>;
@@ -79,6 +82,7 @@ interface RouteCounts {
 /** Statuses that a route has a series for before it has answered with them: alerts look at these. */
 const expected = ['200', '500', '503'];
 
+/** Registers the families of client requests. */
 export function createHttpMetrics(registry: Registry): HttpMetrics {
   const byStatus = { route: routes, status: labelSources.status };
   const requests = new Counter(registry, {
@@ -157,6 +161,7 @@ function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Out
   };
 }
 
+/** Observations of reads of the latest state. */
 export interface LatestMetrics {
   /** A read was answered from the state that reads of "latest" share. */
   observeStaleness(seconds: number): void;
@@ -164,6 +169,7 @@ export interface LatestMetrics {
   observeLag(versions: number): void;
 }
 
+/** Registers the families of reads of the latest state. */
 export function createLatestMetrics(registry: Registry): LatestMetrics {
   const staleness = new Histogram(registry, {
     name: 'ledgergate_served_staleness_seconds',
@@ -182,14 +188,16 @@ export function createLatestMetrics(registry: Registry): LatestMetrics {
 }
 
 /** `known`: from memory, under a target that was read before. `read`: whatever else it took as a read. */
-export const frontAnswers = ['known', 'read'] as const;
+const frontAnswers = ['known', 'read'] as const;
 
+/** Counts of the fast path. */
 export interface FrontMetrics {
   readonly known: Count;
   readonly read: Count;
   readonly handovers: Count;
 }
 
+/** Registers the families of the fast path. */
 export function createFrontMetrics(registry: Registry): FrontMetrics {
   const requests = new Counter(registry, {
     name: 'ledgergate_fast_path_requests_total',

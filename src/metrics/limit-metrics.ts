@@ -4,14 +4,14 @@ import { Counter, type Count } from './counter.ts';
 import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
 
-/** What a request is charged as, or that it is refused. */
-export const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
-export type ChargedOutcome = (typeof chargedOutcomes)[number];
-/** What a request was over; `unavailable`: nobody could count it. */
-export const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
-export type LimitBound = (typeof limitBounds)[number];
-export const fallbackChoices = ['local', 'refuse', 'allow'] as const;
-export const lostReports = ['settlement', 'usage'] as const;
+/** Outcomes that a request is charged as; `refused` is free. */
+const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
+type ChargedOutcome = (typeof chargedOutcomes)[number];
+/** Limits that a request exceeded; `unavailable`: it could not be counted. */
+const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
+type LimitBound = (typeof limitBounds)[number];
+const fallbackChoices = ['local', 'refuse', 'allow'] as const;
+const lostReports = ['settlement', 'usage'] as const;
 
 /** For whom a request was. `key`: the key's name, if it has one. */
 export interface Whose {
@@ -19,17 +19,18 @@ export interface Whose {
   readonly key: string | undefined;
 }
 
+/** Events of plans and limits that are counted. */
 export interface LimitMetrics {
   /** A request was served, or failed, and cost this much. */
   answered(of: Whose, outcome: ChargedOutcome, cost: number): void;
   refused(of: Whose, bound: LimitBound): void;
   /** A request was decided on without Redis. */
   fellBack(choice: (typeof fallbackChoices)[number]): void;
-  /** What a request came to will not be known in Redis. */
+  /** A report does not get to Redis. */
   lost(of: (typeof lostReports)[number]): void;
 }
 
-export interface LimitMetricsOptions {
+interface LimitMetricsOptions {
   readonly byKey: boolean;
   /** Requests that wait for their turn now. */
   readonly waiting: () => number;
@@ -37,7 +38,7 @@ export interface LimitMetricsOptions {
   readonly plans: () => Iterable<string>;
 }
 
-/** What is counted of one plan, or one key: looked up once. */
+/** Counts of one plan or one key, looked up once. */
 interface Account {
   readonly requests: Readonly<Record<ChargedOutcome, Count>>;
   readonly cost: Count;
@@ -47,6 +48,7 @@ interface Account {
 const mostKeys = 5_000;
 const others = '(other)';
 
+/** Registers the families of plans and limits. */
 export function createLimitMetrics(registry: Registry, options: LimitMetricsOptions): LimitMetrics {
   const { byKey, waiting, plans } = options;
   const ofPlan = createPlanAccounts(registry, plans);

@@ -3,11 +3,11 @@ import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
-/** What there was too much of. */
-export const shedReasons = ['event loop', 'answers on their way'] as const;
-export type ShedReason = (typeof shedReasons)[number];
+/** Causes of refusals. */
+const shedReasons = ['event loop', 'answers on their way'] as const;
+type ShedReason = (typeof shedReasons)[number];
 
-export interface OverloadGauges {
+interface OverloadGauges {
   readonly connections: number;
   /** How late the event loop is. */
   readonly lagSeconds: number;
@@ -15,6 +15,7 @@ export interface OverloadGauges {
   readonly answerBytes: number;
 }
 
+/** Events of overload that are counted. */
 export interface OverloadMetrics {
   /** A request is refused so that others are answered. */
   shed(reason: ShedReason): void;

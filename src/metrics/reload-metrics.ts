@@ -4,9 +4,11 @@ import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
 /** `unchanged`: nothing that can change while the gateway runs. `refused`: it is wrong, and nothing of it is in force. */
-export const reloadResults = ['applied', 'unchanged', 'refused'] as const;
+const reloadResults = ['applied', 'unchanged', 'refused'] as const;
+/** Result of a reload, as its series is labelled. */
 export type ReloadResult = (typeof reloadResults)[number];
 
+/** Events of reloads that are counted. */
 export interface ReloadMetrics {
   reloaded(result: ReloadResult): void;
 }
@@ -39,16 +41,17 @@ export function createReloadMetrics(registry: Registry): ReloadMetrics {
   };
 }
 
-export interface Build {
-  /** Of the package. */
+interface Build {
+  /** Version of the package. */
   readonly version: string;
-  /** Of Node, with its `v`. */
+  /** Version of Node, with its `v`. */
   readonly node: string;
   readonly dialect: (typeof dialects)[number];
 }
 
 const dialects = ['node', 'aptos'] as const;
 
+/** Registers the family that describes the build. */
 export function createBuildMetrics(registry: Registry, build: Build): void {
   new Gauge(registry, {
     name: 'ledgergate_build_info',

@@ -6,16 +6,17 @@ import { Gauge } from './gauge.ts';
 import { Histogram } from './histogram.ts';
 
 /** `lost`: the first node answered all the same. `failed`: neither answered. `refused`: not earned by other reads. */
-export const hedgeOutcomes = ['won', 'lost', 'failed', 'refused'] as const;
-export type HedgeOutcome = (typeof hedgeOutcomes)[number];
-export const retryOutcomes = ['sent', 'refused'] as const;
+const hedgeOutcomes = ['won', 'lost', 'failed', 'refused'] as const;
+type HedgeOutcome = (typeof hedgeOutcomes)[number];
+const retryOutcomes = ['sent', 'refused'] as const;
 /** Kinds of reads that an upstream may be passed over for. */
-export const readClassNames = ['head', 'archive', 'view'] as const;
-export type ReadClassName = (typeof readClassNames)[number];
-export const ejectionReasons = ['timeout', 'error', 'outpaced', 'refused', 'error share'] as const;
+const readClassNames = ['head', 'archive', 'view'] as const;
+type ReadClassName = (typeof readClassNames)[number];
+const ejectionReasons = ['timeout', 'error', 'outpaced', 'refused', 'error share'] as const;
 /** `full`: too many waited. `late`: no place became free in time. */
-export const queueRefusals = ['full', 'late'] as const;
+const queueRefusals = ['full', 'late'] as const;
 
+/** Events of hedges, retries, ejections and queues that are counted. */
 export interface SenderMetrics {
   hedge(outcome: HedgeOutcome): void;
   /** A retry of a failed attempt was sent, or not earned by other requests. */
@@ -29,8 +30,8 @@ export interface SenderMetrics {
   refused(reason: (typeof queueRefusals)[number]): void;
 }
 
-/** What is read at each scrape. */
-export interface SenderGauges {
+/** Readings of each scrape. */
+interface SenderGauges {
   readonly waiting: number;
   readonly nodes: readonly {
     readonly name: string;
@@ -40,6 +41,7 @@ export interface SenderGauges {
   }[];
 }
 
+/** Registers the families of hedges, retries, ejections and queues. `read` is called at each scrape. */
 export function createSenderMetrics(registry: Registry, read: () => SenderGauges): SenderMetrics {
   const hedges = new Counter(registry, {
     name: 'ledgergate_hedges_total',

@@ -10,16 +10,17 @@ import { Histogram } from './histogram.ts';
  * `bad answer`: a success that cannot be what was asked for (`upstream/answer-fault.ts` tells what it may be).
  * Two say nothing of the node: `queue`, no connection became free in time, and `size`, more than is read at once.
  */
-export const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;
+const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;
+/** Kind of a failed attempt, as its series is labelled. */
 export type FailureKind = (typeof failureKinds)[number];
 
-export const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
+const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
 /** Upper bounds of the buckets that durations of attempts are counted in, in seconds. */
 export const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
 /** One node as a scrape sees it. */
-export interface UpstreamGauges {
+interface UpstreamGauges {
   readonly name: string;
   readonly isUsable: boolean;
   readonly inFlight: number;
@@ -33,13 +34,14 @@ export interface UpstreamGauges {
 }
 
 /** The fleet as a scrape sees it. */
-export interface FleetGauges {
+interface FleetGauges {
   readonly head: bigint | undefined;
   readonly oldest: bigint | undefined;
   /** No node answers that did before. */
   readonly isOut: boolean;
 }
 
+/** Events of attempts that are counted. */
 export interface UpstreamMetrics {
   observeAnswer(upstream: string, status: number, seconds: number): void;
   observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
@@ -182,22 +184,17 @@ function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
  * `inconclusive`: the second node gave no final answer. `no second node`: none surely holds the version. `skipped`: too
  * many are under way, or nodes have no connection to spare.
  */
-export const auditResults = [
-  'equal',
-  'other spelling',
-  'disagreement',
-  'inconclusive',
-  'no second node',
-  'skipped',
-] as const;
-export type AuditResult = (typeof auditResults)[number];
+const auditResults = ['equal', 'other spelling', 'disagreement', 'inconclusive', 'no second node', 'skipped'] as const;
+type AuditResult = (typeof auditResults)[number];
 
+/** Events of audits that are counted. */
 export interface AuditMetrics {
   audited(result: AuditResult): void;
   /** Names in order, so that a pair has one series. */
   disagreed(upstream: string, other: string): void;
 }
 
+/** Registers the families of audits. */
 export function createAuditMetrics(registry: Registry): AuditMetrics {
   const audits = new Counter(registry, {
     name: 'ledgergate_audits_total',

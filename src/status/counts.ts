@@ -105,6 +105,7 @@ function bucketsOf(bounds: readonly number[], count: (le: number | '+Inf') => nu
   return [...bounds.map((bound) => [bound, count(bound)] as const), [Infinity, count('+Inf')]];
 }
 
+/** The number of all durations. */
 export function totalOf(buckets: Buckets): number {
   return buckets.at(-1)?.[1] ?? 0;
 }

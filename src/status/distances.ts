@@ -8,6 +8,7 @@ export const distanceBins = 48;
 /** The outcomes before this one were answered without a node. */
 const firstAsked = outcomes.indexOf('miss');
 
+/** Counts reads by distance from the head. */
 export class Distances {
   readonly #held = new Float64Array(distanceBins);
   readonly #asked = new Float64Array(distanceBins);

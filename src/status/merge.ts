@@ -1,4 +1,4 @@
-/** What several processes know, as one. */
+/** The reports of several processes as one. */
 import { mergeEvents } from './events.ts';
 import type { DisagreementFacts, Ejected, NodeTold, Told } from './facts.ts';
 import { mergeCounts } from './counts.ts';

@@ -121,7 +121,7 @@ function timed(times: Buckets, window: WindowCounts): TimedFacts {
   };
 }
 
-/** Of the reads that can be held: what is passed through, made here or refused is none. */
+/** Share of the reads that can be held; passed, local and refused requests are none of them. */
 function hitShare(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') => number): number | undefined {
   const hits = count('memory') + count('redis');
   const reads = hits + count('collapsed') + count('miss');
@@ -129,7 +129,7 @@ function hitShare(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') =>
 }
 
 function rate(count: number, window: WindowCounts | undefined): number {
-  // Of less than a second a rate would be a guess.
+  // A rate of less than a second would be a guess.
   return round(count / Math.max(1, window?.coveredSeconds ?? 1));
 }
 

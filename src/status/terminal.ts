@@ -13,11 +13,11 @@ import {
   short,
 } from './format.ts';
 
-export interface TerminalOptions {
+interface TerminalOptions {
   /** Characters in a line; what is longer is cut. */
   readonly columns: number;
   readonly hasColours: boolean;
-  /** Of the newest. */
+  /** Number of events, newest first. */
   readonly events: number;
 }
 
@@ -33,6 +33,7 @@ const tones: Readonly<Record<OverallState, NodeTone>> = {
 /** A cell, and the colour of its text. */
 type Cell = string | readonly [text: string, tone: NodeTone];
 
+/** The lines of `ledgergate status`, without line ends. */
 export function statusLines(facts: StatusFacts, options: TerminalOptions): readonly string[] {
   const { version, uptimeSeconds, workers, state, summary, problems, ledger, cache, load, redis, encode } = facts;
   const crew = workers === undefined ? '' : `, ${workers.answering} of ${workers.wanted} workers`;

@@ -25,6 +25,7 @@ interface Snapshot {
 
 type Snapshots = [Snapshot, ...Snapshot[]];
 
+/** Keeps the snapshots of one process. */
 export class Windows {
   /** Positions of cells in the snapshots. */
   readonly #index = new Map<string, number>();
