@@ -7,8 +7,13 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
-import { createHttpMetrics, type Finished, type HttpMetrics } from '../src/metrics/http-metrics.ts';
-import { createLatestMetrics, type LatestMetrics } from '../src/metrics/latest-metrics.ts';
+import {
+  createHttpMetrics,
+  createLatestMetrics,
+  type Finished,
+  type HttpMetrics,
+  type LatestMetrics,
+} from '../src/metrics/http-metrics.ts';
 import { createLimitMetrics, type LimitMetrics } from '../src/metrics/limit-metrics.ts';
 import { optionsOf, readFlags } from './support/options.ts';
 import { writeSection } from './support/results-section.ts';

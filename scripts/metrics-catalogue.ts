@@ -1,24 +1,18 @@
 /** Every family of metrics that a gateway with every part on has, made as the gateway makes them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { createAccessLogMetrics } from '../src/metrics/access-log-metrics.ts';
+import { createAccessLogMetrics, createLogMetrics, LogLines } from '../src/metrics/log-metrics.ts';
 import { createAccessMetrics } from '../src/metrics/access-metrics.ts';
-import { createAuditMetrics } from '../src/metrics/audit-metrics.ts';
-import { createBodyMetrics } from '../src/metrics/body-metrics.ts';
-import { createBuildMetrics } from '../src/metrics/build-metrics.ts';
+import { createAuditMetrics, createUpstreamMetrics } from '../src/metrics/upstream-metrics.ts';
+import { createBodyMetrics, createOverloadMetrics } from '../src/metrics/overload-metrics.ts';
+import { createBuildMetrics, createReloadMetrics } from '../src/metrics/reload-metrics.ts';
 import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/metrics/encode-metrics.ts';
 import type { Declared } from '../src/metrics/family.ts';
-import { createFrontMetrics } from '../src/metrics/front-metrics.ts';
-import { createHttpMetrics } from '../src/metrics/http-metrics.ts';
-import { createLatestMetrics } from '../src/metrics/latest-metrics.ts';
+import { createFrontMetrics, createHttpMetrics, createLatestMetrics } from '../src/metrics/http-metrics.ts';
 import { createLimitMetrics } from '../src/metrics/limit-metrics.ts';
-import { createLogMetrics, LogLines } from '../src/metrics/log-metrics.ts';
-import { createOverloadMetrics } from '../src/metrics/overload-metrics.ts';
 import { createRedisMetrics } from '../src/metrics/redis-metrics.ts';
-import { createReloadMetrics } from '../src/metrics/reload-metrics.ts';
 import { createSenderMetrics } from '../src/metrics/sender-metrics.ts';
 import { createTlsMetrics } from '../src/metrics/tls-metrics.ts';
-import { createUpstreamMetrics } from '../src/metrics/upstream-metrics.ts';
 import { createCrewMetrics } from '../src/workers/metrics.ts';
 
 /** One family as it is described. */

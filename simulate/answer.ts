@@ -1,6 +1,6 @@
 /**
- * What nodes answer: bytes of the size that was agreed on, which change when the subject is written. Whether an answer
- * is kept is the product's own decision.
+ * Answers of nodes: bytes of the subject's size, which change when the subject is written. The product's own policy
+ * decides whether an answer is kept.
  */
 import { contentDigest, type CachedResponse } from '../src/cache/entry.ts';
 import { decide } from '../src/cache/policy.ts';
@@ -12,7 +12,7 @@ import { uniformOf } from './random.ts';
 import type { LedgerShape } from './shape.ts';
 import type { Subject } from './traffic.ts';
 
-/** What sample nodes tell of a view's cost, for each byte of its answer. */
+/** Gas of a view that sample nodes report, for each byte of its answer. */
 const gasPerByte = 7;
 const padding = 'x'.repeat(64 * 1024);
 

@@ -15,12 +15,6 @@ export function checkedTraces(seed: number, steps: number, withRedis: boolean): 
   return [
     traceOf('one gateway, memory for everything', { ...one, memoryBytes: 64 * mebibyte }),
     traceOf('one gateway, memory for a part', { ...one, memoryBytes: mebibyte / 4 }),
-    traceOf('one gateway, eight equal requests at once', {
-      ...one,
-      steps: Math.ceil(steps / 20),
-      memoryBytes: 64 * mebibyte,
-      atOnce: 8,
-    }),
     ...(withRedis
       ? [traceOf('three gateways, one Redis', { ...one, replicas: 3, redis: true, memoryBytes: mebibyte / 4 })]
       : []),
@@ -34,7 +28,7 @@ const otherNode = 0.03;
 export function differenceOf(simulated: Counts, real: Counts): string | undefined {
   const { fullReads, archivalReads } = simulated;
   const reads = fullReads + archivalReads;
-  const names = ['memory', 'joined', 'redis', 'node'] as const;
+  const names = ['memory', 'redis', 'node'] as const;
   const unequal = names.filter((name) => simulated[name] !== real[name]);
   if (unequal.length > 0) return `not equal: ${unequal.join(', ')}`;
   if (real.fullReads + real.archivalReads !== reads) return 'not as many reads of nodes';

@@ -35,16 +35,12 @@ export class SimulatedLedger {
     return ledgerVersion(BigInt(block) * BigInt(this.#perBlock) + BigInt(this.#perBlock - 1));
   }
 
-  blockOf(version: LedgerVersion): number {
-    return Number(version / BigInt(this.#perBlock));
-  }
-
   /** Height of the oldest block that a node keeps whose newest is `block`. */
   oldestOf(block: number): number {
     return Math.max(0, block - this.#retentionBlocks);
   }
 
-  /** What a node says that has got to `block` and keeps what `oldest` and later blocks hold. */
+  /** Ledger info of a node whose head is `block` and whose window begins with `oldest`. */
   infoAt(block: number, oldest: number): LedgerInfo {
     const version = this.versionOf(block);
     return {

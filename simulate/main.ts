@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util';
 import { capacityOf } from './capacity.ts';
 import { tablesOf, withTables } from './report.ts';
 import { simulate } from './run.ts';
-import { shapes } from './shapes.ts';
+import { shapes } from './shape.ts';
 
 const { values } = parseArgs({
   options: {
@@ -30,7 +30,7 @@ if (values.check) {
 } else {
   const requests = values.quick ? 8_000 : 80_000;
   const outcomes = shapes.map((shape) => {
-    const outcome = simulate(shape, { seed: Number(values.seed), sample: 1, requests });
+    const outcome = simulate(shape, { seed: Number(values.seed), requests });
     return { outcome, capacity: capacityOf(outcome) };
   });
   const tables = tablesOf(outcomes);

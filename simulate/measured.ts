@@ -1,5 +1,5 @@
 /**
- * What single steps cost, as measured: the only place of these figures. A row is taken from one table, and says which.
+ * Measured costs of single steps: the only place of these figures. A row is taken from one table, which it names.
  * Absolute figures are of one machine (two cores of an AMD EPYC, Node 24, other work beside); what counts are the ratios.
  */
 
@@ -14,7 +14,6 @@ const hitsTable = 'bench/RESULTS.md, cached hits: 400 B, 10,000 keys, 64 connect
 
 export const measured = {
   hit: { value: 106.4, unit: 'µs of a core', where: `${hitsTable}, without the front` },
-  frontHit: { value: 26.0, unit: 'µs of a core', where: `${hitsTable}, with the front` },
   redisHit: { value: 167.2, unit: 'µs of a core', where: `${redisTable}: 20,000 keys by turns, Redis` },
   miss: { value: 233.0, unit: 'µs of a core', where: `${redisTable}: 20,000 keys by turns, no Redis` },
   share: {
@@ -23,10 +22,9 @@ export const measured = {
     where: 'bench/RESULTS.md, answers on their way to Redis: encoding; four commands at 13 µs (ioredis, 32 in flight)',
   },
   passed: { value: 212.3, unit: 'µs of a core', where: 'bench/RESULTS.md, reads of latest: each to a node' },
-  encode: { value: 181.6, unit: 'µs of a core', where: 'bench/RESULTS.md, signing messages: coin transfer' },
-  newsHeard: {
+  newsReceived: {
     value: 3.6,
-    unit: 'µs of a core, for each message that a replica hears',
+    unit: 'µs of a core, for each message that a replica receives',
     where:
       'ioredis 6 subscriber, redis-server 7.0.15, 100 subscribers, 2026-11-21; without what the gateway does with it',
   },
@@ -37,7 +35,7 @@ export const measured = {
   },
   redisPublish: {
     value: 2.6,
-    unit: 'µs of a Redis core, before anybody is told',
+    unit: 'µs of a Redis core, before any delivery',
     where: 'PUBLISH to 1, 20 and 100 subscribers: 3.0, 9.0, 37.5 µs, 2026-11-21',
   },
   redisDelivery: { value: 0.35, unit: 'µs of a Redis core, for each subscriber', where: 'the same' },
@@ -46,7 +44,7 @@ export const measured = {
   headBytes: { value: 750, unit: 'B', where: 'the head of an answer: seven ledger headers and what belongs to reads' },
 } as const satisfies Readonly<Record<string, Measured>>;
 
-/** What an answer takes as a record in Redis, compressed from 8 kB on; bench/RESULTS.md, answers on their way to Redis. */
+/** Bytes of an answer's record in Redis, compressed from 8 kB on; bench/RESULTS.md, answers on their way to Redis. */
 const stored: readonly (readonly [body: number, record: number])[] = [
   [0, 38],
   [400, 438],
@@ -65,15 +63,13 @@ export function storedBytes(body: number): number {
   return Math.round(low[1] + Math.max(0, part) * (high[1] - low[1]));
 }
 
-/** What is taken for granted, because it is nothing of ours to measure. */
+/** Assumptions about parts that are not this project's. */
 export const assumed = {
   /** Reads a second that a full node and an archival one answer. */
   fullReads: 2_000,
   archivalReads: 500,
   /** Share of a core, a Redis server or a node that is used when all is well. */
   load: 0.6,
-  /** Bytes a second of a network interface (10 Gbit/s). */
-  wire: 1.25e9,
   /** Open connections for each request a second, with clients that ask every five seconds. */
   connectionsPerRequest: 5,
 } as const;

@@ -1,30 +1,26 @@
 /**
- * What the clients of replicas that are not simulated have read. Requests come at random, so how often a key was read by
- * them until a moment has a Poisson distribution whose mean follows from the traffic alone; whether it was read at all
- * is drawn once for each key, and stays. A thousand replicas' effect on what they share is had for the price of one.
+ * Reads of the replicas that are not simulated. Requests come at random, so the number of reads of a key until a moment
+ * has a Poisson distribution, and its mean follows from the traffic alone. Whether a key was read at all is drawn once
+ * for each key. One simulated replica stands for a thousand that way.
  */
 import { exponential, uniformOf } from './random.ts';
 import type { Shape } from './shape.ts';
 import type { Subject, TrafficSource } from './traffic.ts';
 
-/** A read as it is shared: `block` is absent for transactions. */
+/** A read as replicas share it. */
 export interface SharedRead {
-  readonly kind: 'state' | 'deep';
   readonly subject: Subject;
+  /** Absent for transactions. */
   readonly block: number | undefined;
-  /** Of its key. */
+  /** Name of its key. */
   readonly name: string;
 }
 
 export interface OthersOptions {
   /** Their part of all traffic. */
   readonly share: number;
-  /** Sets apart the luck of different tiers. */
-  readonly salt: number;
-  /** For how long the catalogue has been read when the run begins. */
-  readonly historyMs: number;
-  /** For how long a block has been what reads of "latest" are given; absent where those do not count. */
-  readonly latestMs?: ((block: number, atMs: number) => number) | undefined;
+  /** How long the group has answered reads of "latest" from a block until a moment, in milliseconds. */
+  readonly latestMs: (block: number, atMs: number) => number;
 }
 
 export class Others {
@@ -40,24 +36,21 @@ export class Others {
 
   /** Whether one of them had read it by then. */
   hasRead(read: SharedRead, atMs: number): boolean {
-    const { share, salt } = this.#options;
-    if (share <= 0) return false;
-    return this.#expected(read, atMs) * share >= exponential(uniformOf(read.name, salt));
+    const { share } = this.#options;
+    return share > 0 && this.#expected(read, atMs) * share >= exponential(uniformOf(read.name, 11));
   }
 
-  /** Reads of it by all clients until then, on average. */
-  #expected(read: SharedRead, atMs: number): number {
-    const { rate, mix } = this.#shape.traffic;
-    const { subject, block } = read;
-    if (read.kind === 'deep') return (rate * mix.deep * subject.share * (atMs + this.#options.historyMs)) / 1000;
+  /** Mean number of reads by all clients until then. */
+  #expected({ subject, block }: SharedRead, atMs: number): number {
+    const { traffic, redis } = this.#shape;
+    const { rate, mix } = traffic;
+    if (subject.isDeep === true) return (rate * mix.deep * subject.share * (atMs + (redis?.historyMs ?? 0))) / 1000;
     if (block === undefined) {
       return rate * mix.hash * this.#source.hashExposure(this.#source.committedMs(subject), atMs);
     }
     const isView = subject.operation === 'view';
-    const latestMs = this.#options.latestMs?.(block, atMs) ?? 0;
-    const latest = (isView ? mix.latestView : mix.latest) * (latestMs / 1000);
+    const latest = (isView ? mix.latestView : mix.latest) * (this.#options.latestMs(block, atMs) / 1000);
     const head = (isView ? mix.headView : mix.head) * this.#source.headExposure(block, atMs);
-    const recent = isView ? 0 : mix.recent * this.#source.recentExposure(block, atMs);
-    return rate * subject.share * (latest + head + recent);
+    return rate * subject.share * (latest + head);
   }
 }

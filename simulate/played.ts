@@ -1,6 +1,5 @@
-/** What a trace comes to, simulated and played to real gateways. */
+/** Counts of a trace, simulated and played to real gateways. */
 import { request } from 'undici';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { startGateway, type RunningGateway } from '../src/gateway.ts';
 import { ManualClock } from '../src/sample/ledger-clock.ts';
@@ -9,16 +8,13 @@ import { testConfig } from '../test/support/gateway.ts';
 import { freePort } from '../test/support/free-port.ts';
 import { RedisServer } from '../test/support/redis-server.ts';
 import { SimulatedLedger } from './ledger.ts';
-import { World } from './run.ts';
-import { add, Tally } from './tally.ts';
+import { add, replicasOf, Tally, type Server } from './run.ts';
 import type { Step, Trace } from './trace.ts';
 import type { Arrival } from './traffic.ts';
 
-/** Who answered, and what nodes were asked. */
+/** Requests by server, and reads of nodes. */
 export interface Counts {
   readonly memory: number;
-  /** Joined a read that was under way. */
-  readonly joined: number;
   readonly redis: number;
   readonly node: number;
   readonly fullReads: number;
@@ -26,13 +22,16 @@ export interface Counts {
 }
 
 export function playSimulated({ shape, steps }: Trace, seed: number): Counts {
-  const tally = new Tally(-Infinity, 1);
-  const { replicas } = new World(shape, { seed, sample: shape.replicas, requests: 0 }, tally);
-  for (const { replica, arrivals } of steps) for (const arrival of arrivals) replicas[replica]?.serve(arrival);
-  const served = (server: Parameters<typeof tally.served.get>[0]): number => tally.served.get(server) ?? 0;
+  const tally = new Tally(-Infinity);
+  const replicas = replicasOf(shape, shape.replicas, { seed, tally });
+  const servers = new Map<Server, number>();
+  for (const { replica, arrival } of steps) {
+    const server = replicas[replica]?.serve(arrival);
+    if (server !== undefined) add(servers, server);
+  }
+  const served = (server: Server): number => servers.get(server) ?? 0;
   return {
     memory: served('memory'),
-    joined: served('flight'),
     redis: served('redis') + served('followed'),
     node: served('upstream'),
     fullReads: tally.calls.get('full') ?? 0,
@@ -46,7 +45,7 @@ export async function playReal(trace: Trace): Promise<Counts> {
   const closing: (() => Promise<unknown>)[] = [];
   try {
     const ledger = new SimulatedLedger(shape.ledger);
-    const clock = clockAt(ledger, steps[0]?.arrivals[0]?.atMs ?? 0);
+    const clock = clockAt(ledger, steps[0]?.arrival.atMs ?? 0);
     const full = await createSampleNode({ clock });
     const archive = await createSampleNode({ clock: new ManualClock({ head: clock.head, oldest: 0n }) });
     closing.push(
@@ -63,12 +62,10 @@ export async function playReal(trace: Trace): Promise<Counts> {
     const sources = new Map<string, number>();
     for (const step of steps) {
       for (const { clock } of nodes) clock.head = headAt(ledger, step);
-      for (const source of await playStep(gateways[step.replica] as RunningGateway, step, { ledger, nodes }))
-        add(sources, source, 1);
+      add(sources, await play((gateways[step.replica] as RunningGateway).url, step.arrival, ledger));
     }
     return {
       memory: sources.get('memory') ?? 0,
-      joined: sources.get('joined') ?? 0,
       redis: sources.get('redis') ?? 0,
       node: sources.get('node') ?? 0,
       fullReads: readsOf(full),
@@ -85,8 +82,8 @@ function clockAt(ledger: SimulatedLedger, atMs: number): ManualClock {
   return new ManualClock({ head: version, oldest: oldestVersion });
 }
 
-function headAt(ledger: SimulatedLedger, { arrivals }: Step): bigint {
-  return ledger.versionOf(ledger.blockAt(arrivals[0]?.atMs ?? 0));
+function headAt(ledger: SimulatedLedger, { arrival }: Step): bigint {
+  return ledger.versionOf(ledger.blockAt(arrival.atMs));
 }
 
 async function startRedis(): Promise<RedisServer> {
@@ -101,7 +98,7 @@ async function startOne({ shape }: Trace, [full, archive]: readonly SampleNode[]
   const shared = redis && {
     target: { kind: 'single', url: redis.url } as const,
     keyPrefix: 'lg',
-    timeoutMs: shape.redis?.timeoutMs ?? 50,
+    timeoutMs: 1_000,
     ttlMs: 60_000,
   };
   const config = testConfig({
@@ -115,45 +112,6 @@ async function startOne({ shape }: Trace, [full, archive]: readonly SampleNode[]
     },
   });
   return startGateway(config, { log: pino({ level: 'silent' }), drainDelayMs: 0 });
-}
-
-interface Around {
-  readonly ledger: SimulatedLedger;
-  readonly nodes: readonly SampleNode[];
-}
-
-async function playStep(gateway: RunningGateway, { arrivals }: Step, { ledger, nodes }: Around): Promise<string[]> {
-  const [first] = arrivals;
-  if (arrivals.length === 1 && first !== undefined) return [await play(gateway.url, first, ledger)];
-  // Nodes answer reads when all requests have come, so that none is too late to join.
-  const { promise: isOpen, resolve: open } = Promise.withResolvers<undefined>();
-  for (const { faults } of nodes) {
-    faults.add({ kind: 'hold', until: isOpen }, { when: ({ route }) => route !== 'ledgerInfo' && route !== 'healthy' });
-  }
-  const asked = nodes.map(readsOf);
-  let answered = 0;
-  const answers = arrivals.map(async (arrival) => {
-    const source = await play(gateway.url, arrival, ledger);
-    answered += 1;
-    return source;
-  });
-  const haveCome = async (): Promise<boolean> => {
-    if (answered === arrivals.length) return true;
-    const isAsked = nodes.some((node, index) => readsOf(node) > (asked[index] ?? 0));
-    return isAsked && answered + (await inFlight(gateway)) >= arrivals.length;
-  };
-  for (const endMs = performance.now() + longestWaitMs; performance.now() < endMs && !(await haveCome());)
-    await sleep(2);
-  open(undefined);
-  for (const { faults } of nodes) faults.clear();
-  return Promise.all(answers);
-}
-
-const longestWaitMs = 2_000;
-
-async function inFlight({ operationsUrl }: RunningGateway): Promise<number> {
-  const { body } = await request(`${operationsUrl}/metrics`);
-  return Number(/^ledgergate_http_in_flight_requests (\d+)/m.exec(await body.text())?.[1] ?? 0);
 }
 
 /** Asks as a client does; where the answer came from. */
@@ -179,7 +137,7 @@ async function play(
   const status = String(told['cache-status'] ?? '');
   if (status.includes('detail=memory')) return 'memory';
   if (status.includes('detail=redis')) return 'redis';
-  return status.includes('; collapsed') ? 'joined' : 'node';
+  return 'node';
 }
 
 function pathOf(kind: Arrival['kind'], subject: Arrival['subject']): string {

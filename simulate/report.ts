@@ -15,83 +15,53 @@ const name: Column = ['shape', ({ outcome }) => outcome.shape.name];
 const answered: readonly Column[] = [
   name,
   ['requests/s', ({ outcome }) => count(outcome.shape.traffic.rate)],
-  ['CDN %', ({ capacity }) => percent(capacity.shares.cdn)],
   ['memory %', ({ capacity }) => percent(capacity.shares.memory)],
   ['joined a read %', ({ capacity }) => percent(capacity.shares.flight)],
   ['Redis %', ({ capacity }) => percent(capacity.shares.redis)],
   ["another replica's read %", ({ capacity }) => percent(capacity.shares.followed)],
   ['node %', ({ capacity }) => percent(capacity.shares.upstream)],
+  ['node calls for each request', ({ outcome, capacity }) => number(capacity.calls.all / outcome.shape.traffic.rate)],
 ];
 
-const nodes: readonly Column[] = [
+const calls: readonly Column[] = [
   name,
-  ['calls/s', ({ capacity }) => count(capacity.calls.all)],
-  ['reads of full nodes', ({ capacity }) => count(capacity.calls.full)],
+  ['calls of full nodes', ({ capacity }) => count(capacity.calls.full)],
   ['of archival nodes', ({ capacity }) => count(capacity.calls.archival)],
   ['looks', ({ capacity }) => count(capacity.calls.look)],
-  ['modules', ({ capacity }) => count(capacity.calls.module)],
   ['submissions', ({ capacity }) => count(capacity.calls.submit)],
-  ['calls for each request', ({ outcome, capacity }) => (capacity.calls.all / outcome.shape.traffic.rate).toFixed(3)],
-];
-
-const redis: readonly Column[] = [
-  name,
-  ['commands/s', ({ capacity }) => count(capacity.redis?.commands)],
-  ['of the busiest server', ({ capacity }) => count(capacity.redis?.busiestCommands)],
-  ['its MB/s', ({ capacity }) => number((capacity.redis?.busiestBytes ?? 0) / 1e6)],
-  ['added MB/s', ({ capacity }) => number((capacity.redis?.storedBytes ?? 0) / 1e6)],
-  ['news/s', ({ capacity }) => count(capacity.redis?.told)],
-  ['its cores', ({ capacity }) => number(capacity.redis?.core ?? 0)],
-  ['gateway cores to hear the news', ({ capacity }) => count(capacity.newsCores)],
-];
-
-const latest: readonly Column[] = [
-  name,
-  ['age of the look p50 ms', ({ capacity }) => count(capacity.staleness.ageP50)],
-  ['p99', ({ capacity }) => count(capacity.staleness.ageP99)],
-  ['overtaken for p50 ms', ({ capacity }) => count(capacity.staleness.overtakenP50)],
-  ['p99', ({ capacity }) => count(capacity.staleness.overtakenP99)],
-  ['waited for a look %', ({ capacity }) => percent(capacity.staleness.waitingShare)],
+  ['commands of each Redis', ({ capacity }) => optional(capacity.redis, ({ commands }) => count(commands))],
+  ['of its busiest server', ({ capacity }) => optional(capacity.redis, (redis) => count(redis.busiestCommands))],
+  ['MB/s there', ({ capacity }) => optional(capacity.redis, (redis) => number(redis.busiestBytes / 1e6))],
+  ['added MB/s', ({ capacity }) => optional(capacity.redis, (redis) => number(redis.storedBytes / 1e6))],
+  ['news', ({ capacity }) => optional(capacity.redis, ({ news }) => count(news))],
 ];
 
 const needs: readonly Column[] = [
   name,
-  ['busy cores, fast path', ({ capacity }) => count(capacity.cores.front)],
-  ['without', ({ capacity }) => count(capacity.cores.server)],
+  ['busy cores', ({ capacity }) => count(capacity.cores)],
   ['MB a process', ({ capacity }) => count(capacity.processMb)],
   ['an answer stays s', ({ capacity }) => count(capacity.residenceSeconds)],
   ['full nodes', ({ capacity }) => count(capacity.nodes.full)],
   ['archival nodes', ({ capacity }) => count(capacity.nodes.archival)],
+  ['busiest Redis core %', ({ capacity }) => optional(capacity.redis, ({ core }) => count(core * 100))],
   ['Gbit/s out', ({ capacity }) => number((capacity.sentBytes * 8) / 1e9)],
   ['first to be full', ({ capacity }) => loadText(capacity, 0)],
   ['then', ({ capacity }) => loadText(capacity, 1)],
 ];
 
+/** Sections of Markdown. */
 export function tablesOf(standings: readonly Standing[]): string[] {
-  const withRedis = standings.filter(({ capacity }) => capacity.redis !== undefined);
+  const load = `Share of the capacity; above ${count(assumed.load * 100)} % a part is too small. A process has one core.`;
   return [
-    section('Who answers', 'Of all reads that are looked for in the cache.', answered, standings),
-    section('What nodes are asked', 'A second, of the whole deployment.', nodes, standings),
-    section(
-      'What Redis is asked',
-      'Each Redis by itself, a second; `its` is the busiest server of it.',
-      redis,
-      withRedis,
-    ),
-    section(
-      'How old the latest state is',
-      "`age`: since the look it comes from, which is what `latest.maxStaleness` bounds. `overtaken`: since the next block was committed, nodes' own lag included.",
-      latest,
-      standings,
-    ),
-    section(
-      'What it takes, and what is full first',
-      `Share of what is there; above ${percent(assumed.load)} % it is too small. A process has one core.`,
-      needs,
-      standings,
-    ),
+    section('Who answers', 'Of all reads that can be held; calls are of all requests.', answered, standings),
+    section('What nodes and Redis are asked', 'A second.', calls, standings),
+    section('What it takes, and what is full first', load, needs, standings),
     figures(),
   ];
+}
+
+function optional<T>(value: T | undefined, text: (value: T) => string): string {
+  return value === undefined ? '' : text(value);
 }
 
 const begin = '<!-- simulated: begin -->';
@@ -115,7 +85,7 @@ function figures(): string {
   const rows = Object.entries<Measured>(measured).map(
     ([name, { value, unit, where }]) => `| ${name} | ${value} | ${unit} | ${where} |`,
   );
-  const taken = `Taken for granted: a full node answers ${count(assumed.fullReads)} reads a second, an archival one ${count(assumed.archivalReads)}; a network interface has 10 Gbit/s.`;
+  const taken = `Taken for granted: a full node answers ${count(assumed.fullReads)} reads a second, an archival one ${count(assumed.archivalReads)}.`;
   return ['### What single steps cost', '', '| step | | | measured |', '|---|--:|---|---|', ...rows, '', taken].join(
     '\n',
   );

@@ -1,32 +1,22 @@
-/** What is simulated: the traffic of all clients together, and the deployment that it meets. */
+/** Deployments of docs/scaling.md: the traffic of all clients together, and the processes, nodes and Redis it meets. */
 
-/** What clients ask for, in shares of all requests; the rest of 1 is `passed`. */
+/** Shares of all requests; the rest of 1 is `passed`: a call of a node each. */
 export interface Mix {
-  /** GET of a resource without a version. */
+  /** GET of a resource or module without a version. */
   readonly latest: number;
-  /** The same as a view: POST, which no CDN keeps. */
+  /** A view without a version. */
   readonly latestView: number;
   /** Pinned to a version that was the head a moment ago: the rest of a page, or a second client of the same state. */
   readonly head: number;
   readonly headView: number;
-  /** Pinned within the retention window, ages evenly spread on a logarithmic scale: indexers, charts, explorers. */
-  readonly recent: number;
   /** Pinned below the retention edge, of a catalogue of links with a few favourites: only archival nodes hold them. */
   readonly deep: number;
   /** A committed transaction by hash, shortly after its commit. */
   readonly hash: number;
-  /** The same while it is pending: no answer to be kept. */
-  readonly pending: number;
+  /** Ledger info, which the gateway answers by itself. */
+  readonly info: number;
   /** Each is followed by a read of "latest" that has to show its effect (docs/consistency.md). */
   readonly submit: number;
-  /** Requests for a signing message, encoded in the gateway. */
-  readonly encode: number;
-}
-
-/** A type of resource: its answer's size and its share of reads. */
-export interface ResourceType {
-  readonly bytes: number;
-  readonly share: number;
 }
 
 export interface Traffic {
@@ -35,7 +25,8 @@ export interface Traffic {
   readonly mix: Mix;
   readonly accounts: number;
   readonly accountSkew: number;
-  readonly types: readonly ResourceType[];
+  /** Types of resources: bytes of the answer, and the share of reads. */
+  readonly types: readonly { readonly bytes: number; readonly share: number }[];
   /** Mean age of a `head` version, in milliseconds. */
   readonly headAgeMs: number;
   /** Links in the catalogue of deep reads, and how unevenly they are followed. */
@@ -45,14 +36,12 @@ export interface Traffic {
   readonly hashAgeMs: number;
   /** Mean time from a commit until its client has seen it, and reads on. */
   readonly commitSeenMs: number;
-  /** Modules whose functions are called by what is encoded. */
-  readonly modules: number;
 }
 
 export interface LedgerShape {
   readonly blocksPerSecond: number;
   readonly versionsPerBlock: number;
-  /** Writes of resources a second, spread as reads are; how often answers change. Infinity: with every version. */
+  /** Writes of resources a second, spread as reads are: how often answers change. Infinity: with every version. */
   readonly writesPerSecond: number;
   readonly retentionMs: number;
 }
@@ -60,21 +49,9 @@ export interface LedgerShape {
 export interface RedisShape {
   /** 1: a single server; more: a Cluster. */
   readonly shards: number;
-  /** One for each region, or one for all: then replicas elsewhere reach it with `farMs`. */
-  readonly scope: 'region' | 'global';
-  /** From here to there and back, in milliseconds. */
-  readonly nearMs: number;
-  readonly farMs: number;
-  /** `cache.redis.timeout`. */
-  readonly timeoutMs: number;
+  /** From a replica to Redis and back, in milliseconds. */
+  readonly rttMs: number;
   /** For how long answers have been gathered when the run begins, at most. */
-  readonly historyMs: number;
-}
-
-export interface CdnShape {
-  /** Caches that do not share what they hold, in all regions together. */
-  readonly places: number;
-  /** For how long they have been gathering when the run begins. */
   readonly historyMs: number;
 }
 
@@ -82,12 +59,10 @@ export interface NodesShape {
   /** In each region. */
   readonly full: number;
   readonly archival: number;
-  /** What a read takes, request and answer on the wire included; exponential beyond half of it. */
+  /** Time of a read, request and answer on the wire included; exponential beyond half of it. */
   readonly readMs: number;
   readonly lookMs: number;
-  /** `upstream.probeInterval`: each is looked at so often whatever else it answers. */
-  readonly probeMs: number;
-  /** The first full node is behind the ledger by this, each further one by a third more. */
+  /** Full nodes are behind the ledger by this. */
   readonly lagMs: number;
 }
 
@@ -99,22 +74,85 @@ export interface Shape {
   /** Processes that serve, in all regions together; a worker counts as one. */
   readonly replicas: number;
   readonly regions: number;
+  /** One for each region. */
   readonly redis?: RedisShape | undefined;
-  readonly cdn?: CdnShape | undefined;
-  /** Of each process, `cache.memory.maxBytes`. */
+  /** `cache.memory.maxBytes` of each process. */
   readonly memoryBytes: number;
   /** `latest.maxStaleness`. */
   readonly maxStalenessMs: number;
-  /**
-   * Whether replicas tell each other what none has told before, as they do; everything they show; or nothing, which
-   * leaves monotonic reads across replicas to tokens (docs/scaling.md).
-   */
-  readonly news: 'first tells' | 'each tells' | 'none';
 }
 
-/** Replicas that share a Redis. */
+/**
+ * Shares of the interface's operations as SDKs, explorers and indexers send them; no provider publishes any. Of views
+ * and resources nine in ten name no version. Blocks, lists, balances, table items, simulations and the gas price are
+ * `passed`.
+ */
+export const usualTraffic: Omit<Traffic, 'rate'> = {
+  mix: {
+    latest: 0.05,
+    latestView: 0.43,
+    head: 0.005,
+    headView: 0.05,
+    deep: 0.005,
+    hash: 0.07,
+    info: 0.1,
+    submit: 0.02,
+  },
+  accounts: 1_000_000,
+  accountSkew: 1.1,
+  types: [
+    { bytes: 400, share: 0.75 },
+    { bytes: 1_000, share: 0.17 },
+    { bytes: 4_000, share: 0.075 },
+    { bytes: 60_000, share: 0.005 },
+  ],
+  headAgeMs: 1_000,
+  links: 200_000,
+  linkSkew: 1,
+  hashAgeMs: 5_000,
+  commitSeenMs: 500,
+};
+
+const redis: RedisShape = { shards: 1, rttMs: 0.5, historyMs: 3_600_000 };
+
+/** A deployment with everything at its usual value. */
+export function shapeOf(name: string, rate: number, changes: Partial<Shape> = {}): Shape {
+  return {
+    name,
+    traffic: { ...usualTraffic, rate },
+    ledger: { blocksPerSecond: 25, versionsPerBlock: 20, writesPerSecond: 1_000, retentionMs: 2 * 3_600_000 },
+    nodes: { full: 6, archival: 2, readMs: 8, lookMs: 2, lagMs: 30 },
+    replicas: 1,
+    regions: 1,
+    memoryBytes: 256 * 1024 * 1024,
+    maxStalenessMs: 200,
+    ...changes,
+  };
+}
+
+const million = 1_000_000;
+const wide = { replicas: 1_000, regions: 5 } as const;
+
+export const shapes: readonly Shape[] = [
+  shapeOf('one process', 10_000),
+  shapeOf('10 processes', 100_000, { replicas: 10 }),
+  shapeOf('10 processes, one Redis', 100_000, { replicas: 10, redis }),
+  shapeOf('100 processes', million, { replicas: 100 }),
+  shapeOf('100 processes, Cluster of 12', million, { replicas: 100, redis: { ...redis, shards: 12 } }),
+  shapeOf('1,000 processes, 5 regions', million, wide),
+  shapeOf('the same, a Cluster of 6 for each region', million, { ...wide, redis: { ...redis, shards: 6 } }),
+  shapeOf('the same, 1 s of staleness', million, { ...wide, redis: { ...redis, shards: 6 }, maxStalenessMs: 1_000 }),
+  shapeOf('the same, nobody submits', million, {
+    ...wide,
+    redis: { ...redis, shards: 6 },
+    maxStalenessMs: 1_000,
+    traffic: { ...usualTraffic, rate: million, mix: { ...usualTraffic.mix, submit: 0 } },
+  }),
+];
+
+/** Replicas that move to newer versions together: those of a region where they share a Redis, else each alone. */
 export function groupSize({ replicas, regions, redis }: Shape): number {
-  return redis?.scope === 'global' ? replicas : replicas / regions;
+  return redis === undefined ? 1 : replicas / regions;
 }
 
 /** Milliseconds between two blocks. */

@@ -10,15 +10,17 @@ import { blockMs, type Mix, type Shape, type Traffic } from './shape.ts';
 
 export type Kind = keyof Mix | 'passed';
 
-/** What is read, whatever its version. */
+/** A subject of reads, at any version. */
 export interface Subject {
   readonly operation: Operation;
   readonly text: string;
   readonly bytes: number;
-  /** Of all reads of its kind that are made. */
+  /** Share of all reads of its kind. */
   readonly share: number;
   /** Below the base path, or the body of a view. */
   readonly wire: string;
+  /** Read below every retention edge. */
+  readonly isDeep?: true;
 }
 
 export interface Arrival {
@@ -30,23 +32,18 @@ export interface Arrival {
   readonly block?: number;
   /** A read of "latest" after a commit was seen: of this block's state or a later one. */
   readonly minBlock?: number;
-  /** Which module is called by what is to be encoded. */
-  readonly module?: number;
 }
 
 const viewBytes = 120;
 const transactionBytes = 1_500;
 /** Block height of the catalogue's links: far below every retention edge. */
 const deepBlocks = 900_000_000;
-/** `recent` ages begin here; younger ones are of `head`. */
-const youngestRecentMs = 2_000;
 
 export class TrafficSource {
   readonly #traffic: Traffic;
   readonly #ledger: SimulatedLedger;
   readonly #accounts: Zipf;
   readonly #links: Zipf;
-  readonly #retentionMs: number;
   readonly #interval: number;
   readonly #lagMs: number;
 
@@ -55,7 +52,6 @@ export class TrafficSource {
     this.#ledger = ledger;
     this.#accounts = zipfOf(traffic.accounts, traffic.accountSkew);
     this.#links = zipfOf(traffic.links, traffic.linkSkew);
-    this.#retentionMs = shape.retentionMs;
     this.#interval = blockMs(shape);
     this.#lagMs = nodes.lagMs;
   }
@@ -78,15 +74,11 @@ export class TrafficSource {
       case 'head':
       case 'headView':
         return { atMs, kind, subject: this.#state(kind, random), block: this.#headBlock(atMs, random) };
-      case 'recent':
-        return { atMs, kind, subject: this.#state(kind, random), block: this.#recentBlock(atMs, random) };
       case 'deep':
         return { atMs, kind, ...this.#link(random) };
       case 'hash':
         return { atMs, kind, subject: this.#transaction(atMs, random) };
-      case 'encode':
-        return { atMs, kind, module: Math.floor(random() ** 2 * this.#traffic.modules) };
-      case 'pending':
+      case 'info':
       case 'submit':
       case 'passed':
         return { atMs, kind };
@@ -97,13 +89,6 @@ export class TrafficSource {
   headExposure(block: number, atMs: number): number {
     const ageMs = atMs - this.#ledger.committedMs(block);
     return ageMs <= 0 ? 0 : (this.#interval / 1000) * (1 - Math.exp(-ageMs / this.#traffic.headAgeMs));
-  }
-
-  recentExposure(block: number, atMs: number): number {
-    const ageMs = Math.min(atMs - this.#ledger.committedMs(block), this.#retentionMs);
-    if (ageMs <= youngestRecentMs) return 0;
-    const span = Math.log(this.#retentionMs / youngestRecentMs);
-    return ((this.#interval / 1000) * Math.log(ageMs / youngestRecentMs)) / span;
   }
 
   /** The same for a transaction, all of which are read alike. */
@@ -149,16 +134,11 @@ export class TrafficSource {
     return this.#ledger.blockAt(atMs - this.#lagMs - exponential(random()) * this.#traffic.headAgeMs);
   }
 
-  #recentBlock(atMs: number, random: Random): number {
-    const span = this.#retentionMs / youngestRecentMs;
-    return this.#ledger.blockAt(atMs - youngestRecentMs * span ** random());
-  }
-
   #link(random: Random): { readonly subject: Subject; readonly block: number } {
     const rank = this.#links.draw(random);
     const account = (rank * 7_919) % this.#traffic.accounts;
     const subject = resourceOf(account, this.#traffic.types[0]?.bytes ?? 400, this.#links.shareOf(rank));
-    return { subject, block: deepBlocks + rank };
+    return { subject: { ...subject, isDeep: true }, block: deepBlocks + rank };
   }
 
   /** One is read of each block: the rest are nobody's concern, or read by nobody twice. */

@@ -3,7 +3,7 @@
  * are not taken the connection goes to the HTTP server, for good, before anything of that request was answered.
  */
 import type { Socket } from 'node:net';
-import type { FrontMetrics } from '../metrics/front-metrics.ts';
+import type { FrontMetrics } from '../metrics/http-metrics.ts';
 import { ownCopy, type Alias } from '../proxy/aliases.ts';
 import { answerRead, guard, isOfLatest } from '../proxy/answer-read.ts';
 import { isRefused, setAnswering } from '../proxy/connection-state.ts';

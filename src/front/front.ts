@@ -6,7 +6,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import type { FrontMetrics } from '../metrics/front-metrics.ts';
+import type { FrontMetrics } from '../metrics/http-metrics.ts';
 import { isRefused } from '../proxy/connection-state.ts';
 import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';

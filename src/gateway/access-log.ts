@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import type { Principal } from '../access/principal.ts';
 import { whoOf } from '../access/usage-tally.ts';
 import type { AccessLogConfig } from '../config/config.ts';
-import type { AccessLogMetrics } from '../metrics/access-log-metrics.ts';
+import type { AccessLogMetrics } from '../metrics/log-metrics.ts';
 import { toldOutcome, toldStatus } from '../metrics/http-metrics.ts';
 import type { Ended } from '../proxy/exchange.ts';
 import { LineRate } from './line-rate.ts';

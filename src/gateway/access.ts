@@ -52,7 +52,7 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
   const store = config.keys.redis ? redis : undefined;
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
-  const metrics = status.watchAccess(createAccessMetrics(registry, () => ({ keys: principals.size, plans })));
+  const metrics = createAccessMetrics(registry, () => ({ keys: principals.size, plans }));
   const keys = { principals, plans: () => plans, metrics, journal, siblings };
   const watched = file === undefined ? undefined : watchKeys(file, keys);
   const polled = store === undefined ? undefined : pollKeys(store, keys);

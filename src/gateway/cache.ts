@@ -30,10 +30,7 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
   const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
   const memory: MemoryCache = new MemoryCache({
     maxBytes: config.cache.memory.maxBytes,
-    onEvict: (reads) => {
-      status.repairs.count('evicted', reads);
-      metrics.evictions.inc(reads);
-    },
+    onEvict: (reads) => metrics.evictions.inc(reads),
   });
   const genesis = new Genesis(fleet, sender);
   const shared = buildShared?.({

@@ -110,7 +110,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     chainId: config.chainId,
   });
   const shown = siblings?.shown ?? new ShownAlone(fleet);
-  const metrics = status.watchSender({
+  const metrics = {
     ...createUpstreamMetrics(
       registry,
       () => gaugesOf(fleet),
@@ -121,7 +121,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       }),
     ),
     ...createSenderMetrics(registry, () => ({ waiting: sender.waiting, nodes: placesOf(fleet) })),
-  });
+  };
   const probes = Object.assign(settings.probes, {
     isOnDuty: () => siblings?.isOnDuty() ?? true,
     onFound: (upstream: Upstream, finding: Finding) => siblings?.tellFound(upstream.name, finding),

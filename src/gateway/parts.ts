@@ -73,15 +73,9 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     answerBytes: answerBudget.held,
   }));
   const { isOverloaded = () => lag.isOverloaded } = options;
-  const onShed = (): void => {
-    status.refusals.count('event loop');
-    metrics.shed('event loop');
-  };
+  const onShed = (): void => metrics.shed('event loop');
   const untaken = new UntakenAnswers(answerBudget, {
-    refused: () => {
-      status.refusals.count('answers on their way');
-      metrics.shed('answers on their way');
-    },
+    refused: () => metrics.shed('answers on their way'),
     ended: () => metrics.slowConnectionEnded(),
   });
   const times = { inactivityMs: inactivityMs(config), ...options.times };
@@ -107,14 +101,12 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     max: config.listen.maxConnections,
     sessions: encryption?.listener.sessions,
     front: proxy.front,
-    onRefused: () => {
-      status.refusals.count('connections');
-      metrics.connectionRefused();
-    },
+    onRefused: () => metrics.connectionRefused(),
     onDisplaced: () => metrics.connectionDisplaced(),
   });
   const statusParts: StatusParts = {
     fleet,
+    registry,
     cache: () => {
       const { fill, maxBytes } = cache.memory;
       return { entries: fill.entries, bytes: fill.bytes, maxBytes };

@@ -1,7 +1,7 @@
 /** Metrics of the process itself: what runs, and how loud its log is. */
 import type { Registry } from 'prom-client';
 import type { Config } from '../config/config.ts';
-import { createBuildMetrics } from '../metrics/build-metrics.ts';
+import { createBuildMetrics } from '../metrics/reload-metrics.ts';
 import { createLogMetrics, LogLines } from '../metrics/log-metrics.ts';
 import { packageVersion } from './package-version.ts';
 

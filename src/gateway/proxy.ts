@@ -3,13 +3,11 @@ import type { Logger } from 'pino';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
-import { createAuditMetrics } from '../metrics/audit-metrics.ts';
-import { createBodyMetrics } from '../metrics/body-metrics.ts';
-import { createFrontMetrics } from '../metrics/front-metrics.ts';
+import { createAuditMetrics } from '../metrics/upstream-metrics.ts';
+import { createBodyMetrics } from '../metrics/overload-metrics.ts';
+import { createFrontMetrics, createHttpMetrics, createLatestMetrics, toldOutcome } from '../metrics/http-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
-import { createHttpMetrics } from '../metrics/http-metrics.ts';
-import { createAccessLogMetrics } from '../metrics/access-log-metrics.ts';
-import { createLatestMetrics } from '../metrics/latest-metrics.ts';
+import { createAccessLogMetrics } from '../metrics/log-metrics.ts';
 import { Front } from '../front/front.ts';
 import { Admin } from '../proxy/admin.ts';
 import { Audits, type Stored } from '../proxy/audits.ts';
@@ -36,7 +34,7 @@ import { ServedState } from '../proxy/served-state.ts';
 import type { UntakenAnswers } from '../proxy/untaken-answers.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
-import type { Traffic } from '../status/traffic.ts';
+import type { Distances } from '../status/distances.ts';
 import { findTracer } from '../trace/tracer.ts';
 import type { AccessParts } from './access.ts';
 import { AccessLog } from './access-log.ts';
@@ -85,7 +83,7 @@ export interface Proxy {
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const { cache, log, status, proof, submissions, siblings, settings, access } = context;
-  const { journal, traffic } = status;
+  const { journal, distances } = status;
   const { fleet, sender, floor, latest, registry } = context.parts;
   const { basePath } = config.listen;
   const audits = buildAudits();
@@ -132,7 +130,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     get deadlineMs() {
       return settings.sender.deadlineMs;
     },
-    onEnd: onEnd(traffic, accessLog),
+    onEnd: onEnd(distances, accessLog),
   };
   const encoder = buildEncoder();
   const aliases = new Aliases();
@@ -223,7 +221,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   }
 
   function buildEncoder(): Encoder {
-    const metrics = status.watchEncoder(createEncodeMetrics(registry, () => proof.distrusted.size));
+    const metrics = createEncodeMetrics(registry, () => proof.distrusted.size);
     const modules = new ModuleSource(reader, { now: context.now });
     const { signingDomain } = config.encode;
     return new Encoder({
@@ -256,10 +254,10 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   }
 }
 
-/** What the end of each request is told to. */
-function onEnd(traffic: Traffic, accessLog: AccessLog) {
+/** Records the end of each request beside the metrics. */
+function onEnd(distances: Distances, accessLog: AccessLog) {
   return (ended: Ended, seconds: number): void => {
-    traffic.count(ended, seconds);
+    distances.count(toldOutcome(ended), ended.version);
     accessLog.note(ended, seconds);
   };
 }

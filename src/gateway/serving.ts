@@ -151,7 +151,7 @@ async function start(parts: Parts, config: Config, { siblings }: ServingOptions,
   await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
   // Headers from the first answer on.
   await fleet.show(fleet.head?.version ?? (0n as LedgerVersion));
-  status.start(fleet);
+  status.start(parts.statusParts);
   await proxy.server.listen({ host: config.listen.host, port: config.listen.port });
 }
 

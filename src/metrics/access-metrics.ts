@@ -1,20 +1,21 @@
 /** Metrics of keys: how many are known, whether they could be read again, and whom they kept out. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
-import { combinations } from './family.ts';
+import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
-import { open } from './words.ts';
 
 /** Before it is known whose request it is. `unread`: a key came that may be one, before all keys had been read. */
 const strangers = ['no key', 'bad key', 'misplaced key', 'unread'] as const;
-/** Of somebody who is known. `not counted`: nobody could count it. */
+/** Refusals of a known client. `not counted`: its request could not be counted. */
 const known = ['operation', 'origin', 'limit', 'not counted'] as const;
-export const refusalReasons = [...strangers, ...known] as const;
+const refusalReasons = [...strangers, ...known] as const;
+/** Reason of a refusal, as its series is labelled. */
 export type RefusalReason = (typeof refusalReasons)[number];
 
-export const keySources = ['file', 'redis'] as const;
-export const reloadOutcomes = ['ok', 'failed'] as const;
+const keySources = ['file', 'redis'] as const;
+const reloadOutcomes = ['ok', 'failed'] as const;
 
+/** Events of keys and plans that are counted. */
 export interface AccessMetrics {
   /** `plan`: undefined where it is not known whose request it was. */
   refused(reason: RefusalReason, plan: string | undefined): void;
@@ -22,21 +23,22 @@ export interface AccessMetrics {
   reloaded(source: (typeof keySources)[number], result: (typeof reloadOutcomes)[number]): void;
 }
 
-/** What is read at each scrape. */
-export interface AccessGauges {
+/** Readings of each scrape. */
+interface AccessGauges {
   readonly keys: number;
   /** Names of the plans. */
   readonly plans: Iterable<string>;
 }
 
+/** Registers the families of keys. `read` is called at each scrape. */
 export function createAccessMetrics(registry: Registry, read: () => AccessGauges): AccessMetrics {
   const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',
     help: 'Requests refused for whom they were from, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), operation, origin, limit, not counted (nobody could).',
-    labels: { reason: refusalReasons, plan: open.planOrNone },
+    labels: { reason: refusalReasons, plan: labelSources.planOrNone },
     known: () => [
-      ...combinations({ reason: strangers, plan: open.planOrNone }),
-      ...[...read().plans].flatMap((plan) => combinations({ reason: known, plan: open.planOrNone }, { plan })),
+      ...combinations({ reason: strangers, plan: labelSources.planOrNone }),
+      ...[...read().plans].flatMap((plan) => combinations({ reason: known, plan: labelSources.planOrNone }, { plan })),
     ],
   });
   const reloads = new Counter(registry, {

@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
-/** What the storing policy says of an answer: `stored`, or why not. */
+/** Decisions of the storing policy: `stored`, or the reason against it. */
 export const decisions = [
   'stored',
   'no version',
@@ -19,12 +19,13 @@ export const decisions = [
   'error not final',
   'not committed',
 ] as const;
-export type DecisionName = (typeof decisions)[number];
+type DecisionName = (typeof decisions)[number];
 
-/** What purges are of. */
-export const purgeScopes = ['read', 'account', 'everything'] as const;
-export type PurgeName = (typeof purgeScopes)[number];
+/** Scopes of purges. */
+const purgeScopes = ['read', 'account', 'everything'] as const;
+type PurgeName = (typeof purgeScopes)[number];
 
+/** Events of the memory tier that are counted. */
 export interface CacheMetrics {
   hit(): void;
   miss(): void;
@@ -34,7 +35,7 @@ export interface CacheMetrics {
   purged(scope: PurgeName): void;
 }
 
-export interface CacheFill {
+interface CacheFill {
   readonly entries: number;
   readonly bytes: number;
   readonly maxBytes: number;

@@ -1,4 +1,4 @@
-/** What only goes up. Counting is one addition, so that a request can do it often. */
+/** Values that only rise. A count is one addition, so that a request can count often. */
 import type { Registry } from 'prom-client';
 import {
   combinations,
@@ -24,16 +24,17 @@ export class Count {
   }
 }
 
-export interface CounterOptions<D extends Declared> extends FamilyOptions<D> {
+interface CounterOptions<D extends Declared> extends FamilyOptions<D> {
   /**
    * Series that are there before anything is counted, asked for at each scrape: the first event is an increase then, which
    * alerts can see. Default: every combination, where all values of all labels are declared.
    */
   readonly known?: () => Iterable<LabelsOf<NoInfer<D>>>;
-  /** Where it is counted somewhere else: asked of each known series at each scrape. */
+  /** Reads counts that another part keeps, for each known series at each scrape. */
   readonly counted?: (labels: LabelsOf<NoInfer<D>>) => number;
 }
 
+/** A family of series that only rise. */
 export class Counter<const D extends Declared = Unlabelled> extends Family<D> {
   readonly type = 'counter';
   readonly aggregator = 'sum';

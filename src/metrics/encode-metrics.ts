@@ -30,10 +30,12 @@ export const forwardReasons = [
   'distrusted function',
   'chain unknown',
 ] as const;
+/** Reason for which a node encoded, as its series is labelled. */
 export type ForwardReasonName = (typeof forwardReasons)[number];
 
-export const checkResults = ['equal', 'mismatch', 'inconclusive', 'skipped'] as const;
+const checkResults = ['equal', 'mismatch', 'inconclusive', 'skipped'] as const;
 
+/** Events of signing messages that are counted. */
 export interface EncodeMetrics {
   local(): void;
   forwarded(reason: ForwardReasonName): void;

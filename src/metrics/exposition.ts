@@ -1,11 +1,12 @@
 /**
- * What a scrape is given: the classic text format of Prometheus, or OpenMetrics 1.0 where that is preferred, which has
+ * The answer to a scrape: the classic text format of Prometheus, or OpenMetrics 1.0 where that is preferred, which has
  * room for exemplars. Both name the same series with the same labels. Pure.
  */
 import type { FamilyData, Sample } from './family.ts';
 
-export type Form = 'text' | 'openmetrics';
+type Form = 'text' | 'openmetrics';
 
+/** Content type of an answer to a scrape, by form. */
 export const contentTypes: Readonly<Record<Form, string>> = {
   text: 'text/plain; version=0.0.4; charset=utf-8',
   openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
@@ -43,6 +44,7 @@ function parseRange(range: string): { readonly type: string; readonly weight: nu
   return { type, weight: Number.isNaN(weight) ? 0 : weight, isFit };
 }
 
+/** The text of all families in one form. */
 export function write(families: readonly FamilyData[], form: Form): string {
   const lines = families.flatMap((family) => linesOf(family, form));
   if (form === 'openmetrics') lines.push('# EOF');

@@ -15,16 +15,17 @@ export interface Exemplar {
   readonly timestamp: number;
 }
 
+/** One value of a series at a scrape. */
 export interface Sample {
   readonly labels: Readonly<Record<string, string | number>>;
   readonly value: number;
-  /** Of a histogram: the family's name and what is told of it. */
+  /** Only in histograms: the family's name and `_bucket`, `_sum` or `_count`. */
   readonly metricName?: string | undefined;
   /** `null` in families of prom-client, which has none for what Node itself is measured by. */
   readonly exemplar?: Exemplar | null | undefined;
 }
 
-/** What a scrape reads of a family: plain data, which can come from another process. */
+/** A family at a scrape: plain data, which can come from another process. */
 export interface FamilyData {
   readonly name: string;
   readonly help: string;
@@ -33,7 +34,7 @@ export interface FamilyData {
   readonly values: readonly Sample[];
 }
 
-/** Of each label all values that it may have or, where they are not known beforehand, in words what they are. */
+/** All values of each label, or a description of them where they are not known beforehand. */
 export type Declared = Readonly<Record<string, readonly string[] | string>>;
 
 /** No labels: one series. */
@@ -44,12 +45,14 @@ export type LabelsOf<D extends Declared> = {
   readonly [Name in keyof D]: D[Name] extends readonly string[] ? D[Name][number] : string;
 };
 
+/** Name, help text and labels of a family. */
 export interface FamilyOptions<D extends Declared> {
   readonly name: string;
   readonly help: string;
   readonly labels?: D;
 }
 
+/** A family that registers itself; subclasses hold the series. */
 export abstract class Family<D extends Declared> {
   readonly name: string;
   readonly help: string;
@@ -73,15 +76,23 @@ export abstract class Family<D extends Declared> {
 
   protected abstract samples(): readonly Sample[];
 
-  /** What is counted stays. */
+  /** Counts are never reset. */
   reset(): void {
     throw new Error(`${this.name} is never reset`);
   }
 }
 
-/** What a scrape reads of all families of a registry, Node's own among them. */
+/** All families of a registry at a scrape, Node's own among them. */
 export function familiesOf(registry: Registry): Promise<readonly FamilyData[]> {
   return registry.getMetricsAsJSON() as Promise<unknown> as Promise<readonly FamilyData[]>;
+}
+
+/** Reads those of `names` that this registry has; only for families of this gateway's own. */
+export function readFamilies(registry: Registry, names: readonly string[]): readonly FamilyData[] {
+  return names.flatMap((name) => {
+    const family = registry.getSingleMetric(name) as unknown as Family<Declared> | undefined;
+    return family === undefined ? [] : [family.get()];
+  });
 }
 
 /** Series of a family by their labels. */
@@ -113,6 +124,15 @@ export class SeriesMap<D extends Declared, Series> {
     return this.#series.values();
   }
 }
+
+/** Sources of the values of labels that are not declared value by value, as docs/metrics.md names them. */
+export const labelSources = {
+  upstream: 'names in `upstreams`',
+  plan: 'names in `access.plans`',
+  planOrNone: 'names in `access.plans`; empty where it is not known whose request it was',
+  key: 'names of keys, at most 5,000; then `(other)`',
+  status: 'codes from 100 to 599; `other` for what is none',
+} as const;
 
 /** Every combination of the declared values; labels whose values are not known beforehand have those of `open`. */
 export function combinations<const D extends Declared>(

@@ -1,4 +1,4 @@
-/** What goes up and down: read at each scrape, so that nothing is done for it in between. */
+/** Values that rise and fall: read at each scrape, without work in between. */
 import type { Registry } from 'prom-client';
 import {
   Family,
@@ -13,13 +13,14 @@ import {
 /** Not known: there is no series. 64-bit numbers lose what a float has no room for, above 2^53. */
 export type Reading = number | bigint | undefined;
 
-export interface GaugeOptions<D extends Declared> extends FamilyOptions<D> {
-  /** Of several workers: default `sum`. */
+interface GaugeOptions<D extends Declared> extends FamilyOptions<D> {
+  /** How values of several workers are joined. Default `sum`. */
   readonly join?: Join;
   /** One value, or one by series. */
   readonly read: () => Reading | Iterable<readonly [LabelsOf<NoInfer<D>>, Reading]>;
 }
 
+/** A family of series that rise and fall. */
 export class Gauge<const D extends Declared = Unlabelled> extends Family<D> {
   readonly type = 'gauge';
   readonly aggregator: Join;

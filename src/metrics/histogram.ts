@@ -67,11 +67,12 @@ export class Distribution {
   }
 }
 
-export interface HistogramOptions<D extends Declared> extends FamilyOptions<D> {
+interface HistogramOptions<D extends Declared> extends FamilyOptions<D> {
   /** Upper bounds, included, rising. */
   readonly buckets: readonly number[];
 }
 
+/** A family of distributions. */
 export class Histogram<const D extends Declared = Unlabelled> extends Family<D> {
   readonly type = 'histogram';
   readonly aggregator = 'sum';

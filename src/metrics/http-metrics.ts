@@ -1,10 +1,9 @@
 /** Metrics of what clients see: requests by route template and status, latency, requests in flight, nodes left alone. */
 import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
-import { combinations } from './family.ts';
+import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
 import { Histogram, type Distribution, type TraceReference } from './histogram.ts';
-import { open } from './words.ts';
 
 /** Route templates: a closed set, never a path. */
 export const routes = [
@@ -19,18 +18,23 @@ export const routes = [
   'pass_through',
   'none',
 ] as const;
+/** Template of a route, as metrics and traces name it. */
 export type RouteName = (typeof routes)[number];
 
 /**
- * Where an answer came from. `collapsed`: from the upstream read of another client. `miss`: a node was asked for it.
+ * Sources of answers. `collapsed`: from the upstream read of another client. `miss`: a node was asked for it.
  * `passed`: sent on to a node, which is never kept. `local`: made here. `refused`: an error that is the client's, who may
  * also have hung up before it was told anything; `failed`: one that is not.
  */
 export const outcomes = ['memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
+/** Source of an answer, as its series is labelled. */
 export type Outcome = (typeof outcomes)[number];
 
+/** Upper bounds of the buckets that durations of requests are counted in, in seconds. */
+export const requestSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+
 /** How a request to a node was saved. `local`: a signing message that was encoded here. */
-export const savings = ['memory', 'redis', 'collapsed', 'local'] as const;
+const savings = ['memory', 'redis', 'collapsed', 'local'] as const;
 
 /** No status says that a client hung up before it was told anything; access logs of proxies have this one for it. */
 export const hungUp = 499;
@@ -38,13 +42,13 @@ export const hungUp = 499;
 /** A request that has been answered, or whose client has gone. */
 export interface Finished {
   readonly route: RouteName;
-  /** What the client was told, or would have been. */
+  /** Status of the answer, also of one that found no client any more. */
   readonly status: number;
-  /** Where the answer came from, or would have. */
+  /** Source of the answer, also of one that found no client any more. */
   readonly outcome: Outcome;
   /** Whether the client was told anything: otherwise it hung up before, and neither of the two came to be. */
   readonly isTold: boolean;
-  /** Of a body that no node had to send for it. */
+  /** Bytes of a body that no node had to send for it. */
   readonly savedBytes: number;
   /** Its span, where that is of a trace that is kept. */
   readonly trace?: TraceReference | undefined;
@@ -60,6 +64,7 @@ export function toldOutcome({ isTold, outcome }: Pick<Finished, 'isTold' | 'outc
   return isTold ? outcome : 'refused';
 }
 
+/** Events of client requests that are counted. */
 export interface HttpMetrics {
   started(): void;
   /** Counts an answer; `seconds` from the request's arrival to its last byte handed to the socket. */
@@ -68,7 +73,7 @@ export interface HttpMetrics {
   broken(): void;
 }
 
-/** What is counted of one route: looked up once. */
+/** Counts of one route, looked up once. */
 interface RouteCounts {
   readonly byStatus: Map<number, Count>;
   readonly byOutcome: Partial<Record<Outcome, Distribution>>;
@@ -77,8 +82,9 @@ interface RouteCounts {
 /** Statuses that a route has a series for before it has answered with them: alerts look at these. */
 const expected = ['200', '500', '503'];
 
+/** Registers the families of client requests. */
 export function createHttpMetrics(registry: Registry): HttpMetrics {
-  const byStatus = { route: routes, status: open.status };
+  const byStatus = { route: routes, status: labelSources.status };
   const requests = new Counter(registry, {
     name: 'ledgergate_http_requests_total',
     help: 'Requests of clients that have ended, by route and status (499: the client hung up before it was told anything); other statuses than 200, 500 and 503 have no series before the first.',
@@ -89,7 +95,7 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
     name: 'ledgergate_http_request_duration_seconds',
     help: 'Time from a request to the end of its answer, by route and where the answer came from.',
     labels: { route: routes, outcome: outcomes },
-    buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    buckets: requestSeconds,
   });
   let inFlight = 0;
   new Gauge(registry, {
@@ -152,5 +158,58 @@ function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Out
     if (counts === undefined) return;
     counts.requests.inc();
     counts.bytes.inc(size);
+  };
+}
+
+/** Observations of reads of the latest state. */
+export interface LatestMetrics {
+  /** A read was answered from the state that reads of "latest" share. */
+  observeStaleness(seconds: number): void;
+  /** A read was answered from a state so many versions below the head that is believed now. */
+  observeLag(versions: number): void;
+}
+
+/** Registers the families of reads of the latest state. */
+export function createLatestMetrics(registry: Registry): LatestMetrics {
+  const staleness = new Histogram(registry, {
+    name: 'ledgergate_served_staleness_seconds',
+    help: 'Age of the shared state when a read of the latest state is answered from it; latest.maxStaleness bounds it when the request comes.',
+    buckets: [0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.5, 1, 2.5, 5, 10],
+  }).of({});
+  const lag = new Histogram(registry, {
+    name: 'ledgergate_served_version_lag_versions',
+    help: 'Versions from the one that a read of the latest state is answered from to the newest that the fleet has told by then.',
+    buckets: [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000],
+  }).of({});
+  return {
+    observeStaleness: (seconds) => staleness.observe(seconds),
+    observeLag: (versions) => lag.observe(versions),
+  };
+}
+
+/** `known`: from memory, under a target that was read before. `read`: whatever else it took as a read. */
+const frontAnswers = ['known', 'read'] as const;
+
+/** Counts of the fast path. */
+export interface FrontMetrics {
+  readonly known: Count;
+  readonly read: Count;
+  readonly handovers: Count;
+}
+
+/** Registers the families of the fast path. */
+export function createFrontMetrics(registry: Registry): FrontMetrics {
+  const requests = new Counter(registry, {
+    name: 'ledgergate_fast_path_requests_total',
+    help: 'Requests taken ahead of the HTTP server: known (answered from memory under a target that was read before), read (other reads).',
+    labels: { kind: frontAnswers },
+  });
+  return {
+    known: requests.of({ kind: 'known' }),
+    read: requests.of({ kind: 'read' }),
+    handovers: new Counter(registry, {
+      name: 'ledgergate_fast_path_handovers_total',
+      help: 'Connections that were left to the HTTP server, for good, by what came on them.',
+    }).of({}),
   };
 }

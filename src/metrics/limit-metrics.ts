@@ -1,18 +1,17 @@
 /** Metrics of plans and limits. By plan; by key only where that is wished, since there may be many. */
 import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
-import { combinations } from './family.ts';
+import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
-import { open } from './words.ts';
 
-/** What a request is charged as, or that it is refused. */
-export const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
-export type ChargedOutcome = (typeof chargedOutcomes)[number];
-/** What a request was over; `unavailable`: nobody could count it. */
-export const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
-export type LimitBound = (typeof limitBounds)[number];
-export const fallbackChoices = ['local', 'refuse', 'allow'] as const;
-export const lostReports = ['settlement', 'usage'] as const;
+/** Outcomes that a request is charged as; `refused` is free. */
+const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
+type ChargedOutcome = (typeof chargedOutcomes)[number];
+/** Limits that a request exceeded; `unavailable`: it could not be counted. */
+const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
+type LimitBound = (typeof limitBounds)[number];
+const fallbackChoices = ['local', 'refuse', 'allow'] as const;
+const lostReports = ['settlement', 'usage'] as const;
 
 /** For whom a request was. `key`: the key's name, if it has one. */
 export interface Whose {
@@ -20,17 +19,18 @@ export interface Whose {
   readonly key: string | undefined;
 }
 
+/** Events of plans and limits that are counted. */
 export interface LimitMetrics {
   /** A request was served, or failed, and cost this much. */
   answered(of: Whose, outcome: ChargedOutcome, cost: number): void;
   refused(of: Whose, bound: LimitBound): void;
   /** A request was decided on without Redis. */
   fellBack(choice: (typeof fallbackChoices)[number]): void;
-  /** What a request came to will not be known in Redis. */
+  /** A report does not get to Redis. */
   lost(of: (typeof lostReports)[number]): void;
 }
 
-export interface LimitMetricsOptions {
+interface LimitMetricsOptions {
   readonly byKey: boolean;
   /** Requests that wait for their turn now. */
   readonly waiting: () => number;
@@ -38,7 +38,7 @@ export interface LimitMetricsOptions {
   readonly plans: () => Iterable<string>;
 }
 
-/** What is counted of one plan, or one key: looked up once. */
+/** Counts of one plan or one key, looked up once. */
 interface Account {
   readonly requests: Readonly<Record<ChargedOutcome, Count>>;
   readonly cost: Count;
@@ -48,11 +48,12 @@ interface Account {
 const mostKeys = 5_000;
 const others = '(other)';
 
+/** Registers the families of plans and limits. */
 export function createLimitMetrics(registry: Registry, options: LimitMetricsOptions): LimitMetrics {
   const { byKey, waiting, plans } = options;
   const ofPlan = createPlanAccounts(registry, plans);
   const ofKey = byKey ? createKeyAccounts(registry) : undefined;
-  const byBound = { plan: open.plan, bound: limitBounds };
+  const byBound = { plan: labelSources.plan, bound: limitBounds };
   const refusals = new Counter(registry, {
     name: 'ledgergate_limits_refusals_total',
     help: 'Requests over a limit, by plan and bound: requests, cost, burst, concurrency, unavailable (nobody could count).',
@@ -94,7 +95,7 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
 
 /** By the name of a plan. */
 function createPlanAccounts(registry: Registry, plans: () => Iterable<string>): (plan: string) => Account {
-  const byOutcome = { plan: open.plan, outcome: chargedOutcomes };
+  const byOutcome = { plan: labelSources.plan, outcome: chargedOutcomes };
   const requests = new Counter(registry, {
     name: 'ledgergate_access_requests_total',
     help: 'Requests by plan and outcome: hit, miss, collapsed (another request was read for), local, error, refused.',
@@ -104,7 +105,7 @@ function createPlanAccounts(registry: Registry, plans: () => Iterable<string>): 
   const cost = new Counter(registry, {
     name: 'ledgergate_access_cost_total',
     help: 'What requests cost, in the units of access.costs, by plan.',
-    labels: { plan: open.plan },
+    labels: { plan: labelSources.plan },
     known: () => [...plans()].map((plan) => ({ plan })),
   });
   return lookedUpOnce((plan) => ({
@@ -118,12 +119,12 @@ function createKeyAccounts(registry: Registry): (key: string) => Account {
   const requests = new Counter(registry, {
     name: 'ledgergate_access_key_requests_total',
     help: 'Requests by key and outcome.',
-    labels: { key: open.key, outcome: chargedOutcomes },
+    labels: { key: labelSources.key, outcome: chargedOutcomes },
   });
   const cost = new Counter(registry, {
     name: 'ledgergate_access_key_cost_total',
     help: 'What requests cost, in the units of access.costs, by key.',
-    labels: { key: open.key },
+    labels: { key: labelSources.key },
   });
   let keys = 0;
   const rest = lookedUpOnce(accountOf);

@@ -1,10 +1,10 @@
-/** Metrics of the log: lines that somebody should look at. */
+/** Metrics of the log: lines at loud levels, lost lines, and access lines that are left out. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 
 /** The levels whose lines are counted, and pino's numbers for them. */
 export const loudLevels = ['warn', 'error', 'fatal'] as const;
-export type LoudLevel = (typeof loudLevels)[number];
+type LoudLevel = (typeof loudLevels)[number];
 const levelOf: Readonly<Record<number, LoudLevel | undefined>> = { 40: 'warn', 50: 'error', 60: 'fatal' };
 
 /** Counts the lines of a logger and its children. The logger is there before the registry is. */
@@ -32,6 +32,7 @@ export class LogLines {
   }
 }
 
+/** Registers the families of the log; `lines` counts. */
 export function createLogMetrics(registry: Registry, lines: LogLines): void {
   new Counter(registry, {
     name: 'ledgergate_log_lines_total',
@@ -44,4 +45,19 @@ export function createLogMetrics(registry: Registry, lines: LogLines): void {
     help: 'Log lines that were lost because whoever reads them is too slow, or gone.',
     counted: () => lines.dropped,
   });
+}
+
+/** Events of access lines that are counted. */
+export interface AccessLogMetrics {
+  /** A slow or failed request got no line, because too many did. */
+  dropped(): void;
+}
+
+/** Registers the family of dropped access lines. */
+export function createAccessLogMetrics(registry: Registry): AccessLogMetrics {
+  const dropped = new Counter(registry, {
+    name: 'ledgergate_access_log_dropped_total',
+    help: 'Slow or failed requests without an access line, because too many had one within the second.',
+  }).of({});
+  return { dropped: () => dropped.inc() };
 }

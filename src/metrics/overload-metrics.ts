@@ -1,13 +1,13 @@
-/** Metrics of what is too much: requests and connections that are refused to keep the others answered. */
+/** Metrics of overload: requests and connections that are refused to keep the others answered, and bodies in memory. */
 import type { Registry } from 'prom-client';
-import { Counter } from './counter.ts';
+import { Counter, type Count } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
-/** What there was too much of. */
-export const shedReasons = ['event loop', 'answers on their way'] as const;
-export type ShedReason = (typeof shedReasons)[number];
+/** Causes of refusals. */
+const shedReasons = ['event loop', 'answers on their way'] as const;
+type ShedReason = (typeof shedReasons)[number];
 
-export interface OverloadGauges {
+interface OverloadGauges {
   readonly connections: number;
   /** How late the event loop is. */
   readonly lagSeconds: number;
@@ -15,6 +15,7 @@ export interface OverloadGauges {
   readonly answerBytes: number;
 }
 
+/** Events of overload that are counted. */
 export interface OverloadMetrics {
   /** A request is refused so that others are answered. */
   shed(reason: ShedReason): void;
@@ -64,5 +65,20 @@ export function createOverloadMetrics(registry: Registry, readGauges: () => Over
     connectionRefused: () => refused.inc(),
     connectionDisplaced: () => displaced.inc(),
     slowConnectionEnded: () => ended.inc(),
+  };
+}
+
+/** `heldBytes`: read at each scrape. Counts bodies that lost their place to others. */
+export function createBodyMetrics(registry: Registry, heldBytes: () => number): { readonly ended: Count } {
+  new Gauge(registry, {
+    name: 'ledgergate_http_body_bytes',
+    help: 'Bytes of request bodies of more than 16 kB that are held, and of answers made of them.',
+    read: heldBytes,
+  });
+  return {
+    ended: new Counter(registry, {
+      name: 'ledgergate_http_bodies_ended_total',
+      help: 'Request bodies that were answered 503 before their end, because memory for bodies was short and they were the slowest of the clients that held the most.',
+    }).of({}),
   };
 }

@@ -4,26 +4,27 @@ import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
 import { Histogram } from './histogram.ts';
 
-export const redisLookups = ['hit', 'absent', 'damaged', 'unavailable'] as const;
-export const redisTurns = ['lead', 'followed', 'alone'] as const;
-export const redisWrites = ['written', 'failed', 'dropped'] as const;
-export const redisFailures = ['timeout', 'connection', 'refused', 'wrong type', 'error'] as const;
+const redisLookups = ['hit', 'absent', 'damaged', 'unavailable'] as const;
+const redisTurns = ['lead', 'followed', 'alone'] as const;
+const redisWrites = ['written', 'failed', 'dropped'] as const;
+const redisFailures = ['timeout', 'connection', 'refused', 'wrong type', 'error'] as const;
 
-export interface RedisMetrics {
+interface RedisMetrics {
   lookedUp(outcome: (typeof redisLookups)[number], seconds: number): void;
   turned(turn: (typeof redisTurns)[number]): void;
   wrote(outcome: (typeof redisWrites)[number]): void;
   failed(kind: (typeof redisFailures)[number]): void;
 }
 
-/** What is read at each scrape. */
-export interface RedisGauges {
+/** Readings of each scrape. */
+interface RedisGauges {
   readonly isUp: boolean;
   readonly isWritable: boolean;
   readonly pendingWrites: number;
   readonly pendingBytes: number;
 }
 
+/** Registers the families of the shared tier. `read` is called at each scrape. */
 export function createRedisMetrics(registry: Registry, read: () => RedisGauges): RedisMetrics {
   createGauges(registry, read);
   const lookups = new Counter(registry, {

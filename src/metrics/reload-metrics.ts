@@ -1,12 +1,14 @@
-/** Metrics of the config that is in force: how often it was read again, and when that last went well. */
+/** Metrics of the config in force (reloads, the last successful one) and of the build. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
 /** `unchanged`: nothing that can change while the gateway runs. `refused`: it is wrong, and nothing of it is in force. */
-export const reloadResults = ['applied', 'unchanged', 'refused'] as const;
+const reloadResults = ['applied', 'unchanged', 'refused'] as const;
+/** Result of a reload, as its series is labelled. */
 export type ReloadResult = (typeof reloadResults)[number];
 
+/** Events of reloads that are counted. */
 export interface ReloadMetrics {
   reloaded(result: ReloadResult): void;
 }
@@ -37,4 +39,25 @@ export function createReloadMetrics(registry: Registry): ReloadMetrics {
       if (isSuccessful) succeededAtSeconds = Date.now() / 1000;
     },
   };
+}
+
+interface Build {
+  /** Version of the package. */
+  readonly version: string;
+  /** Version of Node, with its `v`. */
+  readonly node: string;
+  readonly dialect: (typeof dialects)[number];
+}
+
+const dialects = ['node', 'aptos'] as const;
+
+/** Registers the family that describes the build. */
+export function createBuildMetrics(registry: Registry, build: Build): void {
+  new Gauge(registry, {
+    name: 'ledgergate_build_info',
+    help: 'Always 1: which version runs, on which Node, and what its headers are called (dialect).',
+    labels: { version: 'version of the package', node: 'version of Node', dialect: dialects },
+    join: 'first',
+    read: () => [[{ ...build }, 1]],
+  });
 }

@@ -1,22 +1,22 @@
 /** Metrics of what keeps requests answered: hedges, retries, nodes passed over, waits for a place, requests refused for want of one. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
-import { combinations } from './family.ts';
+import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
 import { Histogram } from './histogram.ts';
-import { open } from './words.ts';
 
 /** `lost`: the first node answered all the same. `failed`: neither answered. `refused`: not earned by other reads. */
-export const hedgeOutcomes = ['won', 'lost', 'failed', 'refused'] as const;
-export type HedgeOutcome = (typeof hedgeOutcomes)[number];
-export const retryOutcomes = ['sent', 'refused'] as const;
+const hedgeOutcomes = ['won', 'lost', 'failed', 'refused'] as const;
+type HedgeOutcome = (typeof hedgeOutcomes)[number];
+const retryOutcomes = ['sent', 'refused'] as const;
 /** Kinds of reads that an upstream may be passed over for. */
-export const readClassNames = ['head', 'archive', 'view'] as const;
-export type ReadClassName = (typeof readClassNames)[number];
-export const ejectionReasons = ['timeout', 'error', 'outpaced', 'refused', 'error share'] as const;
+const readClassNames = ['head', 'archive', 'view'] as const;
+type ReadClassName = (typeof readClassNames)[number];
+const ejectionReasons = ['timeout', 'error', 'outpaced', 'refused', 'error share'] as const;
 /** `full`: too many waited. `late`: no place became free in time. */
-export const queueRefusals = ['full', 'late'] as const;
+const queueRefusals = ['full', 'late'] as const;
 
+/** Events of hedges, retries, ejections and queues that are counted. */
 export interface SenderMetrics {
   hedge(outcome: HedgeOutcome): void;
   /** A retry of a failed attempt was sent, or not earned by other requests. */
@@ -30,8 +30,8 @@ export interface SenderMetrics {
   refused(reason: (typeof queueRefusals)[number]): void;
 }
 
-/** What is read at each scrape. */
-export interface SenderGauges {
+/** Readings of each scrape. */
+interface SenderGauges {
   readonly waiting: number;
   readonly nodes: readonly {
     readonly name: string;
@@ -41,6 +41,7 @@ export interface SenderGauges {
   }[];
 }
 
+/** Registers the families of hedges, retries, ejections and queues. `read` is called at each scrape. */
 export function createSenderMetrics(registry: Registry, read: () => SenderGauges): SenderMetrics {
   const hedges = new Counter(registry, {
     name: 'ledgergate_hedges_total',
@@ -52,7 +53,7 @@ export function createSenderMetrics(registry: Registry, read: () => SenderGauges
     help: 'Attempts after a failed one, by outcome: sent, refused (share used up).',
     labels: { outcome: retryOutcomes },
   });
-  const byReason = { upstream: open.upstream, class: readClassNames, reason: ejectionReasons };
+  const byReason = { upstream: labelSources.upstream, class: readClassNames, reason: ejectionReasons };
   const ejections = new Counter(registry, {
     name: 'ledgergate_upstream_ejections_total',
     help: 'Times an upstream began to be passed over for a class of reads, by reason: what others answered in its place it did not in time (timeout), not well (error, error share), far later (outpaced), or not at all by its own word (refused).',
@@ -95,13 +96,13 @@ function createGauges(registry: Registry, read: () => SenderGauges): void {
   new Gauge(registry, {
     name: 'ledgergate_upstream_concurrency_limit',
     help: 'Requests that the upstream is given at once.',
-    labels: { upstream: open.upstream },
+    labels: { upstream: labelSources.upstream },
     read: () => read().nodes.map(({ name, limit }) => [{ upstream: name }, limit] as const),
   });
   new Gauge(registry, {
     name: 'ledgergate_upstream_ejected',
     help: '1 while the upstream is passed over for a class of reads, by any worker.',
-    labels: { upstream: open.upstream, class: readClassNames },
+    labels: { upstream: labelSources.upstream, class: readClassNames },
     join: 'max',
     read: () =>
       read().nodes.flatMap(({ name, ejected }) =>

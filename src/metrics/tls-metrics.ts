@@ -3,6 +3,7 @@ import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
+/** Events of TLS that are counted. */
 export interface TlsMetrics {
   reloaded(result: 'ok' | 'failed'): void;
   handshakeFailed(): void;

@@ -1,23 +1,26 @@
-/** Metrics of the fleet: attempts, failures, windows. */
+/** Metrics of the fleet: attempts, failures, windows, and audits of pinned reads at a second node. */
 import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
-import { combinations } from './family.ts';
+import { combinations, labelSources } from './family.ts';
 import { Gauge, type Reading } from './gauge.ts';
 import { Histogram } from './histogram.ts';
-import { open } from './words.ts';
 
 /**
  * `connection`: refused, reset, cut off. `status`: a status that shows a broken node. `chain`: of another chain.
  * `bad answer`: a success that cannot be what was asked for (`upstream/answer-fault.ts` tells what it may be).
  * Two say nothing of the node: `queue`, no connection became free in time, and `size`, more than is read at once.
  */
-export const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;
+const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;
+/** Kind of a failed attempt, as its series is labelled. */
 export type FailureKind = (typeof failureKinds)[number];
 
-export const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
+const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
+
+/** Upper bounds of the buckets that durations of attempts are counted in, in seconds. */
+export const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
 /** One node as a scrape sees it. */
-export interface UpstreamGauges {
+interface UpstreamGauges {
   readonly name: string;
   readonly isUsable: boolean;
   readonly inFlight: number;
@@ -31,13 +34,14 @@ export interface UpstreamGauges {
 }
 
 /** The fleet as a scrape sees it. */
-export interface FleetGauges {
+interface FleetGauges {
   readonly head: bigint | undefined;
   readonly oldest: bigint | undefined;
   /** No node answers that did before. */
   readonly isOut: boolean;
 }
 
+/** Events of attempts that are counted. */
 export interface UpstreamMetrics {
   observeAnswer(upstream: string, status: number, seconds: number): void;
   observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
@@ -72,14 +76,14 @@ export function createUpstreamMetrics(
 }
 
 function createAttemptMetrics(registry: Registry, readGauges: () => readonly UpstreamGauges[]) {
-  const byStatus = { upstream: open.upstream, status: statusClasses };
+  const byStatus = { upstream: labelSources.upstream, status: statusClasses };
   const requests = new Counter(registry, {
     name: 'ledgergate_upstream_requests_total',
     help: 'Requests answered by an upstream, by class of status.',
     labels: byStatus,
     known: () => readGauges().flatMap(({ name }) => combinations(byStatus, { upstream: name })),
   });
-  const byKind = { upstream: open.upstream, kind: failureKinds };
+  const byKind = { upstream: labelSources.upstream, kind: failureKinds };
   const failures = new Counter(registry, {
     name: 'ledgergate_upstream_failures_total',
     help: 'Attempts without a usable answer: connection, timeout, status, chain and bad answer are held against the upstream, queue (no connection was free in time) and size (more than is read at once) are not.',
@@ -89,14 +93,14 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
   const deferrals = new Counter(registry, {
     name: 'ledgergate_upstream_deferrals_total',
     help: 'Times the others began to be asked before an upstream, because it refused a request as one too many (429, overloaded, Retry-After).',
-    labels: { upstream: open.upstream },
+    labels: { upstream: labelSources.upstream },
     known: () => readGauges().map(({ name }) => ({ upstream: name })),
   });
   const duration = new Histogram(registry, {
     name: 'ledgergate_upstream_request_duration_seconds',
     help: 'Time of one attempt at an upstream, until the whole answer or the head of a streamed one.',
-    labels: { upstream: open.upstream },
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+    labels: { upstream: labelSources.upstream },
+    buckets: attemptSeconds,
   });
   return {
     observeAnswer(upstream: string, status: number, seconds: number) {
@@ -129,7 +133,7 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
       name,
       help,
       join,
-      labels: { upstream: open.upstream },
+      labels: { upstream: labelSources.upstream },
       read: () => read().map((upstream) => [{ upstream: upstream.name }, value(upstream)] as const),
     });
   };
@@ -174,4 +178,36 @@ function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
   );
   gauge('max', 'ledgergate_fleet_head_version', 'Newest ledger version the fleet has told.', ({ head }) => head);
   gauge('min', 'ledgergate_fleet_oldest_version', 'Oldest ledger version the fleet can serve.', ({ oldest }) => oldest);
+}
+
+/**
+ * `inconclusive`: the second node gave no final answer. `no second node`: none surely holds the version. `skipped`: too
+ * many are under way, or nodes have no connection to spare.
+ */
+const auditResults = ['equal', 'other spelling', 'disagreement', 'inconclusive', 'no second node', 'skipped'] as const;
+type AuditResult = (typeof auditResults)[number];
+
+/** Events of audits that are counted. */
+export interface AuditMetrics {
+  audited(result: AuditResult): void;
+  /** Names in order, so that a pair has one series. */
+  disagreed(upstream: string, other: string): void;
+}
+
+/** Registers the families of audits. */
+export function createAuditMetrics(registry: Registry): AuditMetrics {
+  const audits = new Counter(registry, {
+    name: 'ledgergate_audits_total',
+    help: 'Pinned reads that were drawn to be asked of a second upstream, by result.',
+    labels: { result: auditResults },
+  });
+  const disagreements = new Counter(registry, {
+    name: 'ledgergate_audit_disagreements_total',
+    help: 'Pinned reads that two upstreams answered differently, by pair, names in order; a pair has no series before.',
+    labels: { upstream: labelSources.upstream, other: labelSources.upstream },
+  });
+  return {
+    audited: (result) => audits.inc({ result }),
+    disagreed: (upstream, other) => disagreements.inc({ upstream, other }),
+  };
 }

@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto';
 import type { CacheKey } from '../cache/key.ts';
 import { decide } from '../cache/policy.ts';
-import type { AuditMetrics } from '../metrics/audit-metrics.ts';
+import type { AuditMetrics } from '../metrics/upstream-metrics.ts';
 import type { NodeAnswer } from '../upstream/exchange.ts';
 import type { Sender } from '../upstream/sender.ts';
 import type { Upstream } from '../upstream/upstream.ts';

@@ -1,7 +1,7 @@
 /** How old the states are that reads of "latest" are given, and how far behind the fleet. */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { LatestMetrics } from '../metrics/latest-metrics.ts';
+import type { LatestMetrics } from '../metrics/http-metrics.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Snapshot } from '../upstream/shown.ts';
 

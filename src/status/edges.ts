@@ -13,6 +13,7 @@ interface Move {
   readonly steps: number;
 }
 
+/** Remembers the last moves of each lower edge. */
 export class EdgeWatch {
   readonly #last = new Map<string, bigint>();
   readonly #moves = new Map<string, Move[]>();

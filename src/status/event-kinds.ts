@@ -4,13 +4,15 @@
  * addresses.
  */
 
-import { grouped } from './grouped.ts';
+import { grouped } from './format.ts';
 
+/** Level of the log line of an event. */
 export type Level = 'info' | 'warn' | 'error';
 
-/** What is remembered of an event: short texts by name. */
+/** Remembered fields of an event: short texts by name. */
 export type EventFields = Readonly<Record<string, string>>;
 
+/** Level, fields and wording of one kind of event. */
 export interface EventKindRule {
   readonly level: Level;
   /** Fields that tell two events of the kind apart. */
@@ -42,6 +44,7 @@ function seconds(ms: string | undefined): string {
   return `${Math.round(Number(ms ?? 0) / 100) / 10} s`;
 }
 
+/** The rules of all kinds of events. */
 export const eventKinds = {
   'node usable': rule('info', ['upstream'], [], (f) => `${f['upstream']} answers`),
   'node down': rule('warn', ['upstream'], ['health'], (f) => `${f['upstream']} is ${f['health'] ?? 'down'}`),
@@ -175,12 +178,13 @@ export const eventKinds = {
   'spare lost': rule('warn', [], [], () => 'the spare process ended and is started again'),
 } as const satisfies Readonly<Record<string, EventKindRule>>;
 
+/** Name of a kind of event. */
 export type EventKind = keyof typeof eventKinds;
 
 /** Fields that tell events apart and are shown to nobody: the address of a server of Redis. */
 const unshown: ReadonlySet<string> = new Set(['server']);
 
-/** What may be shown of an event's fields. */
+/** The fields of an event that may be published. */
 export function withoutAddresses(fields: EventFields): EventFields {
   return Object.fromEntries(Object.entries(fields).filter(([name]) => !unshown.has(name)));
 }

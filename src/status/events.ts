@@ -11,6 +11,7 @@ export interface StatusEvent {
   readonly workers?: number;
 }
 
+/** The log that a journal writes to. */
 export interface JournalLog {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -19,14 +20,15 @@ export interface JournalLog {
 }
 
 const mostEvents = 200;
-/** Of one kind about one thing: a node that comes and goes all the time leaves room for what else has changed. */
+/** Most events of one kind about one thing: a node that comes and goes all the time leaves room for other events. */
 const mostAlike = 20;
 /** Longer texts are cut: an event is one line. */
 const longestField = 200;
 const mostListed = 10;
-/** What several workers tell within this time is one event. */
+/** Equal events that several workers report within this time are one event. */
 const sameMs = 2_000;
 
+/** Logs changes of state, and remembers the last ones. */
 export class Journal {
   readonly #log: JournalLog;
   readonly #now: () => number;
@@ -69,6 +71,7 @@ export class Journal {
   }
 }
 
+/** The level of an event's log line. */
 export function levelOf(kind: EventKind): Level {
   return eventKinds[kind].level;
 }
@@ -78,8 +81,8 @@ export function sayEvent({ kind, fields }: StatusEvent): string {
   return eventKinds[kind].say(fields);
 }
 
-/** What the kind remembers of `fields`, as short texts. */
-export function shownFields(kind: EventKind, fields: object): EventFields {
+/** The fields that the kind remembers, as short texts. */
+function shownFields(kind: EventKind, fields: object): EventFields {
   const { about, also }: EventKindRule = eventKinds[kind];
   const given = fields as Readonly<Record<string, unknown>>;
   const shown: Record<string, string> = {};
@@ -99,7 +102,7 @@ function textOf(value: unknown): string {
 }
 
 /**
- * What several processes remember, as one journal, oldest first: an event that others tell as well within two seconds
+ * The journals of several processes as one, oldest first: an event that others report as well within two seconds
  * is one, at the time of the first.
  */
 export function mergeEvents(told: readonly (readonly StatusEvent[])[]): readonly StatusEvent[] {

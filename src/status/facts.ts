@@ -1,15 +1,14 @@
 /**
- * What the status page shows. `Told` is what one process knows, in a form that adds up; `StatusFacts` is what is read
- * out of it for people and programs. Both are plain data; 64-bit numbers are text.
+ * The facts of the status page. `Told` is the report of one process, in a form that adds up; `StatusFacts` is derived
+ * from it for people and programs. Both are plain data; 64-bit numbers are text.
  */
 import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
 import type { EventFields, EventKind, Level } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
-import type { LatencyCounts } from './latency.ts';
-import type { TallyTold } from './tally.ts';
-import type { WindowTold } from './windows.ts';
+import type { Counts } from './counts.ts';
+import type { WindowCounts } from './windows.ts';
 
-export type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
+type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
 
 /** A class of reads that a node is passed over for, and why. */
 export interface Ejected {
@@ -17,8 +16,8 @@ export interface Ejected {
   readonly reason: string;
 }
 
-/** What all tellings of a node say alike. Addresses stay out of it. */
-interface NodeKnown {
+/** A node as one process sees it. Addresses stay out of it. */
+export interface NodeTold {
   readonly name: string;
   readonly tier: 'full' | 'archival';
   readonly state: NodeState;
@@ -37,17 +36,11 @@ interface NodeKnown {
   /** Requests that it is given at once. */
   readonly limit: number;
   readonly ejected: readonly Ejected[];
-  /** Of several workers, how many call it usable. */
+  /** Number of workers that call it usable, where there are several. */
   readonly usableBy?: number;
 }
 
-export interface NodeTold extends NodeKnown {
-  /** Answers of the last 10 to 20 s. */
-  readonly latency: LatencyCounts;
-  /** `answered` and `failed`. */
-  readonly tally: TallyTold;
-}
-
+/** Connections, event loop and queue of one process or of several together. */
 export interface LoadFacts {
   /** Open connections of clients, and their bound. */
   readonly connections: number;
@@ -59,6 +52,7 @@ export interface LoadFacts {
   readonly waiting: number;
 }
 
+/** Fill of the memory tier. */
 export interface CacheFacts {
   readonly entries: number;
   readonly bytes: number;
@@ -72,7 +66,7 @@ export interface DisagreementFacts {
   readonly last: string;
 }
 
-/** What one process, or several together, knows. */
+/** The report of one process, or of several together. */
 export interface Told {
   readonly startedAtMs: number;
   readonly isReady: boolean;
@@ -84,10 +78,10 @@ export interface Told {
   /** Versions a second. */
   readonly headSpeed: number;
   readonly nodes: readonly NodeTold[];
-  readonly traffic: readonly WindowTold[];
-  readonly refusals: TallyTold;
-  readonly encodings: TallyTold;
-  readonly repairs: TallyTold;
+  /** Counts of the last seconds, shortest window first. */
+  readonly windows: readonly WindowCounts[];
+  /** Counts since the start. */
+  readonly total: Counts;
   readonly cache: CacheFacts;
   /** `undefined`: there is none. */
   readonly redis: { readonly trouble: string | undefined } | undefined;
@@ -96,12 +90,12 @@ export interface Told {
   readonly distrusted: readonly string[];
   readonly disagreements: readonly DisagreementFacts[];
   readonly load: LoadFacts;
-  /** Of the certificate that clients are shown; Unix time in milliseconds. */
+  /** End of the certificate that clients are shown; Unix time in milliseconds. */
   readonly certificateExpiresMs: number | undefined;
   readonly events: readonly StatusEvent[];
 }
 
-/** What is known of the gateway as a whole, wherever it is known. */
+/** Facts of the gateway as a whole, which no single process reports. */
 export interface Surroundings {
   readonly version: string;
   readonly nowMs: number;
@@ -111,7 +105,7 @@ export interface Surroundings {
   readonly workers?: WorkersFacts | undefined;
 }
 
-export interface WorkersFacts {
+interface WorkersFacts {
   readonly wanted: number;
   readonly answering: number;
 }
@@ -119,8 +113,9 @@ export interface WorkersFacts {
 /** `degraded`: it serves, and something is wrong. */
 export type OverallState = 'ready' | 'degraded' | 'outage' | 'starting' | 'draining';
 
-export interface NodeFacts extends NodeKnown {
-  /** Of the answers of the last 10 to 20 s; `undefined`: there are none. */
+/** A node as the page shows it. */
+export interface NodeFacts extends NodeTold {
+  /** Median of the attempts of the last 10 s, failed ones too; `undefined`: there are none. */
   readonly p50Ms: number | undefined;
   readonly p99Ms: number | undefined;
   readonly requestsPerSecond: number;
@@ -136,18 +131,19 @@ export interface Counted {
   readonly total: number;
 }
 
+/** Rate and quantiles of some requests. */
 export interface TimedFacts {
   readonly requestsPerSecond: number;
   readonly p50Ms: number | undefined;
   readonly p99Ms: number | undefined;
 }
 
-export interface RouteFacts extends TimedFacts {
+interface RouteFacts extends TimedFacts {
   readonly route: RouteName;
   readonly hitShare: number | undefined;
 }
 
-export interface OutcomeFacts extends TimedFacts {
+interface OutcomeFacts extends TimedFacts {
   readonly outcome: Outcome;
   readonly requests: number;
 }
@@ -161,19 +157,20 @@ export interface DistanceFacts {
   readonly asked: number;
 }
 
-/** What clients were answered in the last so many seconds. */
+/** Answers to clients in the last so many seconds. */
 export interface WindowFacts extends TimedFacts {
   readonly seconds: number;
   readonly coveredSeconds: number;
   readonly requests: number;
-  /** Of the reads that could be held, those that memory or Redis had, 0 to 1; `undefined`: there were none. */
+  /** Share of the reads that could be held, 0 to 1, that memory or Redis had; `undefined`: there were none. */
   readonly hitShare: number | undefined;
   readonly outcomes: readonly OutcomeFacts[];
   readonly routes: readonly RouteFacts[];
-  /** Those that were asked for. */
+  /** Only bins with reads. */
   readonly distances: readonly DistanceFacts[];
 }
 
+/** An event as the page shows it. */
 export interface EventFacts {
   /** ISO 8601. */
   readonly at: string;
@@ -184,6 +181,7 @@ export interface EventFacts {
   readonly workers?: number;
 }
 
+/** All facts of `/status`, `/status.json` and `ledgergate status`. */
 export interface StatusFacts {
   readonly name: 'ledgergate';
   readonly version: string;
@@ -194,7 +192,7 @@ export interface StatusFacts {
   readonly state: OverallState;
   /** The state in words. */
   readonly summary: string;
-  /** What is wrong, worst first. */
+  /** Problems, worst first. */
   readonly problems: readonly string[];
   readonly workers: WorkersFacts | undefined;
   readonly ledger: {

@@ -1,5 +1,6 @@
 /** HTML as tagged templates: whatever is put in is text, unless it was made here. */
 
+/** Text that is HTML already, and is not escaped again. */
 export class Markup {
   readonly text: string;
 
@@ -8,6 +9,7 @@ export class Markup {
   }
 }
 
+/** A value to put into a template. */
 export type Piece = Markup | string | number | undefined | readonly Piece[];
 
 /** Escapes all that is put in, in text and in quoted attributes alike. `undefined` is nothing. */
@@ -32,6 +34,6 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => entities[character] ?? '');
 }

@@ -1,8 +1,7 @@
-/** What several processes know, as one. */
+/** The reports of several processes as one. */
 import { mergeEvents } from './events.ts';
 import type { DisagreementFacts, Ejected, NodeTold, Told } from './facts.ts';
-import { mergeCounts } from './latency.ts';
-import type { TallyTold } from './tally.ts';
+import { mergeCounts } from './counts.ts';
 import { mergeWindows } from './windows.ts';
 
 /** Best first. A node that one process reaches is there; a node of another chain is so for everybody. */
@@ -27,19 +26,8 @@ export function mergeTold(told: readonly Told[]): Told | undefined {
     nodes: namesOf(told).map((name) =>
       mergeNode(told.flatMap(({ nodes }) => nodes.filter((node) => node.name === name))),
     ),
-    traffic: mergeWindows(told.map(({ traffic }) => traffic)),
-    refusals: mergeTallies(
-      told.map(({ refusals }) => refusals),
-      first.refusals,
-    ),
-    encodings: mergeTallies(
-      told.map(({ encodings }) => encodings),
-      first.encodings,
-    ),
-    repairs: mergeTallies(
-      told.map(({ repairs }) => repairs),
-      first.repairs,
-    ),
+    windows: mergeWindows(told.map(({ windows }) => windows)),
+    total: mergeCounts(told.map(({ total }) => total)),
     cache: {
       entries: sum(({ cache }) => cache.entries),
       bytes: sum(({ cache }) => cache.bytes),
@@ -80,11 +68,6 @@ function mergeNode(words: readonly NodeTold[]): NodeTold {
     limit: words.reduce((sum, { limit }) => sum + limit, 0),
     edgeSpeed: Math.max(...words.map(({ edgeSpeed }) => edgeSpeed)),
     ejected: mergeEjected(words.flatMap(({ ejected }) => ejected)),
-    latency: mergeCounts(words.map(({ latency }) => latency)),
-    tally: mergeTallies(
-      words.map(({ tally }) => tally),
-      best.tally,
-    ),
     usableBy: words.filter(({ state }) => state === 'usable').length,
   };
 }
@@ -97,15 +80,6 @@ function isBetter(word: NodeTold, other: NodeTold): boolean {
 function mergeEjected(words: readonly Ejected[]): readonly Ejected[] {
   const byClass = new Map(words.toReversed().map((word) => [word.readClass, word]));
   return [...byClass.values()].sort((one, other) => (one.readClass < other.readClass ? -1 : 1));
-}
-
-/** `first`: names and order. */
-export function mergeTallies(told: readonly TallyTold[], first: TallyTold): TallyTold {
-  return {
-    names: first.names,
-    windows: mergeWindows(told.map(({ windows }) => windows)),
-    all: first.all.map((_, index) => told.reduce((sum, { all }) => sum + (all[index] ?? 0), 0)),
-  };
 }
 
 function mergeDisagreements(words: readonly DisagreementFacts[]): readonly DisagreementFacts[] {

@@ -14,12 +14,13 @@ const summaries: Readonly<Record<OverallState, string>> = {
   draining: 'It is about to end, and finishes what is in flight.',
 };
 
-export interface Overall {
+interface Overall {
   readonly state: OverallState;
   readonly summary: string;
   readonly problems: readonly string[];
 }
 
+/** The overall state. `told`: `undefined` while no process answers. */
 export function overall(told: Told | undefined, around: Surroundings): Overall {
   const problems = problemsOf(told, around);
   const state = stateOf(told, around, problems.length);
@@ -32,7 +33,7 @@ function stateOf(told: Told | undefined, { isDraining }: Surroundings, problems:
   return problems === 0 ? 'ready' : 'degraded';
 }
 
-/** What operators would do something about, worst first. */
+/** Problems that an operator can act on, worst first. */
 function problemsOf(told: Told | undefined, { reload, workers, nowMs }: Surroundings): readonly string[] {
   const problems: string[] = [];
   if (workers !== undefined && workers.answering < workers.wanted) {

@@ -1,14 +1,13 @@
 /**
- * What each node holds, and what clients ask for, on one axis of versions.
+ * Retention windows of the nodes and reads of the clients, on one axis of versions.
  *
  * An archive goes back to version 0, a full node holds the last few percent, and most traffic is within a thousand of
  * the head: on an even axis all of it would be one line at the right. So the axis is the distance from the head: even
  * for the first thousand versions, about as far as nodes differ at any moment, and by powers of ten from there on.
  */
 import type { DistanceFacts, NodeFacts, StatusFacts } from './facts.ts';
-import { grouped } from './grouped.ts';
 import { html, type Markup } from './html.ts';
-import { duration, nodeState, short } from './words.ts';
+import { duration, grouped, nodeState, short } from './format.ts';
 
 /** Heights, in pixels; widths are percentages of whatever there is. */
 const traffic = 76;
@@ -16,6 +15,7 @@ const rowHeight = 34;
 const barHeight = 12;
 const foot = 40;
 
+/** The picture of retention windows and traffic, with its legend. */
 export function axisSection(facts: StatusFacts): Markup {
   const { nodes, ledger, windows } = facts;
   const known = nodes.filter(({ head }) => head !== undefined);

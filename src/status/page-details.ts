@@ -2,11 +2,12 @@
 import type { Counted, EventFacts, StatusFacts } from './facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
 import { meter, table } from './page-traffic.ts';
-import { bytes, clock, duration, milliseconds, percent, short } from './words.ts';
+import { bytes, clock, duration, milliseconds, percent, short } from './format.ts';
 
 /** All are in `status.json`. */
 const mostEvents = 60;
 
+/** Memory, Redis, connections, event loop and certificate. */
 export function storeSection({ cache, redis, load, certificateExpires, at }: StatusFacts): Markup {
   const share = cache.maxBytes === 0 ? 0 : cache.bytes / cache.maxBytes;
   const tls = certificateExpires === undefined ? undefined : leftOf(certificateExpires, at);
@@ -33,6 +34,7 @@ function leftOf(expires: string, at: string): string {
   return seconds > 0 ? `ends in ${duration(seconds)}` : `ended ${expires.slice(0, 10)}`;
 }
 
+/** Signing messages and the result of their comparison with nodes. */
 export function encodeSection({ encode }: StatusFacts): Markup {
   const { isOn, counts, distrusted } = encode;
   const of = (name: string): Counted | undefined => counts.find(({ what }) => what === name)?.count;
@@ -81,6 +83,7 @@ const repairWords: Readonly<Record<string, string>> = {
   'hedge won': '… and the second was first',
 };
 
+/** Refused requests and repairs on the way to nodes. */
 export function limitSection({ refusals, repairs }: StatusFacts): Markup {
   const refused = refusals.filter(({ count }) => count.total > 0);
   return html`${table(
@@ -104,6 +107,7 @@ const levels = {
   error: { sign: '■', tone: 'bad', word: 'error' },
 } as const;
 
+/** The last events, newest first. */
 export function eventSection({ events, at }: StatusFacts): Markup {
   if (events.length === 0) return html`<p class="none">Nothing has changed since the start.</p>`;
   return html`<div class="scroll" role="region" aria-labelledby="events-title" tabindex="0">

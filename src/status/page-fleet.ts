@@ -1,8 +1,7 @@
 /** The nodes as a table, coloured by state; colour is never the only sign. */
 import type { NodeFacts, StatusFacts } from './facts.ts';
-import { grouped } from './grouped.ts';
 import { html, type Markup } from './html.ts';
-import { milliseconds, nodeState, perSecond, short } from './words.ts';
+import { grouped, milliseconds, nodeState, perSecond, short } from './format.ts';
 
 const columns = ['Node', 'Head', 'Oldest', 'Load', 'Answers', 'Failures'] as const;
 

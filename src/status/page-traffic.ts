@@ -2,8 +2,9 @@
 import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
 import type { StatusFacts, WindowFacts } from './facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
-import { inMs, percent, perSecond } from './words.ts';
+import { inMs, percent, perSecond } from './format.ts';
 
+/** Requests, hit share and times by window. */
 export function windowSection({ windows }: StatusFacts): Markup {
   const rows = windows.map((window) => [
     `${window.seconds >= 1_000 ? '1000' : window.seconds} s`,
@@ -26,6 +27,7 @@ const outcomeWords: Readonly<Record<Outcome, string>> = {
   failed: 'failed (5xx)',
 };
 
+/** Requests of the last 100 s by source of the answer. */
 export function outcomeSection(facts: StatusFacts): Markup {
   const window = middle(facts);
   const all = window?.requests ?? 0;
@@ -52,6 +54,7 @@ const routeWords: Readonly<Record<RouteName, string>> = {
   none: 'unknown',
 };
 
+/** Requests of the last 100 s by class. */
 export function routeSection(facts: StatusFacts): Markup {
   const rows = (middle(facts)?.routes ?? []).map(({ route, requestsPerSecond, hitShare, p50Ms, p99Ms }) => [
     routeWords[route],
@@ -63,7 +66,7 @@ export function routeSection(facts: StatusFacts): Markup {
   return table('Last 100 s', ['Class', 'Requests', 'Hit share', 'p50 ms', 'p99 ms'], rows);
 }
 
-/** What happens now, with enough requests for a quantile. */
+/** The window of current traffic that has enough requests for a quantile. */
 function middle({ windows }: StatusFacts): WindowFacts | undefined {
   return windows[1];
 }

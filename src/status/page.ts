@@ -11,7 +11,7 @@ import { script } from './page-script.ts';
 import { style } from './page-style.ts';
 import { outcomeSection, routeSection, windowSection } from './page-traffic.ts';
 import { axisSection } from './page-axis.ts';
-import { clock, duration } from './words.ts';
+import { clock, duration } from './format.ts';
 
 /** Nothing from anywhere but this page and its own address; what is in it is told by its hash. */
 export const pagePolicy = [
@@ -38,6 +38,7 @@ const tones = { ready: 'good', degraded: 'warn', outage: 'bad', starting: 'idle'
 /** The icon has the colour of the state: it is what is seen of a page among many. */
 const iconColours = { good: '1d8348', warn: 'b9770e', bad: 'c0392b', idle: '6c7a89' } as const;
 
+/** The whole page, as HTML. */
 export function statusPage(facts: StatusFacts): string {
   const { state } = facts;
   const icon = `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%23${iconColours[tones[state]]}'/%3E%3C/svg%3E`;

@@ -1,4 +1,4 @@
-/** From what processes tell to what people and programs are shown: rates, shares, quantiles, and a verdict in words. */
+/** Rates, shares, quantiles and an overall state, from what the processes report. Pure. */
 import { outcomes, routes } from '../metrics/http-metrics.ts';
 import { withoutAddresses } from './event-kinds.ts';
 import { levelOf, sayEvent, type StatusEvent } from './events.ts';
@@ -13,11 +13,10 @@ import type {
   Told,
   WindowFacts,
 } from './facts.ts';
-import { quantile, totalOf, type LatencyCounts } from './latency.ts';
+import { attemptTimes, encodings, quantile, refusals, repairs, requestTimes, totalOf, type Buckets } from './counts.ts';
+import { binBounds, distancesOf } from './distances.ts';
 import { overall } from './overall.ts';
-import type { TallyTold } from './tally.ts';
-import { binBounds, countOf, distancesOf, latencyOf } from './traffic.ts';
-import type { WindowTold } from './windows.ts';
+import type { WindowCounts } from './windows.ts';
 
 /** Newer ones are told; 200 and the edges are remembered. */
 const mostEvents = 200;
@@ -40,20 +39,18 @@ export function factsOf(told: Told | undefined, around: Surroundings): StatusFac
       oldest: told?.oldest,
       versionsPerSecond: round(told?.headSpeed ?? 0),
     },
-    nodes: (told?.nodes ?? []).map(nodeFacts),
-    windows: (told?.traffic ?? []).map(windowFacts),
+    nodes: (told?.nodes ?? []).map((node) => nodeFacts(node, told)),
+    windows: (told?.windows ?? []).map(windowFacts),
     cache: {
       ...(told?.cache ?? { entries: 0, bytes: 0, maxBytes: 0 }),
-      evicted: told === undefined ? none : countedOf(told.repairs, 'evicted'),
+      evicted: countedOf(told, 'evicted'),
     },
     redis: redisFacts(told),
-    refusals: (told?.refusals.names ?? []).map((reason) => ({ reason, count: countedOf(told?.refusals, reason) })),
-    repairs: (told?.repairs.names ?? [])
-      .filter((what) => what !== 'evicted')
-      .map((what) => ({ what, count: countedOf(told?.repairs, what) })),
+    refusals: refusals.map((reason) => ({ reason, count: countedOf(told, `refusal ${reason}`) })),
+    repairs: repairs.map((what) => ({ what, count: countedOf(told, `repair ${what}`) })),
     encode: {
       isOn: told?.isEncoding ?? false,
-      counts: (told?.encodings.names ?? []).map((what) => ({ what, count: countedOf(told?.encodings, what) })),
+      counts: encodings.map((what) => ({ what, count: countedOf(told, `encoding ${what}`) })),
       distrusted: told?.distrusted ?? [],
     },
     disagreements: told?.disagreements ?? [],
@@ -66,13 +63,9 @@ export function factsOf(told: Told | undefined, around: Surroundings): StatusFac
   };
 }
 
-const none: Counted = { last10s: 0, last100s: 0, last1000s: 0, total: 0 };
-
-function countedOf(tally: TallyTold | undefined, name: string): Counted {
-  const cell = tally?.names.indexOf(name) ?? -1;
-  if (tally === undefined || cell === -1) return none;
-  const [short, middle, long] = tally.windows.map(({ cells }) => cells[cell] ?? 0);
-  return { last10s: short ?? 0, last100s: middle ?? 0, last1000s: long ?? 0, total: tally.all[cell] ?? 0 };
+function countedOf(told: Told | undefined, cell: string): Counted {
+  const [short = 0, middle = 0, long = 0] = (told?.windows ?? []).map(({ counts }) => counts.get(cell) ?? 0);
+  return { last10s: short, last100s: middle, last1000s: long, total: told?.total.get(cell) ?? 0 };
 }
 
 function redisFacts(told: Told | undefined): StatusFacts['redis'] {
@@ -81,62 +74,62 @@ function redisFacts(told: Told | undefined): StatusFacts['redis'] {
   return trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: trouble };
 }
 
-function nodeFacts({ latency, tally, ...known }: NodeTold): NodeFacts {
-  const [recent] = tally.windows;
-  const answered = recent?.cells[tally.names.indexOf('answered')] ?? 0;
+function nodeFacts(node: NodeTold, told: Told | undefined): NodeFacts {
+  const recent = told?.windows[0];
+  const times = recent === undefined ? [] : attemptTimes(recent.counts, node.name);
   return {
-    ...known,
-    edgeSpeed: round(known.edgeSpeed),
-    p50Ms: roundTime(quantile(latency, 0.5)),
-    p99Ms: roundTime(quantile(latency, 0.99)),
-    requestsPerSecond: rate(answered, recent),
-    failures: countedOf(tally, 'failed'),
+    ...node,
+    edgeSpeed: round(node.edgeSpeed),
+    p50Ms: roundTime(quantile(times, 0.5)),
+    p99Ms: roundTime(quantile(times, 0.99)),
+    requestsPerSecond: rate(recent?.counts.get(`answered ${node.name}`) ?? 0, recent),
+    failures: countedOf(told, `failed ${node.name}`),
   };
 }
 
-function windowFacts(window: WindowTold): WindowFacts {
-  const { seconds, coveredSeconds } = window;
-  const all = latencyOf(window, {});
+function windowFacts(window: WindowCounts): WindowFacts {
+  const { seconds, coveredSeconds, counts } = window;
+  const all = requestTimes(counts, {});
   return {
     seconds,
     coveredSeconds: round(coveredSeconds),
     requests: totalOf(all),
-    hitShare: hitShare((outcome) => countOf(window, { outcome })),
+    hitShare: hitShare((outcome) => totalOf(requestTimes(counts, { outcome }))),
     ...timed(all, window),
     outcomes: outcomes.flatMap((outcome) => {
-      const counts = latencyOf(window, { outcome });
-      const requests = totalOf(counts);
-      return requests === 0 ? [] : [{ outcome, requests, ...timed(counts, window) }];
+      const times = requestTimes(counts, { outcome });
+      const requests = totalOf(times);
+      return requests === 0 ? [] : [{ outcome, requests, ...timed(times, window) }];
     }),
     routes: routes.flatMap((route) => {
-      const counts = latencyOf(window, { route });
-      const share = hitShare((outcome) => countOf(window, { route, outcome }));
-      return totalOf(counts) === 0 ? [] : [{ route, hitShare: share, ...timed(counts, window) }];
+      const times = requestTimes(counts, { route });
+      const share = hitShare((outcome) => totalOf(requestTimes(counts, { route, outcome })));
+      return totalOf(times) === 0 ? [] : [{ route, hitShare: share, ...timed(times, window) }];
     }),
-    distances: distancesOf(window).flatMap(({ held, asked }, bin) => {
+    distances: distancesOf(counts).flatMap(({ held, asked }, bin) => {
       const [from, to] = binBounds(bin);
       return held + asked === 0 ? [] : [{ from, to, held, asked }];
     }),
   };
 }
 
-function timed(counts: LatencyCounts, window: WindowTold): TimedFacts {
+function timed(times: Buckets, window: WindowCounts): TimedFacts {
   return {
-    requestsPerSecond: rate(totalOf(counts), window),
-    p50Ms: roundTime(quantile(counts, 0.5)),
-    p99Ms: roundTime(quantile(counts, 0.99)),
+    requestsPerSecond: rate(totalOf(times), window),
+    p50Ms: roundTime(quantile(times, 0.5)),
+    p99Ms: roundTime(quantile(times, 0.99)),
   };
 }
 
-/** Of the reads that can be held: what is passed through, made here or refused is none. */
+/** Share of the reads that can be held; passed, local and refused requests are none of them. */
 function hitShare(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') => number): number | undefined {
   const hits = count('memory') + count('redis');
   const reads = hits + count('collapsed') + count('miss');
   return reads === 0 ? undefined : Math.round((hits / reads) * 10_000) / 10_000;
 }
 
-function rate(count: number, window: WindowTold | undefined): number {
-  // Of less than a second a rate would be a guess.
+function rate(count: number, window: WindowCounts | undefined): number {
+  // A rate of less than a second would be a guess.
   return round(count / Math.max(1, window?.coveredSeconds ?? 1));
 }
 
@@ -160,7 +153,7 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** Three digits: the buckets hold no more. */
+/** Three digits: an estimate within a bucket has no more. */
 function roundTime(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Number(ms.toPrecision(3));
 }

@@ -1,13 +1,23 @@
 /** The status as lines of text, for a terminal. */
-import { grouped } from './grouped.ts';
 import type { NodeFacts, OverallState, StatusFacts } from './facts.ts';
-import { bytes, clock, duration, milliseconds, nodeState, percent, perSecond, short, type NodeTone } from './words.ts';
+import {
+  type NodeTone,
+  bytes,
+  clock,
+  duration,
+  grouped,
+  milliseconds,
+  nodeState,
+  perSecond,
+  percent,
+  short,
+} from './format.ts';
 
-export interface TerminalOptions {
+interface TerminalOptions {
   /** Characters in a line; what is longer is cut. */
   readonly columns: number;
   readonly hasColours: boolean;
-  /** Of the newest. */
+  /** Number of events, newest first. */
   readonly events: number;
 }
 
@@ -23,6 +33,7 @@ const tones: Readonly<Record<OverallState, NodeTone>> = {
 /** A cell, and the colour of its text. */
 type Cell = string | readonly [text: string, tone: NodeTone];
 
+/** The lines of `ledgergate status`, without line ends. */
 export function statusLines(facts: StatusFacts, options: TerminalOptions): readonly string[] {
   const { version, uptimeSeconds, workers, state, summary, problems, ledger, cache, load, redis, encode } = facts;
   const crew = workers === undefined ? '' : `, ${workers.answering} of ${workers.wanted} workers`;

@@ -1,129 +1,98 @@
-/** Counts over the last 10, 100 and 1,000 seconds, in fixed memory. A hit on a counter is one addition. */
+/** Counts over the last 10, 100 and 1,000 seconds: differences of snapshots that are taken once a second. */
+import { mergeCounts, type Counts } from './counts.ts';
 
-/** What a window is called by, in seconds. */
-export const spans = [10, 100, 1_000] as const;
-
-/** A window as it is handed on: plain data, so that it can come from another process. */
-export interface WindowTold {
-  readonly seconds: number;
-  /** What has been counted for, in seconds: less after a start, and up to a tenth more later. */
-  readonly coveredSeconds: number;
-  readonly cells: Uint32Array;
-}
-
-/** Parts of a window that leave one by one; one more is being filled. */
+/** Names of the windows, in seconds. */
+const spans = [10, 100, 1_000] as const;
+/** A window keeps a snapshot for each tenth of its span, so that it covers its span and at most a tenth more. */
 const parts = 10;
 
-class Ring {
+/** A window: structured-clone data, so that a worker can send it. */
+export interface WindowCounts {
   readonly seconds: number;
-  readonly total: Uint32Array;
-  readonly #parts: readonly Uint32Array[];
-  #at = 0;
-  /** Seconds that the part being filled has. */
-  #filled = 0;
-  /** Parts that are full. */
-  #full = 0;
-
-  constructor(seconds: number, cells: number) {
-    this.seconds = seconds;
-    this.total = new Uint32Array(cells);
-    this.#parts = Array.from({ length: parts + 1 }, () => new Uint32Array(cells));
-  }
-
-  add(second: Uint32Array): void {
-    const part = this.#parts[this.#at];
-    if (part === undefined) return;
-    for (let cell = 0; cell < second.length; cell += 1) {
-      const count = second[cell] ?? 0;
-      if (count === 0) continue;
-      part[cell] = (part[cell] ?? 0) + count;
-      this.total[cell] = (this.total[cell] ?? 0) + count;
-    }
-  }
-
-  /** A second has passed. */
-  advance(): void {
-    this.#filled += 1;
-    if (this.#filled < this.seconds / parts) return;
-    this.#filled = 0;
-    this.#full = Math.min(this.#full + 1, parts);
-    this.#at = (this.#at + 1) % (parts + 1);
-    const leaving = this.#parts[this.#at];
-    if (leaving === undefined) return;
-    for (let cell = 0; cell < leaving.length; cell += 1)
-      this.total[cell] = (this.total[cell] ?? 0) - (leaving[cell] ?? 0);
-    leaving.fill(0);
-  }
-
-  get coveredSeconds(): number {
-    return (this.#full * this.seconds) / parts + this.#filled;
-  }
+  /** Seconds since the snapshot that the window begins with: fewer than its span after a start. */
+  readonly coveredSeconds: number;
+  readonly counts: Counts;
 }
 
-export class Windows {
-  /** What is counted in the second that runs: whoever counts adds to its cells. */
-  readonly second: Uint32Array;
-  readonly #rings: readonly Ring[];
-  /** Of all time. */
-  readonly #all: Float64Array;
-  #rolledAtMs: number;
+/** Cells of nodes that left the fleet stay in the index; beyond this number the windows begin anew without them. */
+const mostCells = 50_000;
 
-  /** `nowMs`: of the clock that `roll` is told. */
-  constructor(cells: number, nowMs: number) {
-    this.second = new Uint32Array(cells);
-    this.#rings = spans.map((seconds) => new Ring(seconds, cells));
-    this.#all = new Float64Array(cells);
-    this.#rolledAtMs = nowMs;
+interface Snapshot {
+  readonly atMs: number;
+  /** Counts by the position of the cell in the index: a tenth of the memory of a map. */
+  readonly counts: Float64Array;
+}
+
+type Snapshots = [Snapshot, ...Snapshot[]];
+
+/** Keeps the snapshots of one process. */
+export class Windows {
+  /** Positions of cells in the snapshots. */
+  readonly #index = new Map<string, number>();
+  /** By window, oldest first; at most 13 snapshots each. */
+  #kept: readonly { readonly seconds: number; readonly snapshots: Snapshots }[];
+
+  /** `nowMs`: monotonic, as in the other methods. Counts begin at zero. */
+  constructor(nowMs: number) {
+    this.#kept = this.#beginAt({ atMs: nowMs, counts: new Float64Array() });
   }
 
-  /** To be called each second; where that was not possible, the seconds that were missed are made up for. */
-  roll(nowMs: number): void {
-    const passed = Math.floor((nowMs - this.#rolledAtMs) / 1_000);
-    if (passed <= 0) return;
-    this.#rolledAtMs += passed * 1_000;
-    this.#keep();
-    const longest = spans[2] + spans[2] / parts;
-    for (let second = 0; second < Math.min(passed, longest); second += 1) {
-      for (const ring of this.#rings) ring.advance();
+  /** Takes a snapshot of `counts`, those since the start, where a window needs another one. */
+  record(counts: Counts, nowMs: number): void {
+    if (this.#index.size > mostCells) {
+      this.#index.clear();
+      this.#kept = this.#beginAt({ atMs: nowMs, counts: this.#pack(counts) });
+    }
+    let snapshot: Snapshot | undefined;
+    for (const { seconds, snapshots } of this.#kept) {
+      // A timer of a second may fire a little early.
+      const leastMs = 0.9 * (seconds / parts) * 1_000;
+      if (nowMs - (snapshots.at(-1) ?? snapshots[0]).atMs >= leastMs)
+        snapshots.push((snapshot ??= { atMs: nowMs, counts: this.#pack(counts) }));
+      while (snapshots[1] !== undefined && nowMs - snapshots[1].atMs >= seconds * 1_000) snapshots.shift();
     }
   }
 
-  /** By window, shortest first; what was counted since the last roll is in it. */
-  told(nowMs: number): readonly WindowTold[] {
-    this.roll(nowMs);
-    this.#keep();
-    const since = Math.max(0, nowMs - this.#rolledAtMs) / 1_000;
-    return this.#rings.map(({ seconds, coveredSeconds, total }) => ({
+  /** The windows that end now, shortest first; `counts`: those since the start. */
+  read(counts: Counts, nowMs: number): readonly WindowCounts[] {
+    this.record(counts, nowMs);
+    return this.#kept.map(({ seconds, snapshots: [first] }) => ({
       seconds,
-      coveredSeconds: coveredSeconds + since,
-      cells: total.slice(),
+      coveredSeconds: (nowMs - first.atMs) / 1_000,
+      counts: this.#difference(counts, first.counts),
     }));
   }
 
-  /** Of all time. */
-  get all(): readonly number[] {
-    return Array.from(this.#all, (count, cell) => count + (this.second[cell] ?? 0));
+  #beginAt(snapshot: Snapshot): readonly { readonly seconds: number; readonly snapshots: Snapshots }[] {
+    return spans.map((seconds) => ({ seconds, snapshots: [snapshot] }));
   }
 
-  #keep(): void {
-    for (const ring of this.#rings) ring.add(this.second);
-    for (let cell = 0; cell < this.second.length; cell += 1)
-      this.#all[cell] = (this.#all[cell] ?? 0) + (this.second[cell] ?? 0);
-    this.second.fill(0);
+  #pack(counts: Counts): Float64Array {
+    for (const cell of counts.keys()) if (!this.#index.has(cell)) this.#index.set(cell, this.#index.size);
+    const packed = new Float64Array(this.#index.size);
+    for (const [cell, count] of counts) packed[this.#index.get(cell) ?? 0] = count;
+    return packed;
+  }
+
+  /** A count that went down began again, as the series of a node that left the fleet and came back. */
+  #difference(after: Counts, before: Float64Array): Counts {
+    const added = new Map<string, number>();
+    for (const [cell, count] of after) {
+      const since = before[this.#index.get(cell) ?? -1] ?? 0;
+      if (count !== since) added.set(cell, count > since ? count - since : count);
+    }
+    return added;
   }
 }
 
-/** What several processes counted, as one. */
-export function mergeWindows(told: readonly (readonly WindowTold[])[]): readonly WindowTold[] {
-  return (told[0] ?? []).map(({ seconds, cells }, index) => {
-    const sum = new Uint32Array(cells.length);
-    let coveredSeconds = 0;
-    for (const windows of told) {
-      const window = windows[index];
-      if (window === undefined) continue;
-      coveredSeconds = Math.max(coveredSeconds, window.coveredSeconds);
-      for (let cell = 0; cell < sum.length; cell += 1) sum[cell] = (sum[cell] ?? 0) + (window.cells[cell] ?? 0);
-    }
-    return { seconds, coveredSeconds, cells: sum };
+/** The windows of several processes as those of one. */
+export function mergeWindows(processes: readonly (readonly WindowCounts[])[]): readonly WindowCounts[] {
+  return (processes[0] ?? []).map(({ seconds }, index) => {
+    const same = processes.flatMap((windows) => windows[index] ?? []);
+    return {
+      seconds,
+      coveredSeconds: Math.max(...same.map(({ coveredSeconds }) => coveredSeconds)),
+      counts: mergeCounts(same.map(({ counts }) => counts)),
+    };
   });
 }

@@ -37,17 +37,6 @@ export class LatencyHistogram {
     return endOf(bucketCount - 1);
   }
 
-  /** How long the answers of the last 10 to 20 s took: the longest time of a bucket in ms, rising, and their number. */
-  counts(nowMs: number): readonly (readonly [endMs: number, count: number])[] {
-    this.#turn(nowMs);
-    const counts: [number, number][] = [];
-    for (let bucket = 0; bucket < bucketCount; bucket += 1) {
-      const count = (this.#recent[bucket] ?? 0) + (this.#older[bucket] ?? 0);
-      if (count > 0) counts.push([endOf(bucket), count]);
-    }
-    return counts;
-  }
-
   #turn(nowMs: number): void {
     const sinceMs = nowMs - this.#beganAtMs;
     if (sinceMs < spanMs) return;

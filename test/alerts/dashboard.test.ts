@@ -1,18 +1,13 @@
-/** The dashboard is what its description says, and in order. What its expressions give: `npm run ops:check`. */
+/** The dashboard is in order. `npm run ops:check` evaluates its expressions on a Prometheus with data. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { dashboardJson } from '../../scripts/generate-dashboard.ts';
 import { dashboard, dashboardExpressions } from './dashboard.ts';
-import { dashboardFile, noPromtool, promtool } from './rule-files.ts';
+import { noPromtool, promtool } from './rule-files.ts';
 
 const panels = dashboard.panels.filter(({ type }) => type !== 'row');
-
-test('the dashboard is up to date with its description (npm run generate)', async () => {
-  assert.equal(readFileSync(dashboardFile, 'utf8'), await dashboardJson());
-});
 
 test('it is of the form of Grafana 10, and can be narrowed down by data source, job and replica', () => {
   assert.equal(dashboard.schemaVersion, 39);
@@ -31,6 +26,7 @@ test('each panel has an id of its own, a description, a unit, thresholds, and a 
     assert.ok(fieldConfig?.defaults.unit !== undefined && fieldConfig.defaults.thresholds !== undefined, title);
     assert.ok(targets.length > 0, title);
     for (const { legendFormat } of targets) assert.notEqual(legendFormat, '', title);
+    assert.equal(new Set(targets.map(({ refId }) => refId)).size, targets.length, title);
   }
 });
 

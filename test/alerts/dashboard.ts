@@ -9,7 +9,7 @@ export interface DashboardPanel {
   readonly description?: string;
   readonly gridPos: { readonly h: number; readonly w: number; readonly x: number; readonly y: number };
   readonly fieldConfig?: { readonly defaults: { readonly unit?: string; readonly thresholds?: object } };
-  readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[];
+  readonly targets?: readonly { readonly refId: string; readonly expr: string; readonly legendFormat: string }[];
 }
 
 export interface Dashboard {

@@ -4,25 +4,6 @@ import { test } from 'node:test';
 import { storedBytes } from '../../simulate/measured.ts';
 import { randomOf, Zipf } from '../../simulate/random.ts';
 import { withTables } from '../../simulate/report.ts';
-import { shownAloneMs } from '../../simulate/news.ts';
-import { shapeOf } from '../../simulate/shapes.ts';
-import { Timeline } from '../../simulate/timeline.ts';
-
-test('what is due first is done first, and of two at once the one that was added first', () => {
-  const timeline = new Timeline();
-  const done: string[] = [];
-  const random = randomOf(3);
-  const times = Array.from({ length: 500 }, () => Math.floor(random() * 50));
-  times.forEach((atMs, index) => timeline.at(atMs, () => done.push(`${atMs} ${index}`)));
-  timeline.runUntil(24);
-  assert.equal(done.length, times.filter((atMs) => atMs <= 24).length);
-  timeline.runUntil(Infinity);
-  const expected = times.map((atMs, index) => ({ atMs, index })).sort((a, b) => a.atMs - b.atMs || a.index - b.index);
-  assert.deepEqual(
-    done,
-    expected.map(({ atMs, index }) => `${atMs} ${index}`),
-  );
-});
 
 test('ranks are drawn as often as their share says', () => {
   const zipf = new Zipf(100, 1);
@@ -32,13 +13,6 @@ test('ranks are drawn as often as their share says', () => {
   for (const rank of [0, 1, 9, 50]) {
     assert.ok(Math.abs(counts[rank]! / 50_000 / zipf.shareOf(rank) - 1) < 0.15, `rank ${rank}`);
   }
-});
-
-test('all blocks together are shown all the time', () => {
-  const shape = shapeOf('', 1);
-  assert.ok(Math.abs(shownAloneMs(shape, 10_000) - 1000 / shape.ledger.blocksPerSecond) < 1e-9);
-  assert.equal(shownAloneMs(shape, 0), 0);
-  assert.ok(shownAloneMs(shape, 60) < shownAloneMs(shape, 120));
 });
 
 test('sizes of records are those that were measured, and lie between them otherwise', () => {

@@ -5,7 +5,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { html } from '../../src/status/html.ts';
 import { pagePolicy, statusPage } from '../../src/status/page.ts';
 import { statusLines } from '../../src/status/terminal.ts';
-import { bytes, duration, milliseconds, percent, perSecond, short } from '../../src/status/words.ts';
+import { bytes, duration, milliseconds, percent, perSecond, short } from '../../src/status/format.ts';
 import { factsFrom, nodeTold } from '../support/status-told.ts';
 
 const hostile = `<img src=x onerror="alert(1)">'&\u001b[2J\u202e`;
@@ -67,7 +67,6 @@ test('there is a page before anything is known', () => {
           oldest: undefined,
           lag: undefined,
           edgeMargin: undefined,
-          latency: [],
         }),
       ],
     }),

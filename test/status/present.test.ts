@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Registry } from 'prom-client';
 import { mergeTold } from '../../src/status/merge.ts';
 import { factsOf } from '../../src/status/present.ts';
-import { Tally } from '../../src/status/tally.ts';
-import { Traffic } from '../../src/status/traffic.ts';
-import { factsFrom, nodeTold, told } from '../support/status-told.ts';
+import { countedFamilies, countsOf } from '../../src/status/counts.ts';
+import { createHttpMetrics } from '../../src/metrics/http-metrics.ts';
+import { readFamilies } from '../../src/metrics/family.ts';
+import { factsFrom, nodeTold, told, windowsOf } from '../support/status-told.ts';
 
 test('all is well, and says so', () => {
   const { state, problems, uptimeSeconds } = factsFrom();
@@ -51,12 +53,14 @@ test('an outage, a start and an end are told from one another', () => {
 });
 
 test('the hit share is of reads that can be held', () => {
-  const traffic = new Traffic(0);
+  const registry = new Registry();
+  const metrics = createHttpMetrics(registry);
   const outcomes = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
   for (const outcome of outcomes)
-    traffic.count({ route: 'resource', outcome, version: undefined, isTold: true }, 0.002);
+    metrics.finished({ route: 'resource', outcome, status: 200, isTold: true, savedBytes: 0 }, 0.002);
+  const counts = countsOf(readFamilies(registry, countedFamilies));
 
-  const [window] = factsFrom({ traffic: traffic.windows.told(2_000) }).windows;
+  const [window] = factsFrom({ windows: windowsOf(counts, 2) }).windows;
 
   assert.equal(window?.hitShare, 0.6);
   assert.equal(window.requests, 9);
@@ -73,19 +77,15 @@ test('facts have a form in JSON that programs can read: no number that is none, 
   assert.match(text, /"head":"3412674839"/);
 });
 
-function tallied(answered: number): ReturnType<Tally<string>['told']> {
-  const tally = new Tally(['answered', 'failed'], 0);
-  tally.count('answered', answered);
-  return tally.told(0);
-}
-
 test('what several workers tell adds up', () => {
   const one = told({
     isReady: false,
     outageSince: '2026-01-01T00:00:00.000Z',
     head: '90',
     oldest: '5',
-    nodes: [nodeTold({ state: 'down', head: '90', latency: [[4, 1]], tally: tallied(1) })],
+    nodes: [nodeTold({ state: 'down', head: '90' })],
+    total: new Map([['answered full-a', 1]]),
+    windows: windowsOf(new Map([['answered full-a', 1]]), 3),
     load: { connections: 1, maxConnections: 100, loopLagMs: 50, isOverloaded: false, waiting: 3 },
     redis: { trouble: undefined },
     distrusted: ['f'],
@@ -96,11 +96,14 @@ test('what several workers tell adds up', () => {
     nodes: [
       nodeTold({
         head: '100',
-        latency: [[4, 2]],
-        tally: tallied(4),
         ejected: [{ readClass: 'view', reason: 'error' }],
       }),
     ],
+    total: new Map([
+      ['answered full-a', 4],
+      ['evicted', 2],
+    ]),
+    windows: windowsOf(new Map([['answered full-a', 2]]), 9),
     load: { connections: 2, maxConnections: 100, loopLagMs: 10, isOverloaded: true, waiting: 4 },
     redis: { trouble: 'left alone' },
     distrusted: ['f', 'g'],
@@ -111,9 +114,18 @@ test('what several workers tell adds up', () => {
   assert.deepEqual([merged?.isReady, merged?.outageSince, merged?.head, merged?.oldest], [true, undefined, '100', '5']);
   const [node] = merged?.nodes ?? [];
   assert.deepEqual(
-    [node?.state, node?.head, node?.usableBy, node?.inFlight, node?.limit, node?.latency, node?.tally.all],
-    ['usable', '100', 1, 4, 256, [[4, 3]], [5, 0]],
+    [node?.state, node?.head, node?.usableBy, node?.inFlight, node?.limit],
+    ['usable', '100', 1, 4, 256],
   );
+  assert.deepEqual(
+    [...(merged?.total ?? [])],
+    [
+      ['answered full-a', 5],
+      ['evicted', 2],
+    ],
+  );
+  const [window] = merged?.windows ?? [];
+  assert.deepEqual([window?.coveredSeconds, window?.counts.get('answered full-a')], [9, 3]);
   assert.deepEqual(node?.ejected, [{ readClass: 'view', reason: 'error' }]);
   assert.deepEqual(merged?.load, {
     connections: 3,

@@ -1,19 +1,24 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { mergeWindows, Windows } from '../../src/status/windows.ts';
+import { mergeWindows, Windows, type WindowCounts } from '../../src/status/windows.ts';
 
 const second = 1_000;
+const counted = (count: number) => new Map([['hits', count]]);
+const hits = ({ counts }: WindowCounts): number => counts.get('hits') ?? 0;
 
-/** What each window holds of the first cell. */
-function counts(windows: Windows, nowMs: number): readonly number[] {
-  return windows.told(nowMs).map(({ cells }) => cells[0] ?? 0);
+/** Three hits in the first second, and a sample in every second until `until`. */
+function sampled(until: number): Windows {
+  const windows = new Windows(0);
+  for (let at = 1; at <= until; at += 1) windows.record(counted(3), at * second);
+  return windows;
 }
 
-test('what is counted leaves each window when its time is over, and never the sum of all', () => {
-  const windows = new Windows(2, 0);
-  windows.second[0]! += 3;
-
-  const seen = [0, 5, 12, 60, 111, 500, 1_101].map((at) => counts(windows, at * second));
+test('a count leaves each window at its end', () => {
+  const seen = [1, 5, 12, 60, 111, 500, 1_101].map((at) =>
+    sampled(at)
+      .read(counted(3), at * second)
+      .map(hits),
+  );
 
   assert.deepEqual(seen, [
     [3, 3, 3],
@@ -24,49 +29,71 @@ test('what is counted leaves each window when its time is over, and never the su
     [0, 0, 3],
     [0, 0, 0],
   ]);
-  assert.deepEqual(windows.all, [3, 0]);
 });
 
-test('a window holds its whole span and at most a tenth more', () => {
-  const windows = new Windows(1, 0);
-  for (let at = 0; at < 3_000; at += 1) {
-    windows.roll(at * second);
-    windows.second[0]! += 1;
-  }
+test('a window covers its whole span and at most a tenth more, also where the timer is early or late', () => {
+  for (const stepMs of [950, 1_000, 1_050]) {
+    const windows = new Windows(0);
+    for (let at = stepMs; at <= 3_000_000; at += stepMs) windows.record(counted(at), at);
 
-  const told = windows.told(2_999.5 * second);
-
-  for (const { seconds, coveredSeconds, cells } of told) {
-    assert.ok(coveredSeconds >= seconds && coveredSeconds <= seconds * 1.1 + 1, `${seconds}: ${coveredSeconds}`);
-    // One a second, the one that runs included.
-    assert.ok(Math.abs((cells[0] ?? 0) - coveredSeconds) <= 1, `${seconds}: ${cells[0]} in ${coveredSeconds}`);
+    for (const { seconds, coveredSeconds, counts } of windows.read(counted(3_000_000), 3_000_000)) {
+      assert.ok(coveredSeconds >= seconds && coveredSeconds <= seconds * 1.1 + 1.05, `${seconds}: ${coveredSeconds}`);
+      assert.equal(counts.get('hits'), coveredSeconds * 1_000);
+    }
   }
 });
 
-test('after a start a window covers what there was, and a stall of seconds is made up for', () => {
-  const windows = new Windows(1, 0);
-  windows.second[0]! += 10;
+test('after a start a window covers the time since, and a stall is part of what it covers', () => {
+  const windows = new Windows(0);
+  const read = (at: number) => windows.read(counted(10), at * second);
 
   assert.deepEqual(
-    windows.told(4 * second).map(({ coveredSeconds }) => coveredSeconds),
+    read(4).map(({ coveredSeconds }) => coveredSeconds),
     [4, 4, 4],
   );
-  assert.deepEqual(counts(windows, 15 * second), [0, 10, 10]);
+  assert.deepEqual(read(15).map(hits), [0, 10, 10]);
+  // The longest window has no younger snapshot than the one of the start.
   assert.deepEqual(
-    windows.told(5_000 * second).map(({ cells }) => cells[0]),
-    [0, 0, 0],
+    read(5_000).map((window) => [window.coveredSeconds, hits(window)]),
+    [
+      [4_985, 0],
+      [4_985, 0],
+      [5_000, 10],
+    ],
+  );
+});
+
+test('a series that began again counts from zero', () => {
+  const windows = new Windows(0);
+  windows.record(counted(100), second);
+  for (let at = 2; at <= 12; at += 1) windows.record(counted(7), at * second);
+
+  assert.deepEqual(windows.read(counted(9), 12 * second).map(hits), [2, 9, 9]);
+});
+
+test('windows begin anew when nodes came and went without end, and count on from there', () => {
+  const windows = new Windows(0);
+  const many = new Map(Array.from({ length: 60_000 }, (_, index) => [`answered node-${index}`, 1]));
+  windows.record(many, second);
+  windows.record(counted(100), 2 * second);
+
+  const read = windows.read(counted(103), 3 * second);
+
+  assert.deepEqual(
+    read.map((window) => [window.coveredSeconds, hits(window)]),
+    [
+      [1, 3],
+      [1, 3],
+      [1, 3],
+    ],
   );
 });
 
 test('windows of several processes add up', () => {
-  const [one, other] = [new Windows(2, 0), new Windows(2, 0)];
-  one.second[0]! += 2;
-  other.second[0]! += 5;
-  other.second[1]! += 1;
+  const window = (count: number, coveredSeconds: number) => [{ seconds: 10, coveredSeconds, counts: counted(count) }];
 
-  const merged = mergeWindows([one.told(3_000), other.told(9_000)]);
+  const [merged] = mergeWindows([window(2, 3), window(5, 9)]);
 
-  assert.deepEqual([...(merged[0]?.cells ?? [])], [7, 1]);
-  assert.equal(merged[0]?.coveredSeconds, 9);
+  assert.deepEqual(merged, { seconds: 10, coveredSeconds: 9, counts: counted(7) });
   assert.deepEqual(mergeWindows([]), []);
 });

@@ -1,8 +1,8 @@
 /** What a process might tell of itself. */
 import type { NodeTold, StatusFacts, Surroundings, Told } from '../../src/status/facts.ts';
 import { factsOf } from '../../src/status/present.ts';
-import { encodings, refusals, repairs, Tally } from '../../src/status/tally.ts';
-import { Traffic } from '../../src/status/traffic.ts';
+import type { Counts } from '../../src/status/counts.ts';
+import type { WindowCounts } from '../../src/status/windows.ts';
 
 export function nodeTold(known: Partial<NodeTold> = {}): NodeTold {
   return {
@@ -19,8 +19,6 @@ export function nodeTold(known: Partial<NodeTold> = {}): NodeTold {
     inFlight: 2,
     limit: 128,
     ejected: [],
-    latency: [[8, 10]],
-    tally: new Tally(['answered', 'failed'], 0).told(0),
     ...known,
   };
 }
@@ -35,10 +33,8 @@ export function told(known: Partial<Told> = {}): Told {
     oldest: '0',
     headSpeed: 190,
     nodes: [nodeTold()],
-    traffic: new Traffic(0).windows.told(0),
-    refusals: new Tally(refusals, 0).told(0),
-    encodings: new Tally(encodings, 0).told(0),
-    repairs: new Tally(repairs, 0).told(0),
+    windows: windowsOf(new Map(), 0),
+    total: new Map(),
     cache: { entries: 10, bytes: 1_000, maxBytes: 4_000 },
     redis: undefined,
     isEncoding: true,
@@ -49,6 +45,11 @@ export function told(known: Partial<Told> = {}): Told {
     events: [],
     ...known,
   };
+}
+
+/** Three windows of the same seconds and counts. */
+export function windowsOf(counts: Counts, coveredSeconds: number): readonly WindowCounts[] {
+  return [10, 100, 1_000].map((seconds) => ({ seconds, coveredSeconds, counts }));
 }
 
 export function factsFrom(known: Partial<Told> = {}, around: Partial<Surroundings> = {}): StatusFacts {

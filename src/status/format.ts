@@ -3,6 +3,12 @@ import type { NodeFacts } from './facts.ts';
 
 const none = '–';
 
+/** Digits in groups of three, so that versions can be compared by eye. */
+export function grouped(version: string | number | undefined): string {
+  if (version === undefined) return none;
+  return String(version).replace(/\B(?=(\d{3})+$)/g, '\u202f');
+}
+
 /** A large number in three digits: 12.3k. */
 export function short(value: number): string {
   const [size, unit] = [
@@ -16,6 +22,7 @@ export function short(value: number): string {
   return `${scaled.toFixed(digits)}${unit}`;
 }
 
+/** A time with its unit: `4.3 ms`, `1.5 s`. */
 export function milliseconds(ms: number | undefined): string {
   if (ms === undefined) return none;
   if (ms >= 1_000) return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`;
@@ -28,6 +35,7 @@ export function inMs(ms: number | undefined): string {
   return ms < 10 ? ms.toFixed(ms < 1 ? 2 : 1) : ms.toFixed(0);
 }
 
+/** A rate with its unit: `1.2k/s`. */
 export function perSecond(rate: number): string {
   return `${rate < 10 && rate > 0 ? rate.toFixed(1) : short(Math.round(rate))}/s`;
 }
@@ -39,6 +47,7 @@ export function percent(share: number | undefined): string {
   return `${share === 1 || share === 0 ? (share * 100).toFixed(0) : floored.toFixed(1)} %`;
 }
 
+/** A size in binary units: `2.0 KiB`. */
 export function bytes(count: number): string {
   if (count < 1024) return `${count} B`;
   const units = ['KiB', 'MiB', 'GiB', 'TiB'];
@@ -77,6 +86,7 @@ export function clock(iso: string): string {
   return iso.slice(11, 19);
 }
 
+/** Tone of a colour on the page and in a terminal. */
 export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 
 /** The state of a node in a word, a sign and a tone: the sign is there for whoever sees no colours. */
