@@ -59,8 +59,8 @@ function findFaultless(text: string, plans: ReadonlySet<string> | undefined): re
 }
 
 function parseYaml(text: string, file: string, plans: ReadonlySet<string> | undefined): readonly FileKey[] {
-  const positions = new Positions();
-  const source = readYaml(text, file, {}, positions);
+  const source = readYaml(text, file, {});
+  const { positions } = source;
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
   const root = source.value ?? {};
   const checked = keysFileSchema.safeParse(root);

@@ -32,12 +32,11 @@ export interface LoadedConfig {
   whereIs(path: KeyPath): Where;
 }
 
-const emptySource: YamlSource = { value: {}, problems: [] };
-
 /** Throws ConfigError with every problem there is. */
 export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): LoadedConfig {
-  const positions = new Positions();
-  const source = file === undefined ? emptySource : readYaml(readText(file), file, env, positions);
+  const source: YamlSource =
+    file === undefined ? { value: {}, problems: [], positions: new Positions() } : readYaml(readText(file), file, env);
+  const { positions } = source;
   // Text that is not YAML has no keys to check.
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
 

@@ -4,13 +4,12 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { withKey, withoutKey, type NewKey } from '../../src/config/keys-edit.ts';
 import { findPlainKeys } from '../../src/config/plain-keys.ts';
-import { Positions } from '../../src/config/positions.ts';
 import { readYaml } from '../../src/config/yaml-source.ts';
 import { fc } from '../support/fast-check.ts';
 
 /** `undefined`: it is not YAML, or something is wrong with it. */
 function yamlOf(text: string): unknown {
-  const { value, problems } = readYaml(text, 'keys.yaml', {}, new Positions());
+  const { value, problems } = readYaml(text, 'keys.yaml', {});
   return problems.length > 0 ? undefined : value;
 }
 
