@@ -31,8 +31,8 @@ export async function runGateway(
   const stop = terminal.stopSignal();
   const tls = inspectTls(loaded);
   if (tls.problems.length > 0) throw new ConfigError(tls.problems);
-  for (const warning of [...loaded.warnings, ...tls.warnings]) terminal.error(`warning: ${warning}`);
-  checkKeysFile(loaded.config);
+  const keysWarnings = checkKeysFile(loaded.config);
+  for (const warning of [...loaded.warnings, ...tls.warnings, ...keysWarnings]) terminal.error(`warning: ${warning}`);
   const { log, lines, flush } = createProcessLog(loaded.config.log.level);
   let reloading: Reloading | undefined;
   // A signal that comes while it starts must not end it.

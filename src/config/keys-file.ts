@@ -5,8 +5,7 @@ import type { Operation } from './config.ts';
 import { explainIssues } from './explain.ts';
 import { findValue } from './key-path.ts';
 import { nearMissHint } from './near-miss.ts';
-import { findPlainKeys } from './plain-keys.ts';
-import { Positions } from './positions.ts';
+import type { Positions } from './positions.ts';
 import { ConfigError, type Problem } from './problem.ts';
 import { readYaml } from './yaml-source.ts';
 
@@ -43,22 +42,22 @@ const key = z.strictObject({
 
 const keysFileSchema = z.strictObject({ keys: z.array(key, { error: 'must be a list of keys' }) });
 
+/** More keys belong in Redis: a changed file is parsed in one go, some 75 µs for each key. */
+const mostKeysInFile = 5_000;
+
+/** A warning for a file of too many keys, or nothing. */
+export function keysFileWarnings(file: string, keys: readonly FileKey[]): readonly string[] {
+  if (keys.length <= mostKeysInFile) return [];
+  return [
+    `${file} has ${keys.length} keys: keep more than ${mostKeysInFile} in Redis (access.keys.redis), since requests wait while the file is parsed`,
+  ];
+}
+
 /**
  * The keys that `text` holds. `plans`: the names that a key's plan may have; absent: any. Throws ConfigError with every
  * problem there is.
  */
 export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<string>): readonly FileKey[] {
-  return findFaultless(text, plans) ?? parseYaml(text, file, plans);
-}
-
-/** The keys of a file of the usual form that has no fault: nobody has to be told where anything stands in it. */
-function findFaultless(text: string, plans: ReadonlySet<string> | undefined): readonly FileKey[] | undefined {
-  const checked = keysFileSchema.safeParse(findPlainKeys(text));
-  if (!checked.success || problemsOf(checked.data, new Positions(), plans).length > 0) return undefined;
-  return checked.data.keys.map(fileKey);
-}
-
-function parseYaml(text: string, file: string, plans: ReadonlySet<string> | undefined): readonly FileKey[] {
   const source = readYaml(text, file, {});
   const { positions } = source;
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
