@@ -1,7 +1,7 @@
 /** Whether the keys that a config names can be used: asked before anything is started, as of the config itself. */
 import type { Config } from '../config/config.ts';
 import { keysFileWarnings, parseKeysFile } from '../config/keys-file.ts';
-import { readText } from '../config/read-text.ts';
+import { readText } from '../config/text-file.ts';
 
 /** Reads the keys file of the config, if it names one. Returns warnings, throws ConfigError. */
 export function checkKeysFile({ access }: Config): readonly string[] {

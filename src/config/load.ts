@@ -8,7 +8,7 @@ import type { KeyPath } from './key-path.ts';
 import { applyOverrides, type Override } from './overrides.ts';
 import { Positions } from './positions.ts';
 import { ConfigError, type Where } from './problem.ts';
-import { readText } from './read-text.ts';
+import { readText } from './text-file.ts';
 import { configSchema } from './schema.ts';
 import { type ShownConfig, shownConfig } from './shown.ts';
 import { toConfig } from './to-config.ts';

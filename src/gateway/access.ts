@@ -10,13 +10,12 @@ import { connectRedis } from '../cache/redis-client.ts';
 import type { AccessConfig, PlanConfig, RedisConfig } from '../config/config.ts';
 import { findKey, keysFileWarnings, parseKeysFile, type FileKey } from '../config/keys-file.ts';
 import { ConfigError } from '../config/problem.ts';
-import { readText } from '../config/read-text.ts';
+import { digestOf, FileWatch, readText } from '../config/text-file.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
 import type { Journal } from '../status/events.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
 import type { Siblings } from './siblings.ts';
 import type { StatusSource } from './status.ts';
-import { WatchedFile } from './watched-file.ts';
 
 export interface AccessContext extends Omit<LimitsParts, 'desk' | 'plans' | 'journal'> {
   readonly status: StatusSource;
@@ -131,18 +130,24 @@ function watchKeys(file: string, { principals, plans, metrics, journal, siblings
     const why = { file, problems };
     journal.tell('keys refused', why, 'the file of keys cannot be used: the keys that were read before stay in force');
   };
-  const onText = (text: string): void => {
+  const read = (): void => {
     try {
-      take(parse(text));
+      take(parse(readText(file)));
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
       keep(error.message.split('\n'));
     }
   };
   // A worker in the place of another takes the keys that the others have while the file is wrong or gone.
-  const first = findFit() ?? parse(siblings?.lastKeys ?? readText(file));
-  putInForce(first);
-  const watched = new WatchedFile(file, first.text, { onText, onFailure: (reason) => keep([reason]) });
+  const digest = digestOf(file);
+  const fit = findFit();
+  putInForce(fit ?? parse(siblings?.lastKeys ?? readText(file)));
+  const watched = new FileWatch([file], {
+    // A file that cannot be used is reported as a change.
+    digest: fit && digest,
+    onChange: read,
+    onMissing: read,
+  });
   return {
     /** Throws ConfigError where neither the file as it is now nor the text in force can be used with these plans. */
     check(known: ReadonlySet<string>): void {

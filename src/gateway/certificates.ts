@@ -1,7 +1,7 @@
 /** The certificate that clients are shown: read at the start, and again whenever its files change. */
 import type { Logger } from 'pino';
 import type { TlsFiles } from '../config/config.ts';
-import { FolderWatch } from '../config/folder-watch.ts';
+import { digestOf, FileWatch } from '../config/text-file.ts';
 import { readTlsPair, type TlsPair } from '../config/tls-pair.ts';
 import type { Journal } from '../status/events.ts';
 
@@ -11,17 +11,12 @@ export interface CertificatesOptions {
   /** A new pair that is fit to be served with. */
   readonly onPair: (pair: TlsPair) => void;
   readonly onReload: (result: 'ok' | 'failed') => void;
-  /** How often the files are looked at where nothing told of a change. Default 10,000. */
-  readonly pollMs?: number | undefined;
 }
-
-/** Two files are replaced one after the other: news of the first is not acted on at once. */
-const settleMs = 200;
 
 export class Certificates {
   readonly #files: TlsFiles;
   readonly #options: CertificatesOptions;
-  readonly #folders: FolderWatch;
+  readonly #watch: FileWatch;
   #pair: TlsPair;
   #expiresMs: number;
   /** What was last said of files that were not taken: the same is not said twice. */
@@ -29,6 +24,8 @@ export class Certificates {
 
   /** Throws an Error that says what is wrong with the files. */
   constructor(files: TlsFiles, options: CertificatesOptions) {
+    const both = [files.cert, files.key];
+    const digest = digestOf(...both);
     const { pair, expiresMs, problems } = readTlsPair(files, Date.now());
     if (pair === undefined)
       throw new Error(problems.map(({ at, message }) => `listen.tls.${at}: ${message}`).join('; '));
@@ -36,8 +33,8 @@ export class Certificates {
     this.#options = options;
     this.#pair = pair;
     this.#expiresMs = expiresMs ?? NaN;
-    const { pollMs: everyMs = 10_000 } = options;
-    this.#folders = new FolderWatch([files.cert, files.key], { settleMs, everyMs, onLook: () => this.look() });
+    const look = (): void => this.#look();
+    this.#watch = new FileWatch(both, { digest, onChange: look, onMissing: look });
   }
 
   get pair(): TlsPair {
@@ -49,8 +46,12 @@ export class Certificates {
     return this.#expiresMs;
   }
 
+  close(): void {
+    this.#watch.close();
+  }
+
   /** Reads the files, and takes them where they are new and fit. */
-  look(): void {
+  #look(): void {
     const nowMs = Date.now();
     const { pair, expiresMs = NaN, problems, warnings } = readTlsPair(this.#files, nowMs);
     if (pair?.cert === this.#pair.cert && pair.key === this.#pair.key) {
@@ -62,10 +63,6 @@ export class Certificates {
     const isWorse = expiresMs <= nowMs && this.#expiresMs > nowMs;
     if (pair === undefined || isWorse) this.#refuse([...faults, ...warnings].join('; '));
     else this.#take(pair, expiresMs, warnings);
-  }
-
-  close(): void {
-    this.#folders.close();
   }
 
   #take(pair: TlsPair, expiresMs: number, warnings: readonly string[]): void {
