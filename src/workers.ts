@@ -10,7 +10,6 @@ import { LogControl } from './gateway/log-control.ts';
 import { addProcessMetrics } from './gateway/process-metrics.ts';
 import { packageVersion } from './gateway/package-version.ts';
 import { Reloads } from './gateway/reloads.ts';
-import { SteadyLog } from './gateway/steady-log.ts';
 import { expose } from './metrics/exposition.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { portOf, reachable, schemeOf } from './gateway/address.ts';
@@ -49,7 +48,7 @@ export async function startWorkers(
   const { drainDelayMs = 0 } = options;
   const { log, lines } =
     options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
-  const journal = new Journal(new SteadyLog(log));
+  const journal = new Journal(log);
   const metrics = new WorkerMetrics(() => crew.serving.length);
   addProcessMetrics(metrics.registry, config, lines);
   const relay = new Relay(() => crew, config.upstream.probeIntervalMs);

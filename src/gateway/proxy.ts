@@ -184,7 +184,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         siblings?.tellDropped(key);
         const { isComplete } = await cache.purge({ kind: 'read', key });
         siblings?.tellDropped(key);
-        if (!isComplete) status.lines.warn({}, 'a read that nodes disagree on could not be dropped everywhere');
+        if (!isComplete)
+          journal.tell('drop incomplete', {}, 'a read that nodes disagree on could not be dropped everywhere');
       },
       onDisagreement: (report) =>
         journal.tell('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),

@@ -5,16 +5,16 @@ import type { EncodeMetrics } from '../metrics/encode-metrics.ts';
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import { EdgeWatch } from '../status/edges.ts';
-import { Journal, type JournalLog } from '../status/events.ts';
+import { Journal } from '../status/events.ts';
 import type { CacheFacts, LoadFacts, NodeTold, Told } from '../status/facts.ts';
 import { mergeCounts } from '../status/latency.ts';
+import type { Lines } from '../status/line-throttle.ts';
 import { encodings, refusals, repairs, Tally, type TallyTold } from '../status/tally.ts';
 import { Traffic } from '../status/traffic.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import { readClasses } from '../upstream/read-class.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { statusOf } from './fleet.ts';
-import { SteadyLog } from './steady-log.ts';
 
 /** What is asked of other parts when somebody looks. */
 export interface StatusParts {
@@ -31,8 +31,6 @@ const attempts = ['answered', 'failed'] as const;
 type AttemptTally = Tally<(typeof attempts)[number]>;
 
 export class StatusSource {
-  /** Lines of what may happen again and again. */
-  readonly lines: SteadyLog;
   readonly journal: Journal;
   readonly traffic = new Traffic(performance.now());
   readonly refusals = new Tally(refusals, performance.now());
@@ -44,9 +42,8 @@ export class StatusSource {
   readonly #startedAtMs = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(log: JournalLog) {
-    this.lines = new SteadyLog(log);
-    this.journal = new Journal(this.lines);
+  constructor(log: Lines) {
+    this.journal = new Journal(log);
   }
 
   /** Looks at the fleet each second, which is also what lets counts leave their windows. */
