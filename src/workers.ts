@@ -5,12 +5,12 @@
 import type { Config } from './config/config.ts';
 import type { GatewayOptions, RunningGateway } from './gateway.ts';
 import { createLog } from './gateway/log.ts';
-import { LogAdmin } from './gateway/log-admin.ts';
-import { LogControl } from './gateway/log-control.ts';
-import { addProcessMetrics } from './gateway/process-metrics.ts';
+import { LogAdmin, LogControl } from './gateway/log-admin.ts';
 import { packageVersion } from './gateway/package-version.ts';
 import { Reloads } from './gateway/reloads.ts';
+import { createBuildMetrics } from './metrics/build-metrics.ts';
 import { expose } from './metrics/exposition.ts';
+import { createLogMetrics } from './metrics/log-metrics.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { portOf, reachable, schemeOf } from './gateway/address.ts';
 import { drainMs } from './gateway/serving.ts';
@@ -50,7 +50,8 @@ export async function startWorkers(
     options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
   const journal = new Journal(log);
   const metrics = new WorkerMetrics(() => crew.serving.length);
-  addProcessMetrics(metrics.registry, config, lines);
+  createBuildMetrics(metrics.registry, { version: packageVersion(), node: process.version, dialect: config.dialect });
+  createLogMetrics(metrics.registry, lines);
   const relay = new Relay(() => crew, config.upstream.probeIntervalMs);
   /** What workers are told that start now. */
   let inForce = config;

@@ -4,7 +4,7 @@ import { flushCompileCache } from 'node:module';
 import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { ConfigError } from '../config/problem.ts';
-import { createProcessLog } from '../gateway/process-log.ts';
+import { createProcessLog } from '../gateway/log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
 import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
