@@ -4,8 +4,8 @@
  */
 import type { Config } from './config/config.ts';
 import type { GatewayOptions, RunningGateway } from './gateway.ts';
-import { createLog } from './gateway/log.ts';
-import { LogAdmin, LogControl } from './gateway/log-admin.ts';
+import { createLog, LogControl } from './gateway/log.ts';
+import { LogAdmin } from './gateway/log-admin.ts';
 import { packageVersion } from './gateway/package-version.ts';
 import { Reloads } from './gateway/reloads.ts';
 import { createBuildMetrics } from './metrics/build-metrics.ts';

@@ -7,6 +7,7 @@ import { findValue } from './key-path.ts';
 import { nearMissHint } from './near-miss.ts';
 import type { Positions } from './positions.ts';
 import { ConfigError, type Problem } from './problem.ts';
+import { pattern } from './schema-parts.ts';
 import { readYaml } from './yaml-source.ts';
 
 /** A key as the file says it, `tenant` filled in. */
@@ -21,7 +22,7 @@ export interface FileKey {
 }
 
 const nameFault = 'must be a letter, then at most 62 letters, digits or any of "._-"';
-const name = z.string({ error: nameFault }).regex(/^[A-Za-z][\w.-]{0,62}$/, { error: nameFault });
+const name = pattern(/^[A-Za-z][\w.-]{0,62}$/, nameFault);
 /** With it whoever sends an empty header would have a key. */
 const hashOfNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 const hashFault = 'must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)';
@@ -31,10 +32,9 @@ const key = z.strictObject({
   name,
   tenant: name.optional(),
   plan: planName,
-  sha256: z
-    .string({ error: hashFault })
-    .regex(/^[\da-fA-F]{64}$/, { error: hashFault })
-    .refine((text) => text.toLowerCase() !== hashOfNothing, { error: 'is the SHA-256 of an empty key' }),
+  sha256: pattern(/^[\da-fA-F]{64}$/, hashFault).refine((text) => text.toLowerCase() !== hashOfNothing, {
+    error: 'is the SHA-256 of an empty key',
+  }),
   operations: operations.optional(),
   origins: origins.optional(),
   expires: z.iso.datetime({ error: expiryFault }).optional(),

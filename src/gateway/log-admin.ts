@@ -1,31 +1,10 @@
 /** The log settings in force: those of the config, or of an operator until the config is read again. */
 import type { Logger } from 'pino';
-import type { AccessLogConfig, LogConfig } from '../config/config.ts';
+import type { LogConfig } from '../config/config.ts';
 import { logChange } from '../config/log-schema.ts';
 import { durationMs } from '../config/units.ts';
 import type { AdminAnswer } from '../proxy/admin.ts';
 import type { LogFunctions } from '../proxy/log-routes.ts';
-
-/** The log settings of one process: the level of its logger, and the rules of access lines. */
-export class LogControl {
-  readonly #log: Logger;
-  #inForce: LogConfig;
-
-  constructor(log: Logger, config: LogConfig) {
-    this.#log = log;
-    this.#inForce = config;
-  }
-
-  get access(): AccessLogConfig {
-    return this.#inForce.access;
-  }
-
-  set(next: LogConfig): void {
-    // A logger of another level was handed in by the caller.
-    if (next.level !== this.#inForce.level) this.#log.level = next.level;
-    this.#inForce = next;
-  }
-}
 
 export interface LogAdminParts {
   readonly log: Logger;

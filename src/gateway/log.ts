@@ -1,7 +1,7 @@
 /** The log of a process: JSON lines, counted where they are loud. */
 import { hostname } from 'node:os';
 import { pino, type DestinationStream, type Logger } from 'pino';
-import type { LogLevel } from '../config/config.ts';
+import type { AccessLogConfig, LogConfig, LogLevel } from '../config/config.ts';
 import { LogLines } from '../metrics/log-metrics.ts';
 import { LogOutput } from './log-output.ts';
 
@@ -51,4 +51,25 @@ export function createProcessLog(level: LogLevel, fields: object = {}): ProcessL
   output.onResumed = (lost) => counted.log.warn({ lost }, 'log lines were lost: their reader is too slow');
   process.on('exit', () => output.end());
   return { ...counted, flush: () => output.flush(longestFlushMs) };
+}
+
+/** The log settings of one process: the level of its logger, and the rules of access lines. */
+export class LogControl {
+  readonly #log: Logger;
+  #inForce: LogConfig;
+
+  constructor(log: Logger, config: LogConfig) {
+    this.#log = log;
+    this.#inForce = config;
+  }
+
+  get access(): AccessLogConfig {
+    return this.#inForce.access;
+  }
+
+  set(next: LogConfig): void {
+    // A logger of another level was handed in by the caller.
+    if (next.level !== this.#inForce.level) this.#log.level = next.level;
+    this.#inForce = next;
+  }
 }

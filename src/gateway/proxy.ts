@@ -43,7 +43,7 @@ import { AccessLog } from './access-log.ts';
 import type { TlsListener } from '../proxy/tls-server.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
-import type { LogControl } from './log-admin.ts';
+import type { LogControl } from './log.ts';
 import type { Settings } from './settings.ts';
 import type { Siblings } from './siblings.ts';
 import type { StatusSource } from './status.ts';

@@ -12,7 +12,7 @@ import { createAnswerBudget } from '../upstream/byte-budget.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
 import { buildFleet } from './fleet.ts';
-import { LogControl } from './log-admin.ts';
+import { LogControl } from './log.ts';
 import { buildProxy } from './proxy.ts';
 import type { ServingOptions } from './serving.ts';
 import { createSettings, type Settings } from './settings.ts';
