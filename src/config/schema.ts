@@ -24,7 +24,6 @@ import {
   whole,
 } from './schema-parts.ts';
 import { defaultCiphers, isCipher } from './tls-ciphers.ts';
-import { upstreamUrlFault, upstreamUrlPattern } from './upstream-url.ts';
 
 const cipherFault = 'expected a cipher that OpenSSL knows, such as "ECDHE-RSA-AES128-GCM-SHA256"';
 const pathFault = 'expected a path such as "/v1": a leading slash, no trailing one';
@@ -96,6 +95,19 @@ const operations = z
   })
   .prefault({})
   .describe('Where orchestrators and monitoring connect.');
+
+/** What editors can check while typing; `upstreamUrlFault` says what is wrong in words. */
+const upstreamUrlPattern = /^https?:\/\/[^\s/?#@\\]+(?:\/[^\s?#@\\]*)?$/;
+
+/** Why `text` cannot be an upstream's base address, or `undefined` when it can. Never repeats the text. */
+function upstreamUrlFault(text: string): string | undefined {
+  if (!/^https?:\/\//.test(text)) return 'expected a base address such as "http://10.0.0.1:8080/v1"';
+  // The address is written to logs, metrics and the status page; a password in it would be, too.
+  if (/^https?:\/\/[^/?#]*@/.test(text)) return 'must not carry credentials';
+  if (/[?#]/.test(text)) return 'must end with its path: no "?" and no "#"';
+  if (!upstreamUrlPattern.test(text) || !URL.canParse(text)) return 'is not an address that can be called';
+  return undefined;
+}
 
 const upstreams = z
   .array(
