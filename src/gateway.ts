@@ -2,13 +2,13 @@
 import type { Logger } from 'pino';
 import type { Limits } from './access/ticket.ts';
 import type { Config } from './config/config.ts';
-import { addProcessMetrics } from './gateway/process-metrics.ts';
 import { createLog } from './gateway/log.ts';
 import { LogAdmin } from './gateway/log-admin.ts';
 import { Reloads } from './gateway/reloads.ts';
+import { createBuildMetrics } from './metrics/reload-metrics.ts';
 import { expose } from './metrics/exposition.ts';
 import { familiesOf } from './metrics/family.ts';
-import type { LogLines } from './metrics/log-metrics.ts';
+import { createLogMetrics, type LogLines } from './metrics/log-metrics.ts';
 import { packageVersion } from './gateway/package-version.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { portOf, reachable, schemeOf } from './gateway/address.ts';
@@ -54,7 +54,8 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
   const { log, lines } =
     options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
   const serving = await startServing(config, { ...options, log });
-  addProcessMetrics(serving.registry, config, lines);
+  createBuildMetrics(serving.registry, { version: packageVersion(), node: process.version, dialect: config.dialect });
+  createLogMetrics(serving.registry, lines);
   const apply = (next: Config): Promise<void> => serving.apply(next);
   const logAdmin = new LogAdmin(config.log, { log, apply: (inForce) => serving.setLog(inForce) });
   const reloads = new Reloads(config, {

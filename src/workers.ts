@@ -4,14 +4,13 @@
  */
 import type { Config } from './config/config.ts';
 import type { GatewayOptions, RunningGateway } from './gateway.ts';
-import { createLog } from './gateway/log.ts';
+import { createLog, LogControl } from './gateway/log.ts';
 import { LogAdmin } from './gateway/log-admin.ts';
-import { LogControl } from './gateway/log-control.ts';
-import { addProcessMetrics } from './gateway/process-metrics.ts';
 import { packageVersion } from './gateway/package-version.ts';
 import { Reloads } from './gateway/reloads.ts';
-import { SteadyLog } from './gateway/steady-log.ts';
+import { createBuildMetrics } from './metrics/reload-metrics.ts';
 import { expose } from './metrics/exposition.ts';
+import { createLogMetrics } from './metrics/log-metrics.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { portOf, reachable, schemeOf } from './gateway/address.ts';
 import { drainMs } from './gateway/serving.ts';
@@ -49,9 +48,10 @@ export async function startWorkers(
   const { drainDelayMs = 0 } = options;
   const { log, lines } =
     options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
-  const journal = new Journal(new SteadyLog(log));
+  const journal = new Journal(log);
   const metrics = new WorkerMetrics(() => crew.serving.length);
-  addProcessMetrics(metrics.registry, config, lines);
+  createBuildMetrics(metrics.registry, { version: packageVersion(), node: process.version, dialect: config.dialect });
+  createLogMetrics(metrics.registry, lines);
   const relay = new Relay(() => crew, config.upstream.probeIntervalMs);
   /** What workers are told that start now. */
   let inForce = config;

@@ -1,7 +1,6 @@
 /** Counts in Redis, for all replicas: one script per request, what it came to afterwards in the background. */
 import { randomBytes } from 'node:crypto';
 import type { BoundName, Charge, Count, Standing, Taken } from './counter.ts';
-import { KnownRefusals } from './known-refusals.ts';
 import { admission } from './limits-script.ts';
 import { Settlements, type Account } from './settlements.ts';
 import { runScript, type Store } from './store.ts';
@@ -25,7 +24,6 @@ export class RedisCounter {
   readonly #settlements: Settlements;
   /** Tells leases of this process from those of others. */
   readonly #process = randomBytes(9).toString('base64url');
-  readonly #refusals = new KnownRefusals(() => performance.now());
   #leases = 0;
 
   constructor(store: Store, { prefix, onLost, leaseMs = usualLeaseMs }: RedisCounterOptions) {
@@ -39,26 +37,17 @@ export class RedisCounter {
   async take(charge: Charge): Promise<Taken | undefined> {
     const { requests, cost, burst, concurrency, windowMs } = charge.bounds;
     const account = this.#accountOf(charge);
-    const refusal = this.#refusals.find(account.windows, charge);
-    if (refusal !== undefined) return refused(refusal);
-    const askedMs = performance.now();
     const lease = concurrency === undefined ? undefined : `${this.#process}${(this.#leases += 1).toString(36)}`;
     const limits = [requests, cost, burst, concurrency].map((limit) => String(limit ?? -1));
     const args = [String(partMsOf(windowMs)), ...limits, String(charge.cost), lease ?? '', String(this.#leaseMs)];
     const outcome = await this.#store.write(account.windows, (client) =>
       runScript(client, admission, [account.windows, account.leases], args),
     );
-    if ('failure' in outcome) {
-      // What was not even sent has taken nothing.
-      if (lease !== undefined && outcome.failure !== 'closed') this.#settlements.doubt(account, lease);
-      return undefined;
-    }
+    // Redis may have admitted the request all the same: its lease is not renewed then, and ends.
+    if ('failure' in outcome) return undefined;
     const count = parseCount(outcome.value, charge);
     if (count === undefined) return undefined;
-    if (!count.isAdmitted) {
-      this.#refusals.note(account.windows, charge, { count, askedMs });
-      return refused(count);
-    }
+    if (!count.isAdmitted) return { kind: 'counted', count, settle: () => undefined };
     if (lease !== undefined) this.#settlements.begin(account, lease);
     const hasCost = cost !== undefined;
     return {
@@ -77,10 +66,6 @@ export class RedisCounter {
     const start = `${this.#prefix}:limits:{${subject}}:${windowMs}`;
     return { windows: start, leases: `${start}:leases`, partMs: partMsOf(windowMs) };
   }
-}
-
-function refused(count: Count): Taken {
-  return { kind: 'counted', count, settle: () => undefined };
 }
 
 const overNames: Readonly<Record<string, BoundName>> = {

@@ -1,8 +1,8 @@
 /**
- * What requests came to, on its way to Redis: gathered by account, bounded in number, told in the background. Leases of
- * requests that take long are renewed.
+ * Final costs and ended leases of requests, on their way to Redis: gathered by account, bounded in number, written in the
+ * background. Leases of requests in flight are renewed. A lease that Redis may hold without need (an admission or a
+ * settlement without an answer) is not renewed, and its end frees the place.
  */
-import { DoubtfulLeases } from './doubtful-leases.ts';
 import { renewal, settlement } from './limits-script.ts';
 import { runScript, type Store } from './store.ts';
 
@@ -23,13 +23,9 @@ export interface SettlementOptions {
   readonly onLost: () => void;
 }
 
+/** One account's costs and leases that are not written yet. */
 interface Settlement {
   readonly account: Account;
-  readonly extraCost: number;
-  readonly leases: readonly string[];
-}
-
-interface Waiting extends Settlement {
   extraCost: number;
   readonly leases: string[];
 }
@@ -48,10 +44,9 @@ const maxLeases = 256;
 export class Settlements {
   readonly #store: Store;
   readonly #options: SettlementOptions;
-  readonly #waiting = new Map<string, Waiting>();
+  readonly #waiting = new Map<string, Settlement>();
   /** By lease. As many as there are requests under way. */
   readonly #underWay = new Map<string, UnderWay>();
-  readonly #doubtful: DoubtfulLeases;
   readonly #renewals: NodeJS.Timeout;
   readonly #running = new Set<Promise<void>>();
   #isPlanned = false;
@@ -59,20 +54,12 @@ export class Settlements {
   constructor(store: Store, options: SettlementOptions) {
     this.#store = store;
     this.#options = options;
-    const release = (account: Account, leases: readonly string[]): Promise<boolean> =>
-      this.#settle({ account, extraCost: 0, leases });
-    this.#doubtful = new DoubtfulLeases({ leaseMs: options.leaseMs, release });
     this.#renewals = setInterval(() => this.#renew(), options.leaseMs / 6);
     this.#renewals.unref();
   }
 
   begin(account: Account, lease: string): void {
     this.#underWay.set(lease, { account, renewAtMs: performance.now() + this.#options.leaseMs / 3 });
-  }
-
-  /** Nobody knows whether Redis has let a request in under this lease. It is not under way there. */
-  doubt(account: Account, lease: string): void {
-    this.#doubtful.add(account, [lease]);
   }
 
   end(account: Account, { extraCost, lease }: Ended): void {
@@ -91,7 +78,6 @@ export class Settlements {
 
   async close(): Promise<void> {
     clearInterval(this.#renewals);
-    this.#doubtful.close();
     this.#tell();
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
@@ -118,23 +104,15 @@ export class Settlements {
     }
   }
 
-  async #write(waiting: Waiting): Promise<void> {
-    if (await this.#settle(waiting)) return;
-    this.#doubtful.add(waiting.account, waiting.leases);
-    this.#options.onLost();
-  }
-
-  /** Whether Redis said that it was done. */
-  async #settle({ account, extraCost, leases }: Settlement): Promise<boolean> {
+  async #write({ account, extraCost, leases }: Settlement): Promise<void> {
     const cost = String(Math.round(extraCost * 1_000) / 1_000);
     for (let first = 0; first === 0 || first < leases.length; first += maxLeases) {
       const args = [String(account.partMs), first === 0 ? cost : '0', ...leases.slice(first, first + maxLeases)];
       const outcome = await this.#store.write(account.windows, (client) =>
         runScript(client, settlement, [account.windows, account.leases], args),
       );
-      if ('failure' in outcome) return false;
+      if ('failure' in outcome) return this.#options.onLost();
     }
-    return true;
   }
 
   #renew(): void {

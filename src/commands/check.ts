@@ -39,8 +39,8 @@ export async function check(call: Call): Promise<ExitCode> {
 function tryLoad(call: Call): { readonly loaded?: GivenConfig; readonly problems: readonly Problem[] } {
   try {
     const loaded = loadGivenConfig('check', call);
-    checkKeysFile(loaded.config);
-    return { loaded, problems: [] };
+    const warnings = [...loaded.warnings, ...checkKeysFile(loaded.config)];
+    return { loaded: { ...loaded, warnings }, problems: [] };
   } catch (error) {
     if (error instanceof ConfigError) return { problems: error.problems };
     throw error;

@@ -4,7 +4,7 @@ import { createKey, hashKey } from '../access/api-key.ts';
 import { nearMissHint } from '../config/near-miss.ts';
 import { withKey, withoutKey } from '../config/keys-edit.ts';
 import { parseKeysFile, type FileKey } from '../config/keys-file.ts';
-import { readText } from '../config/read-text.ts';
+import { readText } from '../config/text-file.ts';
 import { type Call, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
 import type { FlagName } from './flags.ts';
 import { replaceFile } from './replace-file.ts';

@@ -2,7 +2,7 @@
 import type { Logger } from 'pino';
 import type { LoadedConfig } from '../config/load.ts';
 import { ConfigError, formatProblem } from '../config/problem.ts';
-import { FileWatch } from '../config/watch-file.ts';
+import { FileWatch } from '../config/text-file.ts';
 import type { RunningGateway } from '../gateway.ts';
 
 /** Source of a config, so that it can be read again. */
@@ -30,7 +30,7 @@ export class Reloading {
     this.#parts = parts;
     const { file, digest } = parts.source;
     if (file === undefined) return;
-    this.#watch = new FileWatch(file, {
+    this.#watch = new FileWatch([file], {
       digest,
       onChange: () => this.#reload(),
       onMissing: () => parts.log.warn({ file }, 'the config file cannot be read: what is in force stays so'),

@@ -4,7 +4,7 @@ import { flushCompileCache } from 'node:module';
 import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { ConfigError } from '../config/problem.ts';
-import { createProcessLog } from '../gateway/process-log.ts';
+import { createProcessLog } from '../gateway/log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
 import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
@@ -32,8 +32,8 @@ export async function runGateway(
   const stop = terminal.stopSignal();
   const tls = inspectTls(loaded);
   if (tls.problems.length > 0) throw new ConfigError(tls.problems);
-  for (const warning of [...loaded.warnings, ...tls.warnings]) terminal.error(`warning: ${warning}`);
-  checkKeysFile(loaded.config);
+  const keysWarnings = checkKeysFile(loaded.config);
+  for (const warning of [...loaded.warnings, ...tls.warnings, ...keysWarnings]) terminal.error(`warning: ${warning}`);
   const { log, lines, flush } = createProcessLog(loaded.config.log.level);
   let reloading: Reloading | undefined;
   // A signal that comes while it starts must not end it.

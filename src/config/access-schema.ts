@@ -2,23 +2,22 @@
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { isFitForKeys } from './header-names.ts';
-import { duration, hour, whole } from './schema-parts.ts';
+import { duration, filled, filledList, flag, hour, named, part, pattern, whole } from './schema-parts.ts';
 
 export const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
 
-const headerFault = 'expected a header name such as "authorization" or "x-api-key"';
-const originFault = 'expected an origin such as "https://app.example": scheme, host, perhaps a port';
-const nameFault = 'expected a letter, then at most 62 letters, digits or any of "._-"';
-export const planName = z.string({ error: nameFault }).regex(/^[A-Za-z][\w.-]{0,62}$/, { error: nameFault });
+export const planName = named();
 
-export const operations = z
-  .array(z.enum(operationNames), { error: `expected a list of ${operationNames.join(', ')}` })
-  .min(1, { error: 'needs at least one operation' });
-
-export const origins = z.array(
-  z.string({ error: originFault }).regex(/^https?:\/\/[^\s/?#@,]+$/, { error: originFault }),
-  { error: 'expected a list of origins' },
+export const operations = filledList(
+  z.enum(operationNames),
+  `expected a list of ${operationNames.join(', ')}`,
+  'needs at least one operation',
 );
+
+const originFault = 'expected an origin such as "https://app.example": scheme, host, perhaps a port';
+export const origins = z.array(pattern(/^https?:\/\/[^\s/?#@,]+$/, originFault), {
+  error: 'expected a list of origins',
+});
 
 const most = whole(1, 1_000_000_000);
 
@@ -35,10 +34,7 @@ const plan = z.strictObject({
   origins: origins.optional().describe('Pages that may use it (Origin). Absent: any.'),
 });
 
-const amount = (fallback: number) => {
-  const error = 'expected a number from 0 to 1000000';
-  return z.number({ error }).min(0, { error }).max(1_000_000, { error }).default(fallback);
-};
+const amount = (fallback: number) => part(0, 1_000_000, fallback);
 
 const costs = z
   .strictObject({
@@ -64,35 +60,24 @@ const cidrFault = 'expected an address or a network such as "10.0.0.0/8" or "fd0
 
 export const access = z
   .strictObject({
-    header: z
-      .string({ error: headerFault })
-      .regex(/^[a-z][a-z\d-]{0,62}$/, { error: headerFault, abort: true })
+    header: pattern(/^[a-z][a-z\d-]{0,62}$/, 'expected a header name such as "authorization" or "x-api-key"')
       .refine(isFitForKeys, { error: 'has another meaning, or is passed on to nodes: keys must never reach one' })
       .default('authorization')
       .describe('Header that holds the key, lower case; in authorization it follows "Bearer".'),
     keys: z
       .strictObject({
-        file: z
-          .string({ error: 'expected a path' })
-          .min(1, { error: 'must not be empty' })
+        file: filled('expected a path')
           .optional()
           .describe('File of keys, beside the config file unless it is an absolute path. Read again when it changes.'),
-        redis: z
-          .boolean({ error: 'expected true or false' })
-          .default(false)
-          .describe('Keys in Redis (cache.redis) as well.'),
+        redis: flag(false).describe('Keys in Redis (cache.redis) as well.'),
       })
       .prefault({})
       .describe('Where keys are kept, as SHA-256 hashes.'),
     anonymous: planName.optional().describe('Plan of requests without a key, per client address. Absent: 401.'),
     trustedProxies: z
-      .array(
-        z
-          .string({ error: cidrFault })
-          .regex(/^[\da-fA-F.:]+(?:\/\d{1,3})?$/, { error: cidrFault, abort: true })
-          .refine(isNetwork, { error: cidrFault }),
-        { error: 'expected a list of networks' },
-      )
+      .array(pattern(/^[\da-fA-F.:]+(?:\/\d{1,3})?$/, cidrFault).refine(isNetwork, { error: cidrFault }), {
+        error: 'expected a list of networks',
+      })
       .default([])
       .describe('X-Forwarded-For is believed from these networks only.'),
     whenRedisIsDown: z
@@ -103,10 +88,7 @@ export const access = z
     costs,
     usage: z
       .strictObject({
-        metricsByKey: z
-          .boolean({ error: 'expected true or false' })
-          .default(false)
-          .describe('Metrics by key as well as by plan: as many series as there are keys.'),
+        metricsByKey: flag(false).describe('Metrics by key as well as by plan: as many series as there are keys.'),
       })
       .prefault({})
       .describe('What is told of who used how much.'),

@@ -5,9 +5,9 @@ import type { Operation } from './config.ts';
 import { explainIssues } from './explain.ts';
 import { findValue } from './key-path.ts';
 import { nearMissHint } from './near-miss.ts';
-import { findPlainKeys } from './plain-keys.ts';
-import { Positions } from './positions.ts';
+import type { Positions } from './positions.ts';
 import { ConfigError, type Problem } from './problem.ts';
+import { pattern } from './schema-parts.ts';
 import { readYaml } from './yaml-source.ts';
 
 /** A key as the file says it, `tenant` filled in. */
@@ -22,7 +22,7 @@ export interface FileKey {
 }
 
 const nameFault = 'must be a letter, then at most 62 letters, digits or any of "._-"';
-const name = z.string({ error: nameFault }).regex(/^[A-Za-z][\w.-]{0,62}$/, { error: nameFault });
+const name = pattern(/^[A-Za-z][\w.-]{0,62}$/, nameFault);
 /** With it whoever sends an empty header would have a key. */
 const hashOfNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 const hashFault = 'must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)';
@@ -32,10 +32,9 @@ const key = z.strictObject({
   name,
   tenant: name.optional(),
   plan: planName,
-  sha256: z
-    .string({ error: hashFault })
-    .regex(/^[\da-fA-F]{64}$/, { error: hashFault })
-    .refine((text) => text.toLowerCase() !== hashOfNothing, { error: 'is the SHA-256 of an empty key' }),
+  sha256: pattern(/^[\da-fA-F]{64}$/, hashFault).refine((text) => text.toLowerCase() !== hashOfNothing, {
+    error: 'is the SHA-256 of an empty key',
+  }),
   operations: operations.optional(),
   origins: origins.optional(),
   expires: z.iso.datetime({ error: expiryFault }).optional(),
@@ -43,24 +42,24 @@ const key = z.strictObject({
 
 const keysFileSchema = z.strictObject({ keys: z.array(key, { error: 'must be a list of keys' }) });
 
+/** More keys belong in Redis: a changed file is parsed in one go, some 75 µs for each key. */
+const mostKeysInFile = 5_000;
+
+/** A warning for a file of too many keys, or nothing. */
+export function keysFileWarnings(file: string, keys: readonly FileKey[]): readonly string[] {
+  if (keys.length <= mostKeysInFile) return [];
+  return [
+    `${file} has ${keys.length} keys: keep more than ${mostKeysInFile} in Redis (access.keys.redis), since requests wait while the file is parsed`,
+  ];
+}
+
 /**
  * The keys that `text` holds. `plans`: the names that a key's plan may have; absent: any. Throws ConfigError with every
  * problem there is.
  */
 export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<string>): readonly FileKey[] {
-  return findFaultless(text, plans) ?? parseYaml(text, file, plans);
-}
-
-/** The keys of a file of the usual form that has no fault: nobody has to be told where anything stands in it. */
-function findFaultless(text: string, plans: ReadonlySet<string> | undefined): readonly FileKey[] | undefined {
-  const checked = keysFileSchema.safeParse(findPlainKeys(text));
-  if (!checked.success || problemsOf(checked.data, new Positions(), plans).length > 0) return undefined;
-  return checked.data.keys.map(fileKey);
-}
-
-function parseYaml(text: string, file: string, plans: ReadonlySet<string> | undefined): readonly FileKey[] {
-  const positions = new Positions();
-  const source = readYaml(text, file, {}, positions);
+  const source = readYaml(text, file, {});
+  const { positions } = source;
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
   const root = source.value ?? {};
   const checked = keysFileSchema.safeParse(root);

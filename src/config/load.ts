@@ -8,7 +8,7 @@ import type { KeyPath } from './key-path.ts';
 import { applyOverrides, type Override } from './overrides.ts';
 import { Positions } from './positions.ts';
 import { ConfigError, type Where } from './problem.ts';
-import { readText } from './read-text.ts';
+import { readText } from './text-file.ts';
 import { configSchema } from './schema.ts';
 import { type ShownConfig, shownConfig } from './shown.ts';
 import { toConfig } from './to-config.ts';
@@ -32,12 +32,11 @@ export interface LoadedConfig {
   whereIs(path: KeyPath): Where;
 }
 
-const emptySource: YamlSource = { value: {}, problems: [] };
-
 /** Throws ConfigError with every problem there is. */
 export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): LoadedConfig {
-  const positions = new Positions();
-  const source = file === undefined ? emptySource : readYaml(readText(file), file, env, positions);
+  const source: YamlSource =
+    file === undefined ? { value: {}, problems: [], positions: new Positions() } : readYaml(readText(file), file, env);
+  const { positions } = source;
   // Text that is not YAML has no keys to check.
   if (source.value === undefined && source.problems.length > 0) throw new ConfigError(source.problems);
 

@@ -1,6 +1,6 @@
 /** The keys of `log`, as the config file has them, and as an operator may change them at run time. */
 import { z } from 'zod';
-import { duration, hour, share } from './schema-parts.ts';
+import { duration, flag, hour, share } from './schema-parts.ts';
 
 const level = z
   .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
@@ -9,10 +9,7 @@ const level = z
 
 const accessShare = share(0).describe('Share of all requests that get a line, 0 to 1.');
 const slow = duration('2s', 0, hour).describe('Requests that take longer get one, whatever the share.');
-const failed = z
-  .boolean({ error: 'expected true or false' })
-  .default(true)
-  .describe('Requests that are answered 5xx get one, whatever the share.');
+const failed = flag(true).describe('Requests that are answered 5xx get one, whatever the share.');
 
 export const log = z
   .strictObject({

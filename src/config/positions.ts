@@ -1,40 +1,41 @@
-/** Remembers for every key of a config where its value came from, so that problems can point there. */
-import { formatPath, isWithin, type KeyPath } from './key-path.ts';
+/** Where each value of a config was given, in a file or outside it, so that problems can point there. */
+import { isWithin, type KeyPath } from './key-path.ts';
 import type { Where } from './problem.ts';
 
-interface Place {
-  readonly path: KeyPath;
+/** Where one key and its value stand. */
+export interface Place {
   readonly key: Where;
   readonly value: Where;
+  /** The text as written of a value that variables were put into: what may be shown instead of the value. */
+  readonly template?: string | undefined;
 }
 
+/** Finds the place of a key in a file; `undefined` where the file does not give it. */
+export type FindPlace = (path: KeyPath) => Place | undefined;
+
+/** The places of a file, and those of values laid over it by flags and variables. */
 export class Positions {
-  readonly #places = new Map<string, Place>();
-  readonly #templates = new Map<string, { readonly path: KeyPath; readonly text: string }>();
+  readonly #find: FindPlace;
+  readonly #replaced: { readonly path: KeyPath; readonly where: Where }[] = [];
 
-  set(path: KeyPath, value: Where, key: Where = value): void {
-    this.#places.set(formatPath(path), { path, key, value });
+  /** `find`: looks into the file; absent where there is none. */
+  constructor(find: FindPlace = () => undefined) {
+    this.#find = find;
   }
 
-  /** Keeps the text as written of a value that variables were put into: what may be shown instead of the value. */
-  setTemplate(path: KeyPath, text: string): void {
-    this.#templates.set(formatPath(path), { path, text });
-  }
-
-  findTemplate(path: KeyPath): string | undefined {
-    return this.#templates.get(formatPath(path))?.text;
-  }
-
-  /** Forgets where `path` and everything below it stood: another source has replaced the value. */
+  /** Another source has replaced the value at `path` and everything below it. */
   replace(path: KeyPath, where: Where): void {
-    for (const [text, place] of this.#places) if (isWithin(place.path, path)) this.#places.delete(text);
-    for (const [text, template] of this.#templates) if (isWithin(template.path, path)) this.#templates.delete(text);
-    this.set(path, where);
+    this.#replaced.push({ path, where });
+  }
+
+  /** The text as written of a value that holds a variable, `undefined` for every other value. */
+  findTemplate(path: KeyPath): string | undefined {
+    return this.#at(path)?.template;
   }
 
   /** Where the value was given, or `undefined` when it is a default. */
   findValue(path: KeyPath): Where | undefined {
-    return this.#places.get(formatPath(path))?.value;
+    return this.#at(path)?.value;
   }
 
   /** Where the value stands, or the nearest thing around it that stands somewhere. */
@@ -47,9 +48,15 @@ export class Positions {
     return this.#nearest(path)?.key ?? { kind: 'nowhere' };
   }
 
+  #at(path: KeyPath): Place | undefined {
+    const last = this.#replaced.findLast((replaced) => isWithin(path, replaced.path));
+    if (last === undefined) return this.#find(path);
+    return last.path.length === path.length ? { key: last.where, value: last.where } : undefined;
+  }
+
   #nearest(path: KeyPath): Place | undefined {
     for (let length = path.length; length >= 0; length -= 1) {
-      const place = this.#places.get(formatPath(path.slice(0, length)));
+      const place = this.#at(path.slice(0, length));
       if (place !== undefined) return place;
     }
     return undefined;

@@ -8,26 +8,42 @@ export const chainIds = { mainnet: 1, testnet: 2 } as const;
 /** In ms; bounds of durations are multiples of it. */
 export const hour = 3_600_000;
 
+/** A text of this form. `error` is the message for every other value. */
+export function pattern(form: RegExp, error: string) {
+  return z.string({ error }).regex(form, { error, abort: true });
+}
+
+/** A text that is not empty: a file or a name. */
+export function filled(error: string) {
+  return z.string({ error }).min(1, { error: 'must not be empty' });
+}
+
+export function flag(fallback: boolean) {
+  return z.boolean({ error: 'expected true or false' }).default(fallback);
+}
+
+/** A list with at least one item; `error` is the message for what is no list, `empty` for an empty one. */
+export function filledList<T extends z.ZodType>(item: T, error: string, empty: string) {
+  return z.array(item, { error }).min(1, { error: empty });
+}
+
 export function whole(min: number, max: number) {
   const error = `expected a whole number from ${min} to ${max}`;
   return z.int({ error }).min(min, { error }).max(max, { error });
 }
 
-export function part(min: number, max: number, fallback: number) {
-  const error = `expected a number from ${min} to ${max}`;
+/** A number, whole or not. */
+export function part(min: number, max: number, fallback: number, error = `expected a number from ${min} to ${max}`) {
   return z.number({ error }).min(min, { error }).max(max, { error }).default(fallback);
 }
 
 export function share(fallback: number) {
-  const error = 'expected a share from 0 to 1';
-  return z.number({ error }).min(0, { error }).max(1, { error }).default(fallback);
+  return part(0, 1, fallback, 'expected a share from 0 to 1');
 }
 
 export function duration(fallback: string, minMs: number, maxMs: number) {
   const error = 'expected a duration with a unit (ms, s, m, h, d), such as "5s" or "200ms"';
-  return z
-    .string({ error })
-    .regex(durationPattern, { error, abort: true })
+  return pattern(durationPattern, error)
     .refine((text) => isBetween(findDurationMs(text), minMs, maxMs), {
       // Node's timers fire at once when told to wait longer than 2^31 ms: bounded here, no timer can be.
       error: `expected a duration from ${shortDuration(minMs)} to ${shortDuration(maxMs)}`,
@@ -37,9 +53,7 @@ export function duration(fallback: string, minMs: number, maxMs: number) {
 
 export function size(fallback: string, minBytes: number) {
   const error = 'expected a size with a unit (B, KiB, MiB, GiB, TiB), such as "256MiB"';
-  return z
-    .string({ error })
-    .regex(sizePattern, { error, abort: true })
+  return pattern(sizePattern, error)
     .refine((text) => isBetween(findSizeBytes(text), minBytes, Number.MAX_SAFE_INTEGER), {
       error: `expected a size of at least ${minBytes / 2 ** 20}MiB`,
     })
@@ -47,16 +61,15 @@ export function size(fallback: string, minBytes: number) {
 }
 
 export function host(fallback: string) {
-  const error = 'expected an IP address (IPv6 without brackets) or a host name';
-  return z
-    .string({ error })
-    .regex(/^[\w.:%-]+$/, { error })
-    .default(fallback);
+  return pattern(/^[\w.:%-]+$/, 'expected an IP address (IPv6 without brackets) or a host name').default(fallback);
 }
 
 export function redisUrl() {
-  const error = 'must be an address such as "redis://10.0.0.1:6379"';
-  return z.string({ error }).regex(/^rediss?:\/\/[^\s/?#]+(?:[/?][^\s#]*)?$/, { error });
+  return pattern(/^rediss?:\/\/[^\s/?#]+(?:[/?][^\s#]*)?$/, 'must be an address such as "redis://10.0.0.1:6379"');
+}
+
+export function named() {
+  return pattern(/^[A-Za-z][\w.-]{0,62}$/, 'expected a letter, then at most 62 letters, digits or any of "._-"');
 }
 
 function isBetween(value: number | undefined, min: number, max: number): boolean {
@@ -67,20 +80,4 @@ function shortDuration(ms: number): string {
   if (ms > 0 && ms % (24 * hour) === 0) return `${ms / (24 * hour)}d`;
   if (ms > 0 && ms % hour === 0) return `${ms / hour}h`;
   return ms > 0 && ms % 1000 === 0 ? `${ms / 1000}s` : `${ms}ms`;
-}
-
-export function expectedBasePath(): string {
-  return 'expected a path such as "/v1": a leading slash, no trailing one';
-}
-
-export function expectedName(): string {
-  return 'expected a letter, then at most 62 letters, digits or any of "._-"';
-}
-
-export function expectedDomain(): string {
-  return 'expected capital letters, digits and "_", such as "APTOS"';
-}
-
-export function expectedHost(): string {
-  return 'expected a host name such as "gateway.example" or "*.example", without a port';
 }

@@ -10,35 +10,30 @@ import { access } from './access-schema.ts';
 import { log } from './log-schema.ts';
 import {
   duration,
-  expectedBasePath,
-  expectedDomain,
-  expectedHost,
-  expectedName,
+  filled,
+  filledList,
+  flag,
   host,
   hour,
+  named,
   part,
   redisUrl,
   share,
   size,
+  pattern,
   whole,
 } from './schema-parts.ts';
 import { defaultCiphers, isCipher } from './tls-ciphers.ts';
-import { upstreamUrlFault, upstreamUrlPattern } from './upstream-url.ts';
-
-const tokenFault = 'must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"';
 
 const cipherFault = 'expected a cipher that OpenSSL knows, such as "ECDHE-RSA-AES128-GCM-SHA256"';
-
-const credentialFault = 'expected the name of a header such as "Authorization"';
-const credentialValueFault = 'must be visible ASCII characters, such as "Bearer ${NODE_KEY}"';
+const pathFault = 'expected a path such as "/v1": a leading slash, no trailing one';
+const hostFault = 'expected a host name such as "gateway.example" or "*.example", without a port';
 
 const listen = z
   .strictObject({
     host: host('0.0.0.0').describe('Address clients connect to.'),
     port: whole(0, 65_535).default(8080).describe('Port clients connect to. 0 picks a free one and prints it.'),
-    basePath: z
-      .string({ error: expectedBasePath() })
-      .regex(/^(?:\/[\w.~-]+)+$/, { error: expectedBasePath() })
+    basePath: pattern(/^(?:\/[\w.~-]+)+$/, pathFault)
       .default('/v1')
       .describe('Path below which the ledger interface is served.'),
     maxConnections: whole(1, 1_000_000)
@@ -46,25 +41,20 @@ const listen = z
       .describe(
         'Most open connections of clients. Beyond it those idle longest are closed; where none is, new ones get 503.',
       ),
-    fastPath: z
-      .boolean()
-      .default(true)
-      .describe(
-        'Plain reads are answered ahead of the HTTP server, at half the cost. Not where there are keys (access) or TLS.',
-      ),
+    fastPath: flag(true).describe(
+      'Plain reads are answered ahead of the HTTP server, at half the cost. Not where there are keys (access) or TLS.',
+    ),
     tls: z
       .strictObject({
-        cert: pemFile().describe('File with the certificate and those between it and the root, PEM, in that order.'),
-        key: pemFile().describe('File with its private key, PEM, without a passphrase.'),
-        ciphers: z
-          .array(
-            z
-              .string({ error: cipherFault })
-              .regex(/^[A-Za-z0-9_-]+$/, { error: cipherFault, abort: true })
-              .refine(isCipher, { error: cipherFault }),
-            { error: 'expected a list of ciphers' },
-          )
-          .min(1, { error: 'needs at least one cipher' })
+        cert: filled('expected the name of a file').describe(
+          'File with the certificate and those between it and the root, PEM, in that order.',
+        ),
+        key: filled('expected the name of a file').describe('File with its private key, PEM, without a passphrase.'),
+        ciphers: filledList(
+          pattern(/^[A-Za-z0-9_-]+$/, cipherFault).refine(isCipher, { error: cipherFault }),
+          'expected a list of ciphers',
+          'needs at least one cipher',
+        )
           .default([...defaultCiphers])
           .describe(
             'Ciphers of TLS 1.2 and 1.3 by their OpenSSL names, best first. The default has forward secrecy and no CBC. A version without any is not spoken.',
@@ -86,37 +76,43 @@ const operations = z
     port: whole(0, 65_535)
       .default(9090)
       .describe('Port for /livez, /readyz, /metrics, /status and /admin. 0 picks a free one.'),
-    token: z
-      .string({ error: tokenFault })
-      // A message that began with "expected" would have the value appended.
-      .regex(/^[!-~]{16,}$/, { error: tokenFault })
+    // A message that began with "expected" would have the value appended.
+    token: pattern(
+      /^[!-~]{16,}$/,
+      'must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"',
+    )
       .optional()
       .describe('Secret that /admin asks for (Authorization: Bearer). Absent: /admin is open on loopback only.'),
     hosts: z
-      .array(z.string({ error: expectedHost() }).regex(/^(?:\*\.)?[\w-]+(?:\.[\w-]+)*$/, { error: expectedHost() }), {
-        error: 'expected a list of host names',
-      })
+      .array(pattern(/^(?:\*\.)?[\w-]+(?:\.[\w-]+)*$/, hostFault), { error: 'expected a list of host names' })
       .optional()
       .describe(
         'Public names that the operations port answers for, "*.example" for all below one. Addresses, localhost and names of one cluster or machine always pass; any other Host gets 421.',
       ),
-    readyInOutage: z
-      .boolean({ error: 'expected true or false' })
-      .default(true)
-      .describe(
-        'Stay ready when no upstream answers any more, because pinned answers are still given; false: /readyz says 503.',
-      ),
+    readyInOutage: flag(true).describe(
+      'Stay ready when no upstream answers any more, because pinned answers are still given; false: /readyz says 503.',
+    ),
   })
   .prefault({})
   .describe('Where orchestrators and monitoring connect.');
 
+/** What editors can check while typing; `upstreamUrlFault` says what is wrong in words. */
+const upstreamUrlPattern = /^https?:\/\/[^\s/?#@\\]+(?:\/[^\s?#@\\]*)?$/;
+
+/** Why `text` cannot be an upstream's base address, or `undefined` when it can. Never repeats the text. */
+function upstreamUrlFault(text: string): string | undefined {
+  if (!/^https?:\/\//.test(text)) return 'expected a base address such as "http://10.0.0.1:8080/v1"';
+  // The address is written to logs, metrics and the status page; a password in it would be, too.
+  if (/^https?:\/\/[^/?#]*@/.test(text)) return 'must not carry credentials';
+  if (/[?#]/.test(text)) return 'must end with its path: no "?" and no "#"';
+  if (!upstreamUrlPattern.test(text) || !URL.canParse(text)) return 'is not an address that can be called';
+  return undefined;
+}
+
 const upstreams = z
   .array(
     z.strictObject({
-      name: z
-        .string({ error: expectedName() })
-        .regex(/^[A-Za-z][\w.-]{0,62}$/, { error: expectedName() })
-        .describe('Label in logs, metrics and Cache-Status. Unique.'),
+      name: named().describe('Label in logs, metrics and Cache-Status. Unique.'),
       url: z
         .string({ error: 'expected a base address such as "http://10.0.0.1:8080/v1"' })
         .regex(upstreamUrlPattern, { error: (issue) => upstreamUrlFault(String(issue.input)), abort: true })
@@ -130,8 +126,8 @@ const upstreams = z
         .describe('archival: asked only when no full node holds the version.'),
       headers: z
         .record(
-          z.string().regex(/^[A-Za-z][\w-]{0,62}$/, { error: credentialFault }),
-          z.string({ error: credentialValueFault }).regex(/^[!-~](?:[ !-~]*[!-~])?$/, { error: credentialValueFault }),
+          pattern(/^[A-Za-z][\w-]{0,62}$/, 'expected the name of a header such as "Authorization"'),
+          pattern(/^[!-~](?:[ !-~]*[!-~])?$/, 'must be visible ASCII characters, such as "Bearer ${NODE_KEY}"'),
           { error: 'must be headers by name' },
         )
         .optional()
@@ -176,27 +172,21 @@ const cache = z
     redis: z
       .strictObject({
         url: redisUrl().optional().describe('One server: redis://HOST:PORT/DB, or rediss:// for TLS.'),
-        cluster: z
-          .array(redisUrl(), { error: 'expected a list of redis:// addresses' })
-          .min(1, { error: 'needs at least one node' })
+        cluster: filledList(redisUrl(), 'expected a list of redis:// addresses', 'needs at least one node')
           .optional()
           .describe('Cluster: addresses of some of its nodes.'),
         sentinel: z
           .strictObject({
-            name: z
-              .string()
-              .min(1, { error: 'must not be empty' })
-              .describe('Name of the primary the sentinels watch.'),
-            nodes: z
-              .array(redisUrl(), { error: 'expected a list of redis:// addresses' })
-              .min(1, { error: 'needs at least one sentinel' })
-              .describe('Addresses of the sentinels.'),
+            name: filled('expected a name').describe('Name of the primary the sentinels watch.'),
+            nodes: filledList(
+              redisUrl(),
+              'expected a list of redis:// addresses',
+              'needs at least one sentinel',
+            ).describe('Addresses of the sentinels.'),
           })
           .optional()
           .describe('Servers found through sentinels.'),
-        keyPrefix: z
-          .string({ error: 'expected text' })
-          .regex(/^[\w.:-]{1,64}$/, { error: 'expected 1 to 64 letters, digits or any of "._:-"' })
+        keyPrefix: pattern(/^[\w.:-]{1,64}$/, 'expected 1 to 64 letters, digits or any of "._:-"')
           .default('lg')
           .describe('First part of every key.'),
         timeout: duration('50ms', 1, hour).describe(
@@ -230,14 +220,11 @@ const latest = z
 
 const encode = z
   .strictObject({
-    enabled: z
-      .boolean({ error: 'expected true or false' })
-      .default(true)
-      .describe('Encode transactions in the gateway; false: every encode_submission goes to an upstream.'),
+    enabled: flag(true).describe(
+      'Encode transactions in the gateway; false: every encode_submission goes to an upstream.',
+    ),
     shadow: share(0.01).describe('Share of encodings that are compared with an upstream.'),
-    signingDomain: z
-      .string({ error: expectedDomain() })
-      .regex(/^[A-Z][A-Z0-9_]{0,31}$/, { error: expectedDomain() })
+    signingDomain: pattern(/^[A-Z][A-Z0-9_]{0,31}$/, 'expected capital letters, digits and "_", such as "APTOS"')
       .default('APTOS')
       .describe('Word before ::RawTransaction in the signing prefix.'),
   })
@@ -273,10 +260,6 @@ export const configSchema = z.strictObject({
   access: access.optional(),
   log,
 });
-
-function pemFile() {
-  return z.string({ error: 'expected the name of a file' }).min(1, { error: 'must not be empty' });
-}
 
 function hedge() {
   return z.strictObject({

@@ -1,8 +1,8 @@
 /** Whether a certificate and a private key are fit to be served with. */
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import type { TlsFiles } from './config.ts';
+import { readText } from './text-file.ts';
 
 /** PEM texts. */
 export interface TlsPair {
@@ -31,13 +31,17 @@ const soonMs = 7 * dayMs;
 
 /** Reads both files and says what is wrong with them. Never throws. */
 export function readTlsPair(files: TlsFiles, nowMs: number): InspectedPair {
-  const cert = readText(files.cert);
-  const key = readText(files.key);
-  if (typeof cert === 'string' && typeof key === 'string') return inspectTlsPair({ cert, key }, nowMs);
   const problems: TlsProblem[] = [];
-  if (typeof cert !== 'string') problems.push({ at: 'cert', message: `cannot read ${files.cert}: ${cert.why}` });
-  if (typeof key !== 'string') problems.push({ at: 'key', message: `cannot read ${files.key}: ${key.why}` });
-  return { problems, warnings: [] };
+  const read = (at: keyof TlsFiles): string => {
+    try {
+      return readText(files[at]);
+    } catch (error) {
+      problems.push({ at, message: error instanceof Error ? error.message : String(error) });
+      return '';
+    }
+  };
+  const pair = { cert: read('cert'), key: read('key') };
+  return problems.length > 0 ? { problems, warnings: [] } : inspectTlsPair(pair, nowMs);
 }
 
 /** Without I/O. Texts never come back in a message: one of them is a secret. */
@@ -90,14 +94,5 @@ function faultOfContext({ cert, key }: TlsPair): string | undefined {
     return undefined;
   } catch (error) {
     return `cannot be served with: ${(error as NodeJS.ErrnoException).code ?? 'TLS refuses it'}`;
-  }
-}
-
-function readText(file: string): string | { readonly why: string } {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
-    return { why: code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a folder' : code };
   }
 }

@@ -4,7 +4,6 @@ import type { AccessConfig, Config, LogConfig, PlanConfig, RedisConfig, RedisTar
 import type { FileConfig } from './schema.ts';
 import { chainIds } from './schema-parts.ts';
 import { durationMs, sizeBytes } from './units.ts';
-import { upstreamUrl } from './upstream-url.ts';
 
 /** Names of files are relative to `folder`, the config file's. */
 export function toConfig(file: FileConfig, folder: string): Config {
@@ -68,6 +67,11 @@ function accessOf(file: FileConfig['access'], folder: string): { readonly access
   });
   const keys = file.keys.file === undefined ? file.keys : { ...file.keys, file: resolve(folder, file.keys.file) };
   return { access: { ...file, keys, plans: Object.fromEntries(plans) } };
+}
+
+/** The address without a trailing slash: `{url}/accounts/...` must not have two (the root path stays `/`). */
+function upstreamUrl(text: string): URL {
+  return new URL(text.replace(/\/+$/, ''));
 }
 
 function lowerCase(headers: Readonly<Record<string, string>>): Readonly<Record<string, string>> {

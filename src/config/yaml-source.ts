@@ -1,129 +1,138 @@
-/** Reads a YAML text into plain values, putting environment variables in and remembering where everything stood. */
+/** Reads a YAML text into plain values, with environment variables put in, and finds where each stands in the text. */
 import { createRequire } from 'node:module';
 import type * as Yaml from 'yaml';
-import type { Alias, Document, Node, Scalar } from 'yaml';
+import type { Alias, Node, Scalar } from 'yaml';
 import { type Environment, interpolate } from './interpolate.ts';
 import type { KeyPath } from './key-path.ts';
-import type { Positions } from './positions.ts';
+import { Positions, type Place } from './positions.ts';
 import type { Problem, Where } from './problem.ts';
 
+/** A text that was read. */
 export interface YamlSource {
+  /** `undefined` when the text is not YAML at all; there are problems then. */
   readonly value: unknown;
   readonly problems: readonly Problem[];
+  readonly positions: Positions;
 }
 
 const require = createRequire(import.meta.url);
 
-/** Loaded with the first file: a start by flags alone has none, and a check every few seconds mostly none either. */
-const loadYaml = (): typeof Yaml => require('yaml') as typeof Yaml;
-
 /** More aliases than any honest config has: a bound on what an alias that holds itself can expand to. */
 const maxAliases = 100;
 
-/** Places go to `positions`. When the text is not YAML at all, `value` is `undefined`. */
-export function readYaml(text: string, file: string, env: Environment, positions: Positions): YamlSource {
-  const yaml = loadYaml();
-  const lines = new yaml.LineCounter();
-  const document = yaml.parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const whereOf = (offset: number): Where => {
-    const { line, col } = lines.linePos(offset);
-    return { kind: 'file', file, line: Math.max(1, line), column: Math.max(1, col) };
-  };
-  const faults: Problem[] = [...document.errors, ...document.warnings]
-    // Repeated keys are reported by the reader below, which knows their path.
-    .filter((fault) => fault.code !== 'DUPLICATE_KEY')
-    .map((fault) => ({ where: whereOf(fault.pos[0]), path: [], message: yamlMessage(fault.code, fault.message) }));
-  if (faults.length > 0) return { value: undefined, problems: faults };
-
-  const reader = new YamlReader(yaml, document, { whereOf, env, positions });
-  return { value: reader.read(document.contents, []), problems: reader.problems };
-}
-
-interface Surroundings {
-  readonly whereOf: (offset: number) => Where;
-  readonly env: Environment;
-  readonly positions: Positions;
+/** `file`: its name in problems. `env`: the values of `${NAME}`. */
+export function readYaml(text: string, file: string, env: Environment): YamlSource {
+  const reader = new YamlReader(text, file, env);
+  const { problems } = reader;
+  const value = problems.length > 0 ? undefined : reader.read();
+  return { value, problems, positions: new Positions((path) => reader.find(path)) };
 }
 
 class YamlReader {
-  readonly problems: Problem[] = [];
-  readonly #yaml: typeof Yaml;
-  readonly #document: Document;
-  readonly #whereOf: (offset: number) => Where;
+  readonly problems: Problem[];
+  /** Loaded with the first file: a start by flags alone has none, and a check every few seconds mostly none either. */
+  readonly #yaml = require('yaml') as typeof Yaml;
+  readonly #file: string;
   readonly #env: Environment;
-  readonly #positions: Positions;
+  readonly #lines = new this.#yaml.LineCounter();
+  readonly #document: Yaml.Document;
   #aliases = 0;
 
-  constructor(yaml: typeof Yaml, document: Document, { whereOf, env, positions }: Surroundings) {
-    this.#yaml = yaml;
-    this.#document = document;
-    this.#whereOf = whereOf;
+  constructor(text: string, file: string, env: Environment) {
+    this.#file = file;
     this.#env = env;
-    this.#positions = positions;
+    // Keys given twice are reported below, with their path.
+    const options = { lineCounter: this.#lines, prettyErrors: false, uniqueKeys: false };
+    this.#document = this.#yaml.parseDocument(text, options);
+    this.problems = [...this.#document.errors, ...this.#document.warnings].map(({ pos, code, message }) => ({
+      where: this.#whereOf(pos[0]),
+      path: [],
+      message: yamlMessage(code, message),
+    }));
   }
 
-  /** `keyOffset`: where the key is written; a value that is left out stands where its key does. */
-  read(node: unknown, path: KeyPath, keyOffset?: number): unknown {
-    const offset = (node as Node | null)?.range?.[0] ?? keyOffset ?? 0;
-    this.#positions.set(path, this.#whereOf(offset), this.#whereOf(keyOffset ?? offset));
+  /** The plain value of the text; adds to `problems`. */
+  read(): unknown {
+    return this.#read(this.#document.contents, []);
+  }
+
+  #read(node: unknown, path: KeyPath): unknown {
     const { isAlias, isMap, isScalar, isSeq } = this.#yaml;
-    if (isAlias(node)) return this.#readAlias(node, path, keyOffset);
+    if (isAlias(node)) return this.#readAlias(node, path);
     if (isMap(node)) return this.#readMapping(node.items, path);
-    if (isSeq(node)) return node.items.map((item, index) => this.read(item, [...path, index]));
-    if (isScalar(node)) return this.#readScalar(node, path);
-    return null;
+    if (isSeq(node)) return node.items.map((item, index) => this.#read(item, [...path, index]));
+    return isScalar(node) ? this.#readScalar(node, path) : null;
+  }
+
+  /** Where `path` stands: keys below an alias where its anchor is, the alias itself where it is written. */
+  find(path: KeyPath): Place | undefined {
+    let at: { readonly key?: unknown; readonly value: unknown } | undefined = { value: this.#document.contents };
+    for (const part of path) {
+      const { isAlias, isMap, isSeq } = this.#yaml;
+      const node: unknown = isAlias(at.value) ? at.value.resolve(this.#document) : at.value;
+      if (isMap(node)) at = node.items.find(({ key }) => this.#nameOf(key) === part);
+      else at = isSeq(node) && Object.hasOwn(node.items, part) ? { value: node.items[Number(part)] } : undefined;
+      if (at === undefined) return undefined;
+    }
+    const keyOffset = (at.key as Node | undefined)?.range?.[0];
+    // A value that is left out stands where its key does.
+    const offset = (at.value as Node | null)?.range?.[0] ?? keyOffset ?? 0;
+    const text = this.#yaml.isScalar(at.value) && typeof at.value.value === 'string' ? at.value.value : '';
+    const template = interpolate(text, this.#env).replaced ? text : undefined;
+    return { key: this.#whereOf(keyOffset ?? offset), value: this.#whereOf(offset), template };
   }
 
   #readMapping(items: readonly { key: unknown; value: unknown }[], path: KeyPath): unknown {
-    const entries: [string, unknown][] = [];
-    const first = new Map<string, Where>();
+    const entries = new Map<string, { readonly value: unknown; readonly line: number; readonly column: number }>();
     for (const { key, value } of items) {
-      const offset = (key as Node | null)?.range?.[0] ?? 0;
-      const where = this.#whereOf(offset);
-      // A key that YAML reads as a number or a truth value is taken as it is written: an unknown key like any other.
-      const name = this.#yaml.isScalar(key) ? (typeof key.value === 'string' ? key.value : key.source) : undefined;
+      const where = this.#whereOf((key as Node | null)?.range?.[0]);
+      const name = this.#nameOf(key);
+      const first = name === undefined ? undefined : entries.get(name);
       if (name === undefined || name === '') {
         this.problems.push({ where, path, message: 'a key must be a word' });
-        continue;
-      }
-      const earlier = first.get(name);
-      if (earlier?.kind === 'file') {
-        const message = `the key is given twice, first at line ${earlier.line}, column ${earlier.column}`;
+      } else if (first !== undefined) {
+        const message = `the key is given twice, first at line ${first.line}, column ${first.column}`;
         this.problems.push({ where, path: [...path, name], message });
-        continue;
+      } else {
+        const { line, column } = where;
+        entries.set(name, { value: this.#read(value, [...path, name]), line, column });
       }
-      first.set(name, where);
-      entries.push([name, this.read(value, [...path, name], offset)]);
     }
     // Not by assignment: a key spelled __proto__ has to arrive as an ordinary, unknown key.
-    return Object.fromEntries(entries);
+    return Object.fromEntries([...entries].map(([name, { value }]) => [name, value]));
   }
 
   #readScalar(scalar: Scalar, path: KeyPath): unknown {
     if (typeof scalar.value !== 'string') return scalar.value;
     const { value, replaced, faults } = interpolate(scalar.value, this.#env);
-    for (const message of faults) this.problems.push({ where: this.#positions.ofValue(path), path, message });
-    if (replaced) this.#positions.setTemplate(path, scalar.value);
-    return replaced && scalar.type === this.#yaml.Scalar.PLAIN ? plainValue(value) : value;
+    for (const message of faults) this.#report(scalar, path, message);
+    return replaced && scalar.type === 'PLAIN' ? plainValue(value) : value;
   }
 
-  /** The keys inside stand where the anchor is; the value as a whole stands where the alias is. */
-  #readAlias(alias: Alias, path: KeyPath, keyOffset: number | undefined): unknown {
-    const where = this.#whereOf(alias.range?.[0] ?? 0);
+  #readAlias(alias: Alias, path: KeyPath): unknown {
     this.#aliases += 1;
     if (this.#aliases > maxAliases) {
-      const message = 'too many aliases, or one that holds itself';
-      if (this.#aliases === maxAliases + 1) this.problems.push({ where, path: [], message });
+      if (this.#aliases === maxAliases + 1) this.#report(alias, [], 'too many aliases, or one that holds itself');
       return null;
     }
     const target = alias.resolve(this.#document);
-    if (target === undefined) {
-      this.problems.push({ where, path, message: `there is no anchor &${alias.source} before this alias` });
-      return null;
-    }
-    const value = this.read(target, path);
-    this.#positions.set(path, where, keyOffset === undefined ? where : this.#whereOf(keyOffset));
-    return value;
+    if (target === undefined) this.#report(alias, path, `there is no anchor &${alias.source} before this alias`);
+    return this.#read(target, path);
+  }
+
+  /** A key that YAML reads as a number or a truth value is taken as it is written: an unknown key like any other. */
+  #nameOf(key: unknown): string | undefined {
+    if (!this.#yaml.isScalar(key)) return undefined;
+    return typeof key.value === 'string' ? key.value : key.source;
+  }
+
+  #report(node: Node, path: KeyPath, message: string): void {
+    this.problems.push({ where: this.#whereOf(node.range?.[0]), path, message });
+  }
+
+  #whereOf(offset = 0): Where & { readonly kind: 'file' } {
+    const { line, col } = this.#lines.linePos(offset);
+    return { kind: 'file', file: this.#file, line: Math.max(1, line), column: Math.max(1, col) };
   }
 }
 

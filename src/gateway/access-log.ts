@@ -9,7 +9,6 @@ import type { AccessLogConfig } from '../config/config.ts';
 import type { AccessLogMetrics } from '../metrics/log-metrics.ts';
 import { toldOutcome, toldStatus } from '../metrics/http-metrics.ts';
 import type { Ended } from '../proxy/exchange.ts';
-import { LineRate } from './line-rate.ts';
 
 export interface AccessLogParts {
   readonly log: Logger;
@@ -19,6 +18,13 @@ export interface AccessLogParts {
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
   readonly random?: () => number;
+}
+
+/** Bounds how many lines are written, however often there is a reason for one. */
+interface Rate {
+  readonly perSecond: number;
+  /** At once, after a time without any. */
+  readonly most: number;
 }
 
 /** When everything fails, so many lines tell it as well as all. */
@@ -90,4 +96,30 @@ function whose(principal: Principal | undefined): object {
   if (principal === undefined) return {};
   const [, tenant, plan] = whoOf(principal);
   return { tenant: tenant ?? undefined, plan };
+}
+
+/** A token bucket of lines. */
+class LineRate {
+  readonly #rate: Rate;
+  readonly #now: () => number;
+  #left: number;
+  #atMs: number;
+
+  constructor(rate: Rate, now: () => number) {
+    this.#rate = rate;
+    this.#now = now;
+    this.#left = rate.most;
+    this.#atMs = now();
+  }
+
+  /** Whether one more may be written now; it counts as written then. */
+  take(): boolean {
+    const nowMs = this.#now();
+    const { perSecond, most } = this.#rate;
+    this.#left = Math.min(most, this.#left + ((nowMs - this.#atMs) / 1000) * perSecond);
+    this.#atMs = nowMs;
+    if (this.#left < 1) return false;
+    this.#left -= 1;
+    return true;
+  }
 }

@@ -8,16 +8,14 @@ import type { Limits } from '../access/ticket.ts';
 import type { Usage } from '../access/usage.ts';
 import { connectRedis } from '../cache/redis-client.ts';
 import type { AccessConfig, PlanConfig, RedisConfig } from '../config/config.ts';
-import { findKey } from '../config/keys-file.ts';
+import { findKey, keysFileWarnings, parseKeysFile, type FileKey } from '../config/keys-file.ts';
 import { ConfigError } from '../config/problem.ts';
-import { readText } from '../config/read-text.ts';
+import { digestOf, FileWatch, readText } from '../config/text-file.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
 import type { Journal } from '../status/events.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
-import { KeysReadings } from './keys-readings.ts';
 import type { Siblings } from './siblings.ts';
 import type { StatusSource } from './status.ts';
-import { WatchedFile } from './watched-file.ts';
 
 export interface AccessContext extends Omit<LimitsParts, 'desk' | 'plans' | 'journal'> {
   readonly status: StatusSource;
@@ -93,61 +91,75 @@ interface KeysContext {
   readonly siblings: AccessContext['siblings'];
 }
 
-/** A file that is wrong, or gone, changes nothing: who could ask before still can. */
+/** The keys of a text of the file. */
+interface FileKeys {
+  readonly text: string;
+  readonly keys: readonly FileKey[];
+}
+
+/** A file that is wrong, or gone, changes nothing: keys that were in force stay so. */
 function watchKeys(file: string, { principals, plans, metrics, journal, siblings }: KeysContext) {
-  const readings = new KeysReadings(file);
-  /** What the file says, where it can be used with these plans. */
-  const findFit = (known: ReadonlySet<string>): string | undefined => {
-    const text = findText(file);
-    return text !== undefined && readings.findFit(text, known) !== undefined ? text : undefined;
+  let inForce: FileKeys | undefined;
+  /** Throws ConfigError. The text in force is not parsed again: no request is answered meanwhile. */
+  const parse = (text: string, known = plans()): FileKeys => {
+    const isFit = inForce?.text === text && inForce.keys.every(({ plan }) => known.has(plan));
+    return inForce !== undefined && isFit ? inForce : { text, keys: parseKeysFile(text, file, known) };
   };
-  // In the place of a worker that has ended: it would be missed for as long as the file is wrong.
-  let inForce = findFit(plans()) ?? siblings?.lastKeys ?? readText(file);
-  const putInForce = (text: string): void => {
-    principals.setKeys('file', readings.keysOf(text, plans()));
-    inForce = text;
-    siblings?.tellKeys(text);
+  /** Of the file as it is now; `undefined` where it cannot be used with these plans. */
+  const findFit = (known = plans()): FileKeys | undefined => {
+    try {
+      return parse(readText(file), known);
+    } catch (error) {
+      if (error instanceof ConfigError) return undefined;
+      throw error;
+    }
   };
-  putInForce(inForce);
+  const putInForce = (next: FileKeys): void => {
+    principals.setKeys('file', next.keys);
+    inForce = next;
+    siblings?.tellKeys(next.text);
+  };
+  const take = (next: FileKeys): void => {
+    putInForce(next);
+    metrics.reloaded('file', 'ok');
+    const [warning] = keysFileWarnings(file, next.keys);
+    journal.tell('keys read', { file, keys: principals.size, warning }, 'the file of keys was read again');
+  };
   const keep = (problems: readonly string[]): void => {
     metrics.reloaded('file', 'failed');
     const why = { file, problems };
     journal.tell('keys refused', why, 'the file of keys cannot be used: the keys that were read before stay in force');
   };
-  const take = (text: string): void => {
+  const read = (): void => {
     try {
-      putInForce(text);
+      take(parse(readText(file)));
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error;
       keep(error.message.split('\n'));
-      return;
     }
-    metrics.reloaded('file', 'ok');
-    journal.tell('keys read', { file, keys: principals.size }, 'the file of keys was read again');
   };
-  const watched = new WatchedFile(file, inForce, { onText: take, onFailure: (reason) => keep([reason]) });
+  // A worker in the place of another takes the keys that the others have while the file is wrong or gone.
+  const digest = digestOf(file);
+  const fit = findFit();
+  putInForce(fit ?? parse(siblings?.lastKeys ?? readText(file)));
+  const watched = new FileWatch([file], {
+    // A file that cannot be used is reported as a change.
+    digest: fit && digest,
+    onChange: read,
+    onMissing: read,
+  });
   return {
-    /** Of what the file says now, or else of what is in force. Throws ConfigError. */
+    /** Throws ConfigError where neither the file as it is now nor the text in force can be used with these plans. */
     check(known: ReadonlySet<string>): void {
-      if (findFit(known) === undefined) readings.keysOf(inForce, known);
+      if (findFit(known) === undefined) parse(inForce?.text ?? '', known);
     },
-    /** The plans are others: what named one that was not there yet is no longer wrong. */
+    /** The plans are others: a file that named one which was not there yet is no longer wrong. */
     again(): void {
-      const text = findFit(plans());
-      if (text !== undefined && text !== inForce) take(text);
+      const next = findFit();
+      if (next !== undefined && next !== inForce) take(next);
     },
     close: () => watched.close(),
   };
-}
-
-/** What the file says, where it can be read. */
-function findText(file: string): string | undefined {
-  try {
-    return readText(file);
-  } catch (error) {
-    if (error instanceof ConfigError) return undefined;
-    throw error;
-  }
 }
 
 /** More are not read: somebody has put something else there. */

@@ -10,8 +10,8 @@ import type { Origin } from '../proxy/served.ts';
 import { Genesis } from '../upstream/genesis.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { FleetParts } from './fleet.ts';
-import type { Optional } from './optional.ts';
 import type { Settings } from './settings.ts';
+import type { SharedCache, SharedCacheParts } from './shared-cache.ts';
 import type { StatusSource } from './status.ts';
 
 export type Cache = ReturnType<typeof buildCache>;
@@ -19,7 +19,7 @@ export type Cache = ReturnType<typeof buildCache>;
 export interface CacheContext {
   readonly status: StatusSource;
   /** Absent: memory is the only tier. */
-  readonly buildShared: Optional['sharedCache'];
+  readonly buildShared: ((parts: SharedCacheParts) => SharedCache) | undefined;
   /** Processes that serve together. */
   readonly processes: number;
 }

@@ -67,7 +67,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       const { doubted: chainId } = upstream.chain;
       if (chainId !== undefined) {
         const fields = { upstream: upstream.name, chainId, fleetChainId: fleet.chainId };
-        status.lines.warn(fields, 'an answer is of an other chain: the ledger info decides');
+        journal.tell('chain doubted', fields, 'an answer is of an other chain: the ledger info decides');
       }
       void prober.look(upstream);
     },

@@ -1,4 +1,4 @@
-/** What is logged, as the config says, or as an operator said afterwards: until the config is read again. */
+/** The log settings in force: those of the config, or of an operator until the config is read again. */
 import type { Logger } from 'pino';
 import type { LogConfig } from '../config/config.ts';
 import { logChange } from '../config/log-schema.ts';

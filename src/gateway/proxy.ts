@@ -41,7 +41,7 @@ import { AccessLog } from './access-log.ts';
 import type { TlsListener } from '../proxy/tls-server.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
-import type { LogControl } from './log-control.ts';
+import type { LogControl } from './log.ts';
 import type { Settings } from './settings.ts';
 import type { Siblings } from './siblings.ts';
 import type { StatusSource } from './status.ts';
@@ -182,7 +182,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         siblings?.tellDropped(key);
         const { isComplete } = await cache.purge({ kind: 'read', key });
         siblings?.tellDropped(key);
-        if (!isComplete) status.lines.warn({}, 'a read that nodes disagree on could not be dropped everywhere');
+        if (!isComplete)
+          journal.tell('drop incomplete', {}, 'a read that nodes disagree on could not be dropped everywhere');
       },
       onDisagreement: (report) =>
         journal.tell('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),

@@ -13,9 +13,7 @@ import type { Journal } from '../status/events.ts';
 import type { Told } from '../status/facts.ts';
 import { portOf } from './address.ts';
 import { outageOf, statusOf } from './fleet.ts';
-import { loadOptional } from './optional.ts';
-import { buildParts, freeParts, inactivityMs, type Parts } from './parts.ts';
-import { shareOf } from './share.ts';
+import { buildParts, freeParts, inactivityMs, loadOptional, shareOf, type Parts } from './serving-graph.ts';
 import type { Heard, Siblings } from './siblings.ts';
 
 export interface ServingOptions {

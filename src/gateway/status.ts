@@ -5,14 +5,14 @@ import { readFamilies } from '../metrics/family.ts';
 import { countedFamilies, countsOf, type Counts } from '../status/counts.ts';
 import { Distances } from '../status/distances.ts';
 import { EdgeWatch } from '../status/edges.ts';
-import { Journal, type JournalLog } from '../status/events.ts';
+import { Journal } from '../status/events.ts';
 import type { CacheFacts, LoadFacts, NodeTold, Told } from '../status/facts.ts';
+import type { Lines } from '../status/line-throttle.ts';
 import { Windows } from '../status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import { readClasses } from '../upstream/read-class.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { statusOf } from './fleet.ts';
-import { SteadyLog } from './steady-log.ts';
 
 /** The sources of the sample of each second. */
 interface Sampled {
@@ -32,8 +32,6 @@ export interface StatusParts extends Sampled {
 }
 
 export class StatusSource {
-  /** Lines of what may happen again and again. */
-  readonly lines: SteadyLog;
   readonly journal: Journal;
   readonly distances = new Distances();
   readonly #windows = new Windows(performance.now());
@@ -41,9 +39,8 @@ export class StatusSource {
   readonly #startedAtMs = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(log: JournalLog) {
-    this.lines = new SteadyLog(log);
-    this.journal = new Journal(this.lines);
+  constructor(log: Lines) {
+    this.journal = new Journal(log);
   }
 
   /** Samples the counts and the fleet each second. */

@@ -32,8 +32,8 @@ export class LogLines {
   }
 }
 
-/** Registers the families of the log; `lines` counts. */
-export function createLogMetrics(registry: Registry, lines: LogLines): void {
+/** Registers the families of the log. `lines`: absent where no logger counts them. */
+export function createLogMetrics(registry: Registry, lines = new LogLines()): void {
   new Counter(registry, {
     name: 'ledgergate_log_lines_total',
     help: 'Lines that were written to the log at the levels warn, error and fatal.',

@@ -1,7 +1,7 @@
 /**
- * Changes of state that are worth remembering: a closed set. For each, how loudly it is logged, what tells two of a kind
- * apart, what else is remembered of it, and how it is said. Nothing else of what is logged gets here: causes may hold
- * addresses.
+ * Events that are worth remembering: a closed set. For each, the level and the bound of its log lines, the fields that
+ * tell two of a kind apart, further fields that are remembered, and its sentence. No other field of a log line gets here:
+ * causes may hold addresses.
  */
 
 import { grouped } from './format.ts';
@@ -21,6 +21,10 @@ export interface EventKindRule {
   readonly also: readonly string[];
   /** One clause, without a full stop. Fields may be missing. */
   readonly say: (fields: EventFields) => string;
+  /** Kinds that replace each other, as `node down` and `node usable`, share their log lines. Default: the kind. */
+  readonly topic?: string;
+  /** Log lines at once, about the same thing (`LineThrottle`). Default 10. */
+  readonly lines?: number;
 }
 
 const rule = (
@@ -28,7 +32,15 @@ const rule = (
   about: readonly string[],
   also: readonly string[],
   say: EventKindRule['say'],
-): EventKindRule => ({ level, about, also, say });
+  bounds: Pick<EventKindRule, 'topic' | 'lines'> = {},
+): EventKindRule => ({ level, about, also, say, ...bounds });
+
+const health = { topic: 'health' };
+const redis = { topic: 'redis' };
+const redisWrites = { topic: 'redis writes' };
+const outages = { topic: 'outage' };
+const limits = { topic: 'limits' };
+const ejections = { topic: 'ejections' };
 
 const classes: Readonly<Record<string, string>> = {
   head: 'reads of recent state',
@@ -46,13 +58,20 @@ function seconds(ms: string | undefined): string {
 
 /** The rules of all kinds of events. */
 export const eventKinds = {
-  'node usable': rule('info', ['upstream'], [], (f) => `${f['upstream']} answers`),
-  'node down': rule('warn', ['upstream'], ['health'], (f) => `${f['upstream']} is ${f['health'] ?? 'down'}`),
+  'node usable': rule('info', ['upstream'], [], (f) => `${f['upstream']} answers`, health),
+  'node down': rule('warn', ['upstream'], ['health'], (f) => `${f['upstream']} is ${f['health'] ?? 'down'}`, health),
   'node foreign': rule(
     'error',
     ['upstream'],
     ['chainId', 'fleetChainId'],
     (f) => `${f['upstream']} is not asked: it is of chain ${f['chainId']}, the fleet of ${f['fleetChainId']}`,
+    health,
+  ),
+  'chain doubted': rule(
+    'warn',
+    ['upstream'],
+    ['chainId', 'fleetChainId'],
+    (f) => `an answer of ${f['upstream']} is of chain ${f['chainId']}, the fleet of ${f['fleetChainId']}`,
   ),
   'node suspect': rule(
     'error',
@@ -73,6 +92,7 @@ export const eventKinds = {
     ['upstream', 'readClass'],
     ['reason', 'pauseMs'],
     (f) => `${f['upstream']} is passed over for ${readsOf(f['readClass'])}: ${f['reason']}, ${seconds(f['pauseMs'])}`,
+    ejections,
   ),
   deferred: rule(
     'warn',
@@ -85,6 +105,7 @@ export const eventKinds = {
     ['upstream', 'readClass'],
     [],
     (f) => `${f['upstream']} is asked again for ${readsOf(f['readClass'])}`,
+    ejections,
   ),
   'edge moved': rule(
     'info',
@@ -111,19 +132,27 @@ export const eventKinds = {
     [],
     ['head'],
     (f) => `no node answers any more; the last head was ${f['head'] ?? 'never told'}`,
+    outages,
   ),
-  'outage over': rule('info', [], ['head'], () => 'a node answers again'),
-  'redis away': rule('warn', ['server'], [], (f) => `Redis${of(f['server'])} is left alone until it answers again`),
-  'redis back': rule('info', ['server'], [], (f) => `Redis${of(f['server'])} answers again`),
-  'redis read-only': rule('warn', ['server'], [], (f) => `Redis${of(f['server'])} refuses writes`),
-  'redis writable': rule('info', ['server'], [], (f) => `Redis${of(f['server'])} takes writes again`),
+  'outage over': rule('info', [], ['head'], () => 'a node answers again', outages),
+  'redis away': rule(
+    'warn',
+    ['server'],
+    [],
+    (f) => `Redis${of(f['server'])} is left alone until it answers again`,
+    redis,
+  ),
+  'redis back': rule('info', ['server'], [], (f) => `Redis${of(f['server'])} answers again`, redis),
+  'redis read-only': rule('warn', ['server'], [], (f) => `Redis${of(f['server'])} refuses writes`, redisWrites),
+  'redis writable': rule('info', ['server'], [], (f) => `Redis${of(f['server'])} takes writes again`, redisWrites),
   'limits alone': rule(
     'warn',
     ['server'],
     ['whenRedisIsDown'],
     (f) => `limits are not counted in Redis${f['whenRedisIsDown'] === undefined ? '' : ` (${f['whenRedisIsDown']})`}`,
+    limits,
   ),
-  'limits shared': rule('info', ['server'], [], () => 'limits are counted in Redis again'),
+  'limits shared': rule('info', ['server'], [], () => 'limits are counted in Redis again', limits),
   'encode mismatch': rule(
     'error',
     ['functionId'],
@@ -141,9 +170,17 @@ export const eventKinds = {
     ['upstream', 'other'],
     ['route', 'version', 'loser'],
     (f) =>
-      `${f['upstream']} and ${f['other']} answer a pinned read differently${f['loser'] === undefined ? '' : `; a third node contradicts ${f['loser']}`}`,
+      `${f['upstream']} and ${f['other']} answer a pinned read differently${f['loser'] === undefined ? '' : `; a third node contradicts ${f['loser']}`}`, // Each line is evidence of another read, with digests that are nowhere else.
+    { lines: 100 },
   ),
-  purge: rule('info', ['what'], ['memory'], (f) => `purged: ${f['what']}`),
+  'drop incomplete': rule('warn', [], [], () => 'a read that nodes disagree on could not be dropped everywhere'),
+  purge: rule(
+    'info',
+    ['what'],
+    ['memory'],
+    (f) => `purged: ${f['what']}`, // An operator did it: each time is logged, with who asked for it.
+    { lines: Infinity },
+  ),
   'config applied': rule('info', ['keys'], [], (f) => `another config is in force: ${f['keys']}`),
   'config unchanged': rule('info', [], [], () => 'the config was read again: nothing has changed that can change now'),
   'config restart': rule(

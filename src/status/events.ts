@@ -1,5 +1,6 @@
 /** The journal: what changed lately, logged and remembered in one step. */
 import { eventKinds, type EventFields, type EventKind, type EventKindRule, type Level } from './event-kinds.ts';
+import { LineThrottle, type Lines } from './line-throttle.ts';
 
 /** Plain data, so that it can come from another process. */
 export interface StatusEvent {
@@ -11,39 +12,38 @@ export interface StatusEvent {
   readonly workers?: number;
 }
 
-/** The log that a journal writes to. */
-export interface JournalLog {
-  debug(fields: object, message: string): void;
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-  error(fields: object, message: string): void;
-}
-
 const mostEvents = 200;
 /** Most events of one kind about one thing: a node that comes and goes all the time leaves room for other events. */
 const mostAlike = 20;
 /** Longer texts are cut: an event is one line. */
 const longestField = 200;
 const mostListed = 10;
+/** Log lines of one thing at once. */
+const usualLines = 10;
 /** Equal events that several workers report within this time are one event. */
 const sameMs = 2_000;
 
 /** Logs changes of state, and remembers the last ones. */
 export class Journal {
-  readonly #log: JournalLog;
+  readonly #log: Lines;
+  readonly #throttle: LineThrottle;
   readonly #now: () => number;
   /** Oldest first; `name`: equal for those that are alike. */
   readonly #events: { readonly event: StatusEvent; readonly name: string }[] = [];
 
   /** `now`: Unix time in milliseconds. */
-  constructor(log: JournalLog, now: () => number = Date.now) {
+  constructor(log: Lines, now: () => number = Date.now) {
     this.#log = log;
+    this.#throttle = new LineThrottle(log);
     this.#now = now;
   }
 
   /** Logs a change, at the level of its kind, and remembers what the kind remembers of `known`. */
   tell(kind: EventKind, fields: object, message: string, known = fields): void {
-    this.#log[levelOf(kind)](fields, message);
+    const { level, about, topic = kind, lines = usualLines }: EventKindRule = eventKinds[kind];
+    const given = shownFields(kind, fields);
+    const name = JSON.stringify(about.map((field) => given[field]));
+    this.#throttle.write({ level, fields, message }, topic, name, lines);
     this.note(kind, known);
   }
 

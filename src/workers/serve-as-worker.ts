@@ -1,10 +1,10 @@
 /** What a worker does: serves clients as it is told to, and answers its primary. */
 import cluster from 'node:cluster';
-import { createProcessLog } from '../gateway/process-log.ts';
-import { addLogMetrics } from '../gateway/process-metrics.ts';
+import { createProcessLog } from '../gateway/log.ts';
 import { startServing, type Serving } from '../gateway/serving.ts';
 import type { Heard, Siblings } from '../gateway/siblings.ts';
 import { familiesOf } from '../metrics/family.ts';
+import { createLogMetrics } from '../metrics/log-metrics.ts';
 import { Agreed } from './agreed.ts';
 import { Channel } from './channel.ts';
 import { unpackConfig, type Failure, type PrimaryHandlers, type Setup, type WorkerHandlers } from './protocol.ts';
@@ -92,7 +92,7 @@ export async function serveAsWorker(): Promise<void> {
   };
   try {
     const serving = await startServing(config, { log, drainDelayMs, processes, siblings });
-    addLogMetrics(serving.registry, lines);
+    createLogMetrics(serving.registry, lines);
     started.resolve(serving);
     primary.tell('serving', { port: serving.port });
   } catch (error) {

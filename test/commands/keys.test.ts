@@ -91,6 +91,25 @@ test('what others wrote into the file stays, comments included', async (t) => {
   assert.equal(readFileSync(file, 'utf8'), text.split('\n').slice(0, 4).join('\n').concat('\n'));
 });
 
+test('a file of more than 5,000 keys is taken, with a warning that names Redis', async (t) => {
+  const keys = Array.from({ length: 5_001 }, (_, index) => ({
+    name: `wallet-${index}`,
+    plan: 'free',
+    sha256: hashKey(String(index)),
+  }));
+  const file = place(t, JSON.stringify({ keys: keys.slice(1) }));
+  const config = `${file}.config`;
+  const access = { keys: { file }, plans: { free: {} } };
+  writeFileSync(config, JSON.stringify({ upstreams: [{ name: 'a', url: 'http://10.0.0.1/v1' }], access }));
+  const check = () => call(['check', config, '--offline']);
+  assert.equal((await check()).code, 0);
+  assert.doesNotMatch((await check()).out, /warning/);
+  writeFileSync(file, JSON.stringify({ keys }));
+  const { code, out } = await check();
+  assert.equal(code, 0);
+  assert.match(out, /^warning: .*keys\.yaml has 5001 keys: keep more than 5000 in Redis \(access\.keys\.redis\)/m);
+});
+
 const failures: readonly (readonly [line: string, code: number, message: RegExp])[] = [
   ['keys create --name a --plan free', 1, /has a key named a already$/],
   ['keys create --name "x" --plan free', 2, /keys\[1\]\.name: must be a letter, then/],

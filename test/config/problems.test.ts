@@ -116,6 +116,10 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
     'access: { plans: { free: {} } }',
     'F:2:1: access: needs keys (keys.file or keys.redis), or a plan for requests without one (anonymous)',
   ],
+  [
+    'access: { keys: { redis: false }, anonymous: 7, plans: { free: {} } }',
+    'F:2:46: access.anonymous: expected a letter, then at most 62 letters, digits or any of "._-", got 7',
+  ],
   ['access: { keys: { file: k.yaml } }', 'F:2:9: access.plans: is required'],
   [
     'access: { anonymous: fre, plans: { free: {} } }',

@@ -45,7 +45,7 @@ test('a node that comes and goes all the time leaves room for what else has chan
   }
   journal.note('node down', { upstream: 'full-b' });
 
-  assert.equal(lines.length, 1_000);
+  assert.equal(lines.length, 10, 'log lines are bounded');
   const kinds = journal.events.map(({ kind, fields }) => `${kind} ${fields['upstream']}`);
   assert.deepEqual(
     [kinds[0], kinds.at(-2), kinds.at(-1)],

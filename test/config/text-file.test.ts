@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { digestOf, FileWatch } from '../../src/config/watch-file.ts';
+import { digestOf, FileWatch } from '../../src/config/text-file.ts';
 import { eventually } from '../support/eventually.ts';
 import { configFile } from './config-file.ts';
 
 function watched(t: TestContext, file: string, everyMs = 50) {
   const told = { changes: 0, missing: 0 };
-  const watch = new FileWatch(file, {
+  const watch = new FileWatch([file], {
     digest: digestOf(file),
     everyMs,
     onChange: () => (told.changes += 1),
@@ -84,6 +84,18 @@ test('a file that goes and comes back as it was is no change; that it is away is
   await sleep(200);
 
   assert.deepEqual(told, { changes: 0, missing: 1 });
+});
+
+test('a change of one of two files, each in a folder of its own, is a change', async (t) => {
+  const files = [configFile(t, 'certificate'), configFile(t, 'key')];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const options = { digest: digestOf(...files), everyMs: 10_000, onChange: resolve, onMissing: () => undefined };
+  const watch = new FileWatch(files, options);
+  t.after(() => watch.close());
+
+  writeFileSync(files[1]!, 'another key');
+
+  await promise;
 });
 
 test('what somebody else reads just now is not told again', async (t) => {

@@ -1,4 +1,4 @@
-/** What a process that answers clients is made of: built and joined. Nothing listens, and no node is asked, before it is started. */
+/** Builds and joins the parts of a process that answers clients. Nothing listens, and no node is asked, before it is started. */
 import type { Config, RedisConfig } from '../config/config.ts';
 import { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
@@ -12,8 +12,7 @@ import { createAnswerBudget } from '../upstream/byte-budget.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
 import { buildFleet } from './fleet.ts';
-import { LogControl } from './log-control.ts';
-import type { Optional } from './optional.ts';
+import { LogControl } from './log.ts';
 import { buildProxy } from './proxy.ts';
 import type { ServingOptions } from './serving.ts';
 import { createSettings, type Settings } from './settings.ts';
@@ -22,9 +21,41 @@ import { StatusSource, type StatusParts } from './status.ts';
 /** Long enough for a phone in a tunnel; the answer holds a connection to a node meanwhile. */
 const usualStallMs = 30_000;
 
+type Optional = Awaited<ReturnType<typeof loadOptional>>;
+
+/**
+ * How to build the parts that only some configs ask for, with their modules, which other configs do not load. A config
+ * that asks for one more of them is taken over by a restart. Absent: not asked for.
+ */
+export async function loadOptional({ access, cache: { redis }, listen: { tls } }: Config) {
+  return {
+    access: access && of(access, (await import('./access.ts')).buildAccess),
+    sharedCache: redis && of(redis, (await import('./shared-cache.ts')).buildSharedCache),
+    encryption: tls && of(tls, (await import('./encryption.ts')).buildEncryption),
+  };
+}
+
+function of<C, Context, Part>(config: C, build: (config: C, context: Context) => Part): (context: Context) => Part {
+  return (context) => build(config, context);
+}
+
+/** The part of the config that one of `processes` may take. */
+export function shareOf(config: Config, processes: number): Config {
+  if (processes === 1) return config;
+  const { memory } = config.cache;
+  const { connections } = config.upstream;
+  const { maxConnections } = config.listen;
+  return {
+    ...config,
+    listen: { ...config.listen, maxConnections: Math.max(1, Math.floor(maxConnections / processes)) },
+    upstream: { ...config.upstream, connections: Math.max(1, Math.floor(connections / processes)) },
+    cache: { ...config.cache, memory: { ...memory, maxBytes: Math.floor(memory.maxBytes / processes) } },
+  };
+}
+
 export type Parts = ReturnType<typeof buildParts>;
 
-/** `config`: what this process may take of it. `optional`: what it asks for. */
+/** `config`: the share of this process. `optional`: as `loadOptional` of it. */
 export function buildParts(config: Config, options: ServingOptions, optional: Optional) {
   const { log, now = () => performance.now(), processes = 1, siblings, limits } = options;
   const draining = { isOn: false };

@@ -1,0 +1,72 @@
+/**
+ * Bounds the log lines of one subject, such as the health of one node: a few at once, then one in ten seconds with
+ * `times`, the number of lines that it stands for. The last line is always written, so that the log ends with the state
+ * that holds. A subject that was quiet for ten seconds has its lines again.
+ */
+import type { Level } from './event-kinds.ts';
+
+type Write = (fields: object, message: string) => void;
+
+/** The part of a logger that is used. */
+export type Lines = Readonly<Record<'debug' | Level, Write>>;
+
+/** One line, before it is written. */
+export interface Line {
+  readonly level: Level;
+  readonly fields: object;
+  readonly message: string;
+}
+
+interface Subject {
+  /** Lines that may still be written at once. */
+  left: number;
+  /** The last line that was not written, and how many there were. */
+  withheld: Line | undefined;
+  times: number;
+}
+
+const pauseMs = 10_000;
+/** More than there are nodes and kinds of events; beyond it a kind is one subject. */
+const mostSubjects = 1_000;
+
+export class LineThrottle {
+  readonly #log: Lines;
+  readonly #subjects = new Map<string, Subject>();
+
+  constructor(log: Lines) {
+    this.#log = log;
+  }
+
+  /** Writes `line` now, or its last successor later. `kind`: one of a closed set. `most`: lines of a subject at once. */
+  write(line: Line, kind: string, about: string, most: number): void {
+    const own = `${kind} ${about}`;
+    const name = this.#subjects.has(own) || this.#subjects.size < mostSubjects ? own : kind;
+    let subject = this.#subjects.get(name);
+    if (subject === undefined) {
+      subject = { left: most, withheld: undefined, times: 0 };
+      this.#subjects.set(name, subject);
+      this.#wait(name, subject);
+    }
+    if (subject.left > 0) {
+      subject.left -= 1;
+      this.#log[line.level](line.fields, line.message);
+    } else {
+      subject.withheld = line;
+      subject.times += 1;
+    }
+  }
+
+  #wait(name: string, subject: Subject): void {
+    setTimeout(() => {
+      const { withheld, times } = subject;
+      if (withheld === undefined) {
+        this.#subjects.delete(name);
+        return;
+      }
+      subject.withheld = undefined;
+      subject.times = 0;
+      this.#log[withheld.level]({ ...withheld.fields, times }, withheld.message);
+      this.#wait(name, subject);
+    }, pauseMs).unref();
+  }
+}
