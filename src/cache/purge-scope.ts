@@ -1,4 +1,4 @@
-/** What is to be forgotten: a pure question to each key, and the text in which replicas tell each other. */
+/** The scope of a purge: which pages and keys it covers, and its text in messages between replicas. Pure. */
 import { findAddress, type Address } from '../ledger/address.ts';
 import { digestMark, keyOn, keyText, type CacheKey } from './key.ts';
 
@@ -31,6 +31,59 @@ export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
     case 'everything':
       return () => true;
   }
+}
+
+/**
+ * A page's hashes that a purge of memory looks at in place of its text, each of 32 bits. Another read or account may
+ * have the same one, by chance or by choice: then one read too many is forgotten, and read again.
+ */
+export interface PurgeMarks {
+  /** Of the read, whatever the version. */
+  readonly read: number;
+  /** Of the account; 0: of none. Views, and subjects that are kept as digests, may be of any account of their chain. */
+  readonly account: number;
+}
+
+const anyAccount = '*';
+
+export function marksOf(page: string): PurgeMarks {
+  return { read: markOf(page, page.lastIndexOf('|') + 1), account: accountMark(page) };
+}
+
+/** As `pageMatcher`, by a page's marks. */
+export function marksMatcher(scope: Exclude<PurgeScope, { kind: 'read' }>): (marks: PurgeMarks) => boolean {
+  switch (scope.kind) {
+    case 'versions': {
+      const wanted = markOf(scope.read);
+      return ({ read }) => read === wanted;
+    }
+    case 'account': {
+      const wanted = markOf(`${scope.chainId}|${scope.address}`);
+      const any = markOf(`${scope.chainId}|${anyAccount}`);
+      return ({ account }) => account === wanted || account === any;
+    }
+    case 'everything':
+      return () => true;
+  }
+}
+
+function accountMark(page: string): number {
+  const operationAt = page.indexOf('|') + 1;
+  if (page.startsWith('transaction|', operationAt)) return 0;
+  const subjectAt = page.indexOf('|', operationAt) + 1;
+  const isOfAny = page.startsWith('view|', operationAt) || page.startsWith(digestMark, subjectAt);
+  if (isOfAny) return markOf(`${page.slice(0, operationAt)}${anyAccount}`);
+  return markOf(page, operationAt, subjectAt, page.indexOf('/', subjectAt));
+}
+
+/** FNV-1a of the text up to `end` and, behind that, from `from` to `to`. No copy of the text: each store makes two. */
+function markOf(text: string, end = text.length, from = end, to = end): number {
+  let mark = 0x811c9dc5;
+  const length = end + to - from;
+  for (let index = 0; index < length; index += 1) {
+    mark = Math.imul(mark ^ text.charCodeAt(index < end ? index : index - end + from), 0x01000193);
+  }
+  return mark >>> 0;
 }
 
 /** Tells of a key whether its read is within the scope. */
