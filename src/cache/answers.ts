@@ -2,15 +2,7 @@
  * Answers in memory, each held once however many reads have it. Small ones lie in slabs and are made into objects when
  * they are asked for; large ones, and the few of unusual form, stay objects.
  */
-import {
-  bodyLength,
-  bodyOffset,
-  ContentTypes,
-  hasDigest,
-  readRecord,
-  recordBytes,
-  writeRecord,
-} from './answer-record.ts';
+import { bodyLength, bodyOffset, bodyOffsetOf, readHead, writeHead } from './answer-record.ts';
 import { nothingCoded, ownBytes, type CachedResponse, type Coded, type ContentCoding } from './entry.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';
 import { largestPiece, mostPages, Slabs } from './slabs.ts';
@@ -29,6 +21,8 @@ const formBytes = 750;
 /** `ref`: the block of its record, or `none` for an object; `uses`: reads that have the answer. */
 const field = { ref: firstField, uses: firstField + 1 };
 const fields = 2;
+/** Characters of a digest, which lies ahead of the record in its block. */
+const digestBytes = 22;
 
 /** From `from` up to and without `to`. */
 export interface BytesRange {
@@ -38,7 +32,6 @@ export interface BytesRange {
 }
 
 export class Answers {
-  readonly #types = new ContentTypes();
   readonly #mostPages: number;
   #slabs: Slabs;
   #rows = new HashIndex(fields);
@@ -82,7 +75,14 @@ export class Answers {
     const ref = this.#rows.get(id, field.ref);
     const coded = this.codedOf(id);
     if (ref === none) return { ...this.#objectOf(id), coded };
-    return readRecord(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), { types: this.#types, coded });
+    const { bytes, from, to } = this.bodyOf(id);
+    // A copy: the block's next record must not show in an answer that is still being sent.
+    const body = Buffer.allocUnsafe(to - from);
+    bytes.copy(body, 0, from, to);
+    const offset = this.#slabs.offsetAt(ref);
+    const digest = bytes.toString('latin1', offset, offset + digestBytes);
+    const { status, contentType, gasUsed, cursor, committedAt, isImmutable } = readHead(bytes, offset + digestBytes);
+    return { status, contentType, body, gasUsed, cursor, committedAt, isImmutable, digest, coded };
   }
 
   /** Where the body lies: to be used before anything else is done with the cache, and the object before the next call. */
@@ -95,7 +95,7 @@ export class Answers {
       range.to = range.bytes.length;
       return range;
     }
-    const offset = this.#slabs.offsetAt(ref);
+    const offset = this.#slabs.offsetAt(ref) + digestBytes;
     range.bytes = this.#slabs.bufferAt(ref);
     range.from = bodyOffset(range.bytes, offset);
     range.to = range.from + bodyLength(range.bytes, offset);
@@ -146,25 +146,31 @@ export class Answers {
   #isOf(id: AnswerId, digest: string): boolean {
     const ref = this.#rows.get(id, field.ref);
     if (ref === none) return this.#objectOf(id).digest === digest;
-    return hasDigest(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), digest);
+    const [bytes, offset] = [this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref)];
+    for (let index = 0; index < digestBytes; index += 1) {
+      if (bytes[offset + index] !== digest.charCodeAt(index)) return false;
+    }
+    return digest.length === digestBytes;
   }
 
   #add(answer: CachedResponse): AnswerId {
     const id = this.#rows.add(hashOf(answer.digest));
     this.#rows.set(id, field.uses, 0);
-    const bytes = recordBytes(answer);
-    const fits = bytes !== undefined && bytes <= largestPiece && this.#slabs.hasRoom;
-    const type = fits ? this.#types.numberOf(answer.contentType) : undefined;
-    if (bytes === undefined || type === undefined) {
+    const bodyAt = bodyOffsetOf(answer);
+    const pieceBytes = digestBytes + (bodyAt ?? Infinity) + answer.body.length;
+    if (bodyAt === undefined || pieceBytes > largestPiece || !this.#slabs.hasRoom) {
       // Compressed forms that it came with are counted nowhere.
       this.#objects.set(id, { ...answer, body: ownBytes(answer.body), coded: nothingCoded });
       this.#objectBytes += objectBytes + answer.body.length;
       this.#rows.set(id, field.ref, none);
-    } else {
-      const ref = this.#slabs.take(bytes, id);
-      writeRecord(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), answer, type);
-      this.#rows.set(id, field.ref, ref);
+      return id;
     }
+    const ref = this.#slabs.take(pieceBytes, id);
+    const [bytes, offset] = [this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref)];
+    bytes.write(answer.digest, offset, 'latin1');
+    writeHead(bytes, offset + digestBytes, answer);
+    answer.body.copy(bytes, offset + digestBytes + bodyAt);
+    this.#rows.set(id, field.ref, ref);
     return id;
   }
 
