@@ -11,6 +11,16 @@ export type PurgeScope =
   | { readonly kind: 'account'; readonly chainId: number; readonly address: Address }
   | { readonly kind: 'everything' };
 
+/** Starts of the pages that may depend on an account's state. `chainId`: the key's first part. */
+export function accountStarts(chainId: number, address: string): readonly string[] {
+  const own = ['resource', 'module'].flatMap((operation) => [
+    `${chainId}|${operation}|${address}/`,
+    // A subject that is kept as a digest may be of any account.
+    `${chainId}|${operation}|${digestMark}`,
+  ]);
+  return [...own, `${chainId}|view|`];
+}
+
 /** Tells of a page of keys whether something on it is within the scope. */
 export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
   switch (scope.kind) {
@@ -19,13 +29,7 @@ export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
     case 'versions':
       return (page) => page.startsWith(scope.read) && /^\d*$/.test(page.slice(scope.read.length));
     case 'account': {
-      const { chainId, address } = scope;
-      // A subject that is kept as a digest may be of any account.
-      const starts = ['resource', 'module'].flatMap((operation) => [
-        `${chainId}|${operation}|${address}/`,
-        `${chainId}|${operation}|${digestMark}`,
-      ]);
-      starts.push(`${chainId}|view|`);
+      const starts = accountStarts(scope.chainId, scope.address);
       return (page) => starts.some((start) => page.startsWith(start));
     }
     case 'everything':

@@ -61,8 +61,8 @@ export interface SharedCache extends Shared {
 export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): SharedCache {
   const { memory, journal, settings } = parts;
   const metrics = createRedisMetrics(parts.registry, () => ({
-    isUp: link.trouble('left alone') === undefined && history.term !== undefined,
-    isWritable: link.trouble('no writes') === undefined,
+    isUp: link.trouble('circuit open') === undefined && history.term !== undefined,
+    isWritable: link.trouble('read-only') === undefined,
     pendingWrites: writes.size.writes,
     pendingBytes: writes.size.bytes,
   }));
@@ -74,7 +74,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     onFailure: (kind) => metrics.failed(kind),
     onTrouble: (change) => {
       tellTrouble(journal, change);
-      if (change.trouble === 'left alone' && !change.isOn) void history.check();
+      if (change.trouble === 'circuit open' && !change.isOn) void history.check();
     },
   });
   const intervalMs = historyMs * parts.processes;
@@ -133,7 +133,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
 }
 
 function troubleOf(link: RedisLink): string | undefined {
-  const [alone, unwritten] = [link.trouble('left alone'), link.trouble('no writes')];
+  const [alone, unwritten] = [link.trouble('circuit open'), link.trouble('read-only')];
   if (alone !== undefined) return withoutAddress(alone);
   return unwritten === undefined ? undefined : `takes no writes: ${withoutAddress(unwritten)}`;
 }
@@ -142,7 +142,7 @@ const unverified = 'nodes have not confirmed yet which history of the ledger it 
 
 function tellTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
   const details = { reason, ...(server === '' ? {} : { server }) };
-  if (trouble === 'left alone') {
+  if (trouble === 'circuit open') {
     if (isOn) journal.tell('redis away', details, 'Redis is left alone until it answers again: answers are not shared');
     else journal.tell('redis back', details, 'Redis answers again');
   } else if (isOn) {
