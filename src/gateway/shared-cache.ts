@@ -5,9 +5,9 @@ import type { MemoryCache } from '../cache/memory.ts';
 import type { PurgeScope } from '../cache/purge-scope.ts';
 import type { Shared } from '../cache/read-through.ts';
 import { clearRedis } from '../cache/redis-clear.ts';
-import { History, type Look } from '../cache/history.ts';
+import { History } from '../cache/history.ts';
 import { HistoryRegistry } from '../cache/history-registry.ts';
-import { everyTerm, type Checkpoint, type Term } from '../cache/history-terms.ts';
+import { everyTerm, type Checkpoint, type Look, type Term } from '../cache/history-terms.ts';
 import { Leases } from '../cache/leases.ts';
 import { connectRedis, connectSubscriber } from '../cache/redis-client.ts';
 import { LedgerNames, RedisKeys } from '../cache/redis-keys.ts';
@@ -31,11 +31,11 @@ export interface SharedCacheParts {
   readonly news: NewsListener;
   /** The fleet's generation. */
   readonly generation: () => number;
-  /** Asks nodes for the history: see `HistoryParts.look`. */
+  /** Asks nodes for the history: see `MembershipParts.look`. */
   readonly look: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<Look>;
-  /** See `HistoryParts.onReplaced`. */
+  /** See `MembershipParts.onReplaced`. */
   readonly onReplaced: (version: bigint) => void;
-  /** See `HistoryParts.onForeign`. */
+  /** See `MembershipParts.onForeign`. */
   readonly onForeign: () => void;
   /** Processes of this gateway: each asks nodes as much less often. */
   readonly processes: number;
