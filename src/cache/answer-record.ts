@@ -1,120 +1,87 @@
-/** The bytes that stand for an answer in the slabs of the memory tier: what is beside its body, and the body. */
+/**
+ * The bytes of an answer (format 1), in Redis and in the slabs of memory alike: a head of fixed length, three texts, the
+ * body. Numbers are big-endian.
+ */
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { CachedResponse, Coded } from './entry.ts';
+import type { AnswerContent } from './entry.ts';
 
-/** Where a record's parts begin; the numbers are little-endian. */
+/** Part of every key in Redis, so that a gateway of another format never finds a record of this one. */
+export const recordFormat = 1;
+
+const magic = 0x4c47;
+/** Where a part of the head begins: magic 2, format 1, flags 1, status 2, lengths of the texts 1, 1, 2, time 8, body 4. */
 const at = {
-  flags: 0,
-  contentType: 1,
-  status: 2,
-  body: 4,
-  gasUsed: 8,
-  cursor: 10,
-  committedAt: 12,
-  digest: 20,
-  rest: 42,
-};
-const flag = { immutable: 1, gasUsed: 2, cursor: 4, committedAt: 8 };
-const digestChars = 22;
-const longestText = 0xff;
+  format: 2,
+  flags: 3,
+  status: 4,
+  contentType: 6,
+  gasUsed: 7,
+  cursor: 8,
+  committedAt: 10,
+  body: 18,
+} as const;
+const headBytes = 22;
+const flag = { zstd: 1, mutable: 2, gasUsed: 4, cursor: 8, committedAt: 16 } as const;
 
-/** Content types that have been met: few, or whoever sends others keeps their answers in another way. */
-export class ContentTypes {
-  readonly #names: string[] = [];
-  readonly #numbers = new Map<string, number>();
-
-  /** `undefined`: there are too many already. */
-  numberOf(name: string): number | undefined {
-    const known = this.#numbers.get(name);
-    if (known !== undefined || this.#names.length > 0xff) return known;
-    this.#numbers.set(name, this.#names.length);
-    return this.#names.push(name) - 1;
-  }
-
-  nameOf(number: number): string {
-    return this.#names[number] as string;
-  }
+/** Bytes before the body; `undefined` when a text is longer than any node's: then the answer has no record. */
+export function bodyOffsetOf({ contentType, gasUsed = '', cursor = '' }: AnswerContent): number | undefined {
+  const lengths = [contentType, gasUsed, cursor].map((text) => Buffer.byteLength(text)) as [number, number, number];
+  if (lengths[0] > 0xff || lengths[1] > 0xff || lengths[2] > 0xffff) return undefined;
+  return headBytes + lengths[0] + lengths[1] + lengths[2];
 }
 
-/** Bytes of the answer's record; `undefined` where it has none, because a part of it has no room there. */
-export function recordBytes({ gasUsed = '', cursor = '', body, digest, status }: CachedResponse): number | undefined {
-  const hasRoom = isShortAscii(gasUsed) && isShortAscii(cursor) && digest.length === digestChars && status <= 0xffff;
-  return hasRoom ? at.rest + gasUsed.length + cursor.length + body.length : undefined;
+/** Writes all but the body, of an answer whose texts have room. `isCompressed`: the body is written as zstd. */
+export function writeHead(bytes: Buffer, offset: number, content: AnswerContent, isCompressed = false): void {
+  const { contentType, gasUsed, cursor, committedAt, isImmutable } = content;
+  bytes.writeUInt16BE(magic, offset);
+  bytes[offset + at.format] = recordFormat;
+  bytes[offset + at.flags] =
+    (isCompressed ? flag.zstd : 0) |
+    (isImmutable ? 0 : flag.mutable) |
+    (gasUsed === undefined ? 0 : flag.gasUsed) |
+    (cursor === undefined ? 0 : flag.cursor) |
+    (committedAt === undefined ? 0 : flag.committedAt);
+  bytes.writeUInt16BE(content.status, offset + at.status);
+  bytes.writeBigUInt64BE(committedAt ?? 0n, offset + at.committedAt);
+  bytes.writeUInt32BE(content.body.length, offset + at.body);
+  let next = offset + headBytes;
+  next += bytes[offset + at.contentType] = bytes.write(contentType, next);
+  next += bytes[offset + at.gasUsed] = bytes.write(gasUsed ?? '', next);
+  bytes.writeUInt16BE(bytes.write(cursor ?? '', next), offset + at.cursor);
 }
 
-/** Writes the record of an answer that has one. */
-export function writeRecord(bytes: Buffer, offset: number, answer: CachedResponse, contentType: number): void {
-  const { gasUsed, cursor, committedAt, body, isImmutable } = answer;
-  let flags = isImmutable ? flag.immutable : 0;
-  if (gasUsed !== undefined) flags |= flag.gasUsed;
-  if (cursor !== undefined) flags |= flag.cursor;
-  if (committedAt !== undefined) flags |= flag.committedAt;
-  bytes[offset + at.flags] = flags;
-  bytes[offset + at.contentType] = contentType;
-  bytes.writeUInt16LE(answer.status, offset + at.status);
-  bytes.writeUInt32LE(body.length, offset + at.body);
-  bytes[offset + at.gasUsed] = gasUsed?.length ?? 0;
-  bytes[offset + at.cursor] = cursor?.length ?? 0;
-  if (committedAt !== undefined) bytes.writeBigUInt64LE(committedAt, offset + at.committedAt);
-  bytes.write(answer.digest, offset + at.digest, 'latin1');
-  let next = offset + at.rest;
-  if (gasUsed !== undefined) next += bytes.write(gasUsed, next, 'latin1');
-  if (cursor !== undefined) next += bytes.write(cursor, next, 'latin1');
-  body.copy(bytes, next);
+/** Whether there is a head of this format. */
+export function hasHead(record: Buffer): boolean {
+  return record.length >= headBytes && record.readUInt16BE(0) === magic && record[at.format] === recordFormat;
 }
 
-/** Whether the record is of the answer with this digest. */
-export function hasDigest(bytes: Buffer, offset: number, digest: string): boolean {
-  const from = offset + at.digest;
-  for (let index = 0; index < digestChars; index += 1) {
-    if (bytes[from + index] !== digest.charCodeAt(index)) return false;
-  }
-  return digest.length === digestChars;
-}
-
-/** What a record does not say of its answer. */
-interface Beside {
-  readonly types: ContentTypes;
-  readonly coded: Coded;
-}
-
-/** Reads a record. The body is a copy: what the block holds next must not show in an answer that is still being sent. */
-export function readRecord(bytes: Buffer, offset: number, { types, coded }: Beside): CachedResponse {
-  const flags = byteAt(bytes, offset + at.flags);
-  const gasUsed = offset + at.rest;
-  const cursor = gasUsed + byteAt(bytes, offset + at.gasUsed);
-  const body = cursor + byteAt(bytes, offset + at.cursor);
+/** Reads what `writeHead` wrote. */
+export function readHead(bytes: Buffer, offset: number): Omit<AnswerContent, 'body'> {
+  const flags = bytes[offset + at.flags] as number;
+  const gasUsed = offset + headBytes + (bytes[offset + at.contentType] as number);
+  const cursor = gasUsed + (bytes[offset + at.gasUsed] as number);
   const has = (part: number): boolean => (flags & part) !== 0;
-  const copy = Buffer.allocUnsafe(bodyLength(bytes, offset));
-  bytes.copy(copy, 0, body, body + copy.length);
   return {
-    status: bytes.readUInt16LE(offset + at.status),
-    contentType: types.nameOf(byteAt(bytes, offset + at.contentType)),
-    body: copy,
-    gasUsed: has(flag.gasUsed) ? bytes.toString('latin1', gasUsed, cursor) : undefined,
-    cursor: has(flag.cursor) ? bytes.toString('latin1', cursor, body) : undefined,
-    committedAt: has(flag.committedAt) ? (bytes.readBigUInt64LE(offset + at.committedAt) as LedgerVersion) : undefined,
-    isImmutable: has(flag.immutable),
-    digest: bytes.toString('latin1', offset + at.digest, gasUsed),
-    coded,
+    status: bytes.readUInt16BE(offset + at.status),
+    contentType: bytes.toString('utf8', offset + headBytes, gasUsed),
+    gasUsed: has(flag.gasUsed) ? bytes.toString('utf8', gasUsed, cursor) : undefined,
+    cursor: has(flag.cursor) ? bytes.toString('utf8', cursor, bodyOffset(bytes, offset)) : undefined,
+    committedAt: has(flag.committedAt) ? (bytes.readBigUInt64BE(offset + at.committedAt) as LedgerVersion) : undefined,
+    isImmutable: !has(flag.mutable),
   };
 }
 
 /** Where the body of a record begins. */
 export function bodyOffset(bytes: Buffer, offset: number): number {
-  return offset + at.rest + byteAt(bytes, offset + at.gasUsed) + byteAt(bytes, offset + at.cursor);
+  const texts = (bytes[offset + at.contentType] as number) + (bytes[offset + at.gasUsed] as number);
+  return offset + headBytes + texts + bytes.readUInt16BE(offset + at.cursor);
 }
 
-/** Bytes of the body of a record. */
+/** Bytes of the body, before compression. */
 export function bodyLength(bytes: Buffer, offset: number): number {
-  return bytes.readUInt32LE(offset + at.body);
+  return bytes.readUInt32BE(offset + at.body);
 }
 
-function byteAt(bytes: Buffer, index: number): number {
-  return bytes[index] as number;
-}
-
-/** ASCII has as many bytes as characters. */
-function isShortAscii(text: string): boolean {
-  return text.length <= longestText && Buffer.byteLength(text) === text.length;
+export function isCompressed(bytes: Buffer, offset: number): boolean {
+  return ((bytes[offset + at.flags] as number) & flag.zstd) !== 0;
 }

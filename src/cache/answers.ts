@@ -2,64 +2,53 @@
  * Answers in memory, each held once however many reads have it. Small ones lie in slabs and are made into objects when
  * they are asked for; large ones, and the few of unusual form, stay objects.
  */
-import {
-  bodyLength,
-  bodyOffset,
-  ContentTypes,
-  hasDigest,
-  readRecord,
-  recordBytes,
-  writeRecord,
-} from './answer-record.ts';
-import { Chains, fewestRows, none } from './chains.ts';
-import { nothingCoded, type CachedResponse, type Coded, type ContentCoding } from './entry.ts';
-import { at, longer } from './numbers.ts';
-import { ownBytes } from './own-bytes.ts';
-import { largestPiece, mostSheets, Slabs } from './slabs.ts';
+import { bodyLength, bodyOffset, bodyOffsetOf, readHead, writeHead } from './answer-record.ts';
+import { nothingCoded, ownBytes, type CachedResponse, type Coded, type ContentCoding } from './entry.ts';
+import { firstField, HashIndex, none, type Row } from './hash-index.ts';
+import { largestPiece, mostPages, Slabs } from './slabs.ts';
 import { WideMap } from './wide-map.ts';
 
-/** An answer that is held. A number, because a million objects cost more than the answers in them. */
-export type AnswerId = number;
+/** An answer in memory: its row. */
+export type AnswerId = Row;
 
-/** What an answer takes beside its bytes: its place in the tables. */
-const tableBytes = 30;
-/** And what one takes more that stays an object. Measured. */
+/** Bytes of an answer beside its record: a row of 20, in a table that is four fifths full on average. */
+const tableBytes = 25;
+/** Bytes of an answer that stays an object, beside its body. Measured. */
 const objectBytes = 750;
-/** And a compressed form. Measured. */
+/** Bytes of a compressed form beside its body. Measured. */
 const formBytes = 750;
-/** In place of a block: the answer is an object. */
-const noBlock = 0xffff_ffff;
 
-/** Where bytes lie. */
-export interface Place {
+/** `ref`: the block of its record, or `none` for an object; `uses`: reads that have the answer. */
+const field = { ref: firstField, uses: firstField + 1 };
+const fields = 2;
+/** Characters of a digest, which lies ahead of the record in its block. */
+const digestBytes = 22;
+
+/** From `from` up to and without `to`. */
+export interface BytesRange {
   bytes: Buffer;
   from: number;
   to: number;
 }
 
 export class Answers {
-  readonly #types = new ContentTypes();
-  readonly #mostSheets: number;
+  readonly #mostPages: number;
   #slabs: Slabs;
-  /** By digest. */
-  #chains = new Chains();
-  /** By id: the block of its record, and the reads that have it. */
-  #refs = new Uint32Array(fewestRows);
-  #uses = new Uint32Array(fewestRows);
+  #rows = new HashIndex(fields);
   readonly #objects = new WideMap<CachedResponse>();
   /** Compressed forms of answers that have any. */
   readonly #coded = new WideMap<Coded>();
   #objectBytes = 0;
   #codedBytes = 0;
-  readonly #place: Place = { bytes: Buffer.alloc(0), from: 0, to: 0 };
+  readonly #range: BytesRange = { bytes: Buffer.alloc(0), from: 0, to: 0 };
 
-  constructor(most = mostSheets) {
-    this.#mostSheets = most;
+  constructor(most = mostPages) {
+    this.#mostPages = most;
     this.#slabs = this.#emptySlabs();
   }
 
   get count(): number {
-    return this.#chains.size;
+    return this.#rows.size;
   }
 
   /** Of all answers, by the accounting that bounds them. */
@@ -70,40 +59,47 @@ export class Answers {
   /** Counts one more read that has the answer. */
   hold(answer: CachedResponse): AnswerId {
     const id = this.find(answer.digest) ?? this.#add(answer);
-    this.#uses[id] = at(this.#uses, id) + 1;
+    this.#rows.set(id, field.uses, this.#rows.get(id, field.uses) + 1);
     return id;
   }
 
   /** Counts one read less; the answer goes with the last. */
   release(id: AnswerId): void {
-    const uses = at(this.#uses, id) - 1;
-    this.#uses[id] = uses;
+    const uses = this.#rows.get(id, field.uses) - 1;
+    this.#rows.set(id, field.uses, uses);
     if (uses === 0) this.#remove(id);
   }
 
   /** The answer: of one that lies in a slab a new object, whose bytes are its own. */
   get(id: AnswerId): CachedResponse {
-    const ref = at(this.#refs, id);
+    const ref = this.#rows.get(id, field.ref);
     const coded = this.codedOf(id);
-    if (ref === noBlock) return { ...this.#objectOf(id), coded };
-    return readRecord(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), { types: this.#types, coded });
+    if (ref === none) return { ...this.#objectOf(id), coded };
+    const { bytes, from, to } = this.bodyOf(id);
+    // A copy: the block's next record must not show in an answer that is still being sent.
+    const body = Buffer.allocUnsafe(to - from);
+    bytes.copy(body, 0, from, to);
+    const offset = this.#slabs.offsetAt(ref);
+    const digest = bytes.toString('latin1', offset, offset + digestBytes);
+    const { status, contentType, gasUsed, cursor, committedAt, isImmutable } = readHead(bytes, offset + digestBytes);
+    return { status, contentType, body, gasUsed, cursor, committedAt, isImmutable, digest, coded };
   }
 
   /** Where the body lies: to be used before anything else is done with the cache, and the object before the next call. */
-  bodyOf(id: AnswerId): Readonly<Place> {
-    const place = this.#place;
-    const ref = at(this.#refs, id);
-    if (ref === noBlock) {
-      place.bytes = this.#objectOf(id).body;
-      place.from = 0;
-      place.to = place.bytes.length;
-      return place;
+  bodyOf(id: AnswerId): Readonly<BytesRange> {
+    const range = this.#range;
+    const ref = this.#rows.get(id, field.ref);
+    if (ref === none) {
+      range.bytes = this.#objectOf(id).body;
+      range.from = 0;
+      range.to = range.bytes.length;
+      return range;
     }
-    const offset = this.#slabs.offsetAt(ref);
-    place.bytes = this.#slabs.bufferAt(ref);
-    place.from = bodyOffset(place.bytes, offset);
-    place.to = place.from + bodyLength(place.bytes, offset);
-    return place;
+    const offset = this.#slabs.offsetAt(ref) + digestBytes;
+    range.bytes = this.#slabs.bufferAt(ref);
+    range.from = bodyOffset(range.bytes, offset);
+    range.to = range.from + bodyLength(range.bytes, offset);
+    return range;
   }
 
   /** The compressed forms that are known of the answer. */
@@ -112,8 +108,8 @@ export class Answers {
   }
 
   find(digest: string): AnswerId | undefined {
-    const chains = this.#chains;
-    for (let id = chains.first(hashOf(digest)); id !== none; id = chains.after(id)) {
+    const rows = this.#rows;
+    for (let id = rows.first(hashOf(digest)); id !== none; id = rows.after(id)) {
       if (this.#isOf(id, digest)) return id;
     }
     return undefined;
@@ -130,7 +126,7 @@ export class Answers {
   /** Forgets everything, in one go however much it is. */
   clear(): void {
     this.#slabs = this.#emptySlabs();
-    this.#chains = new Chains();
+    this.#rows = new HashIndex(fields);
     this.#objects.clear();
     this.#coded.clear();
     this.#objectBytes = 0;
@@ -139,8 +135,8 @@ export class Answers {
 
   #emptySlabs(): Slabs {
     return new Slabs((id, ref) => {
-      this.#refs[id] = ref;
-    }, this.#mostSheets);
+      this.#rows.set(id, field.ref, ref);
+    }, this.#mostPages);
   }
 
   #objectOf(id: AnswerId): CachedResponse {
@@ -148,45 +144,45 @@ export class Answers {
   }
 
   #isOf(id: AnswerId, digest: string): boolean {
-    const ref = at(this.#refs, id);
-    if (ref === noBlock) return this.#objectOf(id).digest === digest;
-    return hasDigest(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), digest);
+    const ref = this.#rows.get(id, field.ref);
+    if (ref === none) return this.#objectOf(id).digest === digest;
+    const [bytes, offset] = [this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref)];
+    for (let index = 0; index < digestBytes; index += 1) {
+      if (bytes[offset + index] !== digest.charCodeAt(index)) return false;
+    }
+    return digest.length === digestBytes;
   }
 
   #add(answer: CachedResponse): AnswerId {
-    const id = this.#chains.add(hashOf(answer.digest));
-    if (id >= this.#refs.length) this.#grow(this.#chains.rows);
-    const bytes = recordBytes(answer);
-    const fits = bytes !== undefined && bytes <= largestPiece && this.#slabs.hasRoom;
-    const type = fits ? this.#types.numberOf(answer.contentType) : undefined;
-    if (bytes === undefined || type === undefined) {
+    const id = this.#rows.add(hashOf(answer.digest));
+    this.#rows.set(id, field.uses, 0);
+    const bodyAt = bodyOffsetOf(answer);
+    const pieceBytes = digestBytes + (bodyAt ?? Infinity) + answer.body.length;
+    if (bodyAt === undefined || pieceBytes > largestPiece || !this.#slabs.hasRoom) {
       // Compressed forms that it came with are counted nowhere.
       this.#objects.set(id, { ...answer, body: ownBytes(answer.body), coded: nothingCoded });
       this.#objectBytes += objectBytes + answer.body.length;
-      this.#refs[id] = noBlock;
-    } else {
-      const ref = this.#slabs.take(bytes, id);
-      writeRecord(this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref), answer, type);
-      this.#refs[id] = ref;
+      this.#rows.set(id, field.ref, none);
+      return id;
     }
-    this.#uses[id] = 0;
+    const ref = this.#slabs.take(pieceBytes, id);
+    const [bytes, offset] = [this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref)];
+    bytes.write(answer.digest, offset, 'latin1');
+    writeHead(bytes, offset + digestBytes, answer);
+    answer.body.copy(bytes, offset + digestBytes + bodyAt);
+    this.#rows.set(id, field.ref, ref);
     return id;
   }
 
   #remove(id: AnswerId): void {
-    this.#chains.remove(id);
     for (const body of Object.values(this.codedOf(id))) this.#codedBytes -= formBytes + body.length;
     this.#coded.delete(id);
-    const ref = at(this.#refs, id);
-    if (ref === noBlock) {
+    const ref = this.#rows.get(id, field.ref);
+    if (ref === none) {
       this.#objectBytes -= objectBytes + this.#objectOf(id).body.length;
       this.#objects.delete(id);
     } else this.#slabs.give(ref);
-  }
-
-  #grow(length: number): void {
-    this.#refs = longer(this.#refs, length);
-    this.#uses = longer(this.#uses, length);
+    this.#rows.remove(id);
   }
 }
 

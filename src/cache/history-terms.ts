@@ -11,6 +11,19 @@ export interface Checkpoint {
   readonly root: string;
 }
 
+/**
+ * `same`: nodes report the checkpoint's root, and none another one. `mixed`: some do, some do not. `other`: none does.
+ * `pruned`: no node reports one, and a node holds nothing that old any more.
+ */
+export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
+
+/** The answers of nodes about a checkpoint. */
+export interface Look {
+  readonly agreement: Agreement;
+  /** A newer checkpoint, of a node that confirmed the compared one afterwards. */
+  readonly next: Checkpoint | undefined;
+}
+
 /** Versions that are kept under one name; segments lie one above the other, and the last has no upper end. */
 export interface Segment {
   readonly id: string;

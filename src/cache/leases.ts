@@ -7,7 +7,6 @@ import type { Span } from '../trace/span.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import type { CacheKey } from './key.ts';
 import type { RedisLink } from './redis-link.ts';
-import { tracedCommand } from './redis-span.ts';
 import type { Lookup, SharedTier } from './shared-tier.ts';
 
 /** The right to read for all. */
@@ -57,9 +56,8 @@ export class Leases {
   async take(key: CacheKey, untilMs: number, span?: Span): Promise<Turn> {
     const name = this.#options.nameOf(key);
     if (name === undefined) return { kind: 'alone' };
-    const taken = await tracedCommand(span, 'SET', () =>
-      this.#link.write(name, (client) => client.set(name, held, 'PX', this.#leaseMs, 'NX'), untilMs),
-    );
+    const options = { untilMs, span, name: 'SET' };
+    const taken = await this.#link.write(name, (client) => client.set(name, held, 'PX', this.#leaseMs, 'NX'), options);
     if (!('value' in taken)) return { kind: 'alone' };
     return taken.value === null ? { kind: 'follow' } : { kind: 'lead', lease: this.#hold(name) };
   }

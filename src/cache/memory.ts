@@ -1,56 +1,48 @@
 /**
  * The first tier: least recently used answers in memory, bounded by bytes. An answer that is the same at many versions
- * is held once, together with its compressed forms; which versions it was read at is kept by page, and a version that
- * was not read is never inferred from its neighbours.
- *
- * Pages and answers are numbers, and what is known of them lies in tables: a million objects would take twice the room,
- * and make the garbage collector stand still.
+ * is held once, together with its compressed forms; a version that was not read is never inferred from its neighbours.
  */
 import { setImmediate } from 'node:timers/promises';
-import { Answers, type AnswerId, type Place } from './answers.ts';
+import { Answers, type AnswerId, type BytesRange } from './answers.ts';
 import { mutableTtlMs, type CachedResponse, type Coded, type ContentCoding } from './entry.ts';
 import type { CacheKey } from './key.ts';
-import { marksMatcher, marksOf } from './purge-marks.ts';
-import type { PurgeScope } from './purge-scope.ts';
-import { PageIndex, type PageId } from './page-index.ts';
-import { PageTable } from './page-table.ts';
+import { marksMatcher, marksOf, type PurgeScope } from './purge-scope.ts';
+import { ReadTable, type ReadId } from './read-table.ts';
 
 export interface MemoryOptions {
   /** At the start; see `resize`. */
   readonly maxBytes: number;
-  /** Called with the number of reads that were pushed out. */
+  /** Called with the number of reads that were evicted. */
   onEvict(reads: number): void;
 }
 
 /** Where memory has the answer of a read. */
-export interface Held {
-  readonly page: PageId;
+export interface CacheLocation {
+  readonly row: ReadId;
   readonly answer: AnswerId;
-  /** Of the page: as long as it stays the same, the answer is there. Good for a minute: see `PageTable.stampOf`. */
+  /** Of the read: as long as it stays the same, the answer is there. Good for a minute: see `ReadTable.stampOf`. */
   readonly stamp: number;
 }
 
 /** No single answer may push out more than this share of everything else. */
 const largestShare = 1 / 8;
-/** What a page takes, and what each version beyond its first one does. Measured. */
-const pageBytes = 94;
-const slotBytes = 45;
+/** Bytes of a read beside its answer: a row of 60, in a table that is four fifths full on average. */
+const readBytes = 75;
 
 /** A bound is lowered in steps of so many bytes: a few milliseconds each, however small the answers are. */
 const bytesAtOnce = 4 * 1024 * 1024;
-/** A purge looks at so many pages before others have their turn: a few milliseconds. */
-const pagesAtOnce = 5_000;
+/** A purge looks at so many reads before it yields the event loop: a few milliseconds. */
+const readsAtOnce = 5_000;
 
 export class MemoryCache {
   readonly #options: MemoryOptions;
-  /** What is kept to now; on its way to `#wantedBytes`. */
+  /** The bound in force; on its way to `#wantedBytes`. */
   #maxBytes: number;
   #wantedBytes: number;
-  #pages = new PageIndex();
-  readonly #table = new PageTable();
+  readonly #reads = new ReadTable();
   readonly #answers = new Answers();
-  /** Versions beyond the first on their pages. */
-  #otherReads = 0;
+  /** Calls of `clear` so far. */
+  #clears = 0;
 
   constructor(options: MemoryOptions) {
     this.#options = options;
@@ -59,8 +51,8 @@ export class MemoryCache {
   }
 
   /**
-   * Keeps to another bound from now on. What is too much is pushed out in steps, between which others are served;
-   * resolves when that is done, or another call has taken it over.
+   * Keeps to another bound from now on. The excess is evicted in steps that yield the event loop; resolves when that is
+   * done, or another call has taken it over.
    */
   async resize(maxBytes: number): Promise<void> {
     this.#wantedBytes = maxBytes;
@@ -72,48 +64,45 @@ export class MemoryCache {
     }
   }
 
-  find({ id, slot }: CacheKey): CachedResponse | undefined {
-    const page = this.#pages.find(id);
-    if (page === undefined) return undefined;
-    this.#pages.touch(page);
-    return this.#answerAt(page, slot);
+  find(key: CacheKey): CachedResponse | undefined {
+    const read = this.#reads.find(key);
+    if (read !== undefined) this.#reads.touch(read);
+    return this.#answerOf(read);
   }
 
-  /** Where the answer of a read is, when it is one for ever: to be asked for by this as long as it `isHeld`. */
-  locate({ id, slot }: CacheKey): Held | undefined {
-    const page = this.#pages.find(id);
-    if (page === undefined || this.#table.endsAt(page)) return undefined;
-    const answer = this.#table.find(page, slot);
-    return answer === undefined ? undefined : { page, answer, stamp: this.#table.stampOf(page) };
+  /** As `find`, without counting as a use of the answer. */
+  peek(key: CacheKey): CachedResponse | undefined {
+    return this.#answerOf(this.#reads.find(key));
   }
 
-  /** Whether it is still so: to be asked each time before one of the four below. */
-  isHeld({ page, stamp }: Held): boolean {
-    return this.#table.stampOf(page) === stamp;
+  /** Where the answer of a read is, when it is one for ever: good as long as it `isHeld`. */
+  locate(key: CacheKey): CacheLocation | undefined {
+    const read = this.#reads.find(key);
+    if (read === undefined || this.#reads.endsAt(read)) return undefined;
+    return { row: read, answer: this.#reads.answerOf(read), stamp: this.#reads.stampOf(read) };
+  }
+
+  /** Whether the location is still good: to be asked each time before one of the four below. */
+  isHeld({ row, stamp }: CacheLocation): boolean {
+    return this.#reads.stampOf(row) === stamp;
   }
 
   /** The answer is used now. */
-  use({ page }: Held): void {
-    this.#pages.touch(page);
+  use({ row }: CacheLocation): void {
+    this.#reads.touch(row);
   }
 
-  answerOf({ answer }: Held): CachedResponse {
+  answerOf({ answer }: CacheLocation): CachedResponse {
     return this.#answers.get(answer);
   }
 
   /** Where the body lies; the object is good until the next call, and until the cache is changed. */
-  bodyOf({ answer }: Held): Readonly<Place> {
+  bodyOf({ answer }: CacheLocation): Readonly<BytesRange> {
     return this.#answers.bodyOf(answer);
   }
 
-  codedOf({ answer }: Held): Coded {
+  codedOf({ answer }: CacheLocation): Coded {
     return this.#answers.codedOf(answer);
-  }
-
-  /** As `find`, without counting as a use of the answer. */
-  peek({ id, slot }: CacheKey): CachedResponse | undefined {
-    const page = this.#pages.find(id);
-    return page === undefined ? undefined : this.#answerAt(page, slot);
   }
 
   /** The answer with this digest, when some read has it. */
@@ -129,15 +118,13 @@ export class MemoryCache {
   store(key: CacheKey, answer: CachedResponse, ttlMs = mutableTtlMs): CachedResponse {
     if (answer.body.length > this.#largest) return answer;
     const held = this.#answers.hold(answer);
-    const page = this.#pages.find(key.id);
-    // Answers with an end have a page of their own, and a new end with each answer.
-    if (page !== undefined && !answer.isImmutable) this.#leave(page);
-    if (page === undefined || !answer.isImmutable) {
-      const endMs = answer.isImmutable ? undefined : performance.now() + Math.min(ttlMs, mutableTtlMs);
-      this.#table.add(this.#pages.add(key.id), { slot: key.slot, answer: held, endMs, marks: marksOf(key.page) });
-    } else {
-      this.#pages.touch(page);
-      this.#place(page, key.slot, held);
+    const endMs = answer.isImmutable ? undefined : performance.now() + Math.min(ttlMs, mutableTtlMs);
+    const read = this.#reads.find(key);
+    if (read === undefined) this.#reads.add(key, marksOf(key.page), held, endMs);
+    else {
+      this.#answers.release(this.#reads.answerOf(read));
+      this.#reads.setAnswer(read, held, endMs);
+      this.#reads.touch(read);
     }
     this.#makeRoom();
     const coded = this.#answers.codedOf(held);
@@ -154,100 +141,70 @@ export class MemoryCache {
 
   /** Forgets everything, in one go however much it is; the number of reads. */
   clear(): number {
-    const reads = this.#reads;
-    this.#pages = new PageIndex();
-    this.#table.clear();
+    const { size } = this.#reads;
+    this.#reads.clear();
     this.#answers.clear();
-    this.#otherReads = 0;
-    return reads;
+    this.#clears += 1;
+    return size;
   }
 
   /** Forgets one read; the number of reads. */
-  forget({ id, slot }: CacheKey): number {
-    const page = this.#pages.find(id);
-    if (page === undefined) return 0;
-    const before = this.#reads;
-    if (this.#table.othersOf(page) > 0) this.#take(page, slot);
-    else if (this.#table.slotOf(page) === slot) this.#leave(page);
-    return before - this.#reads;
+  forget(key: CacheKey): number {
+    const read = this.#reads.find(key);
+    if (read === undefined) return 0;
+    this.#remove(read);
+    return 1;
   }
 
-  /**
-   * Forgets the reads of every page within the scope, in steps between which others are served: reads that come
-   * meanwhile may still find what goes. Only the list of all pages is made in one go: some 10 ms for a million.
-   */
+  /** Forgets the reads within the scope, in steps: reads that come meanwhile may still find what goes. */
   async purge(scope: Exclude<PurgeScope, { kind: 'read' }>): Promise<number> {
     const matches = marksMatcher(scope);
-    let reads = 0;
-    const pages = this.#pages;
-    const listed = pages.list();
-    for (let from = 0; from < listed.length; from += pagesAtOnce) {
-      if (from > 0) await setImmediate();
-      // Everything has been forgotten meanwhile.
-      if (this.#pages !== pages) break;
-      const before = this.#reads;
-      for (const page of listed.subarray(from, from + pagesAtOnce)) {
-        // A page that has gone may be another one by now, which is looked at as well.
-        if (pages.holds(page) && matches(this.#table.marksOf(page))) this.#leave(page);
-      }
-      reads += before - this.#reads;
+    const reads = this.#reads;
+    const [{ end }, clears] = [reads, this.#clears];
+    let purged = 0;
+    for (let read = 0; read < end; read += 1) {
+      if (read > 0 && read % readsAtOnce === 0) await setImmediate();
+      if (this.#clears !== clears) break;
+      // A row that was freed meanwhile may belong to another read by now, which is looked at as well.
+      if (!reads.holds(read) || !matches(reads.marksOf(read))) continue;
+      this.#remove(read);
+      purged += 1;
     }
-    return reads;
+    return purged;
   }
 
   /** `answers`: different ones, each held once. */
   get fill(): { readonly entries: number; readonly answers: number; readonly bytes: number } {
-    return { entries: this.#reads, answers: this.#answers.count, bytes: this.#bytes };
+    return { entries: this.#reads.size, answers: this.#answers.count, bytes: this.#bytes };
   }
 
-  /** What may be held, or will be kept to once what is too much is gone. */
+  /** The bound, also while the excess is still being evicted. */
   get maxBytes(): number {
     return this.#wantedBytes;
   }
 
-  get #reads(): number {
-    return this.#pages.size + this.#otherReads;
-  }
-
   get #bytes(): number {
-    return this.#pages.size * pageBytes + this.#otherReads * slotBytes + this.#answers.bytes;
+    return this.#reads.size * readBytes + this.#answers.bytes;
   }
 
   get #largest(): number {
     return Math.max(1, Math.floor(this.#wantedBytes * largestShare));
   }
 
-  #answerAt(page: PageId, slot: number): CachedResponse | undefined {
-    const answer = this.#table.find(page, slot);
-    return answer === undefined ? undefined : this.#answers.get(answer);
-  }
-
-  #place(page: PageId, slot: number, answer: AnswerId): void {
-    const before = this.#table.place(page, slot, answer);
-    if (before === undefined) this.#otherReads += 1;
-    else this.#answers.release(before);
-  }
-
-  /** Takes one of several versions off a page. */
-  #take(page: PageId, slot: number): void {
-    const gone = this.#table.take(page, slot);
-    if (gone === undefined) return;
-    this.#otherReads -= 1;
-    this.#answers.release(gone);
+  #answerOf(read: ReadId | undefined): CachedResponse | undefined {
+    if (read === undefined || this.#reads.hasEnded(read)) return undefined;
+    return this.#answers.get(this.#reads.answerOf(read));
   }
 
   #makeRoom(): void {
-    while (this.#bytes > this.#maxBytes && this.#pages.oldest !== undefined) {
-      this.#options.onEvict(this.#leave(this.#pages.oldest));
+    while (this.#bytes > this.#maxBytes && this.#reads.oldest !== undefined) {
+      this.#remove(this.#reads.oldest);
+      this.#options.onEvict(1);
     }
   }
 
-  /** Forgets a page; the number of reads on it. */
-  #leave(page: PageId): number {
-    this.#pages.remove(page);
-    const answers = this.#table.remove(page);
-    this.#otherReads -= answers.length - 1;
-    for (const answer of answers) this.#answers.release(answer);
-    return answers.length;
+  #remove(read: ReadId): void {
+    this.#answers.release(this.#reads.answerOf(read));
+    this.#reads.remove(read);
   }
 }

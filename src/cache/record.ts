@@ -5,12 +5,17 @@
  */
 import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { promisify } from 'node:util';
-import type { LedgerVersion } from '../ledger/version.ts';
+import {
+  bodyLength,
+  bodyOffset,
+  bodyOffsetOf,
+  hasHead,
+  isCompressed as hasCompressedBody,
+  readHead,
+  writeHead,
+} from './answer-record.ts';
 import { contentDigest, nothingCoded, type AnswerContent, type CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
-
-/** Part of every key in Redis, so that another format is never even looked at. */
-export const recordFormat = 1;
 
 /** Larger answers are not shared (nor are many smaller ones: `RedisLink.longestValue`), and a length beyond it that a damaged record claims takes no memory. */
 export const largestBody = 32 * 1024 * 1024;
@@ -20,11 +25,6 @@ export const smallestCompressed = 8 * 1024;
 const largestInPlace = 64 * 1024;
 /** Level 1 looks back at most 512 KiB; what claims a wider window is not ours, and would take that much memory. */
 const largestWindowLog = 20;
-
-const magic = 0x4c47;
-const flag = { zstd: 1, mutable: 2, gasUsed: 4, cursor: 8, committedAt: 16 } as const;
-/** magic 2, format 1, flags 1, status 2, content type 1, gas used 1, cursor 2, committed at 8, body 4. */
-const headBytes = 22;
 
 const compressInThread = promisify(zstdCompress);
 const expandInThread = promisify(zstdDecompress);
@@ -46,58 +46,27 @@ export async function encodeRecord(
 
 /** The answer that `record` holds, or `undefined` unless it is the one with this digest. */
 export async function decodeRecord(record: Buffer, digest: string): Promise<CachedResponse | undefined> {
-  if (record.length < headBytes || record.readUInt16BE(0) !== magic || record[2] !== recordFormat) return undefined;
-  const flags = record.readUInt8(3);
-  const contentTypeEnd = headBytes + record.readUInt8(6);
-  const gasUsedEnd = contentTypeEnd + record.readUInt8(7);
-  const bodyStart = gasUsedEnd + record.readUInt16BE(8);
-  const bodyBytes = record.readUInt32BE(18);
-  const isCompressed = (flags & flag.zstd) !== 0;
+  if (!hasHead(record)) return undefined;
+  const bodyStart = bodyOffset(record, 0);
+  const bodyBytes = bodyLength(record, 0);
+  const isCompressed = hasCompressedBody(record, 0);
   const stored = record.subarray(bodyStart);
-  // The bytes may be a view on a receive buffer, which is let go at once: `Answers` minds what is kept for longer.
+  // The bytes may be a view on a receive buffer, which is let go at once: `Answers` copies what is kept for longer.
   const body = isCompressed ? await expand(stored, bodyBytes) : Buffer.from(stored);
   if (body?.length !== bodyBytes) return undefined;
-  const content = {
-    status: record.readUInt16BE(4),
-    contentType: record.toString('utf8', headBytes, contentTypeEnd),
-    gasUsed: (flags & flag.gasUsed) === 0 ? undefined : record.toString('utf8', contentTypeEnd, gasUsedEnd),
-    cursor: (flags & flag.cursor) === 0 ? undefined : record.toString('utf8', gasUsedEnd, bodyStart),
-    body,
-    committedAt: (flags & flag.committedAt) === 0 ? undefined : (record.readBigUInt64BE(10) as LedgerVersion),
-    isImmutable: (flags & flag.mutable) === 0,
-  };
+  const content = { ...readHead(record, 0), body };
   // One content has one head: a bit that the digest does not see must not be another either.
   if (headOf(content, isCompressed)?.equals(record.subarray(0, bodyStart)) !== true) return undefined;
   return contentDigest(content) === digest ? { ...content, digest, coded: nothingCoded } : undefined;
 }
 
-/** What stands before the body; `undefined` when a header is longer than any node's. */
+/** What stands before the body; `undefined` where a text has no room. */
 function headOf(content: AnswerContent, isCompressed: boolean): Buffer | undefined {
-  const { status, body, committedAt = 0n } = content;
-  const [contentType, gasUsed, cursor] = [content.contentType, content.gasUsed ?? '', content.cursor ?? ''].map(
-    (text) => Buffer.from(text),
-  ) as [Buffer, Buffer, Buffer];
-  if (contentType.length > 255 || gasUsed.length > 255 || cursor.length > 65_535) return undefined;
-  const head = Buffer.alloc(headBytes);
-  head.writeUInt16BE(magic, 0);
-  head.writeUInt8(recordFormat, 2);
-  head.writeUInt8(flagsOf(content) | (isCompressed ? flag.zstd : 0), 3);
-  head.writeUInt16BE(status, 4);
-  head.writeUInt8(contentType.length, 6);
-  head.writeUInt8(gasUsed.length, 7);
-  head.writeUInt16BE(cursor.length, 8);
-  head.writeBigUInt64BE(committedAt, 10);
-  head.writeUInt32BE(body.length, 18);
-  return Buffer.concat([head, contentType, gasUsed, cursor]);
-}
-
-function flagsOf({ gasUsed, cursor, committedAt, isImmutable }: AnswerContent): number {
-  return (
-    (isImmutable ? 0 : flag.mutable) |
-    (gasUsed === undefined ? 0 : flag.gasUsed) |
-    (cursor === undefined ? 0 : flag.cursor) |
-    (committedAt === undefined ? 0 : flag.committedAt)
-  );
+  const length = bodyOffsetOf(content);
+  if (length === undefined) return undefined;
+  const head = Buffer.alloc(length);
+  writeHead(head, 0, content, isCompressed);
+  return head;
 }
 
 async function compress(body: Buffer): Promise<Buffer> {

@@ -33,8 +33,8 @@ export async function clearRedis(
 ): Promise<number | undefined> {
   if (scope.kind === 'read') return clearRead(link, names.pagesOf(scope.key, terms), scope.key);
   const servers = link.servers('master');
-  // A part that is left alone now would keep what it has.
-  if (servers.length === 0 || link.trouble('left alone') !== undefined) return undefined;
+  // A part whose circuit is open would keep what it has.
+  if (servers.length === 0 || link.trouble('circuit open') !== undefined) return undefined;
   const untilMs = performance.now() + longestMs;
   let cleared = 0;
   for (const pattern of patternsOf(names, scope)) {

@@ -1,6 +1,6 @@
 /** Connections to Redis in its three topologies, set up to fail fast: Redis is a cache, and nobody waits for it. */
+import type { Socket } from 'node:net';
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
-import { gatherCommands } from './gather-commands.ts';
 
 export type RedisTarget =
   | { readonly kind: 'single'; readonly url: string }
@@ -39,6 +39,26 @@ export function connectSubscriber(target: RedisTarget, onError: (error: Error) =
   client.on('error', onError);
   client.connect().catch(() => undefined);
   return client;
+}
+
+/**
+ * Sends the commands of one turn of the event loop as one piece. The client's own `enableAutoPipelining` holds back
+ * later commands until all of that piece are answered, so that a command waits for up to two answers. To be called once
+ * for each connection, before its first command.
+ */
+export function gatherCommands(connection: Redis): void {
+  const send = connection.sendCommand.bind(connection);
+  connection.sendCommand = (command, stream) => {
+    gather(connection.stream);
+    return send(command, stream);
+  };
+}
+
+/** There is no socket before the first connection. */
+function gather(socket: Socket | undefined): void {
+  if (socket === undefined || socket.writableCorked > 0) return;
+  socket.cork();
+  setImmediate(() => socket.uncork());
 }
 
 function createClient(target: RedisTarget, changes: Partial<NodeOptions> = {}): RedisClient {

@@ -8,8 +8,9 @@
  */
 import { hash } from 'node:crypto';
 import { segmentAt, type Term } from './history-terms.ts';
-import { recordFormat } from './record.ts';
-import { digestMark, keyText, versionOf, type CacheKey } from './key.ts';
+import { recordFormat } from './answer-record.ts';
+import { keyText, versionOf, type CacheKey } from './key.ts';
+import { accountStarts } from './purge-scope.ts';
 
 /** What of a term its names depend on. */
 export type NamedTerm = Pick<Term, 'id' | 'before' | 'checkpoint'>;
@@ -70,14 +71,9 @@ export class LedgerNames {
     return this.#inEveryTerm(isView(read) ? `${viewName(read)}|` : read);
   }
 
-  /** Pages that may depend on an account's state, as patterns of SCAN. `chainId` is the key's first part. */
+  /** Pages that may depend on an account's state, as patterns of SCAN. */
   pagesOfAccount(chainId: number, address: string): readonly string[] {
-    const own = ['resource', 'module'].flatMap((operation) => [
-      `${chainId}|${operation}|${address}/`,
-      // Whose these are is not to be told any more.
-      `${chainId}|${operation}|${digestMark}`,
-    ]);
-    return [...own, `${chainId}|view|`].map((start) => this.#inEveryTerm(start));
+    return accountStarts(chainId, address).map((start) => this.#inEveryTerm(start));
   }
 
   #inEveryTerm(start: string): string {

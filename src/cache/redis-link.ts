@@ -1,9 +1,10 @@
 /**
- * The way to Redis: every command is bounded in time, and a server that does not answer is left alone until it does
+ * Commands to Redis: each is bounded in time, and a circuit breaker keeps commands from a server that does not answer
  * (fail open: Redis is only speed). Nothing here rejects.
  */
 import calculateSlot from 'cluster-key-slot';
 import { setPatientTimeout } from '../ledger/patient-timeout.ts';
+import type { Span } from '../trace/span.ts';
 import { Breaker } from './breaker.ts';
 import type { Redis } from 'ioredis';
 import type { RedisClient } from './redis-client.ts';
@@ -11,8 +12,8 @@ import { failureOf, isOfServer, reasonOf, TimeoutError, type CommandFailure, typ
 
 export type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
 
-/** What is wrong with a server. `left alone`: it is not asked at all; `no writes`: it refuses them, and reads go on. */
-export type Trouble = 'left alone' | 'no writes';
+/** `circuit open`: the server gets no command but trials. `read-only`: it refuses writes, and reads go on. */
+export type Trouble = 'circuit open' | 'read-only';
 
 export interface LinkOptions {
   /** Longest wait for one command, in milliseconds. */
@@ -29,6 +30,14 @@ export interface TroubleChange {
   readonly trouble: Trouble;
   readonly isOn: boolean;
   readonly reason: string;
+}
+
+export interface CommandOptions {
+  /** The longest wait, on the clock of `performance.now()`, beside the usual bound. */
+  readonly untilMs?: number;
+  /** The command is traced as a part of this span, by `name` alone: a trace shows no keys and values. */
+  readonly span?: Span | undefined;
+  readonly name?: string;
 }
 
 type Command<T> = (client: RedisClient) => Promise<T>;
@@ -63,15 +72,15 @@ export class RedisLink {
     };
     this.#client = connect((error) => {
       this.#lastError = error.message;
-      this.#breakersOf('', options.trialKey)['left alone'].open(error.message);
+      this.#breakersOf('', options.trialKey)['circuit open'].open(error.message);
       onStarted();
     });
     this.#client.once('ready', onStarted);
   }
 
-  /** Why Redis, or a part of it, is left alone (or not written to) now; `undefined` when it is not. */
+  /** Why Redis, or a part of it, is in this trouble now; `undefined` when it is not. */
   trouble(kind: Trouble): string | undefined {
-    if (this.#isStarting && kind === 'left alone') return 'connecting';
+    if (this.#isStarting && kind === 'circuit open') return 'connecting';
     for (const breakers of this.#servers.values()) {
       const { reason } = breakers[kind];
       if (reason !== undefined) return reason;
@@ -89,18 +98,17 @@ export class RedisLink {
   /** Whether commands that write `key` would not be sent. */
   isClosed(key: string): boolean {
     const breakers = this.#servers.get(this.#serverOf(key));
-    return this.#isStarting || breakers?.['left alone'].isOpen === true || breakers?.['no writes'].isOpen === true;
+    return this.#isStarting || breakers?.['circuit open'].isOpen === true || breakers?.['read-only'].isOpen === true;
   }
 
-  /** Runs a command on `key`, waiting at most until `untilMs` (of `performance.now()`) and the usual bound. */
-  read<T>(key: string, command: Command<T>, untilMs = Infinity): Promise<Outcome<T>> {
-    return this.#run(key, command, { untilMs, isWrite: false });
+  /** Runs a command on `key`. */
+  read<T>(key: string, command: Command<T>, options: CommandOptions = {}): Promise<Outcome<T>> {
+    return traced(options, () => this.#run(key, command, options.untilMs, false));
   }
 
   /** As `read`, for commands that write: not while the server refuses them. */
-  async write<T>(key: string, command: Command<T>, untilMs = Infinity): Promise<Outcome<T>> {
-    if (this.#servers.get(this.#serverOf(key))?.['no writes'].isOpen === true) return { failure: 'refused' };
-    return this.#run(key, command, { untilMs, isWrite: true });
+  write<T>(key: string, command: Command<T>, options: CommandOptions = {}): Promise<Outcome<T>> {
+    return traced(options, () => this.#run(key, command, options.untilMs, true));
   }
 
   /** The server, or those of a cluster: only primaries hold keys to delete. None while a cluster is not known. */
@@ -122,13 +130,11 @@ export class RedisLink {
     this.#client.disconnect();
   }
 
-  async #run<T>(
-    key: string,
-    command: Command<T>,
-    { untilMs, isWrite }: { readonly untilMs: number; readonly isWrite: boolean },
-  ): Promise<Outcome<T>> {
+  async #run<T>(key: string, command: Command<T>, untilMs = Infinity, isWrite: boolean): Promise<Outcome<T>> {
     const server = this.#serverOf(key);
-    if (this.#isStarting || this.#servers.get(server)?.['left alone'].isOpen === true) return { failure: 'closed' };
+    const breakers = this.#servers.get(server);
+    if (isWrite && breakers?.['read-only'].isOpen === true) return { failure: 'refused' };
+    if (this.#isStarting || breakers?.['circuit open'].isOpen === true) return { failure: 'closed' };
     const { timeoutMs } = this.#options;
     const ms = Math.min(timeoutMs, untilMs - performance.now());
     let sent: Promise<T> | undefined;
@@ -142,12 +148,12 @@ export class RedisLink {
       const late = sent;
       void this.#bounded(() => late, timeoutMs - ms).then((rest) => {
         if ('error' in rest && rest.error instanceof TimeoutError)
-          this.#breakersOf(server, key)['left alone'].open(reason);
+          this.#breakersOf(server, key)['circuit open'].open(reason);
       });
       return { failure };
     }
-    if (failure === 'refused') this.#breakersOf(server, key)['no writes'].open(reason);
-    if (isOfServer(failure)) this.#breakersOf(server, key)['left alone'].open(reason);
+    if (failure === 'refused') this.#breakersOf(server, key)['read-only'].open(reason);
+    if (isOfServer(failure)) this.#breakersOf(server, key)['circuit open'].open(reason);
     return { failure };
   }
 
@@ -187,10 +193,10 @@ export class RedisLink {
         onChange: (isOn, reason) => this.#options.onTrouble({ server, trouble, isOn, reason }),
       });
     const breakers = {
-      'left alone': breaker('left alone', (client) => client.hget(key, '0')),
+      'circuit open': breaker('circuit open', (client) => client.hget(key, '0')),
       // Changes nothing, because nothing has this name, and is refused as any other write is. The braces put it into
       // the slot of `key` (Redis Cluster specification, hash tags).
-      'no writes': breaker('no writes', (client) => client.set(`${key}!{${key}}`, '', 'XX')),
+      'read-only': breaker('read-only', (client) => client.set(`${key}!{${key}}`, '', 'XX')),
     };
     this.#servers.set(server, breakers);
     return breakers;
@@ -207,4 +213,14 @@ export class RedisLink {
       if (!Object.values(breakers).some(({ isOpen }) => isOpen)) this.#servers.delete(server);
     }
   }
+}
+
+async function traced<T>({ span, name = '' }: CommandOptions, run: () => Promise<Outcome<T>>): Promise<Outcome<T>> {
+  if (span === undefined) return run();
+  const attributes = { 'db.system.name': 'redis', 'db.operation.name': name };
+  const command = span.begin(name, { kind: 'client', attributes });
+  const outcome = await run();
+  if ('failure' in outcome) command.fail(outcome.failure);
+  command.end();
+  return outcome;
 }

@@ -8,8 +8,8 @@ import { mutableTtlMs, type CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';
 import { decodeRecord, decodeReference, type Reference } from './record.ts';
 import type { RedisKeys } from './redis-keys.ts';
-import { tracedCommand } from './redis-span.ts';
-import type { Outcome, RedisLink } from './redis-link.ts';
+import type { RedisClient } from './redis-client.ts';
+import type { CommandOptions, Outcome, RedisLink } from './redis-link.ts';
 import type { WriteQueue } from './write-queue.ts';
 
 /** Why a look-up had no answer. `damaged`: something was there that is not ours or not whole, and is to be replaced. */
@@ -51,21 +51,15 @@ export class SharedTier {
   async find(key: CacheKey, untilMs: number, span?: Span): Promise<Lookup> {
     const keys = this.#options.keys();
     if (keys === undefined) return { miss: 'unavailable' };
-    const { link, findAnswer } = this.#parts;
     const page = keys.page(key);
-    const found = await tracedCommand(span, 'HGET', () =>
-      link.read(page, (client) => client.hget(page, String(key.slot)), untilMs),
-    );
-    if (!('value' in found)) return missOf(found);
-    if (found.value === null) return { miss: 'absent' };
-    const reference = decodeReference(key, found.value);
-    if (reference === undefined) return { miss: 'damaged' };
+    const reference = await this.#reference(page, key, { untilMs, span });
+    if ('miss' in reference) return reference;
     const ttlMs = reference.expiresAt === undefined ? undefined : reference.expiresAt * 1000 - Date.now();
     if (ttlMs !== undefined && ttlMs <= 0) return { miss: 'absent' };
-    const held = findAnswer(reference.digest);
+    const held = this.#parts.findAnswer(reference.digest);
     const lookup =
       held === undefined
-        ? await this.#fetch(keys.answer(reference.digest), reference, untilMs, span)
+        ? await this.#fetch(keys.answer(reference.digest), reference, { untilMs, span })
         : { answer: held };
     return 'answer' in lookup ? { ...lookup, ttlMs } : lookup;
   }
@@ -98,15 +92,11 @@ export class SharedTier {
   async inspect(key: CacheKey): Promise<Inspected> {
     const keys = this.#options.keys();
     if (keys === undefined) return { reference: 'unavailable' };
-    const { link } = this.#parts;
     const page = keys.page(key);
-    const found = await link.read(page, (client) => client.hget(page, String(key.slot)));
-    if (!('value' in found)) return { reference: missOf(found).miss };
-    if (found.value === null) return { reference: 'absent' };
-    const reference = decodeReference(key, found.value);
-    if (reference === undefined) return { reference: 'damaged' };
-    const left = await link.read(page, (client) => client.pttl(page));
-    const answer = await this.#fetch(keys.answer(reference.digest), reference, Infinity);
+    const reference = await this.#reference(page, key, {});
+    if ('miss' in reference) return { reference: reference.miss };
+    const left = await this.#parts.link.read(page, (client) => client.pttl(page));
+    const answer = await this.#fetch(keys.answer(reference.digest), reference, {});
     return {
       reference: 'found',
       digest: reference.digest,
@@ -122,10 +112,17 @@ export class SharedTier {
     return this.#parts.writes.drop(covers);
   }
 
-  async #fetch(name: string, { digest }: Reference, untilMs: number, span?: Span): Promise<Lookup> {
-    const found = await tracedCommand(span, 'GET', () =>
-      this.#parts.link.read(name, (client) => (client as Redis).getBuffer(name), untilMs),
-    );
+  async #reference(page: string, key: CacheKey, options: CommandOptions): Promise<Reference | { readonly miss: Miss }> {
+    const get = (client: RedisClient) => client.hget(page, String(key.slot));
+    const found = await this.#parts.link.read(page, get, { ...options, name: 'HGET' });
+    if (!('value' in found)) return missOf(found);
+    if (found.value === null) return { miss: 'absent' };
+    return decodeReference(key, found.value) ?? { miss: 'damaged' };
+  }
+
+  async #fetch(name: string, { digest }: Reference, options: CommandOptions): Promise<Lookup> {
+    const get = (client: RedisClient) => (client as Redis).getBuffer(name);
+    const found = await this.#parts.link.read(name, get, { ...options, name: 'GET' });
     if (!('value' in found)) return missOf(found);
     // References outlive answers: Redis evicts what it likes, and a page lives as long as its youngest reference.
     if (found.value === null) return { miss: 'absent' };

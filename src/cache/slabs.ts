@@ -1,31 +1,31 @@
 /**
- * Memory for many small pieces of bytes: a few large buffers, cut into blocks of fixed sizes. A million buffers of their
- * own make the garbage collector stand still for some 17 ms at a time; a few thousand do not, and a block costs 4 bytes
- * where a buffer costs hundreds (bench/RESULTS.md, Memory).
+ * Slab allocator: a few large buffers, cut into blocks of fixed sizes. A million buffers pause the process for some 17 ms
+ * at each garbage collection; a few thousand do not, and a block costs 4 bytes where a buffer costs hundreds
+ * (bench/RESULTS.md, Memory).
  *
- * A sheet holds blocks of one size. When too many blocks of a size are free, the emptiest sheet is moved into the others
- * and let go: what is kept may change in size without leaving holes behind.
+ * A page holds blocks of one size class. When too many blocks of a class are free, the emptiest page is moved into the
+ * others and freed, so that a change of sizes leaves no holes behind.
  */
 
-/** Where a block is. Good until the block is given back, or `onMove` tells of another place. */
+/** Where a block is. Good until `give`, or until `onMove` reports another place. */
 export type Ref = number;
 
-/** Bytes of one sheet. */
-const sheetBytes = 256 * 1024;
+/** Bytes of one page. */
+const pageBytes = 256 * 1024;
 /** Blocks start at multiples of this many bytes. */
 const unitBytes = 16;
-const unitBits = Math.log2(sheetBytes / unitBytes);
-/** A place has 32 bits, of which these are left for the sheet: 64 GiB. */
-export const mostSheets = 2 ** (32 - unitBits);
+const unitBits = Math.log2(pageBytes / unitBytes);
+/** A place has 32 bits, of which these are left for the page: 64 GiB. */
+export const mostPages = 2 ** (32 - unitBits);
 /** Ahead of every block: whose it is. */
 const ownerBytes = 4;
 const nobody = 0xffff_ffff;
-/** The largest piece: 15 of them fit on a sheet. */
+/** The largest piece: 15 of them fit on a page. */
 export const largestPiece = 16 * 1024;
 /** Sizes grow by an eighth, so that a sixteenth of a block is unused on average. */
 const growth = 1.125;
-/** Free blocks of a size that are too many: these many sheets full, and this part of all blocks of the size. */
-const spareSheets = 2;
+/** Free blocks of a size that are too many: these many pages full, and this part of all blocks of the size. */
+const sparePages = 2;
 const spareShare = 1 / 8;
 
 /** Block sizes, in units, smallest first. */
@@ -33,7 +33,7 @@ const sizes: readonly number[] = blockSizes();
 /** By units wanted: the index of the smallest size that holds them. */
 const sizeIndexes: Uint8Array = sizeIndexesOf(sizes);
 
-interface Sheet {
+interface SlabPage {
   readonly bytes: Buffer;
   readonly sizeIndex: number;
   /** Blocks in use. */
@@ -43,33 +43,33 @@ interface Sheet {
 }
 
 /** All blocks of one size. */
-interface Rank {
+interface SizeClass {
   readonly blockUnits: number;
-  readonly blocksPerSheet: number;
-  /** Numbers of its sheets. */
-  readonly sheets: Set<number>;
+  readonly blocksPerPage: number;
+  /** Numbers of its pages. */
+  readonly pages: Set<number>;
   /** Those of them that have a free block. */
   readonly open: Set<number>;
   freeBlocks: number;
 }
 
 export class Slabs {
-  readonly #sheets: (Sheet | undefined)[] = [];
+  readonly #pages: (SlabPage | undefined)[] = [];
   readonly #unused: number[] = [];
-  readonly #ranks: readonly Rank[];
+  readonly #classes: readonly SizeClass[];
   readonly #onMove: (owner: number, ref: Ref) => void;
-  readonly #mostSheets: number;
+  readonly #mostPages: number;
   #liveBytes = 0;
-  #sheetCount = 0;
+  #pageCount = 0;
 
   /** `onMove` is told where a block is from now on, with the owner that it was taken for. */
-  constructor(onMove: (owner: number, ref: Ref) => void, most = mostSheets) {
+  constructor(onMove: (owner: number, ref: Ref) => void, most = mostPages) {
     this.#onMove = onMove;
-    this.#mostSheets = most;
-    this.#ranks = sizes.map((blockUnits) => ({
+    this.#mostPages = most;
+    this.#classes = sizes.map((blockUnits) => ({
       blockUnits,
-      blocksPerSheet: Math.floor(sheetBytes / unitBytes / blockUnits),
-      sheets: new Set(),
+      blocksPerPage: Math.floor(pageBytes / unitBytes / blockUnits),
+      pages: new Set(),
       open: new Set(),
       freeBlocks: 0,
     }));
@@ -81,13 +81,13 @@ export class Slabs {
   }
 
   /** Bytes taken from the system. */
-  get sheetBytes(): number {
-    return this.#sheetCount * sheetBytes;
+  get pageBytes(): number {
+    return this.#pageCount * pageBytes;
   }
 
   /** Whether a block of any size can be had: places have an end. */
   get hasRoom(): boolean {
-    return this.#sheetCount < this.#mostSheets;
+    return this.#pageCount < this.#mostPages;
   }
 
   /** While there is room: a block for `bytes`, at most `largestPiece`. `owner`: below 2^32 - 1. */
@@ -100,17 +100,17 @@ export class Slabs {
   give(ref: Ref): void {
     this.#liveBytes -= this.blockBytes(ref);
     const { sizeIndex } = this.#free(ref);
-    this.#thinOut(sizeIndex);
+    this.#compact(sizeIndex);
   }
 
   /** What a block takes of the bound. */
   blockBytes(ref: Ref): number {
-    return this.#rankAt(this.#sheetAt(ref).sizeIndex).blockUnits * unitBytes;
+    return this.#classAt(this.#pageAt(ref).sizeIndex).blockUnits * unitBytes;
   }
 
-  /** The sheet that the block is on. */
+  /** The page that the block is on. */
   bufferAt(ref: Ref): Buffer {
-    return this.#sheetAt(ref).bytes;
+    return this.#pageAt(ref).bytes;
   }
 
   /** Where in it the piece starts. */
@@ -119,113 +119,112 @@ export class Slabs {
   }
 
   #place(sizeIndex: number, owner: number): Ref {
-    const rank = this.#rankAt(sizeIndex);
-    const number = first(rank.open) ?? this.#addSheet(sizeIndex);
-    const sheet = this.#sheetNumbered(number);
-    const unit = sheet.free;
+    const sizeClass = this.#classAt(sizeIndex);
+    const number = first(sizeClass.open) ?? this.#addPage(sizeIndex);
+    const page = this.#pageNumbered(number);
+    const unit = page.free;
     const at = unit * unitBytes;
-    sheet.free = sheet.bytes.readUInt32LE(at + ownerBytes);
-    sheet.bytes.writeUInt32LE(owner, at);
-    sheet.live += 1;
-    rank.freeBlocks -= 1;
-    if (sheet.free === nobody) rank.open.delete(number);
+    page.free = page.bytes.readUInt32LE(at + ownerBytes);
+    page.bytes.writeUInt32LE(owner, at);
+    page.live += 1;
+    sizeClass.freeBlocks -= 1;
+    if (page.free === nobody) sizeClass.open.delete(number);
     return refOf(number, unit);
   }
 
-  #free(ref: Ref): Sheet {
-    const number = sheetOf(ref);
-    const sheet = this.#sheetNumbered(number);
-    const rank = this.#rankAt(sheet.sizeIndex);
+  #free(ref: Ref): SlabPage {
+    const number = pageOf(ref);
+    const page = this.#pageNumbered(number);
+    const sizeClass = this.#classAt(page.sizeIndex);
     const at = unitOf(ref) * unitBytes;
-    sheet.bytes.writeUInt32LE(nobody, at);
-    sheet.bytes.writeUInt32LE(sheet.free, at + ownerBytes);
-    sheet.free = unitOf(ref);
-    sheet.live -= 1;
-    rank.freeBlocks += 1;
-    rank.open.add(number);
-    if (sheet.live === 0 && rank.sheets.size > 1) this.#dropSheet(number, sheet);
-    return sheet;
+    page.bytes.writeUInt32LE(nobody, at);
+    page.bytes.writeUInt32LE(page.free, at + ownerBytes);
+    page.free = unitOf(ref);
+    page.live -= 1;
+    sizeClass.freeBlocks += 1;
+    sizeClass.open.add(number);
+    if (page.live === 0 && sizeClass.pages.size > 1) this.#dropPage(number, page);
+    return page;
   }
 
-  #addSheet(sizeIndex: number): number {
-    const { blockUnits, blocksPerSheet, sheets, open } = this.#rankAt(sizeIndex);
-    const bytes = Buffer.allocUnsafeSlow(sheetBytes);
-    for (let block = 0; block < blocksPerSheet; block += 1) {
+  #addPage(sizeIndex: number): number {
+    const { blockUnits, blocksPerPage, pages, open } = this.#classAt(sizeIndex);
+    const bytes = Buffer.allocUnsafeSlow(pageBytes);
+    for (let block = 0; block < blocksPerPage; block += 1) {
       const at = block * blockUnits * unitBytes;
       bytes.writeUInt32LE(nobody, at);
-      bytes.writeUInt32LE(block + 1 < blocksPerSheet ? (block + 1) * blockUnits : nobody, at + ownerBytes);
+      bytes.writeUInt32LE(block + 1 < blocksPerPage ? (block + 1) * blockUnits : nobody, at + ownerBytes);
     }
-    const number = this.#unused.pop() ?? this.#sheets.length;
-    this.#sheets[number] = { bytes, sizeIndex, live: 0, free: 0 };
-    sheets.add(number);
+    const number = this.#unused.pop() ?? this.#pages.length;
+    this.#pages[number] = { bytes, sizeIndex, live: 0, free: 0 };
+    pages.add(number);
     open.add(number);
-    this.#rankAt(sizeIndex).freeBlocks += blocksPerSheet;
-    this.#sheetCount += 1;
+    this.#classAt(sizeIndex).freeBlocks += blocksPerPage;
+    this.#pageCount += 1;
     return number;
   }
 
-  #dropSheet(number: number, { sizeIndex }: Sheet): void {
-    const rank = this.#rankAt(sizeIndex);
-    rank.sheets.delete(number);
-    rank.open.delete(number);
-    rank.freeBlocks -= rank.blocksPerSheet;
-    this.#sheets[number] = undefined;
+  #dropPage(number: number, { sizeIndex }: SlabPage): void {
+    const sizeClass = this.#classAt(sizeIndex);
+    sizeClass.pages.delete(number);
+    sizeClass.open.delete(number);
+    sizeClass.freeBlocks -= sizeClass.blocksPerPage;
+    this.#pages[number] = undefined;
     this.#unused.push(number);
-    this.#sheetCount -= 1;
+    this.#pageCount -= 1;
   }
 
-  /** Moves the emptiest sheet of a size into the others, when its free blocks are too many. */
-  #thinOut(sizeIndex: number): void {
-    const { freeBlocks, blocksPerSheet, sheets } = this.#rankAt(sizeIndex);
-    const isTooMuch =
-      freeBlocks > spareSheets * blocksPerSheet && freeBlocks > sheets.size * blocksPerSheet * spareShare;
+  /** Moves the emptiest page of a size into the others, when its free blocks are too many. */
+  #compact(sizeIndex: number): void {
+    const { freeBlocks, blocksPerPage, pages } = this.#classAt(sizeIndex);
+    const isTooMuch = freeBlocks > sparePages * blocksPerPage && freeBlocks > pages.size * blocksPerPage * spareShare;
     if (!isTooMuch) return;
     let emptiest = -1;
-    for (const number of sheets) {
-      if (emptiest === -1 || this.#sheetNumbered(number).live < this.#sheetNumbered(emptiest).live) emptiest = number;
+    for (const number of pages) {
+      if (emptiest === -1 || this.#pageNumbered(number).live < this.#pageNumbered(emptiest).live) emptiest = number;
     }
     this.#moveAway(emptiest);
   }
 
   #moveAway(number: number): void {
-    const sheet = this.#sheetNumbered(number);
-    const { bytes, sizeIndex } = sheet;
-    const rank = this.#rankAt(sizeIndex);
-    rank.open.delete(number);
-    const blockBytes = rank.blockUnits * unitBytes;
-    for (let block = 0; block < rank.blocksPerSheet; block += 1) {
+    const page = this.#pageNumbered(number);
+    const { bytes, sizeIndex } = page;
+    const sizeClass = this.#classAt(sizeIndex);
+    sizeClass.open.delete(number);
+    const blockBytes = sizeClass.blockUnits * unitBytes;
+    for (let block = 0; block < sizeClass.blocksPerPage; block += 1) {
       const at = block * blockBytes;
       const owner = bytes.readUInt32LE(at);
       if (owner === nobody) continue;
       const ref = this.#place(sizeIndex, owner);
       bytes.copy(this.bufferAt(ref), this.offsetAt(ref), at + ownerBytes, at + blockBytes);
       this.#onMove(owner, ref);
-      sheet.live -= 1;
-      rank.freeBlocks += 1;
+      page.live -= 1;
+      sizeClass.freeBlocks += 1;
     }
-    this.#dropSheet(number, sheet);
+    this.#dropPage(number, page);
   }
 
-  #sheetAt(ref: Ref): Sheet {
-    return this.#sheetNumbered(sheetOf(ref));
+  #pageAt(ref: Ref): SlabPage {
+    return this.#pageNumbered(pageOf(ref));
   }
 
-  #sheetNumbered(number: number): Sheet {
-    const sheet = this.#sheets[number];
-    if (sheet === undefined) throw new Error('a block was used after it had been given back');
-    return sheet;
+  #pageNumbered(number: number): SlabPage {
+    const page = this.#pages[number];
+    if (page === undefined) throw new Error('a block was used after it had been given back');
+    return page;
   }
 
-  #rankAt(sizeIndex: number): Rank {
-    return this.#ranks[sizeIndex] as Rank;
+  #classAt(sizeIndex: number): SizeClass {
+    return this.#classes[sizeIndex] as SizeClass;
   }
 }
 
-function refOf(sheet: number, unit: number): Ref {
-  return sheet * 2 ** unitBits + unit;
+function refOf(page: number, unit: number): Ref {
+  return page * 2 ** unitBits + unit;
 }
 
-function sheetOf(ref: Ref): number {
+function pageOf(ref: Ref): number {
   return ref >>> unitBits;
 }
 

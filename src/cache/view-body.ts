@@ -3,7 +3,8 @@
  * is by construction an answer to what the key says; a body without one is sent as it came, under a key of all its
  * bytes.
  */
-import { hash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { bodyBounds } from '../ledger/body-bounds.ts';
 import { formatFunctionId, findFunctionId } from '../ledger/identifier.ts';
 import { GatewayError, quote } from '../ledger/errors.ts';
@@ -46,6 +47,16 @@ export function parseViewBody(contentType: ViewContentType, bytes: Buffer, diges
   const canonical = bytes.length > bodyBounds.bytes ? undefined : canonicalText(decodeUtf8(bytes));
   if (canonical === undefined) return { contentType, subject: `text:${digest ?? digestOf(bytes)}`, bytes };
   return { contentType, subject: `json:${canonical}`, bytes: Buffer.from(canonical) };
+}
+
+/** The digest of a body that is too large to be hashed at once, for `parseViewBody`: 8 MiB take 20 ms and more. */
+export async function digestInTurns(bytes: Buffer): Promise<string> {
+  const hash = createHash('sha256');
+  for (let at = 0; at < bytes.length; at += bodyBounds.bytes) {
+    if (at > 0) await nextTurn();
+    hash.update(bytes.subarray(at, at + bodyBounds.bytes));
+  }
+  return hash.digest('base64url');
 }
 
 /** Bodies reach 8 MB, and a key shall not: SHA-256 over all of it. */

@@ -176,8 +176,8 @@ export class KnownHits {
     const sizes = { sentBytes: sent.length, bodyBytes: body.length };
     const { chainId } = reader;
     const usedAt = secondsOf(performance.now());
-    const { page, stamp, answer } = held;
-    const where = { page, stamp, answer, chainId, usedAt };
+    const { row, stamp, answer } = held;
+    const where = { row, stamp, answer, chainId, usedAt };
     return { ...where, version, isLatest, ageSeconds, wanted, isCodable, coding, status, common, own, ...sizes };
   }
 }

@@ -5,9 +5,9 @@ import type { MemoryCache } from '../cache/memory.ts';
 import type { PurgeScope } from '../cache/purge-scope.ts';
 import type { Shared } from '../cache/read-through.ts';
 import { clearRedis } from '../cache/redis-clear.ts';
-import { History, type Look } from '../cache/history.ts';
+import { History } from '../cache/history.ts';
 import { HistoryRegistry } from '../cache/history-registry.ts';
-import { everyTerm, type Checkpoint, type Term } from '../cache/history-terms.ts';
+import { everyTerm, type Checkpoint, type Look, type Term } from '../cache/history-terms.ts';
 import { Leases } from '../cache/leases.ts';
 import { connectRedis, connectSubscriber } from '../cache/redis-client.ts';
 import { LedgerNames, RedisKeys } from '../cache/redis-keys.ts';
@@ -31,11 +31,11 @@ export interface SharedCacheParts {
   readonly news: NewsListener;
   /** The fleet's generation. */
   readonly generation: () => number;
-  /** Asks nodes for the history: see `HistoryParts.look`. */
+  /** Asks nodes for the history: see `MembershipParts.look`. */
   readonly look: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<Look>;
-  /** See `HistoryParts.onReplaced`. */
+  /** See `MembershipParts.onReplaced`. */
   readonly onReplaced: (version: bigint) => void;
-  /** See `HistoryParts.onForeign`. */
+  /** See `MembershipParts.onForeign`. */
   readonly onForeign: () => void;
   /** Processes of this gateway: each asks nodes as much less often. */
   readonly processes: number;
@@ -61,8 +61,8 @@ export interface SharedCache extends Shared {
 export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): SharedCache {
   const { memory, journal, settings } = parts;
   const metrics = createRedisMetrics(parts.registry, () => ({
-    isUp: link.trouble('left alone') === undefined && history.term !== undefined,
-    isWritable: link.trouble('no writes') === undefined,
+    isUp: link.trouble('circuit open') === undefined && history.term !== undefined,
+    isWritable: link.trouble('read-only') === undefined,
     pendingWrites: writes.size.writes,
     pendingBytes: writes.size.bytes,
   }));
@@ -74,7 +74,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     onFailure: (kind) => metrics.failed(kind),
     onTrouble: (change) => {
       tellTrouble(journal, change);
-      if (change.trouble === 'left alone' && !change.isOn) void history.check();
+      if (change.trouble === 'circuit open' && !change.isOn) void history.check();
     },
   });
   const intervalMs = historyMs * parts.processes;
@@ -133,7 +133,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
 }
 
 function troubleOf(link: RedisLink): string | undefined {
-  const [alone, unwritten] = [link.trouble('left alone'), link.trouble('no writes')];
+  const [alone, unwritten] = [link.trouble('circuit open'), link.trouble('read-only')];
   if (alone !== undefined) return withoutAddress(alone);
   return unwritten === undefined ? undefined : `takes no writes: ${withoutAddress(unwritten)}`;
 }
@@ -142,7 +142,7 @@ const unverified = 'nodes have not confirmed yet which history of the ledger it 
 
 function tellTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
   const details = { reason, ...(server === '' ? {} : { server }) };
-  if (trouble === 'left alone') {
+  if (trouble === 'circuit open') {
     if (isOn) journal.tell('redis away', details, 'Redis is left alone until it answers again: answers are not shared');
     else journal.tell('redis back', details, 'Redis answers again');
   } else if (isOn) {

@@ -2,7 +2,7 @@
  * Request targets that have been parsed before. Clients repeat the same text, and looking it up costs a fraction of
  * parsing it; it also lets a hit be answered before any routing.
  */
-import type { Held } from '../cache/memory.ts';
+import type { CacheLocation } from '../cache/memory.ts';
 import type { ContentCoding } from '../cache/entry.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
@@ -18,7 +18,7 @@ export interface Alias {
 }
 
 /** What was found out about the last answer under a target, and holds as long as memory has it. */
-export interface PreparedHead extends Held {
+export interface PreparedHead extends CacheLocation {
   /** The ledger that the answer is of. */
   readonly chainId: number | undefined;
   /** When the answer was last told to be in use: whole seconds of `performance.now()`. */

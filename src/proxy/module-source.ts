@@ -3,8 +3,7 @@
  * is noticed within it; unchanged bytes are not compiled again.
  */
 import { LRUCache } from 'lru-cache';
-import type { CachedResponse } from '../cache/entry.ts';
-import { ownBytes } from '../cache/own-bytes.ts';
+import { ownBytes, type CachedResponse } from '../cache/entry.ts';
 import { compileModule, type CompiledModule } from '../encode/abi.ts';
 import type { LoadModule } from '../encode/load-layout.ts';
 import type { Address } from '../ledger/address.ts';

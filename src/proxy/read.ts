@@ -7,7 +7,7 @@
 import { Coalescer } from '../cache/coalesce.ts';
 import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
 import { cacheKey, type CacheKey, type Operation } from '../cache/key.ts';
-import type { Held, MemoryCache } from '../cache/memory.ts';
+import type { CacheLocation, MemoryCache } from '../cache/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
 import type { Loaded, Loader, ReadThrough } from '../cache/read-through.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
@@ -70,7 +70,7 @@ export class Reader {
   }
 
   /** Where memory has the answer of the read: see `MemoryCache.locate`. Whoever gives it to a client counts it (`noteHit`). */
-  locate(read: Read): Held | undefined {
+  locate(read: Read): CacheLocation | undefined {
     const key = this.keyOf(read);
     return key === undefined ? undefined : this.#parts.memory.locate(key);
   }

@@ -3,7 +3,7 @@
  * so that all of them carry the live ledger headers and errors have the specified body.
  */
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { digestInTurns } from '../cache/digest-in-turns.ts';
+import { digestInTurns } from '../cache/view-body.ts';
 import { bodyBounds } from '../ledger/body-bounds.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
 import { answerRead, giveRead, guard, requireTime, takeBody, type Bodied } from './answer-read.ts';

@@ -75,7 +75,7 @@ async function linked(t: TestContext, changes: Partial<LinkOptions> = {}) {
     ...changes,
   });
   t.after(() => link.close());
-  await until('the link is up', () => link.trouble('left alone') === undefined);
+  await until('the link is up', () => link.trouble('circuit open') === undefined);
   return { server, link, told };
 }
 
@@ -91,33 +91,33 @@ test('a server that hangs is told once, is not asked meanwhile, and is used agai
   let sent = 0;
   const outcome = await link.read('key', async () => (sent += 1));
   assert.deepEqual([outcome, sent], [{ failure: 'closed' }, 0]);
-  assert.equal(link.trouble('left alone'), 'no answer within 50 ms');
+  assert.equal(link.trouble('circuit open'), 'no answer within 50 ms');
   server.resume();
-  await until('it is used again', () => link.trouble('left alone') === undefined);
+  await until('it is used again', () => link.trouble('circuit open') === undefined);
   assert.deepEqual(
     told.map(({ isOn, trouble }) => `${trouble} ${isOn}`),
-    ['left alone true', 'left alone false'],
+    ['circuit open true', 'circuit open false'],
   );
   assert.deepEqual(await link.read('key', (client) => client.get('key')), { value: null });
 });
 
 test('who has less time than the bound finds no server slow that answers within it', { skip: noRedis }, async (t) => {
   const { server, link, told } = await linked(t, { timeoutMs: 2_000 });
-  const get = (untilMs?: number) => link.read('key', (client) => client.get('key'), untilMs);
+  const get = (untilMs = Infinity) => link.read('key', (client) => client.get('key'), { untilMs });
   server.pause();
   assert.deepEqual(await get(performance.now() + 10), { failure: 'timeout' });
   server.resume();
   assert.deepEqual(await get(), { value: null });
-  assert.deepEqual([link.trouble('left alone'), told], [undefined, []]);
+  assert.deepEqual([link.trouble('circuit open'), told], [undefined, []]);
 });
 
 test('and finds one that does not', { skip: noRedis }, async (t) => {
   const { server, link, told } = await linked(t);
   server.pause();
-  const outcome = await link.read('key', (client) => client.get('key'), performance.now() + 10);
+  const outcome = await link.read('key', (client) => client.get('key'), { untilMs: performance.now() + 10 });
   assert.deepEqual([outcome, told], [{ failure: 'timeout' }, []]);
   await until('it is told', () => told.length === 1);
-  assert.equal(link.trouble('left alone'), 'no answer within 50 ms');
+  assert.equal(link.trouble('circuit open'), 'no answer within 50 ms');
   server.resume();
 });
 
@@ -126,9 +126,9 @@ test('a server that is away is known to be without a single command', { skip: no
   await link.started;
   await server.kill();
   await until('it is told', () => told.length === 1);
-  assert.match(link.trouble('left alone') ?? '', /ECONNREFUSED/);
+  assert.match(link.trouble('circuit open') ?? '', /ECONNREFUSED/);
   await server.start();
-  await until('it is used again', () => link.trouble('left alone') === undefined);
+  await until('it is used again', () => link.trouble('circuit open') === undefined);
 });
 
 test('a command of the client that throws at once is a failure like any other', { skip: noRedis }, async (t) => {
@@ -143,7 +143,7 @@ test('the bound of a read counts from its start, not from each command', { skip:
   const { server, link } = await linked(t, { timeoutMs: 10_000 });
   server.pause();
   const start = performance.now();
-  const outcome = await link.read('key', (client) => client.get('key'), start + 60);
+  const outcome = await link.read('key', (client) => client.get('key'), { untilMs: start + 60 });
   assert.deepEqual(outcome, { failure: 'timeout' });
   assert.ok(performance.now() - start < 1_000);
   server.resume();

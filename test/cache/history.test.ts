@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import { connectRedis } from '../../src/cache/redis-client.ts';
-import { History, type Look } from '../../src/cache/history.ts';
+import { History } from '../../src/cache/history.ts';
 import { HistoryRegistry } from '../../src/cache/history-registry.ts';
-import { segmentAt, type Checkpoint } from '../../src/cache/history-terms.ts';
+import { segmentAt, type Checkpoint, type Look } from '../../src/cache/history-terms.ts';
 import { RedisLink } from '../../src/cache/redis-link.ts';
 import { until } from '../support/eventually.ts';
 import { noRedis, redisServer, type RedisServer } from '../support/redis-server.ts';
@@ -464,6 +464,24 @@ test('an answer of nodes counts from when they were asked', { skip: noRedis }, a
   };
   await a.history.check();
   assert.equal(a.history.term, undefined);
+});
+
+test('a comparison that began in one generation confirms nothing in the next', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const a = await replicaOf(t, server, { head: 100n });
+  const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  a.nodes.answering = () => {
+    asked.resolve();
+    return answer.promise;
+  };
+  const checked = a.history.check();
+  await asked.promise;
+  a.startOver();
+  assert.equal(a.history.term, undefined);
+  answer.resolve();
+  await checked;
+  assert.equal(a.history.term, undefined);
+  assert.match((await idOf(a)) ?? '', /^[0-9a-z]{8}$/);
 });
 
 test('nodes without roots are asked at growing pauses', { skip: noRedis }, async (t) => {

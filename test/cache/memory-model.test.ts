@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AnswerContent, CachedResponse } from '../../src/cache/entry.ts';
 import { cacheKey, keyText, readText, type CacheKey, type KeyParts } from '../../src/cache/key.ts';
-import { MemoryCache, type Held } from '../../src/cache/memory.ts';
+import { MemoryCache, type CacheLocation } from '../../src/cache/memory.ts';
 import { pageMatcher, type PurgeScope } from '../../src/cache/purge-scope.ts';
 import { parseAddress } from '../../src/ledger/address.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
@@ -25,7 +25,7 @@ class World {
   readonly #random: (below: number) => number;
   readonly #stored = new Map<string, { readonly key: CacheKey; readonly answer: CachedResponse }>();
   readonly #given: { readonly answer: CachedResponse; readonly bytes: Buffer }[] = [];
-  readonly #located: { readonly key: CacheKey; readonly held: Held }[] = [];
+  readonly #located: { readonly key: CacheKey; readonly held: CacheLocation }[] = [];
   readonly memory: MemoryCache;
   #pushedOut = 0;
   found = 0;
@@ -51,7 +51,7 @@ class World {
     else if (this.#random(8) === 0) this.#clear();
   }
 
-  /** Several sheets of one account's answers; where they are purged, sheets are left with holes, and moved. */
+  /** Several slab pages of one account's answers; where they are purged, pages are left with holes, and moved. */
   #flood(): void {
     const address = this.#address();
     for (let index = 0; index < 4_000; index += 1) {

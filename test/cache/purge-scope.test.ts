@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cacheKey, readText, type CacheKey } from '../../src/cache/key.ts';
-import { findScope, formatScope, keyMatcher, type PurgeScope } from '../../src/cache/purge-scope.ts';
+import {
+  findScope,
+  formatScope,
+  keyMatcher,
+  marksMatcher,
+  marksOf,
+  pageMatcher,
+  type PurgeScope,
+} from '../../src/cache/purge-scope.ts';
 import { LedgerNames, RedisKeys } from '../../src/cache/redis-keys.ts';
 import { anyTerm } from '../support/answers.ts';
 import { parseAddress } from '../../src/ledger/address.ts';
@@ -14,23 +22,29 @@ const store = '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>';
 const longTag = `0x1::coin::CoinStore<0x1::coin::${'Long'.repeat(120)}>`;
 const view = '{"function":"0x1::coin::balance","type_arguments":[],"arguments":["0x1"]}';
 
+const named = {
+  resource: readResource('0x1', store),
+  later: readResource('0x1', store, { query: '?ledger_version=99999' }),
+  bcs: readResource('0x1', store, { accept: 'application/x-bcs' }),
+  generic: readResource('0x1', longTag),
+  module: readModule('0x1', 'coin'),
+  neighbour: readResource('0x10', store),
+  neighbourModule: readModule('0x10', 'coin'),
+  neighbourGeneric: readResource('0x10', longTag),
+  view: readView(view),
+  viewBytes: readView('0x1', { contentType: 'application/x.aptos.view_function+bcs' }),
+  transaction: readTransaction(`0x${'1'.repeat(64)}`),
+} as const;
+const reads: readonly Read[] = Object.values(named);
+
 function keyOf(read: Read): CacheKey {
   return cacheKey({ ...read, chainId });
 }
 
-const keys = {
-  resource: keyOf(readResource('0x1', store)),
-  later: keyOf(readResource('0x1', store, { query: '?ledger_version=99999' })),
-  bcs: keyOf(readResource('0x1', store, { accept: 'application/x-bcs' })),
-  generic: keyOf(readResource('0x1', longTag)),
-  module: keyOf(readModule('0x1', 'coin')),
-  neighbour: keyOf(readResource('0x10', store)),
-  neighbourModule: keyOf(readModule('0x10', 'coin')),
-  neighbourGeneric: keyOf(readResource('0x10', longTag)),
-  view: keyOf(readView(view)),
-  viewBytes: keyOf(readView('0x1', { contentType: 'application/x.aptos.view_function+bcs' })),
-  transaction: keyOf(readTransaction(`0x${'1'.repeat(64)}`)),
-} as const;
+const keys = Object.fromEntries(Object.entries(named).map(([name, read]) => [name, keyOf(read)])) as Record<
+  keyof typeof named,
+  CacheKey
+>;
 
 function covered(scope: PurgeScope): readonly string[] {
   const covers = keyMatcher(scope);
@@ -99,4 +113,22 @@ test('in Redis a purge covers the same pages, and of views at most others of the
   assert.deepEqual(found([names.pagesOfRead(readText({ ...readResource('0x1', store), chainId }))]), covered(versions));
   assert.deepEqual(found([names.pagesOfRead(readText({ ...readView(view), chainId }))]), ['view']);
   assert.deepEqual(found([names.all]), Object.keys(keys));
+});
+
+test('by its marks a purge covers what it covers by text', () => {
+  const pages = reads.flatMap((read) => [1, chainId].map((chain) => cacheKey({ ...read, chainId: chain }).page));
+  const scopes = [
+    { kind: 'everything' } as const,
+    ...['0x1', '0x10', '0x2'].map((address) => ({ kind: 'account', chainId, address: parseAddress(address) }) as const),
+    ...reads.map((read) => ({ kind: 'versions', read: readText({ ...read, chainId }) }) as const),
+  ];
+  let coveredPages = 0;
+  for (const scope of scopes) {
+    const [byMarks, byText] = [marksMatcher(scope), pageMatcher(scope)];
+    for (const page of pages) {
+      assert.equal(byMarks(marksOf(page)), byText(page), `${JSON.stringify(scope)} ${page}`);
+      coveredPages += Number(byText(page));
+    }
+  }
+  assert.ok(coveredPages > 40, `${coveredPages} pages`);
 });

@@ -62,15 +62,15 @@ test('pieces keep their bytes, whatever comes, goes and is moved', () => {
   );
 });
 
-test('sheets that are nearly empty are moved into others, so that memory follows what is held', () => {
+test('slab pages that are nearly empty are moved into others, so that memory follows what is held', () => {
   const world = new World();
   for (let owner = 0; owner < 40_000; owner += 1) world.put(owner, 400);
-  const full = world.slabs.sheetBytes;
+  const full = world.slabs.pageBytes;
   for (let owner = 0; owner < 40_000; owner += 1) if (owner % 10 !== 0) world.drop(owner);
   world.check();
 
   assert.ok(full < 40_000 * 400 * 1.2, `${full} bytes for 16 MB`);
-  assert.ok(world.slabs.sheetBytes < 4_000 * 400 * 1.2 + mebibyte, `${world.slabs.sheetBytes} bytes for 1.6 MB`);
+  assert.ok(world.slabs.pageBytes < 4_000 * 400 * 1.2 + mebibyte, `${world.slabs.pageBytes} bytes for 1.6 MB`);
   assert.ok(world.moves > 0);
 });
 
@@ -87,8 +87,8 @@ test('room of one size is there for another when the work changes', () => {
     for (const owner of before) world.drop(owner);
     world.check();
     assert.ok(
-      world.slabs.sheetBytes < world.slabs.liveBytes * 1.15 + 3 * mebibyte,
-      `${length}: ${world.slabs.sheetBytes}`,
+      world.slabs.pageBytes < world.slabs.liveBytes * 1.15 + 3 * mebibyte,
+      `${length}: ${world.slabs.pageBytes}`,
     );
   }
 });

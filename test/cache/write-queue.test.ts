@@ -34,7 +34,7 @@ async function writing(t: TestContext, timeoutMs: number): Promise<Writing> {
     onTrouble: () => {},
   });
   t.after(() => link.close());
-  await until('the link is up', () => link.trouble('left alone') === undefined);
+  await until('the link is up', () => link.trouble('circuit open') === undefined);
   const outcomes = { written: 0, failed: 0, dropped: 0 };
   const queue = new WriteQueue(link, (outcome) => (outcomes[outcome] += 1));
   const readable: (boolean | undefined)[] = [];

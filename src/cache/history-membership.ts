@@ -1,0 +1,219 @@
+/**
+ * The membership of this process in a term of one ledger's history, within one generation of the fleet: confirms its
+ * term with nodes, joins the term of other replicas that are on the same history, or begins one.
+ */
+import { randomBytes } from 'node:crypto';
+import type { HistoryRegistry } from './history-registry.ts';
+import { continued, type Checkpoint, type Look, type Term, type Terms } from './history-terms.ts';
+
+export interface MembershipParts {
+  /** Chain id and first transaction. */
+  readonly ledger: string;
+  readonly registry: HistoryRegistry;
+  /** The terms in Redis; `undefined` while Redis gives no answer. */
+  readonly read: () => Promise<Terms | undefined>;
+  /** Asks every node for its root at `known`; `wantsNext`: and one node, before that, for the root at its head. */
+  readonly look: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<Look>;
+  /** Whether ledger and generation are still those of the membership; otherwise no result of a step counts. */
+  readonly isCurrent: () => boolean;
+  /** All nodes report another root at `version` than before: the ledger's history was replaced. */
+  readonly onReplaced: (version: bigint) => void;
+  /** A replica that uses the same name is on another history: answers from Redis may be of that. */
+  readonly onForeign: () => void;
+  /** A checkpoint above every head is waited for so long, in ms, before a term is begun beside it. */
+  readonly patienceMs: number;
+}
+
+/** A term with the checkpoint that nodes were asked about. */
+interface Comparison extends Partial<Look> {
+  readonly term: Term;
+  /** When nodes were asked, on the clock of `performance.now()`: an answer may be read as much later as a pause lasts. */
+  readonly askedMs: number;
+}
+
+const termIdBytes = 5;
+
+export class Membership {
+  readonly #parts: MembershipParts;
+  #term: Term | undefined;
+  #confirmedAtMs = -Infinity;
+  /** Terms whose root nodes contradicted. */
+  readonly #denied = new Set<string>();
+  /** Checkpoints of terms that nodes here have not got to, by the term's name. */
+  readonly #awaited = new Map<string, Checkpoint>();
+  #waitingSinceMs: number | undefined;
+
+  constructor(parts: MembershipParts) {
+    this.#parts = parts;
+  }
+
+  get ledger(): string {
+    return this.#parts.ledger;
+  }
+
+  get isCurrent(): boolean {
+    return this.#parts.isCurrent();
+  }
+
+  get term(): Term | undefined {
+    return this.#term;
+  }
+
+  /** When nodes confirmed the term last, on the clock of `performance.now()`. */
+  get confirmedAtMs(): number {
+    return this.#confirmedAtMs;
+  }
+
+  /** Compares the term with nodes and with the terms in Redis. Without Redis nodes are compared all the same. */
+  async check(): Promise<void> {
+    const terms = await this.#parts.read();
+    if (!this.isCurrent) return;
+    for (const id of this.#awaited.keys())
+      if (terms?.open.some((term) => term.id === id) === false) this.#awaited.delete(id);
+    if (this.#term !== undefined) await this.#confirm(this.#term, terms);
+    if (terms !== undefined && this.#term === undefined && this.isCurrent) await this.#join(terms);
+  }
+
+  /**
+   * Compares a term's checkpoint with nodes; `undefined`: the membership ended meanwhile. A checkpoint that nodes have
+   * not got to is compared until they have, although the term's own moves on.
+   */
+  async #compare(term: Term, wantsNext = false): Promise<(Comparison & Look) | undefined> {
+    const checkpoint = this.#awaited.get(term.id) ?? term.checkpoint;
+    const askedMs = performance.now();
+    const { agreement, next } = await this.#parts.look(checkpoint, wantsNext);
+    if (!this.isCurrent) return undefined;
+    if (agreement === 'unknown') this.#awaited.set(term.id, checkpoint);
+    else this.#awaited.delete(term.id);
+    if (agreement === 'other') this.#denied.add(term.id);
+    return { agreement, next, askedMs, term: { ...term, checkpoint } };
+  }
+
+  /** Checks the term that this process is of, and moves its checkpoint on. */
+  async #confirm(own: Term, terms: Terms | undefined): Promise<void> {
+    const held = terms?.open.find(({ id }) => id === own.id);
+    const isAhead = held !== undefined && held.checkpoint.version > own.checkpoint.version;
+    const newest = isAhead ? held.checkpoint : own.checkpoint;
+    const compared = await this.#compare({ ...own, checkpoint: newest }, !isAhead);
+    if (compared === undefined) return;
+    const { agreement, next, term } = compared;
+    const known = term.checkpoint;
+    if (agreement === 'other') return this.#leave(own, known);
+    if (agreement === 'mixed') this.#confirmedAtMs = -Infinity;
+    // Nothing can confirm the term any more, unless another member moves its checkpoint on.
+    if (agreement === 'pruned' && known === newest && terms !== undefined) this.#term = undefined;
+    if (agreement === 'unknown' && known !== own.checkpoint) return this.#confirmBehind(own);
+    if (agreement !== 'same') return;
+    this.#confirmedAtMs = compared.askedMs;
+    // The server of a cluster that holds the terms may be away alone: the others are used. Nodes prune a checkpoint that
+    // stays where it is.
+    if (terms === undefined) {
+      this.#term = movedOn(term, next);
+      return;
+    }
+    if (terms.ended.has(own.id)) {
+      this.#term = undefined;
+      return this.#parts.onForeign();
+    }
+    await this.#take(compared, held !== undefined && held.checkpoint.version >= known.version);
+    await this.#preferOlder(own, terms);
+  }
+
+  /** Nodes here are behind those of another replica: for a while, what they confirmed last is enough. */
+  async #confirmBehind(own: Term): Promise<void> {
+    if (this.#hasWaitedLong()) return;
+    const askedMs = performance.now();
+    const { agreement } = await this.#parts.look(own.checkpoint, false);
+    if (!this.isCurrent) return;
+    if (agreement === 'other') return this.#leave(own, own.checkpoint);
+    if (agreement === 'same') this.#confirmedAtMs = askedMs;
+  }
+
+  /** Nodes contradict the term's checkpoint: the term is of another history, or the ledger's own was replaced. */
+  async #leave(own: Term, known: Checkpoint): Promise<void> {
+    this.#denied.add(own.id);
+    this.#term = undefined;
+    const agreement = known === own.checkpoint ? 'other' : (await this.#parts.look(own.checkpoint, false)).agreement;
+    if (!this.isCurrent) return;
+    if (agreement === 'other') this.#parts.onReplaced(own.checkpoint.version);
+    else this.#parts.onForeign();
+  }
+
+  /** The term is this process's from now on. `isPublished`: Redis has it as it was. */
+  async #take({ term, next, askedMs }: Comparison, isPublished: boolean): Promise<void> {
+    const moved = movedOn(term, next);
+    this.#term = moved;
+    this.#confirmedAtMs = askedMs;
+    this.#waitingSinceMs = undefined;
+    await this.#parts.registry.publish(this.ledger, term.id, moved !== term || !isPublished ? moved : undefined);
+  }
+
+  /** Replicas that began a term each, for one history, come together at the oldest. */
+  async #preferOlder(own: Term, terms: Terms): Promise<void> {
+    for (const older of terms.open) {
+      if (!isOlder(older, own)) return;
+      if (this.#denied.has(older.id) || !(await this.#parts.registry.hasMembers(this.ledger, older.id))) continue;
+      const compared = await this.#compare(older);
+      if (compared === undefined) return;
+      if (compared.agreement === 'same') return this.#take(compared, true);
+    }
+  }
+
+  /** Finds the term of this process's history among those of other replicas, or begins one. */
+  async #join(terms: Terms): Promise<void> {
+    const { registry, look } = this.#parts;
+    let isUndecided = false;
+    let empty: Comparison | undefined;
+    for (const term of terms.open) {
+      if (this.#denied.has(term.id)) continue;
+      const compared = await this.#compare(term);
+      if (compared === undefined || compared.agreement === 'mixed') return;
+      isUndecided ||= compared.agreement === 'unknown' || compared.agreement === 'pruned';
+      if (compared.agreement !== 'same') continue;
+      const hasMembers = await registry.hasMembers(this.ledger, term.id);
+      if (hasMembers === undefined || !this.isCurrent) return;
+      if (hasMembers) return this.#take(compared, true);
+      empty ??= compared;
+    }
+    if (empty !== undefined) {
+      const { term, askedMs } = empty;
+      await this.#begin({ term: continued(term, newId(), Date.now()), askedMs }, terms);
+      if (this.isCurrent) await registry.end(this.ledger, term.id);
+      return;
+    }
+    // Nodes are behind, or the ledger went back while no replica ran: the roots differ only once nodes get there.
+    if (!this.#hasWaitedLong() && isUndecided) return;
+    const askedMs = performance.now();
+    const { next } = await look(undefined, true);
+    if (next === undefined || !this.isCurrent) return;
+    await this.#begin({ term: { id: newId(), bornMs: Date.now(), checkpoint: next, before: [] }, askedMs }, terms);
+  }
+
+  async #begin(begun: Comparison, terms: Terms): Promise<void> {
+    await this.#take(begun, false);
+    await this.#parts.registry.tidy(this.ledger, terms);
+    // Another replica may have begun one at the same moment.
+    const after = await this.#parts.read();
+    if (after !== undefined && this.isCurrent) await this.#preferOlder(begun.term, after);
+  }
+
+  /** Whether nodes have been waited for, since the first call, for longer than patience lasts. */
+  #hasWaitedLong(): boolean {
+    this.#waitingSinceMs ??= performance.now();
+    return performance.now() - this.#waitingSinceMs >= this.#parts.patienceMs;
+  }
+}
+
+/** The term with a newer checkpoint, where there is one. */
+function movedOn(term: Term, next: Checkpoint | undefined): Term {
+  return next !== undefined && next.version > term.checkpoint.version ? { ...term, checkpoint: next } : term;
+}
+
+function isOlder(one: Term, other: Term): boolean {
+  return one.bornMs < other.bornMs || (one.bornMs === other.bornMs && one.id < other.id);
+}
+
+/** Eight characters that no other term has. */
+function newId(): string {
+  return randomBytes(termIdBytes).readUIntBE(0, termIdBytes).toString(36).padStart(8, '0');
+}
