@@ -19,7 +19,7 @@ import { createReloadMetrics } from '../src/metrics/reload-metrics.ts';
 import { createSenderMetrics } from '../src/metrics/sender-metrics.ts';
 import { createTlsMetrics } from '../src/metrics/tls-metrics.ts';
 import { createUpstreamMetrics } from '../src/metrics/upstream-metrics.ts';
-import { createCrewMetrics } from '../src/workers/metrics.ts';
+import { createPoolMetrics } from '../src/workers/metrics.ts';
 
 /** One family as it is described. */
 export interface Described {
@@ -82,7 +82,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
       always(build, createReloadMetrics, createAccessLogMetrics, (registry) =>
         createLogMetrics(registry, new LogLines()),
       ),
-      { when: '`workers` above 1', add: (registry) => void createCrewMetrics(registry, zero) },
+      { when: '`workers` above 1', add: (registry) => void createPoolMetrics(registry, zero) },
     ],
   ],
   ['Node.js', [always(node)]],

@@ -15,7 +15,7 @@ import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metri
 import type { Journal } from '../status/events.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
 import { KeysReadings } from './keys-readings.ts';
-import type { Siblings } from './siblings.ts';
+import type { PeerWorkers } from './peer-workers.ts';
 import type { StatusSource } from './status.ts';
 import { WatchedFile } from './watched-file.ts';
 
@@ -23,8 +23,8 @@ export interface AccessContext extends Omit<LimitsParts, 'desk' | 'plans' | 'jou
   readonly status: StatusSource;
   /** Who counts requests. Default: as the config says. */
   readonly limits: Limits | undefined;
-  /** Other processes of this gateway. */
-  readonly siblings: Pick<Siblings, 'desk' | 'lastKeys' | 'tellKeys'> | undefined;
+  /** The other workers of this gateway. */
+  readonly peers: Pick<PeerWorkers, 'desk' | 'lastKeys' | 'publishKeys'> | undefined;
 }
 
 export interface AccessParts {
@@ -43,17 +43,17 @@ export interface AccessParts {
 
 /** Reads the file of keys at once. Throws ConfigError when that cannot be done, and no other process has read it before. */
 export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
-  const { redis, registry, status, siblings } = context;
+  const { redis, registry, status, peers } = context;
   const { journal } = status;
   const rules = rulesOf(config);
   let plans: ReadonlySet<string> = new Set(rules.plans.keys());
-  const built = createLimits(config, { ...context, desk: siblings?.desk, journal, plans: () => plans });
+  const built = createLimits(config, { ...context, desk: peers?.desk, journal, plans: () => plans });
   const { file } = config.keys;
   const store = config.keys.redis ? redis : undefined;
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
   const metrics = status.watchAccess(createAccessMetrics(registry, () => ({ keys: principals.size, plans })));
-  const keys = { principals, plans: () => plans, metrics, journal, siblings };
+  const keys = { principals, plans: () => plans, metrics, journal, peers };
   const watched = file === undefined ? undefined : watchKeys(file, keys);
   const polled = store === undefined ? undefined : pollKeys(store, keys);
   return {
@@ -90,11 +90,11 @@ interface KeysContext {
   readonly plans: () => ReadonlySet<string>;
   readonly metrics: AccessMetrics;
   readonly journal: Journal;
-  readonly siblings: AccessContext['siblings'];
+  readonly peers: AccessContext['peers'];
 }
 
 /** A file that is wrong, or gone, changes nothing: who could ask before still can. */
-function watchKeys(file: string, { principals, plans, metrics, journal, siblings }: KeysContext) {
+function watchKeys(file: string, { principals, plans, metrics, journal, peers }: KeysContext) {
   const readings = new KeysReadings(file);
   /** What the file says, where it can be used with these plans. */
   const findFit = (known: ReadonlySet<string>): string | undefined => {
@@ -102,11 +102,11 @@ function watchKeys(file: string, { principals, plans, metrics, journal, siblings
     return text !== undefined && readings.findFit(text, known) !== undefined ? text : undefined;
   };
   // In the place of a worker that has ended: it would be missed for as long as the file is wrong.
-  let inForce = findFit(plans()) ?? siblings?.lastKeys ?? readText(file);
+  let inForce = findFit(plans()) ?? peers?.lastKeys ?? readText(file);
   const putInForce = (text: string): void => {
     principals.setKeys('file', readings.keysOf(text, plans()));
     inForce = text;
-    siblings?.tellKeys(text);
+    peers?.publishKeys(text);
   };
   putInForce(inForce);
   const keep = (problems: readonly string[]): void => {
