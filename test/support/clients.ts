@@ -16,7 +16,7 @@ export interface Seen extends Observation {
 
 export interface Life {
   readonly history: Seen[];
-  /** What the headers of all answers told, as reads of all clients together: versions, and times of the ledger. */
+  /** Ledger headers of all answers, as reads of each client: versions, and times of the ledger. */
   readonly told: { readonly versions: Observation[]; readonly times: Observation[] };
   /** Operations that were answered. */
   done: number;
@@ -101,6 +101,10 @@ class Client {
     around.t.after(() => this.#agent.close());
   }
 
+  get #name(): string {
+    return `client ${this.#index}`;
+  }
+
   /** One more step of its life. Rejects when a connection is cut. */
   async operate(): Promise<void> {
     if (this.#waitingFor !== undefined) await this.#lookUp(this.#waitingFor);
@@ -133,7 +137,7 @@ class Client {
   }
 
   #record(kind: Observation['kind'], version: bigint, { through, startMs, endMs }: Heard): void {
-    this.#around.life.history.push({ client: `client ${this.#index}`, kind, version, startMs, endMs, through });
+    this.#around.life.history.push({ client: this.#name, kind, version, startMs, endMs, through });
     if (version > this.#token) this.#token = version;
   }
 
@@ -159,7 +163,7 @@ class Client {
     const tell = (seen: Observation[], header: string): void => {
       const value = response.headers[header];
       if (value === undefined) return;
-      seen.push({ client: 'all', kind: 'read', version: BigInt(String(value)), startMs, endMs });
+      seen.push({ client: this.#name, kind: 'read', version: BigInt(String(value)), startMs, endMs });
     };
     tell(versions, 'x-node-ledger-version');
     tell(times, 'x-node-ledger-timestampusec');
