@@ -13,7 +13,7 @@ import { createLimitMetrics } from '../src/metrics/limit-metrics.ts';
 import { createRedisMetrics } from '../src/metrics/redis-metrics.ts';
 import { createSenderMetrics } from '../src/metrics/sender-metrics.ts';
 import { createTlsMetrics } from '../src/metrics/tls-metrics.ts';
-import { createCrewMetrics } from '../src/workers/metrics.ts';
+import { createPoolMetrics } from '../src/workers/metrics.ts';
 
 /** One family as it is described. */
 export interface Described {
@@ -76,7 +76,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
       always(build, createReloadMetrics, createAccessLogMetrics, (registry) =>
         createLogMetrics(registry, new LogLines()),
       ),
-      { when: '`workers` above 1', add: (registry) => void createCrewMetrics(registry, zero) },
+      { when: '`workers` above 1', add: (registry) => void createPoolMetrics(registry, zero) },
     ],
   ],
   ['Node.js', [always(node)]],

@@ -1,6 +1,6 @@
 /**
- * The gateway in several processes: workers serve clients on one port, this one accepts for them, watches over them,
- * and answers operators. What a worker is told comes from here: the config is read once.
+ * The gateway in several processes. Workers serve clients on one port; this process, the primary, reads the config,
+ * accepts connections, replaces workers that end, forwards their events, and answers operators.
  */
 import type { Config } from './config/config.ts';
 import type { GatewayOptions, RunningGateway } from './gateway.ts';
@@ -20,21 +20,20 @@ import type { StatusFacts } from './status/facts.ts';
 import { mergeTold } from './status/merge.ts';
 import { factsOf } from './status/present.ts';
 import { adminOf } from './workers/admin.ts';
-import { Agreement } from './workers/agreement.ts';
-import { Crew } from './workers/crew.ts';
-import type { Member, Services } from './workers/forked.ts';
+import { HangWatch } from './workers/hang-watch.ts';
+import { LimitService } from './workers/limit-service.ts';
 import { WorkerMetrics } from './workers/metrics.ts';
 import { packConfig } from './workers/protocol.ts';
 import { mergeReadiness } from './workers/readiness.ts';
-import { LimitDesk } from './workers/limit-desk.ts';
-import { Relay } from './workers/relay.ts';
-import { Watch } from './workers/watch.ts';
+import { WorkerBroadcast } from './workers/worker-broadcast.ts';
+import { WorkerPool } from './workers/worker-pool.ts';
+import type { WorkerProcess } from './workers/worker-process.ts';
 
-/** Operators' tools wait for a second or more; a worker that does not answer them in this time is left out. */
+/** Operators' tools wait for a second or more; a worker without an answer by then is left out. */
 const answerMs = 800;
-/** A worker that does not say in this time that a config is in force is said not to have taken it. */
+/** A serving worker that has not confirmed a config by then is logged. */
 const applyMs = 5_000;
-/** One that starts takes it when it serves. */
+/** One that starts confirms it once it serves. */
 const startMs = 30_000;
 /** Beyond its own bounds a worker has this long to end its drain. */
 export const slackMs = 5_000;
@@ -49,70 +48,50 @@ export async function startWorkers(
   const { log, lines } =
     options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };
   const journal = new Journal(log);
-  const metrics = new WorkerMetrics(() => crew.serving.length);
+  const metrics = new WorkerMetrics(() => pool.serving.length);
   createBuildMetrics(metrics.registry, { version: packageVersion(), node: process.version, dialect: config.dialect });
   createLogMetrics(metrics.registry, lines);
-  const relay = new Relay(() => crew, config.upstream.probeIntervalMs);
-  /** What workers are told that start now. */
+  const broadcast = new WorkerBroadcast(() => pool.workers);
+  const limits = new LimitService();
   let inForce = config;
   let keys: string | undefined;
-  /** All workers that are wanted have been told to serve: those that come later are back. */
   let isUp = false;
-  const agreement = new Agreement();
-  const desk = new LimitDesk();
-  const agreementFor = ({ id }: Member): Omit<Services, keyof ReturnType<Relay['servicesFor']>> => ({
-    raise: (raised) => agreement.raise(raised),
-    startOver: (told) => {
-      relay.startOver();
-      agreement.startOver(id, told);
-    },
-    takeTurn: () => agreement.takeTurn(id),
-    endTurn: () => agreement.endTurn(id),
-    keys: (text) => {
-      keys = text;
-    },
-    ...desk.servicesFor(id),
-  });
-  const crew: Crew = new Crew(config.listen.port, {
+  const pool: WorkerPool = new WorkerPool(config.listen.port, {
     setup: (port) => ({
+      ...broadcast.setup,
       config: packConfig({ ...inForce, log: logAdmin.inForce, listen: { ...inForce.listen, port } }),
       drainDelayMs,
       processes: count,
-      distrusted: relay.distrusted,
-      known: relay.known(),
       keys,
     }),
-    servicesFor: (member) => ({ ...relay.servicesFor(member), ...agreementFor(member) }),
+    servicesFor: ({ id }) => ({
+      publish: (published) => broadcast.publish(id, published),
+      keys: (text) => {
+        keys = text;
+      },
+      ...limits.handlersFor(id),
+    }),
     onServing: ({ id }) => {
-      relay.assignDuty();
       if (isUp) journal.note('worker back', { worker: id });
     },
     onLost: (id, how, againMs) => {
       metrics.restarts.inc();
       journal.tell('worker lost', { worker: id, how, againMs }, 'a worker ended and is started again');
     },
-    onSpareLost: (how, againMs) =>
-      journal.tell('spare lost', { how, againMs }, 'the spare process ended and is started again'),
-    onJoining: ({ id, channel }) => {
-      agreement.join(id, channel);
-      desk.join(id);
-    },
     onGone: ({ id }) => {
-      agreement.leave(id);
-      desk.leave(id);
+      limits.release(id);
       metrics.forget(id);
-      relay.assignDuty();
     },
   });
-  const watch = new Watch({
-    members: () => crew.loaded,
-    onHung: (member, silentMs) => {
-      if (crew.members.includes(member)) metrics.hangs.inc();
-      crew.end(member, `no sign of life for ${silentMs / 1_000} s`);
+  const watch = new HangWatch({
+    workers: () => pool.workers.filter(({ isLoaded }) => isLoaded),
+    onHung: ({ id }, silentMs) => {
+      metrics.hangs.inc();
+      pool.end(id, `no sign of life for ${silentMs / 1_000} s`);
     },
   });
-  /** Why the worker cannot; one that does not say so in time is not waited for, and told of. */
-  const applyAt = async ({ id, channel, isServing }: Member, next: Config): Promise<string | undefined> => {
+  /** The reason of a refusal; `undefined` also for a worker that does not answer in time, which is logged. */
+  const applyAt = async ({ id, channel, isServing }: WorkerProcess, next: Config): Promise<string | undefined> => {
     const applied = channel.call('apply', packConfig(next), isServing ? applyMs : startMs + applyMs);
     const reported = applied.catch((error: unknown) => {
       log.error({ worker: id, cause: String(error) }, 'a worker did not take over the config');
@@ -125,7 +104,7 @@ export async function startWorkers(
     log,
     apply: (inForce) => {
       control.set(inForce);
-      for (const { channel } of crew.members) channel.tell('log', inForce);
+      for (const { channel } of pool.workers) channel.tell('log', inForce);
     },
   });
   const reloads = new Reloads(config, {
@@ -134,7 +113,7 @@ export async function startWorkers(
     metrics: createReloadMetrics(metrics.registry),
     apply: async (next) => {
       inForce = next;
-      const faults = await Promise.all(crew.members.map((member) => applyAt(member, next)));
+      const faults = await Promise.all(pool.workers.map((worker) => applyAt(worker, next)));
       const fault = faults.find((reason) => reason !== undefined);
       if (fault !== undefined) throw new Error(fault);
     },
@@ -142,7 +121,7 @@ export async function startWorkers(
   let isDraining = false;
   const startedAtMs = Date.now();
   const status = async (): Promise<StatusFacts> => {
-    const told = [...(await crew.askAll(({ channel }) => channel.call('status', undefined, answerMs))).values()];
+    const told = [...(await pool.askAll(({ channel }) => channel.call('status', undefined, answerMs))).values()];
     const merged = mergeTold(told);
     return factsOf(merged && { ...merged, startedAtMs, events: mergeEvents([merged.events, journal.events]) }, {
       version: packageVersion(),
@@ -153,24 +132,24 @@ export async function startWorkers(
     });
   };
   const readiness = async () => {
-    const told = await crew.askAll(({ channel }) => channel.call('readiness', undefined, answerMs));
+    const told = await pool.askAll(({ channel }) => channel.call('readiness', undefined, answerMs));
     return mergeReadiness([...told.values()], count);
   };
   const operations = createOperationsServer({
     isDraining: () => isDraining,
     readiness,
     metrics: async (accept) => {
-      const told = await crew.askAll(({ channel }) => channel.call('metrics', undefined, answerMs));
+      const told = await pool.askAll(({ channel }) => channel.call('metrics', undefined, answerMs));
       return expose(await metrics.families(told), accept);
     },
-    admin: adminOf(() => crew),
+    admin: adminOf(() => pool.serving),
     log: logAdmin,
     rules: () => reloads.config.operations,
     reload: () => reloads.status,
     status,
   });
   try {
-    const port = await crew.start(count);
+    const port = await pool.start(count);
     isUp = true;
     await operations.listen({ host: config.operations.host, port: config.operations.port });
     const { upstreams } = await readiness();
@@ -185,15 +164,13 @@ export async function startWorkers(
       async close() {
         isDraining = true;
         watch.close();
-        await crew.close(drainDelayMs + drainMs + slackMs);
-        agreement.close();
+        await pool.close(drainDelayMs + drainMs + slackMs);
         await operations.close();
       },
     };
   } catch (error) {
-    crew.kill();
+    pool.kill();
     watch.close();
-    agreement.close();
     throw error;
   }
 }

@@ -24,13 +24,6 @@ export interface Loaded<Origin> {
 /** `span`: what it does is part of. */
 export type Load<Origin> = (signal: StopSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
 
-/** What is done where memory does not have the answer. */
-export interface Loader<Origin> {
-  readonly load: Load<Origin>;
-  /** Called with an answer that Redis has: nobody is given it, by memory either, before this is done. */
-  readonly onFound?: (answer: CachedResponse) => Promise<void> | undefined;
-}
-
 /** The second tier and who reads for all replicas. */
 export interface Shared {
   readonly tier: SharedTier;
@@ -83,9 +76,9 @@ export class ReadThrough<Origin> {
 
   /**
    * Looks in Redis and else loads, together with everyone who asks for the same `flight` now: one key, asked for in
-   * one way. Rejects as `loader` does. `span`: of who asks.
+   * one way. Rejects as `load` does. `span`: of who asks.
    */
-  load(key: CacheKey, flight: string, { signal, span }: Asking, loader: Loader<Origin>) {
+  load(key: CacheKey, flight: string, { signal, span }: Asking, load: Load<Origin>) {
     const { shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
     const lead = async (whole: StopSignal, part: Span | undefined) => {
@@ -93,8 +86,8 @@ export class ReadThrough<Origin> {
       this.#running.add(running);
       try {
         return shared === undefined
-          ? await this.#loadAlone(running, whole, loader)
-          : await this.#loadShared(running, whole, loader, shared);
+          ? await this.#loadAlone(running, whole, load)
+          : await this.#loadShared(running, whole, load, shared);
       } finally {
         this.#running.delete(running);
       }
@@ -128,11 +121,11 @@ export class ReadThrough<Origin> {
     return reads;
   }
 
-  async #loadAlone(running: Running, signal: StopSignal, { load }: Loader<Origin>): Promise<Loaded<Origin>> {
+  async #loadAlone(running: Running, signal: StopSignal, load: Load<Origin>): Promise<Loaded<Origin>> {
     return this.#kept(running, await load(signal, running.span));
   }
 
-  async #loadShared(running: Running, signal: StopSignal, loader: Loader<Origin>, shared: Shared) {
+  async #loadShared(running: Running, signal: StopSignal, load: Load<Origin>, shared: Shared) {
     // Redis may add this much to a read, once, however many steps it takes.
     const startedMs = performance.now();
     const untilMs = startedMs + shared.tier.timeoutMs;
@@ -143,17 +136,17 @@ export class ReadThrough<Origin> {
       return found;
     });
     shared.onLookup(outcomeOf(lookup), (performance.now() - startedMs) / 1000);
-    if ('answer' in lookup) return this.#found(running, lookup, loader);
-    if (lookup.miss === 'unavailable') return this.#loadAlone(running, signal, loader);
+    if ('answer' in lookup) return this.#found(running, lookup);
+    if (lookup.miss === 'unavailable') return this.#loadAlone(running, signal, load);
     const turn = await within(span, 'lease', async (part) => {
       const taken = await this.#turn(key, signal, shared, untilMs, part);
       part?.note({ 'ledgergate.lease.turn': 'answer' in taken ? 'followed' : taken.kind });
       return taken;
     });
-    if ('answer' in turn) return this.#found(running, turn, loader);
+    if ('answer' in turn) return this.#found(running, turn);
     shared.onTurn(turn.kind);
     const overwrite = lookup.miss === 'damaged' || turn.sawDamage;
-    return this.#lead(running, signal, loader, { shared, turn, overwrite });
+    return this.#lead(running, signal, load, { shared, turn, overwrite });
   }
 
   /** Whose turn it is, after as much waiting for other replicas as makes sense: or the answer one of them has read. */
@@ -183,7 +176,7 @@ export class ReadThrough<Origin> {
   async #lead(
     running: Running,
     signal: StopSignal,
-    { load }: Loader<Origin>,
+    load: Load<Origin>,
     { shared, turn, overwrite }: { readonly shared: Shared; readonly turn: Turn; readonly overwrite: boolean },
   ): Promise<Loaded<Origin>> {
     const lease = turn.kind === 'lead' ? turn.lease : undefined;
@@ -203,8 +196,7 @@ export class ReadThrough<Origin> {
     }
   }
 
-  async #found(running: Running, { answer, ttlMs }: Found, { onFound }: Loader<Origin>) {
-    await onFound?.(answer);
+  #found(running: Running, { answer, ttlMs }: Found) {
     return this.#kept(running, { answer, isFinal: true, origin: fromRedis } as const, ttlMs);
   }
 

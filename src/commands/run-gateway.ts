@@ -1,12 +1,12 @@
 /** Starts a gateway from a config, announces its ports, and stops it on a signal. Shared by `serve` and `sample`. */
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
+import { availableParallelism } from 'node:os';
 import type { Config } from '../config/config.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { ConfigError } from '../config/problem.ts';
 import { createProcessLog } from '../gateway/log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
-import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
 import { Reloading, type ConfigSource } from './reload.ts';
 import { checkKeysFile } from './check-keys.ts';
@@ -55,7 +55,7 @@ export async function runGateway(
 
 /** In this process, or in several; then what that takes is loaded. */
 async function start(config: Config, options: GatewayOptions): Promise<RunningGateway> {
-  const processes = processesOf(config);
+  const processes = config.workers === 'auto' ? availableParallelism() : config.workers;
   if (processes === 1) return startGateway(config, options);
   const { startWorkers } = await import('../workers.ts');
   return startWorkers(config, processes, options);

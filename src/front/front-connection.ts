@@ -9,7 +9,7 @@ import { answerRead, guard, isOfLatest } from '../proxy/answer-read.ts';
 import { isRefused, setAnswering } from '../proxy/connection-state.ts';
 import { Exchange } from '../proxy/exchange.ts';
 import type { Read } from '../proxy/read.ts';
-import type { Gate, ServerParts } from '../proxy/server-parts.ts';
+import type { ServerParts } from '../proxy/server-parts.ts';
 import type { Sending, TurnEnd } from '../upstream/wire/turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
 import { FrontResponse, type Answering } from './front-response.ts';
@@ -46,8 +46,6 @@ export class FrontConnection implements Answering, Sending {
   #isActive = true;
   #quietSinceMs = 0;
   #answering: FrontResponse | undefined;
-  /** What clients are shown is being agreed on: the next request waits for that. */
-  #isHeld = false;
   /** What came meanwhile. */
   #ahead: Buffer | undefined;
   /** Answers that go out at the end of the turn. */
@@ -74,12 +72,7 @@ export class FrontConnection implements Answering, Sending {
 
   /** Nothing is under way on it: neither an answer nor bytes that the client has not taken. */
   get isIdle(): boolean {
-    return !this.#isBusy && !this.#isSending && this.socket.writableLength === 0;
-  }
-
-  /** What comes now waits for its turn. */
-  get #isBusy(): boolean {
-    return this.#answering !== undefined || this.#isHeld;
+    return this.#answering === undefined && !this.#isSending && this.socket.writableLength === 0;
   }
 
   get #isSending(): boolean {
@@ -183,18 +176,16 @@ export class FrontConnection implements Answering, Sending {
     if (this.socket.writableEnded) return;
     this.#isActive = true;
     this.#isAsked = true;
-    if (this.#isBusy) this.#keepAhead(chunk);
+    if (this.#answering !== undefined) this.#keepAhead(chunk);
     else this.#serve(chunk);
   }
 
-  /** Answers the requests in `chunk` in order, as far as they are taken. `isAdmitted`: they have waited at the gate. */
-  #serve(chunk: Buffer, isAdmitted = false): void {
-    const { gate } = this.#parts.proxy;
+  /** Answers the requests in `chunk` in order, as far as they are taken. */
+  #serve(chunk: Buffer): void {
     const text = chunk.toString('latin1');
     let answered = 0;
     for (let from = 0; from < text.length; answered += 1) {
       const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
-      if (head !== undefined && !isAdmitted && gate?.isOpen() === false) return this.#hold(gate, chunk.subarray(from));
       if (head === undefined || !this.#answer(head)) return this.#leave(from === 0 ? chunk : chunk.subarray(from));
       from = head.end;
       if (this.socket.destroyed || this.socket.writableEnded) return undefined;
@@ -209,34 +200,18 @@ export class FrontConnection implements Answering, Sending {
     return this.socket.writableLength === 0 && !isRefused(this.socket);
   }
 
-  /** A request that comes at the wrong moment waits here as it would with the server, where it would stay for good. */
-  #hold(gate: Gate, rest: Buffer): void {
-    this.#isHeld = true;
-    setAnswering(this.socket, true);
-    this.#keepAhead(rest);
-    void gate.pass().then(() => this.#admit());
-  }
-
-  #admit(): void {
-    // The client has gone meanwhile.
-    if (!this.#isHeld) return;
-    this.#isHeld = false;
-    setAnswering(this.socket, false);
-    this.#serveAhead(true);
-  }
-
   #keepAhead(bytes: Buffer): void {
     this.#ahead = this.#ahead === undefined ? bytes : Buffer.concat([this.#ahead, bytes]);
     if (this.#ahead.length > mostAhead) this.socket.pause();
   }
 
-  #serveAhead(isAdmitted: boolean): void {
+  #serveAhead(): void {
     const ahead = this.#ahead;
     if (ahead === undefined) return;
     this.#ahead = undefined;
     // Paused again where too much of it is left.
     this.socket.resume();
-    this.#serve(ahead, isAdmitted);
+    this.#serve(ahead);
   }
 
   /** False: the request is not taken. */
@@ -296,7 +271,7 @@ export class FrontConnection implements Answering, Sending {
       this.finish();
       return;
     }
-    this.#serveAhead(false);
+    this.#serveAhead();
   }
 
   #leave(rest: Buffer): void {
@@ -325,7 +300,6 @@ export class FrontConnection implements Answering, Sending {
   #giveUp(): void {
     const answering = this.#answering;
     this.#answering = undefined;
-    this.#isHeld = false;
     this.#ahead = undefined;
     answering?.close();
   }

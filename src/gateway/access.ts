@@ -14,15 +14,15 @@ import { digestOf, FileWatch, readText } from '../config/text-file.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
 import type { Journal } from '../status/events.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
-import type { Siblings } from './siblings.ts';
+import type { PeerWorkers } from './peer-workers.ts';
 import type { StatusSource } from './status.ts';
 
 export interface AccessContext extends Omit<LimitsParts, 'desk' | 'plans' | 'journal'> {
   readonly status: StatusSource;
   /** Who counts requests. Default: as the config says. */
   readonly limits: Limits | undefined;
-  /** Other processes of this gateway. */
-  readonly siblings: Pick<Siblings, 'desk' | 'lastKeys' | 'tellKeys'> | undefined;
+  /** The other workers of this gateway. */
+  readonly peers: Pick<PeerWorkers, 'desk' | 'lastKeys' | 'publishKeys'> | undefined;
 }
 
 export interface AccessParts {
@@ -41,17 +41,17 @@ export interface AccessParts {
 
 /** Reads the file of keys at once. Throws ConfigError when that cannot be done, and no other process has read it before. */
 export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
-  const { redis, registry, status, siblings } = context;
+  const { redis, registry, status, peers } = context;
   const { journal } = status;
   const rules = rulesOf(config);
   let plans: ReadonlySet<string> = new Set(rules.plans.keys());
-  const built = createLimits(config, { ...context, desk: siblings?.desk, journal, plans: () => plans });
+  const built = createLimits(config, { ...context, desk: peers?.desk, journal, plans: () => plans });
   const { file } = config.keys;
   const store = config.keys.redis ? redis : undefined;
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
   const metrics = createAccessMetrics(registry, () => ({ keys: principals.size, plans }));
-  const keys = { principals, plans: () => plans, metrics, journal, siblings };
+  const keys = { principals, plans: () => plans, metrics, journal, peers };
   const watched = file === undefined ? undefined : watchKeys(file, keys);
   const polled = store === undefined ? undefined : pollKeys(store, keys);
   return {
@@ -88,7 +88,7 @@ interface KeysContext {
   readonly plans: () => ReadonlySet<string>;
   readonly metrics: AccessMetrics;
   readonly journal: Journal;
-  readonly siblings: AccessContext['siblings'];
+  readonly peers: AccessContext['peers'];
 }
 
 /** The keys of a text of the file. */
@@ -98,7 +98,7 @@ interface FileKeys {
 }
 
 /** A file that is wrong, or gone, changes nothing: keys that were in force stay so. */
-function watchKeys(file: string, { principals, plans, metrics, journal, siblings }: KeysContext) {
+function watchKeys(file: string, { principals, plans, metrics, journal, peers }: KeysContext) {
   let inForce: FileKeys | undefined;
   /** Throws ConfigError. The text in force is not parsed again: no request is answered meanwhile. */
   const parse = (text: string, known = plans()): FileKeys => {
@@ -117,7 +117,7 @@ function watchKeys(file: string, { principals, plans, metrics, journal, siblings
   const putInForce = (next: FileKeys): void => {
     principals.setKeys('file', next.keys);
     inForce = next;
-    siblings?.tellKeys(next.text);
+    peers?.publishKeys(next.text);
   };
   const take = (next: FileKeys): void => {
     putInForce(next);
@@ -141,7 +141,7 @@ function watchKeys(file: string, { principals, plans, metrics, journal, siblings
   // A worker in the place of another takes the keys that the others have while the file is wrong or gone.
   const digest = digestOf(file);
   const fit = findFit();
-  putInForce(fit ?? parse(siblings?.lastKeys ?? readText(file)));
+  putInForce(fit ?? parse(peers?.lastKeys ?? readText(file)));
   const watched = new FileWatch([file], {
     // A file that cannot be used is reported as a change.
     digest: fit && digest,

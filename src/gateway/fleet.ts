@@ -12,15 +12,15 @@ import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Floor, type FloorEvents } from '../upstream/floor.ts';
 import { Latest } from '../upstream/latest.ts';
 import { HeadRound } from '../upstream/head-round.ts';
-import { Prober, type Finding } from '../upstream/probe.ts';
+import { Prober } from '../upstream/probe.ts';
 import { readClasses } from '../upstream/read-class.ts';
 import { ShownAlone } from '../upstream/shown.ts';
 import { Sender } from '../upstream/sender.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { Witness } from '../upstream/witness.ts';
 import { Nodes } from './nodes.ts';
+import type { PeerWorkers } from './peer-workers.ts';
 import type { Settings } from './settings.ts';
-import type { Siblings } from './siblings.ts';
 import type { StatusSource } from './status.ts';
 
 /** What others want to hear of the fleet. */
@@ -29,7 +29,8 @@ export interface FleetListener {
   readonly onGeneration: () => void;
   /** The ledger has gone back. */
   readonly onRollback: () => void;
-  readonly onServed: (version: LedgerVersion) => void;
+  /** See `FloorEvents.onServed`. */
+  readonly onServed: FloorEvents['onServed'];
   readonly onRefused: (upstream: Upstream, version: LedgerVersion) => void;
 }
 
@@ -41,13 +42,13 @@ export interface FleetOptions {
   readonly ownLag: () => number;
   /** Bounds the bytes of answers that are read whole. */
   readonly answerBudget: ByteBudget;
-  readonly siblings: Siblings | undefined;
+  readonly peers: PeerWorkers | undefined;
   /** Takes what is remembered. */
   readonly status: StatusSource;
 }
 
 export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
-  const { settings, answerBudget, siblings, ownLag, status } = options;
+  const { settings, answerBudget, peers, ownLag, status } = options;
   const { journal } = status;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -105,11 +106,11 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     },
   };
   const fleet: Fleet = new Fleet([...known.keys()], dialectOf(config.dialect), events, {
-    shown: siblings?.shown,
+    onHead: (info, upstream) => peers?.publish({ kind: 'head', info, upstream }),
     limits: settings.fleet,
     chainId: config.chainId,
   });
-  const shown = siblings?.shown ?? new ShownAlone(fleet);
+  const shown = new ShownAlone(fleet);
   const metrics = {
     ...createUpstreamMetrics(
       registry,
@@ -122,11 +123,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     ),
     ...createSenderMetrics(registry, () => ({ waiting: sender.waiting, nodes: placesOf(fleet) })),
   };
-  const probes = Object.assign(settings.probes, {
-    isOnDuty: () => siblings?.isOnDuty() ?? true,
-    onFound: (upstream: Upstream, finding: Finding) => siblings?.tellFound(upstream.name, finding),
-  });
-  const prober: Prober = new Prober(fleet, probes, journal);
+  const prober: Prober = new Prober(fleet, settings.probes, journal);
   const onDoubt = (upstream: Upstream): unknown => prober.look(upstream);
   const heads = new HeadRound(fleet, (upstream) => prober.look(upstream));
   const lookAround = (): Promise<void> | undefined => heads.take();
@@ -140,7 +137,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     lookAround,
   });
   const floorEvents: FloorEvents = {
-    onServed: (version) => listener.onServed(version),
+    onServed: (version, snapshot) => listener.onServed(version, snapshot),
     onUnreached: (version) => {
       metrics.unreached.inc();
       log.warn({ version, head: fleet.head?.version }, 'no node here is where another replica has been');

@@ -42,8 +42,8 @@ import type { TlsListener } from '../proxy/tls-server.ts';
 import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { LogControl } from './log.ts';
+import type { PeerWorkers } from './peer-workers.ts';
 import type { Settings } from './settings.ts';
-import type { Siblings } from './siblings.ts';
 import type { StatusSource } from './status.ts';
 
 export interface ProxyContext {
@@ -58,7 +58,7 @@ export interface ProxyContext {
   readonly proof: ShadowProof;
   readonly now: () => number;
   readonly submissions: Submissions;
-  readonly siblings: Siblings | undefined;
+  readonly peers: PeerWorkers | undefined;
   /** Absent: nobody's usage is counted. */
   readonly usage?: UsageSource | undefined;
   /** Processes that share what is bounded for all of them. */
@@ -82,7 +82,7 @@ export interface Proxy {
 }
 
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
-  const { cache, log, status, proof, submissions, siblings, settings, access } = context;
+  const { cache, log, status, proof, submissions, peers, settings, access } = context;
   const { journal, distances } = status;
   const { fleet, sender, floor, latest, registry } = context.parts;
   const { basePath } = config.listen;
@@ -151,7 +151,6 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     consistency,
     aliases,
     gatekeeper: access && new Gatekeeper({ basePath, ...access }),
-    gate: siblings?.gate,
     bodies: buildBodies(),
     cors,
     observer,
@@ -179,9 +178,9 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       isBusy: () => sender.waiting > 0,
       drop: async (key) => {
         // Before and after: what the others read of Redis in between was still there.
-        siblings?.tellDropped(key);
+        peers?.publish({ kind: 'dropped', key });
         const { isComplete } = await cache.purge({ kind: 'read', key });
-        siblings?.tellDropped(key);
+        peers?.publish({ kind: 'dropped', key });
         if (!isComplete)
           journal.tell('drop incomplete', {}, 'a read that nodes disagree on could not be dropped everywhere');
       },
@@ -239,7 +238,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         proof,
         metrics,
         onMismatch: (mismatch) => {
-          siblings?.tellDistrusted(mismatch.functionId);
+          peers?.publish({ kind: 'distrusted', functionId: mismatch.functionId });
           journal.tell(
             'encode mismatch',
             mismatch,

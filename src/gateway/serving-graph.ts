@@ -9,6 +9,7 @@ import { LoopLag } from '../proxy/loop-lag.ts';
 import { Submissions } from '../proxy/submissions.ts';
 import { UntakenAnswers } from '../proxy/untaken-answers.ts';
 import { createAnswerBudget } from '../upstream/byte-budget.ts';
+import type { Snapshot } from '../upstream/shown.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
 import { buildFleet } from './fleet.ts';
@@ -57,7 +58,7 @@ export type Parts = ReturnType<typeof buildParts>;
 
 /** `config`: the share of this process. `optional`: as `loadOptional` of it. */
 export function buildParts(config: Config, options: ServingOptions, optional: Optional) {
-  const { log, now = () => performance.now(), processes = 1, siblings, limits } = options;
+  const { log, now = () => performance.now(), processes = 1, peers, limits } = options;
   const draining = { isOn: false };
   const status = new StatusSource(log);
   const logging = new LogControl(log, config.log);
@@ -66,14 +67,20 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
   const listener = {
     onGeneration: () => {
       cache.forgetLedger();
-      siblings?.startOver();
+      peers?.publish({ kind: 'ledger replaced', reports: fleet.reports() });
     },
     onRollback: () => cache.rolledBack(),
-    onServed: (version: LedgerVersion) => cache.tellServed(version),
-    onRefused: (upstream: Upstream, version: LedgerVersion) => cache.tellRefused(upstream, version),
+    onServed: (version: LedgerVersion, snapshot: Snapshot | undefined) => {
+      cache.tellServed(version);
+      peers?.publish(snapshot === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot });
+    },
+    onRefused: (upstream: Upstream, version: LedgerVersion) => {
+      cache.tellRefused(upstream, version);
+      peers?.publish({ kind: 'refused', fingerprint: upstream.fingerprint, version });
+    },
   };
   const answerBudget = createAnswerBudget(processes);
-  const shared = { settings, processes, siblings, status, answerBudget };
+  const shared = { settings, processes, peers, status, answerBudget };
   const fleetParts = buildFleet(config, log, listener, { ...shared, ownLag: () => lag.lagMs });
   const { fleet, registry, sender } = fleetParts;
   const cache: Cache = buildCache(config, settings, fleetParts, {
@@ -86,18 +93,19 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     status,
     limits,
     processes,
-    siblings,
+    peers,
     redis: liveRedis(config, settings),
   });
-  siblings?.attach(fleet);
   const proof = new ShadowProof({
     get share() {
       return settings.encode.shadow;
     },
     now,
-    distrusted: siblings?.distrusted,
+    distrusted: peers?.distrusted,
   });
-  const submissions = new Submissions((hash, upstream) => siblings?.tellTaken(hash, upstream));
+  const submissions = new Submissions((hash, upstream) =>
+    peers?.publishSubmission({ kind: 'submitted', hash, upstream }),
+  );
   const metrics: OverloadMetrics = createOverloadMetrics(registry, () => ({
     connections: connections.open,
     lagSeconds: lag.lagMs / 1000,

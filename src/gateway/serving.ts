@@ -4,7 +4,6 @@ import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { Limits } from '../access/ticket.ts';
 import type { Config, LogConfig } from '../config/config.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
 import type { Admin } from '../proxy/admin.ts';
 import { drain } from '../proxy/drain.ts';
 import type { Readiness } from '../proxy/health.ts';
@@ -13,8 +12,9 @@ import type { Journal } from '../status/events.ts';
 import type { Told } from '../status/facts.ts';
 import { portOf } from './address.ts';
 import { outageOf, statusOf } from './fleet.ts';
+import { applyPeerEvent } from './peer-events.ts';
+import type { PeerEvent, PeerWorkers } from './peer-workers.ts';
 import { buildParts, freeParts, inactivityMs, loadOptional, shareOf, type Parts } from './serving-graph.ts';
-import type { Heard, Siblings } from './siblings.ts';
 
 export interface ServingOptions {
   readonly log: Logger;
@@ -32,16 +32,16 @@ export interface ServingOptions {
   readonly limits?: Limits | undefined;
   /** Processes that serve together: what is bounded for the gateway as a whole is shared among them. Default 1. */
   readonly processes?: number | undefined;
-  /** The others, where several serve. */
-  readonly siblings?: Siblings | undefined;
+  /** The other workers, where several serve. */
+  readonly peers?: PeerWorkers | undefined;
 }
 
 export interface Serving {
   readonly port: number;
   readonly isDraining: boolean;
   readonly registry: Registry;
-  /** What the others say goes in here. */
-  readonly heard: Heard;
+  /** Applies an event of another worker. */
+  applyPeerEvent(event: PeerEvent): void;
   readonly admin: Admin;
   readiness(): Readiness;
   /** What this process knows, for the status page. */
@@ -63,10 +63,7 @@ export interface Serving {
 
 /** What is in flight when the gateway stops has this long to finish. */
 export const drainMs = 10_000;
-/**
- * The first answers of the nodes are waited for this long, so that a start is ready when it says so. Of a node that
- * other processes have just told of none is waited for.
- */
+/** The first answers of the nodes are waited for this long, so that a start is ready when it says so. */
 const firstProbeMs = 1_500;
 /** So is the answer to which ledger it is: until then nothing is shared. */
 const firstLookMs = 300;
@@ -76,10 +73,9 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   const { processes = 1 } = options;
   const config = shareOf(whole, processes);
   const parts = buildParts(config, options, await loadOptional(config));
-  const { cache, draining, logging, proof, proxy, registry, status, submissions } = parts;
-  const found = foundAt(parts);
+  const { draining, logging, proxy, registry, status } = parts;
   try {
-    await start(parts, config, options, found);
+    await start(parts, config);
   } catch (error) {
     await proxy.server.close();
     await freeParts(parts);
@@ -91,12 +87,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
     registry,
     admin: proxy.admin,
     journal: status.journal,
-    heard: {
-      found,
-      taken: (hash, upstream) => submissions.hear(hash, upstream),
-      distrusted: (functionId) => proof.distrust(functionId),
-      dropped: (key) => void cache.purgeHere({ kind: 'read', key }),
-    },
+    applyPeerEvent: (event) => applyPeerEvent(parts, event),
     get isDraining() {
       return draining.isOn;
     },
@@ -125,30 +116,13 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
   };
 }
 
-/** Takes what another process has found out about a node. */
-function foundAt({ fleet, prober }: Parts): Heard['found'] {
-  return (name, finding) => {
-    const upstream = fleet.upstreams.find((known) => known.name === name);
-    if (upstream !== undefined) prober.hear(upstream, finding);
-  };
-}
-
-async function start(parts: Parts, config: Config, { siblings }: ServingOptions, found: Heard['found']): Promise<void> {
+async function start(parts: Parts, config: Config): Promise<void> {
   const { access, cache, fleet, lag, prober, proxy, status } = parts;
   lag.start();
-  const heardOf = new Set<string>();
-  siblings?.tellKnown((name, finding) => {
-    heardOf.add(name);
-    found(name, finding);
-  });
-  const probed = prober.start();
-  const isKnown = fleet.head !== undefined && fleet.upstreams.every(({ name }) => heardOf.has(name));
-  if (!isKnown) await Promise.race([probed, sleep(firstProbeMs, undefined, { ref: false })]);
+  await Promise.race([prober.start(), sleep(firstProbeMs, undefined, { ref: false })]);
   fleet.settle();
   const looked = Promise.all([cache.start(), access?.started]);
   await Promise.race([looked, sleep(firstLookMs, undefined, { ref: false })]);
-  // Headers from the first answer on.
-  await fleet.show(fleet.head?.version ?? (0n as LedgerVersion));
   status.start(parts.statusParts);
   await proxy.server.listen({ host: config.listen.host, port: config.listen.port });
 }

@@ -94,7 +94,7 @@ export class LatestReads {
       reader.ask({ ...read, need: { kind: 'head', min: atLeast, isExact: true } }, caller),
     );
     if (served.version !== undefined) {
-      await floor.recordServed(served.version);
+      floor.recordServed(served.version);
       this.#parts.served.noteLag(served.version);
     }
     return served;

@@ -87,8 +87,7 @@ export function createHttpServer(
     // Node says `Connection: close` then, and does it once the answer is out.
     if (turn === 'last' || isRefused(request.socket)) response.shouldKeepAlive = false;
     if (isRefused(request.socket)) refuse(request, response, tooManyConnections());
-    else if (parts.gate === undefined) answer(request, response);
-    else admit(parts, () => answer(request, response));
+    else answer(request, response);
   };
   const server = createServer(httpOptions(times), (request, response) => take(request, response, serve));
   // What comes after is not looked at: more than are allowed, so that it is seen that there were more.
@@ -133,16 +132,9 @@ function tooManyConnections(): GatewayError {
   return new GatewayError('unavailable', 'there are too many connections; try again');
 }
 
-/** Headers of answers that have no response object: no ledger headers while workers agree on the state they show. */
-export function headersNow({ gate, replier }: ServerParts): readonly string[] {
-  const vary = ['Vary', replier.vary];
-  return gate?.isOpen() === false ? vary : [...vary, ...replier.ledgerHeaders()];
-}
-
-/** Runs `serve` now, or when what is shown to clients is agreed on. */
-function admit({ gate }: ServerParts, serve: () => void): void {
-  if (gate === undefined || gate.isOpen()) serve();
-  else void gate.pass().then(serve);
+/** Headers of answers that have no response object. */
+export function headersNow({ replier }: ServerParts): readonly string[] {
+  return ['Vary', replier.vary, ...replier.ledgerHeaders()];
 }
 
 /** Answers from memory what has been read before under the same text, ahead of routing. False: not answered. */

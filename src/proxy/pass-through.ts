@@ -72,10 +72,7 @@ export class PassThrough {
     const answer = await this.#parts.sender.stream(request, exchange.signal);
     if (answer.status >= 300) return this.#reply(exchange, answer);
     const { need, wire } = request;
-    const newest = answer.info?.version;
     const pinned = need.kind === 'version' && !isList(wire.path) ? need.version : undefined;
-    const shown = pinned ?? (need.kind === 'version' ? endOfList(need.version, newest) : newest);
-    if (shown !== undefined) await this.#parts.fleet.show(shown);
     return this.#reply(exchange, answer, pinned);
   }
 
@@ -125,7 +122,7 @@ export class PassThrough {
     );
     const { status, info, upstream } = answer;
     if (status < 300 && info !== undefined && !upstream.isSuspect) {
-      await readableAfter(answer, floor.recordServed(info.version));
+      floor.recordServed(info.version);
       served.noteLag(info.version);
     }
     const headers = withoutFreshness(answer.headers);
@@ -216,29 +213,11 @@ function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefi
   return Readable.from(decode(answer.stream, answer.coding), { objectMode: false });
 }
 
-/** Waits for what has to be done before the answer is handed on; where that fails, nobody will read it. */
-async function readableAfter(answer: NodeAnswer | StreamedAnswer, done: Promise<void> | undefined): Promise<void> {
-  try {
-    await done;
-  } catch (error) {
-    if ('stream' in answer) answer.stream.destroy();
-    throw error;
-  }
-}
-
-/** A list goes on past its start, up to the newest version that its node has. */
-function endOfList(start: LedgerVersion, newest: LedgerVersion | undefined): LedgerVersion | undefined {
-  const last = (start + longestList) as LedgerVersion;
-  return newest === undefined || newest < last ? newest : last;
-}
-
 /** Notes what an answer that is passed through comes to. */
 function note(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
   const { upstream, tookMs, headers } = answer;
   exchange.noteAsked('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
 }
 
-/** More than nodes put on a page (protocol 10). */
-const longestList = 10_000n;
 /** A submission outlives its client, but not this. */
 const submissionBoundMs = 30_000;

@@ -9,7 +9,7 @@ import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } 
 import { cacheKey, type CacheKey, type Operation } from '../cache/key.ts';
 import type { CacheLocation, MemoryCache } from '../cache/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
-import type { Loaded, Loader, ReadThrough } from '../cache/read-through.ts';
+import type { Load, Loaded, ReadThrough } from '../cache/read-through.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
@@ -114,14 +114,10 @@ export class Reader {
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
     const keep = { key, chainId };
-    const loader: Loader<Origin> = {
-      load: (signal, span) => this.#fetch(read, keep, { client: caller.client, signal, span }),
-      // Another replica may have read what no client of this gateway has seen yet.
-      onFound: (answer) => this.#show(read, answer),
-    };
+    const load: Load<Origin> = (signal, span) => this.#fetch(read, keep, { client: caller.client, signal, span });
     for (let flights = 1; ; flights += 1) {
       try {
-        const { value, isLeader } = await tiers.load(key, flight, caller, loader);
+        const { value, isLeader } = await tiers.load(key, flight, caller, load);
         if (!isLeader) metrics.coalesced.inc();
         return served(read, value, !isLeader);
       } catch (error) {
@@ -173,8 +169,6 @@ export class Reader {
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && operation !== 'transaction';
     const entry = this.#entryOf(read, answer, isFinal, committedAt);
-    const shown = this.#show(read, entry);
-    if (shown !== undefined) await shown;
     return {
       answer: entry,
       isFinal,
@@ -186,12 +180,6 @@ export class Reader {
         version: isState && version === undefined ? answer.info?.version : undefined,
       },
     };
-  }
-
-  /** An answer's headers are not behind what it tells. */
-  #show(read: Read, { committedAt }: CachedResponse): Promise<void> | undefined {
-    const version = read.version ?? committedAt;
-    return version === undefined ? undefined : this.#parts.fleet.show(version);
   }
 
   #entryOf(read: Read, answer: NodeAnswer, isFinal: boolean, committedAt: LedgerVersion | undefined): CachedResponse {

@@ -16,13 +16,6 @@ import type { Submissions } from './submissions.ts';
 import type { TlsListener } from './tls-server.ts';
 import type { UntakenAnswers } from './untaken-answers.ts';
 
-export interface Gate {
-  /** Whether a request that has just arrived may be answered now. */
-  isOpen(): boolean;
-  /** Resolves when it may, or after a bound. */
-  pass(): Promise<void>;
-}
-
 export interface Overload {
   /** Whether there is more work than this process gets done. */
   isOverloaded(): boolean;
@@ -44,8 +37,6 @@ export interface ServerParts {
   readonly latestReads: LatestReads;
   readonly consistency: Consistency;
   readonly submissions: Submissions;
-  /** Where several processes agree on what clients are shown: who comes in between waits. */
-  readonly gate: Gate | undefined;
   /** Absent: everybody may ask for everything. */
   readonly gatekeeper: Gatekeeper | undefined;
   readonly aliases: Aliases;

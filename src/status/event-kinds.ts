@@ -212,7 +212,6 @@ export const eventKinds = {
   'keys away': rule('warn', [], [], () => 'keys in Redis cannot be read: those of before stay in force'),
   'worker lost': rule('error', ['worker'], ['againMs'], (f) => `${worker(f)} ended and is started again`),
   'worker back': rule('info', ['worker'], [], (f) => `${worker(f)} serves`),
-  'spare lost': rule('warn', [], [], () => 'the spare process ended and is started again'),
 } as const satisfies Readonly<Record<string, EventKindRule>>;
 
 /** Name of a kind of event. */

@@ -11,7 +11,6 @@ import type { ReadClass } from './read-class.ts';
 import { canBeAsked, Outage } from './outage.ts';
 import type { Unit } from './retention-window.ts';
 import { headToleranceMs, type Candidate } from './ranking.ts';
-import type { Shown } from './shown.ts';
 import type { Upstream } from './upstream.ts';
 import { VersionWaiters } from './version-waiters.ts';
 
@@ -33,7 +32,7 @@ export interface FleetEvents extends HeadEvents {
   onOutage(isOn: boolean): void;
 }
 
-/** One node as a process of the gateway knows it. */
+/** The state of one node in a worker. */
 export interface NodeReport {
   readonly name: string;
   readonly isSuspect: boolean;
@@ -41,8 +40,8 @@ export interface NodeReport {
 }
 
 export interface FleetOptions {
-  /** Where several processes agree on what answers tell of the ledger. */
-  readonly shown?: Shown | undefined;
+  /** Answers carry this head from now on; called ahead of the first of them, with the name of the node if it is one. */
+  readonly onHead?: ((head: LedgerInfo, upstream: string) => void) | undefined;
   /** Read whenever it matters, so it may change. */
   readonly limits?: FleetLimits;
   /** The chain that the config names: nodes of any other are never asked. Default: the chain of most nodes. */
@@ -78,18 +77,18 @@ export class Fleet {
   #headers: KnownHeaders | undefined;
   /** An answer has come since: what they are made of may be another. */
   #areHeadersDoubted = true;
-  readonly #shown: Shown | undefined;
+  readonly #onHead: FleetOptions['onHead'];
   readonly #limits: FleetLimits;
 
   constructor(
     upstreams: readonly Upstream[],
     dialect: Dialect,
     events: FleetEvents,
-    { shown, limits = usualLimits, chainId }: FleetOptions = {},
+    { onHead, limits = usualLimits, chainId }: FleetOptions = {},
   ) {
     this.#fixedChainId = chainId;
     this.#chainId = chainId;
-    this.#shown = shown;
+    this.#onHead = onHead;
     this.#limits = limits;
     this.#upstreams = upstreams;
     this.dialect = dialect;
@@ -169,7 +168,7 @@ export class Fleet {
   ledgerHeaders(): readonly string[] {
     const known = this.#headers;
     if (known !== undefined && !this.#areHeadersDoubted) return known.list;
-    const [head, oldest] = [this.#shown === undefined ? this.head : this.#shown.head, this.oldest];
+    const { head, oldest } = this;
     if (head === undefined) return [];
     this.#areHeadersDoubted = false;
     const { oldestVersion, oldestBlockHeight } = oldest ?? head;
@@ -177,18 +176,9 @@ export class Fleet {
     // Most answers tell what the last one told: the same list again, also for those who keep what they made of it.
     if (isSame && known.head === head) return known.list;
     const list = ledgerHeaderList({ ...head, oldestVersion, oldestBlockHeight }, this.dialect);
+    if (known?.head !== head) this.#onHead?.(head, this.headSource?.name ?? '');
     this.#headers = { head, oldestVersion, oldestBlockHeight, list };
     return list;
-  }
-
-  /**
-   * An answer of this version is about to be given: to be waited for, so that its headers are not behind it.
-   * `undefined`: they are not. A version that no believed node has told is no reason to wait.
-   */
-  show(version: LedgerVersion): Promise<void> | undefined {
-    const told = this.#shown?.head?.version ?? -1n;
-    if (this.#shown === undefined || version <= told || version > (this.head?.version ?? -1n)) return undefined;
-    return this.#shown.raiseHead();
   }
 
   /** The node that told the head. */
@@ -196,12 +186,12 @@ export class Fleet {
     return this.#head.source;
   }
 
-  /** What is known of each node, for another process that is to begin a generation with it. */
+  /** The state of each node, for another worker that begins a generation with it. */
   reports(): readonly NodeReport[] {
     return this.#upstreams.map(({ name, isSuspect, window }) => ({ name, isSuspect, info: window.info }));
   }
 
-  /** Another process of this gateway has begun a generation, for what it knows of the nodes. */
+  /** Another worker has begun a generation, for these states of the nodes. */
   follow(reports: readonly NodeReport[], nowMs: number): void {
     for (const { name, info, isSuspect } of reports) {
       const upstream = this.#upstreams.find((known) => known.name === name);

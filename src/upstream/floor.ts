@@ -1,16 +1,16 @@
 /**
- * The version below which no answer to a read of "latest" may be: the newest that a client of this gateway was shown,
- * and, as far as nodes here have got there, the newest that a client of another replica was shown.
+ * The version below which no answer to a read of "latest" may be: the newest that a client of this process got, and, as
+ * far as nodes here have reached it, the newest that a client of another worker or replica got.
  */
 import { GatewayError } from '../ledger/errors.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from './fleet.ts';
-import type { Shown, Snapshot } from './shown.ts';
+import type { ShownAlone, Snapshot } from './shown.ts';
 
 export interface FloorEvents {
-  /** A client is being shown a newer version than any before. */
-  onServed(version: LedgerVersion): void;
+  /** A client is about to get a newer version than any before, or reads are about to share `snapshot`. */
+  onServed(version: LedgerVersion, snapshot?: Snapshot): void;
   /** No node here got to what another replica has shown, so clients are given what there is. */
   onUnreached(version: LedgerVersion): void;
 }
@@ -23,14 +23,14 @@ const believableVersions = 1_000_000n;
 export class Floor {
   readonly #fleet: Fleet;
   readonly #events: FloorEvents;
-  readonly #shown: Shown;
+  readonly #shown: ShownAlone;
   /** The newest that clients of other replicas have been given. */
   #heard: LedgerVersion | undefined;
   #deafUntilMs = -Infinity;
   /** The fleet's generation that it is of. */
   #generation = 0;
 
-  constructor(fleet: Fleet, events: FloorEvents, shown: Shown) {
+  constructor(fleet: Fleet, events: FloorEvents, shown: ShownAlone) {
     this.#fleet = fleet;
     this.#events = events;
     this.#shown = shown;
@@ -41,23 +41,20 @@ export class Floor {
     return newer(this.#own(min), this.#heard);
   }
 
-  /**
-   * A client is about to be given a state of this version: to be waited for, so that nobody is given an older one
-   * afterwards. `undefined`: that is so already.
-   */
-  recordServed(version: LedgerVersion): Promise<void> | undefined {
+  /** A client is about to get a state of this version: no client gets an older one afterwards. */
+  recordServed(version: LedgerVersion): void {
     // Above the head only an answer from before a rollback can be, or one of a node that is not believed.
     const head = this.#fleet.head?.version;
-    if (head !== undefined && version > head) return undefined;
-    if (!this.#isNews(version)) return undefined;
+    if (head !== undefined && version > head) return;
+    if (!this.#isNews(version)) return;
     this.#events.onServed(version);
-    return this.#shown.raise({ served: version });
+    this.#shown.raise({ served: version });
   }
 
   /** As `recordServed`, for the state that reads of "latest" are to share. */
-  recordSnapshot(snapshot: Snapshot): Promise<void> | undefined {
-    if (this.#isNews(snapshot.info.version)) this.#events.onServed(snapshot.info.version);
-    return this.#shown.raise({ snapshot });
+  recordSnapshot(snapshot: Snapshot): void {
+    this.#events.onServed(snapshot.info.version, snapshot);
+    this.#shown.raise({ snapshot });
   }
 
   #isNews(version: LedgerVersion): boolean {
@@ -65,7 +62,7 @@ export class Floor {
     return served === undefined || version > served;
   }
 
-  /** Another replica says that it has shown `version`. */
+  /** A client of another worker or replica got `version`. */
   hear(version: LedgerVersion): void {
     this.#forgetOldLedger();
     const head = this.#fleet.head?.version;

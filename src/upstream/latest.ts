@@ -12,13 +12,13 @@ import type { StopSignal } from '../ledger/stop.ts';
 import type { Fleet } from './fleet.ts';
 import type { Floor } from './floor.ts';
 import type { Sender } from './sender.ts';
-import type { Shown, Snapshot } from './shown.ts';
+import type { ShownAlone, Snapshot } from './shown.ts';
 
 export interface LatestParts {
   readonly fleet: Fleet;
   readonly sender: Sender;
   readonly floor: Floor;
-  readonly shown: Shown;
+  readonly shown: ShownAlone;
 }
 
 export interface LatestOptions {
@@ -51,8 +51,8 @@ export class Latest {
   readonly #options: LatestOptions;
   readonly #floor: Floor;
   readonly #closing = new AbortController();
-  readonly #shown: Shown;
-  #look: Promise<boolean> | undefined;
+  readonly #shown: ShownAlone;
+  #look: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #askedAtMs = -Infinity;
 
@@ -99,6 +99,20 @@ export class Latest {
     return found ?? this.#floor.keep(demand.min, signal, (min) => this.#lookFor(demand.maxStalenessMs, min, signal));
   }
 
+  /**
+   * Shares a snapshot that another worker published. That worker renews it; this one does so only where a read finds it
+   * too old, so that one look serves all workers.
+   */
+  adopt(snapshot: Snapshot): void {
+    const { info, asOfMs } = snapshot;
+    const known = this.#shown.snapshot;
+    const isOld = isNewer(known, info) || (known?.info.version === info.version && known.asOfMs >= asOfMs);
+    // Above the head here, the fleet does not believe it.
+    if (isOld || info.version > (this.#fleet.head?.version ?? -1n)) return;
+    clearTimeout(this.#timer);
+    this.#shown.raise({ snapshot });
+  }
+
   close(): void {
     clearTimeout(this.#timer);
     this.#closing.abort(new Error('closing'));
@@ -107,14 +121,11 @@ export class Latest {
   async #lookFor(maxStalenessMs: number, min: LedgerVersion | undefined, signal: StopSignal): Promise<Snapshot> {
     const askedMs = performance.now();
     // A look that was under way may be of a moment before the bound; one taken after it never is.
-    for (let looks = 0; looks < maxLooks && !signal.aborted;) {
-      const isOurs = await this.#renew(min);
-      looks += isOurs ? 1 : foreignLook;
+    for (let looks = 0; looks < maxLooks && !signal.aborted; looks += 1) {
+      await this.#renew(min);
       const { snapshot } = this.#shown;
       const isFresh = snapshot !== undefined && snapshot.asOfMs >= askedMs - maxStalenessMs;
       if (isFresh && isAtLeast(snapshot, min)) return snapshot;
-      // With every node gone, another process's vain look is as good as ours, and a second one would double the wait.
-      if (!isOurs && this.#fleet.outageSinceMs !== undefined) throw this.#behind(min);
       if (this.#isAboveHead(min)) await this.#awaitVersion(min, signal);
     }
     throw this.#behind(min);
@@ -143,22 +154,11 @@ export class Latest {
   }
 
   /** One look at a time, shared by all who wait; never rejects for want of a better snapshot. */
-  #renew(min: LedgerVersion | undefined): Promise<boolean> {
-    this.#look ??= this.#lookInTurn(min).finally(() => {
+  #renew(min: LedgerVersion | undefined): Promise<void> {
+    this.#look ??= this.#lookNow(min).finally(() => {
       this.#look = undefined;
     });
     return this.#look;
-  }
-
-  /** Looks, or waits for another process's look; resolves with whether it was ours. */
-  async #lookInTurn(min: LedgerVersion | undefined): Promise<boolean> {
-    if (!(await this.#shown.takeTurn())) return false;
-    try {
-      await this.#lookNow(min);
-    } finally {
-      this.#shown.endTurn();
-    }
-    return true;
   }
 
   async #lookNow(min: LedgerVersion | undefined): Promise<void> {
@@ -181,7 +181,7 @@ export class Latest {
     this.#schedule();
     if (status !== 200 || info === undefined || upstream.isSuspect) return;
     if (info.version > (this.#fleet.head?.version ?? 0n) || isNewer(this.#shown.snapshot, info)) return;
-    await this.#floor.recordSnapshot({ info, body, asOfMs, upstream: upstream.name });
+    this.#floor.recordSnapshot({ info, body, asOfMs, upstream: upstream.name });
   }
 
   /** While reads of "latest" come, the next look is taken before the bound is reached, so that none waits for it. */
@@ -189,13 +189,10 @@ export class Latest {
     clearTimeout(this.#timer);
     const bound = this.#options.maxStalenessMs;
     if (bound === 0 || performance.now() - this.#askedAtMs > bound * idleBounds) return;
-    this.#timer = setTimeout(
-      () => {
-        // Who reads next asks again and hears of the failure itself.
-        this.#renew(undefined).catch(() => undefined);
-      },
-      Math.max(0, bound * renewAt - this.#shown.costMs),
-    );
+    this.#timer = setTimeout(() => {
+      // Who reads next asks again and hears of the failure itself.
+      this.#renew(undefined).catch(() => undefined);
+    }, bound * renewAt);
     this.#timer.unref();
   }
 }
@@ -210,5 +207,3 @@ function isAtLeast(snapshot: Snapshot | undefined, min: LedgerVersion | undefine
 
 /** A look that misses (a node that is behind, a look begun too early) is repeated so often. */
 const maxLooks = 3;
-/** Of looks by others, who may have wanted less, four times as many. */
-const foreignLook = 0.25;

@@ -1,7 +1,4 @@
-/**
- * Asks quiet nodes for their ledger info, so that the fleet's picture stays fresh without traffic (protocol 9). Of
- * several processes one is on duty: it tells the others what it found, and they ask only when they hear nothing.
- */
+/** Asks quiet nodes for their ledger info, so that the fleet's picture stays fresh without traffic (protocol 9). */
 import { performance } from 'node:perf_hooks';
 import { Bound } from './bound.ts';
 import { ByteBudget } from './byte-budget.ts';
@@ -18,24 +15,15 @@ export interface ProbeOptions {
   /** A node that has told nothing for this long is asked. */
   readonly intervalMs: number;
   readonly timeoutMs: number;
-  /** Default: yes. */
-  readonly isOnDuty?: () => boolean;
-  /** Called on duty, once per node and interval. */
-  readonly onFound?: (upstream: Upstream, finding: Finding) => void;
 }
 
-/** What is known of a node: from a probe, or from answers that made one needless. */
+/** The answer of a node that may join the fleet. */
 export interface Finding {
-  /** Absent: the probe failed. */
-  readonly info: LedgerInfo | undefined;
-  /** How long ago that was told. */
-  readonly ageMs: number;
-  /** How long the probe took. Absent: there was none, because the node answers requests. */
-  readonly elapsedMs: number | undefined;
+  readonly info: LedgerInfo;
+  /** How long the probe took. */
+  readonly elapsedMs: number;
 }
 
-/** Who is not on duty asks when nothing was heard for so many intervals. */
-const patience = 3;
 /** While somebody waits for a version, a node that has told nothing for this long is asked. */
 const awaitedMs = 50;
 
@@ -50,9 +38,7 @@ export class Prober {
   readonly #timers = new Map<Upstream, NodeJS.Timeout>();
   readonly #budget = new ByteBudget(bodies);
   #awaited: NodeJS.Timeout | undefined;
-  readonly #looks = new Map<Upstream, Promise<Finding | undefined>>();
-  /** When another process last told of a node. */
-  readonly #heardAtMs = new Map<Upstream, number>();
+  readonly #looks = new Map<Upstream, Promise<void>>();
 
   constructor(fleet: Fleet, options: ProbeOptions, log: UpstreamLog) {
     this.#fleet = fleet;
@@ -76,14 +62,13 @@ export class Prober {
     const startedMs = performance.now();
     const answer = await this.#ask(upstream, withinMs).catch(() => undefined);
     if (answer?.status !== 200 || answer.info === undefined) return undefined;
-    return { info: answer.info, ageMs: 0, elapsedMs: performance.now() - startedMs };
+    return { info: answer.info, elapsedMs: performance.now() - startedMs };
   }
 
   /** The node was taken out of the fleet. */
   remove(upstream: Upstream): void {
     clearTimeout(this.#timers.get(upstream));
     this.#timers.delete(upstream);
-    this.#heardAtMs.delete(upstream);
   }
 
   /** The interval is another one: what waits for the old one to pass waits for the new one instead. */
@@ -121,45 +106,28 @@ export class Prober {
   }
 
   /** Asks the node now, together with everybody who wants that: one question at a time. Never rejects. */
-  look(upstream: Upstream): Promise<Finding | undefined> {
+  look(upstream: Upstream): Promise<void> {
     const running = this.#looks.get(upstream);
-    if (running !== undefined || upstream.isRemoved || this.#stop.signal.aborted)
-      return running ?? Promise.resolve(undefined);
+    if (running !== undefined || upstream.isRemoved || this.#stop.signal.aborted) return running ?? Promise.resolve();
     const look = this.#probe(upstream).finally(() => this.#looks.delete(upstream));
     this.#looks.set(upstream, look);
     return look;
   }
 
-  /** Another process, which is on duty, tells what it found. */
-  hear(upstream: Upstream, { info, ageMs, elapsedMs }: Finding): void {
+  /** A node that joins the fleet starts with the answer to `peek`. */
+  hear(upstream: Upstream, { info, elapsedMs }: Finding): void {
     const nowMs = performance.now();
     const before = upstream.health;
-    this.#heardAtMs.set(upstream, nowMs);
-    if (info === undefined) upstream.recordFailure(elapsedMs ?? 0, nowMs);
-    else {
-      upstream.recordAnswer(elapsedMs ?? upstream.latencyMs(nowMs), nowMs);
-      const { info: known, observedAtMs } = upstream.window;
-      if (known === undefined || nowMs - ageMs > observedAtMs) this.#fleet.observe(upstream, info, nowMs - ageMs);
-    }
+    upstream.recordAnswer(elapsedMs, nowMs);
+    this.#fleet.observe(upstream, info, nowMs);
     this.#noteHealth(upstream, before);
   }
 
   async #round(upstream: Upstream): Promise<void> {
-    const { isOnDuty = () => true, onFound } = this.#options;
-    const found = this.#isQuiet(upstream, isOnDuty()) ? await this.look(upstream) : known(upstream);
-    if (found !== undefined && isOnDuty()) onFound?.(upstream, found);
-    this.#schedule(upstream);
-  }
-
-  #isQuiet(upstream: Upstream, isOnDuty: boolean): boolean {
-    const { intervalMs } = this.#options;
-    const nowMs = performance.now();
     const { info, observedAtMs } = upstream.window;
-    const toldAtMs = info === undefined ? -Infinity : observedAtMs;
-    if (isOnDuty) return nowMs - toldAtMs >= intervalMs * 0.9 || upstream.health !== 'usable';
-    const heardAtMs = this.#heardAtMs.get(upstream) ?? -Infinity;
-    const lastMs = upstream.health === 'usable' ? Math.max(toldAtMs, heardAtMs) : heardAtMs;
-    return nowMs - lastMs >= intervalMs * (patience - 0.1);
+    const isQuiet = info === undefined || performance.now() - observedAtMs >= this.#options.intervalMs * 0.9;
+    if (isQuiet || upstream.health !== 'usable') await this.look(upstream);
+    this.#schedule(upstream);
   }
 
   #schedule(upstream: Upstream): void {
@@ -171,32 +139,28 @@ export class Prober {
     this.#timers.set(upstream, timer);
   }
 
-  async #probe(upstream: Upstream): Promise<Finding | undefined> {
+  async #probe(upstream: Upstream): Promise<void> {
     let startedMs = performance.now();
     // As it is when there is something to note: meanwhile requests change it, and tell of it, too.
     let before = upstream.health;
-    let info: LedgerInfo | undefined;
     try {
       for (let looks = 0; looks < 2 && (looks === 0 || upstream.chain.doubted !== undefined); looks += 1) {
         // The second one confirms another chain: it is sent after the answer that reported it.
         startedMs = performance.now();
-        const answered = await this.#askInfo(upstream, startedMs);
-        if (answered === undefined && info === undefined) return undefined;
-        if (answered === undefined) break;
-        info = answered;
+        const info = await this.#askInfo(upstream, startedMs);
+        if (info === undefined) break;
         before = upstream.health;
         const nowMs = performance.now();
         upstream.recordAnswer(nowMs - startedMs, nowMs);
         this.#fleet.observe(upstream, info, nowMs, startedMs);
       }
     } catch (error) {
-      if (this.#stop.signal.aborted) return undefined;
+      if (this.#stop.signal.aborted) return;
       before = upstream.health;
       upstream.recordFailure(performance.now() - startedMs, performance.now());
       this.#log.debug({ upstream: upstream.name, cause: String(error) }, 'probe failed');
     }
     this.#noteHealth(upstream, before);
-    return { info, ageMs: 0, elapsedMs: performance.now() - startedMs };
   }
 
   /**
@@ -236,12 +200,6 @@ export class Prober {
       bound.end();
     }
   }
-}
-
-/** What answers have told without a probe. */
-function known({ window: { info, observedAtMs }, health }: Upstream): Finding | undefined {
-  if (info === undefined || health !== 'usable') return undefined;
-  return { info, ageMs: performance.now() - observedAtMs, elapsedMs: undefined };
 }
 
 const wire = { method: 'GET', path: '', headers: {} } as const;

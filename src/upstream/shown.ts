@@ -1,7 +1,4 @@
-/**
- * What clients have been shown of the ledger, below which nobody may be shown anything afterwards. One process keeps it
- * by itself; several that serve one port agree on it (`workers/agreed.ts`).
- */
+/** The ledger state that clients of this process got, below which none of them gets anything afterwards. */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 
@@ -24,44 +21,16 @@ export interface News {
   readonly snapshot?: Snapshot;
 }
 
-export interface Shown {
-  /** What answers tell of the ledger in their headers; never goes backward within a generation of the fleet. */
-  readonly head: LedgerInfo | undefined;
-  /** The newest state that any client has been given, or is about to be. */
-  readonly served: LedgerVersion | undefined;
-  readonly snapshot: Snapshot | undefined;
-  /** Before a new snapshot can be used, this long passes; in milliseconds. */
-  readonly costMs: number;
-  /**
-   * To be called before anything new is shown, and to be waited for: then nobody is shown less any more. `undefined`:
-   * done. Rejects with `GatewayError` 503 when others do not agree in time.
-   */
-  raise(news: News): Promise<void> | undefined;
-  /** As `raise`, for what the fleet knows of the ledger by now. Never rejects: headers then stay behind. */
-  raiseHead(): Promise<void> | undefined;
-  /**
-   * One look at the freshest node at a time: whether it is our turn, and otherwise, once that is over, that somebody
-   * else has looked.
-   */
-  takeTurn(): Promise<boolean>;
-  endTurn(): void;
-}
-
-/** Of a process that serves alone. */
-export class ShownAlone implements Shown {
-  readonly #fleet: { readonly head: LedgerInfo | undefined; readonly generation: number };
+/** The newest state that any client of this process got, or is about to get. */
+export class ShownAlone {
+  readonly #fleet: { readonly generation: number };
   #served: LedgerVersion | undefined;
   #snapshot: Snapshot | undefined;
   /** The fleet's generation that both are of. */
   #generation = 0;
-  readonly costMs = 0;
 
-  constructor(fleet: { readonly head: LedgerInfo | undefined; readonly generation: number }) {
+  constructor(fleet: { readonly generation: number }) {
     this.#fleet = fleet;
-  }
-
-  get head(): LedgerInfo | undefined {
-    return this.#fleet.head;
   }
 
   get served(): LedgerVersion | undefined {
@@ -74,24 +43,11 @@ export class ShownAlone implements Shown {
     return this.#snapshot;
   }
 
-  raise({ served, snapshot }: News): undefined {
+  raise({ served, snapshot }: News): void {
     this.#forgetOldLedger();
     if (snapshot !== undefined) this.#snapshot = snapshot;
     const version = snapshot?.info.version ?? served;
     if (version !== undefined && version > (this.#served ?? -1n)) this.#served = version;
-    return undefined;
-  }
-
-  raiseHead(): undefined {
-    return undefined;
-  }
-
-  takeTurn(): Promise<boolean> {
-    return Promise.resolve(true);
-  }
-
-  endTurn(): void {
-    // Nobody else waits for it.
   }
 
   /** What was shown of a ledger that went back, or was a lie, must not hold up everybody (see `Fleet`). */

@@ -1,69 +1,72 @@
-/** Operators' requests, handed to the workers: one of them speaks for all, the others forget what they hold. */
+/** Operators' requests: one worker answers for all; a purge reaches every worker before it is confirmed. */
 import type { AdminAnswer } from '../proxy/admin.ts';
 import type { AdminFunctions } from '../proxy/admin-routes.ts';
 import { AdminFault, parsePurgeRequest, type PurgeRequest } from '../proxy/purge-request.ts';
-import type { Crew } from './crew.ts';
-import type { Member } from './forked.ts';
 import { mergeUsage } from '../proxy/usage-report.ts';
+import type { WorkerProcess } from './worker-process.ts';
 
-/** Redis is looked through in steps; operators wait for it. */
+/** A purge scans Redis in steps. */
 const purgeMs = 310_000;
 const explainMs = 5_000;
-/** Weeks of many keys are read from Redis. */
+/** Redis may hold weeks of many keys. */
 const usageMs = 30_000;
 const nobody: AdminAnswer = { status: 503, body: { message: 'no worker serves now: try again' } };
 const silent: AdminAnswer = { status: 503, body: { message: 'a worker did not answer: try again' } };
 
-/** `crew` is asked at each request: workers come and go. */
-export function adminOf(crew: () => Crew): AdminFunctions {
+/** `serving`: the serving workers, read at each request. */
+export function adminOf(serving: () => readonly WorkerProcess[]): AdminFunctions {
   return {
-    // Only what has the form of a request is handed on: a body may hold more than a message can.
+    // Parsed first: a body may be nested deeper than a message can be.
     purge: (request, from) => {
       try {
-        return purgeAll(crew, parsePurgeRequest(request), from);
+        return purgeAll(serving, parsePurgeRequest(request), from);
       } catch (error) {
         if (!(error instanceof AdminFault)) throw error;
         return Promise.resolve({ status: error.status, body: { message: error.message } });
       }
     },
     async explain(request) {
-      const [speaker] = crew().serving;
+      const [speaker] = serving();
       if (speaker === undefined) return nobody;
       return speaker.channel.call('explain', request, explainMs).catch(() => silent);
     },
     async usage(request) {
-      const [speaker, ...others] = crew().serving;
+      const [speaker, ...others] = serving();
       if (speaker === undefined) return nobody;
-      const ask = ({ channel }: Member) => channel.call('usage', request, usageMs).catch(() => silent);
+      const ask = ({ channel }: WorkerProcess) => channel.call('usage', request, usageMs).catch(() => silent);
       const answer = await ask(speaker);
-      // What is in Redis is of all.
+      // Redis has the usage of all workers.
       if (answer.status !== 200 || answer.body['source'] !== 'memory') return answer;
       return { ...answer, body: mergeUsage(answer.body, await Promise.all(others.map(ask))) };
     },
   };
 }
 
-async function purgeAll(crew: () => Crew, request: PurgeRequest, from: string): Promise<AdminAnswer> {
-  const [speaker] = crew().serving;
+async function purgeAll(
+  serving: () => readonly WorkerProcess[],
+  request: PurgeRequest,
+  from: string,
+): Promise<AdminAnswer> {
+  const [speaker] = serving();
   if (speaker === undefined) return nobody;
-  const forgetAtOthers = () =>
-    Promise.all(crew().serving.flatMap((member) => (member === speaker ? [] : [forget(member, request)])));
-  // The others first: what they forget must not come back from Redis.
-  const before = await forgetAtOthers();
+  const purgeOthers = () =>
+    Promise.all(serving().flatMap((worker) => (worker === speaker ? [] : [purgeHere(worker, request)])));
+  // The others first: Redis must not get back an answer that they hold.
+  const before = await purgeOthers();
   const answer = await speaker.channel.call('purge', { request, from }, purgeMs).catch(() => silent);
-  // And again, with those that have come meanwhile: what was read of Redis until now was purged there only afterwards.
-  const after = await forgetAtOthers();
+  // And again, also workers started meanwhile: until now Redis gave them answers that it had still to purge.
+  const after = await purgeOthers();
   return answer.status === 200 ? { ...answer, body: withOthers(answer.body, [...before, ...after]) } : answer;
 }
 
-/** The number of reads a worker forgot; `undefined` when it did not answer. */
-async function forget({ channel }: Member, request: PurgeRequest): Promise<number | undefined> {
+/** The number of reads that the worker dropped; `undefined` when it did not answer. */
+async function purgeHere({ channel }: WorkerProcess, request: PurgeRequest): Promise<number | undefined> {
   const answer = await channel.call('purgeHere', request, purgeMs).catch(() => undefined);
   const memory = answer?.body['memory'];
   return typeof memory === 'number' ? memory : undefined;
 }
 
-function withOthers(body: AdminAnswer['body'], forgotten: readonly (number | undefined)[]): AdminAnswer['body'] {
-  const memory = forgotten.reduce<number>((sum, reads) => sum + (reads ?? 0), Number(body['memory']));
-  return { ...body, complete: body['complete'] === true && !forgotten.includes(undefined), memory };
+function withOthers(body: AdminAnswer['body'], dropped: readonly (number | undefined)[]): AdminAnswer['body'] {
+  const memory = dropped.reduce<number>((sum, reads) => sum + (reads ?? 0), Number(body['memory']));
+  return { ...body, complete: body['complete'] === true && !dropped.includes(undefined), memory };
 }

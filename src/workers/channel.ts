@@ -1,6 +1,6 @@
-/** Calls between the primary and a worker: typed by what each side handles, and bounded in time. */
+/** Messages and calls between the primary and a worker: typed by the handlers of each side, and bounded in time. */
 
-/** What one side can be asked, by name. One argument each; what they return is the answer. */
+/** The handlers of one side, by message type. One argument each; the return value is the answer. */
 export type Handlers = Readonly<Record<string, (argument: never) => unknown>>;
 
 /** The handlers of `H`, as the other side calls them. */
@@ -26,13 +26,13 @@ export class Channel<Theirs extends object> {
   #lastId = 0;
   #isClosed = false;
 
-  /** `send` hands a message to the other process; what it cannot deliver is lost, and the time-out tells. */
+  /** `send` hands a message to the other process; an undelivered one is lost, and a call of it times out. */
   constructor(send: (message: object) => void, handlers: object) {
     this.#send = send;
     this.#handlers = handlers as Handlers;
   }
 
-  /** To be called with every message that comes. Messages come in the order they were sent. */
+  /** Parses and handles a message of the other side; messages arrive in the order in which they were sent. */
   take(raw: unknown): void {
     const message = raw as Message;
     if (message.kind === 'answer') this.#pending.get(message.id)?.resolve(message.value);
@@ -41,7 +41,7 @@ export class Channel<Theirs extends object> {
     else if (message.kind === 'call') this.#answer(message);
   }
 
-  /** Asks the other side. Rejects when it fails, does not answer in time, or is gone. */
+  /** Calls a handler of the other side. Rejects when that fails, does not answer in time, or the process is gone. */
   call<Name extends keyof Theirs & string>(
     name: Name,
     argument: Argument<Theirs, Name>,
@@ -51,7 +51,7 @@ export class Channel<Theirs extends object> {
     const id = (this.#lastId += 1);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const timer = setTimeout(() => reject(new Error(`${name}: no answer within ${timeoutMs} ms`)), timeoutMs);
-    // What a process lives for are its connections.
+    // Connections keep a process alive, calls do not.
     timer.unref();
     this.#pending.set(id, { resolve, reject });
     const ended = promise.finally(() => {
@@ -61,18 +61,18 @@ export class Channel<Theirs extends object> {
     try {
       this.#send({ kind: 'call', id, name, argument });
     } catch (error) {
-      // What has no structured clone, or is nested too deeply for one.
+      // The argument has no structured clone, or is nested too deeply for one.
       reject(error instanceof Error ? error : new Error(String(error)));
     }
     return ended as Promise<Answer<Theirs, Name>>;
   }
 
-  /** Tells the other side, and wants no answer. */
+  /** Sends a message without an answer. */
   tell<Name extends keyof Theirs & string>(name: Name, argument: Argument<Theirs, Name>): void {
     if (!this.#isClosed) this.#send({ kind: 'tell', name, argument });
   }
 
-  /** The other process is gone: nothing of it is waited for any more. */
+  /** The other process is gone: every open call rejects. */
   close(): void {
     this.#isClosed = true;
     for (const pending of this.#pending.values()) pending.reject(new Error('the process is gone'));
@@ -80,14 +80,14 @@ export class Channel<Theirs extends object> {
 
   #handle(name: string, argument: unknown): unknown {
     const handler = this.#handlers[name];
-    if (handler === undefined) throw new Error(`nothing is known of ${name}`);
+    if (handler === undefined) throw new Error(`no handler of ${name}`);
     return handler(argument as never);
   }
 
   #answer({ id, name, argument }: Message & { readonly kind: 'call' }): void {
     new Promise((resolve) => resolve(this.#handle(name, argument)))
       .then((value) => this.#send({ kind: 'answer', id, value }))
-      // Also where the answer cannot be sent.
+      // Also an answer without a structured clone.
       .catch((error: unknown) => this.#send({ kind: 'fault', id, message: String(error) }));
   }
 }

@@ -1,16 +1,17 @@
 /**
- * Connections on their way to a worker. The cluster module holds its end of one until the worker says that it has taken
- * it; of a worker that ends before, it would hold it for ever, and the client would wait for ever.
+ * Connections on their way to a worker. The cluster module holds its end of one until the worker acknowledges it: for a
+ * worker that exits before, it would hold it for ever, and the client would wait for ever.
  */
 import type { ChildProcess } from 'node:child_process';
 
-const lastWordsMs = 100;
+/** Acknowledgements of an exited worker may still be unread for so long. */
+const unreadMs = 100;
 
 interface Handle {
   close(): void;
 }
 
-/** What the module and a worker say of a connection: the only two of its messages that are looked at. */
+/** A connection of the module for a worker (`newconn`, `seq`), or a worker's acknowledgement (`ack`). */
 interface ClusterMessage {
   readonly act?: string;
   readonly seq?: number;
@@ -19,7 +20,7 @@ interface ClusterMessage {
 
 type Send = (message: ClusterMessage, handle?: Handle, ...rest: readonly unknown[]) => boolean;
 
-/** Closes what the worker has not taken when it is gone. To be called before it is sent anything. */
+/** Closes the connections that the worker has not taken at its exit. To be called ahead of its first message. */
 export function closeUntaken(worker: ChildProcess): void {
   const untaken = new Map<number, Handle>();
   const send = worker.send.bind(worker) as unknown as Send;
@@ -33,11 +34,11 @@ export function closeUntaken(worker: ChildProcess): void {
     if (ack !== undefined) untaken.delete(ack);
   });
   worker.once('exit', () => {
-    // Its last words may still be unread. The channel's own end is not told while a connection is under way on it.
+    // `disconnect` would be the signal, but it does not come while a connection is in flight on the channel.
     const timer = setTimeout(() => {
       for (const handle of untaken.values()) handle.close();
       untaken.clear();
-    }, lastWordsMs);
+    }, unreadMs);
     timer.unref();
   });
 }

@@ -5,13 +5,13 @@ import { familiesOf, type FamilyData } from '../metrics/family.ts';
 import { Gauge } from '../metrics/gauge.ts';
 import { joinFamilies } from '../metrics/join.ts';
 
-export interface CrewMetrics {
+export interface PoolMetrics {
   readonly restarts: Count;
   readonly hangs: Count;
 }
 
-/** Metrics of the workers themselves, counted by the primary. `readServing` is called at each scrape. */
-export function createCrewMetrics(registry: Registry, readServing: () => number): CrewMetrics {
+/** Metrics of the worker processes, counted by the primary. `readServing` is called at each scrape. */
+export function createPoolMetrics(registry: Registry, readServing: () => number): PoolMetrics {
   new Gauge(registry, { name: 'ledgergate_workers', help: 'Workers that serve.', read: readServing });
   return {
     restarts: new Counter(registry, {
@@ -26,15 +26,15 @@ export function createCrewMetrics(registry: Registry, readServing: () => number)
 }
 
 /**
- * Joins what workers tell, each metric in the way it was declared with. Counters of a worker that is gone, or does not
- * answer, stay in the sum as they were told last: a sum that goes down would be read as a restart of all.
+ * Joins the families of the workers, each as it was declared. Counters of a worker that is gone, or does not answer,
+ * stay in the sum with their last values: Prometheus reads a sum that goes down as a restart of all.
  */
-export class WorkerMetrics implements CrewMetrics {
+export class WorkerMetrics implements PoolMetrics {
   readonly restarts: Count;
   readonly hangs: Count;
-  /** Of what is counted in the primary and not by workers. */
+  /** Metrics that the primary counts. */
   readonly registry = new Registry();
-  readonly #lastTold = new Map<number, readonly FamilyData[]>();
+  readonly #last = new Map<number, readonly FamilyData[]>();
   #departed: readonly FamilyData[] = [];
 
   /** `readServing` is called at each scrape. */
@@ -44,33 +44,33 @@ export class WorkerMetrics implements CrewMetrics {
     for (const { name } of this.registry.getMetricsAsArray()) {
       if (!/^process_(cpu|resident|start)/.test(name)) this.registry.removeSingleMetric(name);
     }
-    const { restarts, hangs } = createCrewMetrics(this.registry, readServing);
+    const { restarts, hangs } = createPoolMetrics(this.registry, readServing);
     this.restarts = restarts;
     this.hangs = hangs;
   }
 
-  /** The worker is gone: it will tell no more. */
+  /** The worker is gone. */
   forget(worker: number): void {
-    const last = this.#lastTold.get(worker);
-    this.#lastTold.delete(worker);
+    const last = this.#last.get(worker);
+    this.#last.delete(worker);
     if (last !== undefined) this.#departed = joinFamilies([this.#departed, counted(last)]);
   }
 
-  /** What a scrape reads. `told`: by worker, those that are there and answered. */
+  /** The families of a scrape. `told`: by worker, of those that answered. */
   async families(told: ReadonlyMap<number, readonly FamilyData[]>): Promise<readonly FamilyData[]> {
-    for (const [worker, families] of told) this.#lastTold.set(worker, families);
-    const silent = [...this.#lastTold].filter(([worker]) => !told.has(worker)).map(([, last]) => counted(last));
-    const own = (await familiesOf(this.registry)).map(asTold);
+    for (const [worker, families] of told) this.#last.set(worker, families);
+    const silent = [...this.#last].filter(([worker]) => !told.has(worker)).map(([, last]) => counted(last));
+    const own = (await familiesOf(this.registry)).map(asOwn);
     return joinFamilies([own, ...told.values(), ...silent, this.#departed]);
   }
 }
 
-/** What only goes up. */
+/** Families that only go up. */
 function counted(families: readonly FamilyData[]): FamilyData[] {
   return families.filter(({ type }) => type === 'counter' || type === 'histogram');
 }
 
 /** The start of the gateway is that of its primary; the library leaves it out of sums. */
-function asTold(family: FamilyData): FamilyData {
+function asOwn(family: FamilyData): FamilyData {
   return family.name === 'process_start_time_seconds' ? { ...family, aggregator: 'first' } : family;
 }

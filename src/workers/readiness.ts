@@ -1,10 +1,10 @@
-/** What several workers say of readiness, as one. */
+/** The readiness of several workers as that of one gateway. Pure. */
 import type { Disagreement, OutageStatus, Readiness, UpstreamStatus } from '../proxy/health.ts';
 
-/** Best first. A node that one worker reaches is there; a node of another chain is so for everybody. */
+/** Best first. A node that one worker reaches is usable; a node of another chain is foreign to all workers. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
 
-/** `told`: of the workers that answered. Ready when one of them is: connections go to those that serve. */
+/** `told`: by the workers that answered. Ready when one of them is: connections go to serving workers. */
 export function mergeReadiness(told: readonly Readiness[], wanted: number): Readiness {
   const [first] = told;
   const ready = told.filter(({ isReady }) => isReady).length;
@@ -22,22 +22,22 @@ export function mergeReadiness(told: readonly Readiness[], wanted: number): Read
   };
 }
 
-/** Since the last worker noticed; with the newest head that one of them tells. */
-function mergeOutage(words: readonly OutageStatus[]): OutageStatus | undefined {
-  const [first] = words;
+/** Since the last worker noticed; with the newest head of all. */
+function mergeOutage(reports: readonly OutageStatus[]): OutageStatus | undefined {
+  const [first] = reports;
   if (first === undefined) return undefined;
-  return words.reduce((found, { since, head }) => ({
+  return reports.reduce((found, { since, head }) => ({
     since: since > found.since ? since : found.since,
     head: BigInt(head ?? -1) > BigInt(found.head ?? -1) ? head : found.head,
   }));
 }
 
-function mergeDisagreements(words: readonly Disagreement[]): readonly Disagreement[] {
+function mergeDisagreements(reports: readonly Disagreement[]): readonly Disagreement[] {
   const merged = new Map<string, Disagreement>();
-  for (const word of words) {
-    const pair = word.upstreams.join(' ');
+  for (const report of reports) {
+    const pair = report.upstreams.join(' ');
     const known = merged.get(pair);
-    merged.set(pair, known === undefined ? word : addDisagreements(known, word));
+    merged.set(pair, known === undefined ? report : addDisagreements(known, report));
   }
   return [...merged.values()];
 }
@@ -52,13 +52,13 @@ function addDisagreements(one: Disagreement, other: Disagreement): Disagreement 
   };
 }
 
-/** The word of the worker that thinks best of the node, the newest of equals. Not empty: one told of each node. */
-function mergeUpstream(words: readonly UpstreamStatus[]): UpstreamStatus {
-  const best = words.reduce((found, word) => (isBetter(word, found) ? word : found));
-  return { ...best, usableBy: words.filter(({ state }) => state === 'usable').length };
+/** The best report of the node, the newest of equals. Not empty: one worker reported each node. */
+function mergeUpstream(reports: readonly UpstreamStatus[]): UpstreamStatus {
+  const best = reports.reduce((found, report) => (isBetter(report, found) ? report : found));
+  return { ...best, usableBy: reports.filter(({ state }) => state === 'usable').length };
 }
 
-function isBetter(word: UpstreamStatus, other: UpstreamStatus): boolean {
-  if (word.state !== other.state) return ranks[word.state] < ranks[other.state];
-  return BigInt(word.head ?? -1) > BigInt(other.head ?? -1);
+function isBetter(report: UpstreamStatus, other: UpstreamStatus): boolean {
+  if (report.state !== other.state) return ranks[report.state] < ranks[other.state];
+  return BigInt(report.head ?? -1) > BigInt(other.head ?? -1);
 }

@@ -1,25 +1,123 @@
-/**
- * A worker's process, from its first line on. A terminal's Ctrl-C and a service manager's SIGTERM or SIGHUP reach the whole
- * group: only the primary acts on them, and tells its workers. A worker whose primary is gone has nobody to listen for.
- */
-import cluster from 'node:cluster';
+/** One worker process, from its fork to its exit. */
+import cluster, { type Worker } from 'node:cluster';
+import { getCompileCacheDir } from 'node:module';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Channel } from './channel.ts';
+import { closeUntaken } from './handed-over.ts';
+import type { Failure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
 
-process.on('SIGTERM', () => undefined);
-process.on('SIGINT', () => undefined);
-process.on('SIGHUP', () => undefined);
-process.on('disconnect', () => process.exit(0));
-// The cluster module says that it has taken a connection, and nobody is there to hear it: 'disconnect' is what counts.
-cluster.worker?.on('error', () => undefined);
-process.on('uncaughtException', fail);
-process.on('unhandledRejection', fail);
+/** A process that neither loads nor serves within this time after its last step is stuck. */
+const startMs = 30_000;
+/** A process that was disconnected has this long to exit. */
+export const goodbyeMs = 2_000;
 
-// Loading the gateway takes a while, and signals come at any time.
-const { serveAsWorker } = await import('./serve-as-worker.ts');
-await serveAsWorker();
+/** The messages that other parts of the primary handle. */
+export type Services = Omit<PrimaryHandlers, keyof WorkerProcessEvents>;
 
-/** After a fault nobody expected, the state of the process is unknown: the primary starts a fresh one. */
-function fail(error: unknown): void {
-  process.stderr.write(`ledgergate: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`, () =>
-    process.exit(1),
-  );
+/** The steps of a worker's life. */
+export interface WorkerProcessEvents extends Pick<PrimaryHandlers, 'loaded' | 'serving' | 'failed'> {
+  /** The process has exited, or was never there. Called once. */
+  gone(how: string): void;
+}
+
+export class WorkerProcess {
+  readonly id: number;
+  readonly channel: Channel<WorkerHandlers>;
+  isLoaded = false;
+  isServing = false;
+  /** The port of its setup. */
+  setupPort: number | undefined;
+  readonly #worker: Worker;
+  readonly #events: WorkerProcessEvents;
+  #isGone = false;
+  /** Set where the primary ended it. */
+  #endReason: string | undefined;
+  #stuck: NodeJS.Timeout | undefined;
+
+  /** Throws where the fork fails at once; where it fails later, `gone` is called. */
+  constructor(servicesFor: (worker: WorkerProcess) => Services, events: WorkerProcessEvents) {
+    const worker = cluster.fork(compiled());
+    if (worker.isConnected()) closeUntaken(worker.process);
+    const handlers = {};
+    this.id = worker.id;
+    this.channel = new Channel<WorkerHandlers>((message) => deliver(worker, message), handlers);
+    this.#worker = worker;
+    this.#events = events;
+    Object.assign(handlers, servicesFor(this), this.#handlers());
+    this.#expect('load');
+    worker.on('message', (message: unknown) => this.channel.take(message));
+    worker.on('error', (error: Error) => {
+      // `exit` reports the end of a process that ran; this error alone reports one that never did.
+      if (worker.process.pid !== undefined) return;
+      delete cluster.workers?.[worker.id];
+      this.#leave(String(error));
+    });
+    worker.once('exit', (code: number | null, signal: string | null) => this.#leave(signal ?? `code ${code}`));
+  }
+
+  /** Ends it at once. */
+  end(why: string): void {
+    this.#endReason = why;
+    this.kill();
+  }
+
+  /** Ends it at once; `gone` reports the signal. */
+  kill(): void {
+    this.#worker.process.kill('SIGKILL');
+  }
+
+  /** Lets it finish the requests in flight, for at most `boundMs`, and ends it. */
+  async close(boundMs: number): Promise<void> {
+    if (this.#isGone) return;
+    // An undeliverable message is an `error` and not the end.
+    const gone = new Promise<true>((resolve) => this.#worker.once('exit', () => resolve(true)));
+    if (this.isServing) await this.channel.call('drain', undefined, boundMs).catch(() => undefined);
+    if (this.#worker.isConnected()) this.#worker.process.disconnect();
+    const isGone = await Promise.race([gone, sleep(goodbyeMs, false, { ref: false })]);
+    if (!isGone) this.kill();
+  }
+
+  #handlers(): Omit<WorkerProcessEvents, 'gone'> {
+    return {
+      loaded: () => {
+        this.isLoaded = true;
+        this.#expect('serve');
+        this.#events.loaded();
+      },
+      serving: (at) => {
+        clearTimeout(this.#stuck);
+        this.#events.serving(at);
+      },
+      failed: (failure: Failure) => {
+        this.#events.failed(failure);
+        this.kill();
+      },
+    };
+  }
+
+  #expect(step: string): void {
+    clearTimeout(this.#stuck);
+    this.#stuck = setTimeout(() => this.end(`did not ${step} within ${startMs / 1_000} s`), startMs);
+    this.#stuck.unref();
+  }
+
+  #leave(how: string): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.isServing = false;
+    clearTimeout(this.#stuck);
+    this.channel.close();
+    this.#events.gone(this.#endReason ?? how);
+  }
+}
+
+/** Ignores send errors: the worker has exited. */
+function deliver(worker: Worker, message: object): void {
+  if (worker.isConnected()) worker.send(message, undefined, undefined, () => undefined);
+}
+
+/** Workers load the modules of this process, so they share its compile cache. */
+function compiled(): Readonly<Record<string, string>> {
+  const folder = getCompileCacheDir();
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: folder };
 }

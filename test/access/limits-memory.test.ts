@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { Charge, Taken } from '../../src/access/counter.ts';
 import { MemoryCounter } from '../../src/access/limits-memory.ts';
 import { RemoteCounter, type Desk } from '../../src/access/limits-remote.ts';
-import { LimitDesk } from '../../src/workers/limit-desk.ts';
+import { LimitService } from '../../src/workers/limit-service.ts';
 
 function charge(subject: string, changes: Partial<Charge> = {}): Charge {
   return { subject, hasKey: true, bounds: { windowMs: 10_000, requests: 3 }, cost: 1, ...changes };
@@ -41,11 +41,10 @@ test('an address forgets its debt only when as many others as there are accounts
 });
 
 test('workers together get what one process would grant, and a worker that is gone holds no place', async () => {
-  const desk = new LimitDesk();
+  const service = new LimitService();
   const bounds = { windowMs: 10_000, requests: 10, concurrency: 6 };
   const join = (id: number) => {
-    desk.join(id);
-    const { take, settle } = desk.servicesFor(id);
+    const { take, settle } = service.handlersFor(id);
     const remote: Desk = { take: async (request) => structuredClone(take(structuredClone(request))), settle };
     return new RemoteCounter(remote, new MemoryCounter({ now: () => 0, processes: 2 }));
   };
@@ -55,22 +54,19 @@ test('workers together get what one process would grant, and a worker that is go
   };
   const [first, second] = [join(1), join(2)];
   assert.equal(await hammer(first, second), 6, 'at once');
-  desk.leave(1);
-  desk.leave(1);
+  service.release(1);
+  service.release(1);
   assert.equal(await hammer(second), 3, 'those of the first worker are free again');
-  desk.leave(2);
+  service.release(2);
   assert.equal(await hammer(join(3)), 1, 'ten in all');
 });
 
-test('what is asked for a process that is no worker any more, or never was one, holds no place', async () => {
-  const desk = new LimitDesk();
+test('a request that is counted after the exit of its worker holds no place', async () => {
+  const service = new LimitService();
   const bounds = { windowMs: 10_000, requests: 100, concurrency: 2 };
-  const [late, spare, other] = [desk.servicesFor(1), desk.servicesFor(2), desk.servicesFor(3)];
-  desk.join(1);
-  desk.join(3);
-  desk.leave(1);
+  const [late, other] = [service.handlersFor(1), service.handlersFor(2)];
+  service.release(1);
   for (let id = 0; id < 5; id += 1) late.take({ id, charge: charge('a', { bounds }) });
-  for (let id = 0; id < 5; id += 1) spare.take({ id, charge: charge('a', { bounds }) });
   assert.deepEqual(
     [0, 1, 2].map((id) => other.take({ id, charge: charge('a', { bounds }) }).isAdmitted),
     [true, true, false],

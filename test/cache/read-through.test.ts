@@ -6,7 +6,7 @@ import { test, type TestContext } from 'node:test';
 import type { CachedResponse } from '../../src/cache/entry.ts';
 import { Leases } from '../../src/cache/leases.ts';
 import { MemoryCache } from '../../src/cache/memory.ts';
-import { ReadThrough, type Loader } from '../../src/cache/read-through.ts';
+import { ReadThrough, type Load } from '../../src/cache/read-through.ts';
 import { encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import { connectRedis } from '../../src/cache/redis-client.ts';
 import { RedisKeys } from '../../src/cache/redis-keys.ts';
@@ -44,31 +44,9 @@ async function tiers(t: TestContext, timeoutMs = 1_000) {
   return { server, memory, written, lookups, reads: new ReadThrough<'node'>({ memory, shared }) };
 }
 
-function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): Loader<'node'> {
-  return { load: () => Promise.resolve({ answer, isFinal: true, origin: 'node', head }) };
+function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): Load<'node'> {
+  return () => Promise.resolve({ answer, isFinal: true, origin: 'node', head });
 }
-
-test('memory has what Redis has once that may be shown', { skip: noRedis }, async (t) => {
-  const { memory, reads, written } = await tiers(t);
-  const answer = answerOf('kept');
-  await reads.load(key, '', { signal: never }, nodeWith(answer));
-  await until('it is written', () => written.length === 1);
-  memory.clear();
-  const [found, shown] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const onFound = (): Promise<void> => {
-    found.resolve();
-    return shown.promise;
-  };
-
-  const load = reads.load(key, '', { signal: never }, { ...nodeWith(answer), onFound });
-  await Promise.race([found.promise, load]);
-  const early = memory.find(key);
-  shown.resolve();
-
-  assert.equal((await load).value.origin, 'redis');
-  assert.equal(early, undefined);
-  assert.deepEqual(memory.find(key)?.body, answer.body);
-});
 
 test('what another replica leaves damaged is replaced by whoever was waiting for it', { skip: noRedis }, async (t) => {
   const { server, reads, lookups, written } = await tiers(t);

@@ -49,7 +49,7 @@ for (const { limit, limitMiB, cacheMiB, workers, connections } of cases) {
 
     const heap = heapMiB({ config, resources: { limits: { memory: limit } } });
 
-    const others = workers === 1 ? 0 : 2;
+    const others = workers === 1 ? 0 : 1;
     const beside =
       cacheMiB +
       (allHeldBytes + answerBounds.all + connections * perConnection) / mebi +

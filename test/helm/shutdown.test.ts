@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { drainDelayMs } from '../../src/commands/serve.ts';
 import { drainMs } from '../../src/gateway/serving.ts';
 import { slackMs } from '../../src/workers.ts';
-import { goodbyeMs } from '../../src/workers/forked.ts';
+import { goodbyeMs } from '../../src/workers/worker-process.ts';
 import { container, matrix, only, refusal, render, withoutHelm } from '../support/helm.ts';
 
 const skip = withoutHelm();

@@ -1,5 +1,5 @@
-// Many clients over lagging and restarting nodes and two gateway processes, one of which is killed in the middle; what
-// the clients saw is judged by test/support/history.ts.
+// Many clients over lagging and restarting nodes, through one gateway, its workers, and two gateways, one of which is
+// killed in the middle; test/support/history.ts checks the observations against the promises of docs/consistency.md.
 // LEDGERGATE_HISTORY_OPERATIONS sets the number of operations; the figure of the project's claims is taken with 100000.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -54,29 +54,44 @@ test('through one gateway no client needs a token, and none is shown less than a
   const world = await laggingWorld(t);
   const gateway = await gatewayProcess(t, { full: world.nodes, config: { upstream: { probeInterval: '50ms' } } });
 
-  const { history } = await live(t, world, { urls: [gateway.url], operations: 2_000, tokens: false });
+  const { history, told } = await live(t, world, { urls: [gateway.url], operations: 2_000, tokens: false });
 
   const reads = history.filter(({ kind }) => kind === 'read');
-  assert.deepEqual(findViolations(reads.map((read) => ({ ...read, client: 'all' }))), []);
+  for (const seen of [reads, told.versions, told.times]) {
+    assert.deepEqual(findViolations(seen.map((read) => ({ ...read, client: 'all' }))), []);
+  }
   assert.deepEqual(findViolations(history), []);
   assert.ok(reads.length > 1_600);
 });
 
-test('through one gateway of three workers, too: no read and no header goes back, over any connection', async (t) => {
+test('through one gateway of three workers no read and no header goes back on one connection', async (t) => {
   const world = await laggingWorld(t);
   const config = { workers: 3, upstream: { probeInterval: '50ms' } };
   const gateway = await gatewayProcess(t, { full: world.nodes, config });
   assert.equal(gateway.workers().length, 3);
 
-  const options = { urls: [gateway.url], operations: 1_000, tokens: false, shortLived: true };
-  const { history, told } = await live(t, world, options);
+  const { history, told } = await live(t, world, { urls: [gateway.url], operations, tokens: false });
 
-  const reads = history.filter(({ kind }) => kind === 'read');
-  assert.deepEqual(findViolations(reads.map((read) => ({ ...read, client: 'all' }))), []);
+  // Reads of all clients together, as of one: within the delay of events between workers these may go back.
+  const across = findViolations(history.map((seen) => ({ ...seen, client: 'all' })));
+  t.diagnostic(`${across.length} of ${history.length} observations were behind another connection's`);
+  assert.deepEqual(findViolations(history.map((seen) => ({ ...seen, client: seen.connection }))), []);
   assert.deepEqual(findViolations(told.versions), []);
   assert.deepEqual(findViolations(told.times), []);
-  assert.ok(reads.length > 800);
-  assert.ok(told.versions.length > 1_000 && told.times.length > 1_000);
+  assert.ok(history.filter(({ kind }) => kind === 'read').length > operations * 0.8);
+  assert.ok(told.versions.length > operations && told.times.length > operations);
+});
+
+test(`${operations} operations by token over three workers, a connection for each, violate nothing`, async (t) => {
+  const world = await laggingWorld(t);
+  const config = { workers: 3, latest: { waitForVersion: '1s' }, upstream: { probeInterval: '50ms' } };
+  const gateway = await gatewayProcess(t, { full: world.nodes, config });
+
+  const { history, unknown } = await live(t, world, { urls: [gateway.url], operations, shortLived: true });
+
+  assert.deepEqual(findViolations(history), []);
+  assert.equal(unknown, 0);
+  assert.ok(history.filter(({ kind }) => kind === 'read').length > operations * 0.8);
 });
 
 test(`${operations} operations over two gateway processes, one killed and started again, violate nothing`, async (t) => {

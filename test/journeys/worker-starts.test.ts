@@ -28,7 +28,6 @@ test('a worker that cannot be started comes when it can be', async (t) => {
   t.after(() => sockets.forEach((socket) => socket.destroy()));
   await Promise.all(sockets.map((socket) => once(socket, 'connect')));
 
-  // The spare may take the place of one.
   const victims = workers();
   for (const victim of victims) process.kill(victim, 'SIGKILL');
   await gateway.line(/EMFILE/);

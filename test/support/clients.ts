@@ -9,14 +9,15 @@ import { submission } from './submission.ts';
 const clients = 24;
 const seed = 20_260_701;
 
-/** An observation, and which of the addresses it was made through. */
+/** An observation, the address it was made through, and the connection. */
 export interface Seen extends Observation {
   readonly through: number;
+  readonly connection: string;
 }
 
 export interface Life {
   readonly history: Seen[];
-  /** What the headers of all answers told, as reads of all clients together: versions, and times of the ledger. */
+  /** Ledger headers of all answers, as reads of each connection: versions, and times of the ledger. */
   readonly told: { readonly versions: Observation[]; readonly times: Observation[] };
   /** Operations that were answered. */
   done: number;
@@ -79,7 +80,7 @@ interface Surroundings {
   readonly life: Life;
 }
 
-interface Heard extends Pick<Seen, 'through' | 'startMs' | 'endMs'> {
+interface Heard extends Pick<Seen, 'through' | 'connection' | 'startMs' | 'endMs'> {
   readonly status: number;
   readonly text: string;
 }
@@ -90,6 +91,7 @@ class Client {
   readonly #random: Random;
   readonly #agent = new Agent({ connections: 1 });
   readonly #around: Surroundings;
+  #connections = 0;
   #token = 0n;
   /** The hash of what it submitted and has not seen committed yet. */
   #waitingFor: string | undefined;
@@ -98,6 +100,7 @@ class Client {
     this.#index = index;
     this.#random = new Random(seed + index);
     this.#around = around;
+    this.#agent.on('connect', () => (this.#connections += 1));
     around.t.after(() => this.#agent.close());
   }
 
@@ -132,8 +135,10 @@ class Client {
     else this.#record('read', BigInt(version), read);
   }
 
-  #record(kind: Observation['kind'], version: bigint, { through, startMs, endMs }: Heard): void {
-    this.#around.life.history.push({ client: `client ${this.#index}`, kind, version, startMs, endMs, through });
+  #record(kind: Observation['kind'], version: bigint, heard: Heard): void {
+    const { through, connection, startMs, endMs } = heard;
+    const client = `client ${this.#index}`;
+    this.#around.life.history.push({ client, connection, kind, version, startMs, endMs, through });
     if (version > this.#token) this.#token = version;
   }
 
@@ -155,14 +160,15 @@ class Client {
     const response = await send((urls[through] ?? '') + path, options);
     const text = await response.body.text();
     const endMs = performance.now();
+    const connection = `connection ${this.#connections} of client ${this.#index}`;
     const { versions, times } = this.#around.life.told;
     const tell = (seen: Observation[], header: string): void => {
       const value = response.headers[header];
       if (value === undefined) return;
-      seen.push({ client: 'all', kind: 'read', version: BigInt(String(value)), startMs, endMs });
+      seen.push({ client: connection, kind: 'read', version: BigInt(String(value)), startMs, endMs });
     };
     tell(versions, 'x-node-ledger-version');
     tell(times, 'x-node-ledger-timestampusec');
-    return { status: response.statusCode, text, through, startMs, endMs };
+    return { status: response.statusCode, text, through, connection, startMs, endMs };
   }
 }

@@ -36,10 +36,8 @@ export interface GatewayProcess {
   hangUp(): void;
   /** What all its processes have printed to stderr so far. */
   err(): string;
-  /** The processes of its workers that were told to serve, where it has any. */
+  /** The processes of its workers that have their setup, where it has any. */
   workers(): readonly number[];
-  /** The processes that wait to take the place of a worker: one at most, and none for a moment after each start. */
-  spares(): readonly number[];
   /** Asks it to end, politely; resolves with the exit code. */
   stop(): Promise<number | null>;
   /** What it prints. */
@@ -90,7 +88,6 @@ export async function gatewayProcess(t: TestContext, options: GatewayProcessOpti
     hangUp: () => void running.process.kill('SIGHUP'),
     err: () => before + running.err(),
     workers: () => childrenOf(running.process.pid, 'ledgergate worker'),
-    spares: () => childrenOf(running.process.pid, 'ledgergate spare'),
     async stop() {
       running.process.kill('SIGTERM');
       return (await running.ended).code;

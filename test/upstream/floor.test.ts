@@ -15,7 +15,7 @@ function heard(head: bigint): { readonly floor: Floor; readonly unreached: reado
   const fleet = { generation: 0, head: ledgerInfo({ version: head }) } as unknown as Fleet;
   const onUnreached = (version: LedgerVersion): void => void unreached.push(version);
   const floor = new Floor(fleet, { onServed: () => undefined, onUnreached }, new ShownAlone(fleet));
-  void floor.recordServed(ledgerVersion(900n));
+  floor.recordServed(ledgerVersion(900n));
   floor.hear(ledgerVersion(905n));
   return { floor, unreached };
 }
@@ -85,7 +85,7 @@ test("a floor is the newest of the client's own, this gateway's and other replic
   const { floor } = floorOf(1_000n);
   assert.equal(floor.above(undefined), undefined);
   assert.equal(floor.above(at(5n)), 5n);
-  void floor.recordServed(at(900n));
+  floor.recordServed(at(900n));
   assert.deepEqual(
     [undefined, at(899n), at(900n), at(901n)].map((min) => floor.above(min)),
     [900n, 900n, 900n, 901n],
@@ -101,7 +101,7 @@ test("a floor is the newest of the client's own, this gateway's and other replic
 
 test('a version is news once, and no older one is', () => {
   const { floor, served, shown } = floorOf(1_000n);
-  for (const version of [900n, 900n, 899n, 901n, 1_000n]) void floor.recordServed(at(version));
+  for (const version of [900n, 900n, 899n, 901n, 1_000n]) floor.recordServed(at(version));
   assert.deepEqual(served, [900n, 901n, 1_000n]);
   assert.equal(shown.served, 1_000n);
 });
@@ -111,14 +111,14 @@ test('a version above the head is of no believed node, and raises no floor', () 
   assert.equal(floor.recordServed(at(1_001n)), undefined);
   assert.deepEqual([served, floor.above(undefined)], [[], undefined]);
   const unknown = floorOf();
-  void unknown.floor.recordServed(at(5n));
+  unknown.floor.recordServed(at(5n));
   assert.deepEqual([unknown.served, unknown.floor.above(undefined)], [[5n], 5n]);
 });
 
-test('a shared state raises the floor, and is news when it is newer', () => {
+test('a shared state raises the floor and is reported, also at a version that was served before', () => {
   const { floor, served, shown } = floorOf(1_000n);
-  for (const version of [900n, 900n, 950n]) void floor.recordSnapshot(snapshotAt(version));
-  assert.deepEqual([served, shown.snapshot?.info.version, floor.above(undefined)], [[900n, 950n], 950n, 950n]);
+  for (const version of [900n, 900n, 950n]) floor.recordSnapshot(snapshotAt(version));
+  assert.deepEqual([served, shown.snapshot?.info.version, floor.above(undefined)], [[900n, 900n, 950n], 950n, 950n]);
 });
 
 test('a version of another replica counts up to a million above the head, and not before a head is known', () => {

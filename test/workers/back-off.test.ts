@@ -1,20 +1,20 @@
-/** How far apart a place's processes are started. */
+/** The wait between the starts in one place. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BackOff } from '../../src/workers/back-off.ts';
+import { BackOff } from '../../src/workers/worker-pool.ts';
 
-test('who crashes at once is started less and less often, up to every 10 s', () => {
+test('a worker that crashes at once is started less and less often, up to every 10 s', () => {
   const backOff = new BackOff();
   const waits = Array.from({ length: 9 }, () => backOff.next(0));
   assert.deepEqual(waits, [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
 });
 
-test('the time that a process lived is taken off the wait', () => {
+test('the lifetime of a process is subtracted from the wait', () => {
   const backOff = new BackOff();
   assert.deepEqual([backOff.next(60), backOff.next(5_000), backOff.next(250)], [40, 0, 150]);
 });
 
-test('who lived long has not crashed for what it was started with', () => {
+test('a long lifetime resets the wait', () => {
   const backOff = new BackOff();
   for (let count = 0; count < 9; count += 1) backOff.next(0);
   assert.deepEqual([backOff.next(30_000), backOff.next(0)], [0, 200]);

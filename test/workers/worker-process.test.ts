@@ -1,70 +1,43 @@
+/** Processes that load and do not serve, and messages that do not arrive. */
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { text } from 'node:stream/consumers';
-import { test } from 'node:test';
+import cluster from 'node:cluster';
+import { test, type TestContext } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { packConfig, type Setup } from '../../src/workers/protocol.ts';
-import { testConfig } from '../support/gateway.ts';
+import { WorkerProcess, type Services } from '../../src/workers/worker-process.ts';
 
-const exec = fileURLToPath(new URL('../../src/workers/worker-process.ts', import.meta.url));
+const longMs = 60_000;
 
-test('a worker that is handed a connection as its primary takes leave ends without a word', async (t) => {
-  const server = createServer({ pauseOnConnect: true });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
-  client.on('error', () => undefined);
-  const [accepted] = (await once(server, 'connection')) as [Socket];
-  const env = { ...process.env, NODE_UNIQUE_ID: '1' };
-  const worker = fork(exec, [], { env, serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
-  t.after(() => {
-    worker.kill('SIGKILL');
-    client.destroy();
-    server.close();
+/** A process that has loaded its modules, and how it ends. */
+async function loaded(t: TestContext) {
+  cluster.setupPrimary({ exec: fileURLToPath(new URL('../../src/workers/worker-main.ts', import.meta.url)) });
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const ready = Promise.withResolvers<void>();
+  const gone = Promise.withResolvers<string>();
+  const worker = new WorkerProcess(() => ({}) as Services, {
+    loaded: () => ready.resolve(),
+    serving: () => assert.fail('it has no setup'),
+    failed: () => assert.fail('it has no setup'),
+    gone: (how) => gone.resolve(how),
   });
-  const said = text(worker.stderr ?? assert.fail());
-  await once(worker, 'message');
+  t.after(() => worker.kill());
+  await ready.promise;
+  return { worker, gone: gone.promise };
+}
 
-  // As the cluster module hands it over. The worker reads it when nobody hears the answer any more.
-  worker.kill('SIGSTOP');
-  const { _handle: handle } = accepted as Socket & { readonly _handle?: Socket };
-  worker.send({ cmd: 'NODE_CLUSTER', act: 'newconn', key: 'none', seq: 1 }, handle);
-  worker.disconnect();
-  worker.kill('SIGCONT');
-  const [code] = (await once(worker, 'exit')) as [number | null];
+test('a worker that has loaded and does not serve is ended', async (t) => {
+  const { gone } = await loaded(t);
 
-  assert.deepEqual([code, await said], [0, '']);
+  t.mock.timers.tick(longMs);
+
+  assert.equal(await gone, 'did not serve within 30 s');
 });
 
-test('a worker that cannot start says why, and nothing of what it has heard meanwhile', async (t) => {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  // By itself, so that it listens by itself: on a port that is taken.
-  const worker = fork(exec, [], { serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
-  t.after(() => {
-    worker.kill('SIGKILL');
-    server.close();
-  });
-  const said = text(worker.stderr ?? assert.fail());
-  await once(worker, 'message');
-  const { port } = server.address() as AddressInfo;
-  const config = packConfig(testConfig({ full: [{ url: 'http://127.0.0.1:1/v1' }], config: { listen: { port } } }));
-  const distrusted = { names: [], marked: { salt: '', table: undefined } };
-  const setup: Setup = { config, drainDelayMs: 0, processes: 1, distrusted, known: [], keys: undefined };
+test('a message that cannot be delivered does not keep a process from being ended', async (t) => {
+  const { worker, gone } = await loaded(t);
 
-  worker.send({ kind: 'tell', name: 'distrusted', argument: '0x1::a::b' });
-  worker.send({ kind: 'tell', name: 'log', argument: { level: 'silent' } });
-  worker.send({ kind: 'tell', name: 'serve', argument: setup });
-  const failure = new Promise((resolve) => {
-    worker.on('message', ({ name, argument }: { name?: string; argument?: unknown }) => {
-      if (name === 'failed') resolve(argument);
-    });
-  });
+  const closed = worker.close(longMs);
+  cluster.workers?.[worker.id]?.emit('error', new Error('write EPIPE'));
 
-  assert.equal(((await failure) as { readonly code?: string }).code, 'EADDRINUSE');
-  worker.disconnect();
-  assert.deepEqual([(await once(worker, 'exit'))[0], await said], [0, '']);
+  await closed;
+  assert.equal(await gone, 'code 0');
 });

@@ -6,7 +6,7 @@ of the two is the larger part depends on what is read.
 
 {{/* Beside the bookkeeping of the cache: the bounds of what else a process keeps (32 targets, 96 modules), and 80 to work. */}}
 {{- define "ledgergate.workingHeapMiB" -}}208{{- end -}}
-{{/* Of the process that watches over workers, and of the spare one. */}}
+{{/* The heap of the primary. */}}
 {{- define "ledgergate.idleHeapMiB" -}}64{{- end -}}
 {{/* Measured: bench/RESULTS.md. */}}
 {{- define "ledgergate.connectionBytes" -}}35000{{- end -}}
@@ -15,7 +15,7 @@ of the two is the larger part depends on what is read.
 {{- $limit := include "ledgergate.quantityMiB" (dig "limits" "memory" 0 .Values.resources) | float64 -}}
 {{- $cache := include "ledgergate.cacheMiB" . | float64 -}}
 {{- $workers := include "ledgergate.workers" . | int -}}
-{{- $others := eq $workers 1 | ternary 0 2 -}}
+{{- $others := eq $workers 1 | ternary 0 1 -}}
 {{- $connections := dig "listen" "maxConnections" 10000 .Values.config -}}
 {{- if kindIs "string" $connections -}}
 {{- fail (printf "config.listen.maxConnections is %s: say the number, memory is set aside for it" $connections) -}}

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import cluster from 'node:cluster';
 import { test } from 'node:test';
-import { Crew, type CrewEvents } from '../../src/workers/crew.ts';
+import { WorkerPool, type PoolEvents } from '../../src/workers/worker-pool.ts';
 
 const failures = [
   { how: 'at once', settings: { gid: 'none' as never }, reason: /ERR_INVALID_ARG_TYPE|must be/ },
@@ -10,7 +10,7 @@ const failures = [
 ];
 
 for (const { how, settings, reason } of failures) {
-  test(`a process that cannot be started is tried again, also where that is known ${how}`, async () => {
+  test(`a failed fork is tried again, where it fails ${how}`, async () => {
     const lost: string[] = [];
     const { promise: again, resolve } = Promise.withResolvers<void>();
     const events = {
@@ -21,15 +21,15 @@ for (const { how, settings, reason } of failures) {
         if (lost.length === 3) resolve();
       },
     };
-    const crew = new Crew(0, events as unknown as CrewEvents);
+    const pool = new WorkerPool(0, events as unknown as PoolEvents);
     cluster.setupPrimary(settings);
 
-    await assert.rejects(crew.start(1), reason);
+    await assert.rejects(pool.start(1), reason);
     await again;
-    crew.kill();
+    pool.kill();
 
     assert.match(lost.join('\n'), reason);
-    assert.deepEqual(crew.members, []);
+    assert.deepEqual(pool.workers, []);
     assert.deepEqual(Object.keys(cluster.workers ?? {}), []);
     cluster.setupPrimary({ gid: undefined as never, cwd: undefined as never });
   });

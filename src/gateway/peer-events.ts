@@ -1,0 +1,55 @@
+/** Applies events of other workers to this one. Each is checked against the state here, like an answer of a node. */
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { Fleet } from '../upstream/fleet.ts';
+import type { Parts } from './serving-graph.ts';
+import type { PeerEvent } from './peer-workers.ts';
+
+/** Applies one event; an event that contradicts the fleet here changes nothing. */
+export function applyPeerEvent(parts: Parts, event: PeerEvent): void {
+  const { cache, fleet, floor, latest, proof, submissions } = parts;
+  switch (event.kind) {
+    case 'head':
+      observe(fleet, event.upstream, event.info);
+      break;
+    case 'served':
+      floor.hear(event.version);
+      break;
+    case 'snapshot':
+      if (observe(fleet, event.snapshot.upstream, event.snapshot.info)) latest.adopt(event.snapshot);
+      break;
+    case 'refused':
+      fleet.hearRefusal(event.fingerprint, event.version, performance.now());
+      break;
+    case 'ledger replaced':
+      fleet.follow(event.reports, performance.now());
+      break;
+    case 'submitted':
+      submissions.hear(event.hash, event.upstream);
+      break;
+    case 'distrusted':
+      proof.distrust(event.functionId);
+      break;
+    case 'dropped':
+      void cache.purgeHere({ kind: 'read', key: event.key });
+      break;
+    default:
+      event satisfies never;
+  }
+}
+
+/**
+ * A node reported `info` to a peer. Returns whether the report counts here: the node is one of the fleet, on its chain,
+ * and other nodes do not contradict it.
+ */
+function observe(fleet: Fleet, name: string, info: LedgerInfo): boolean {
+  const upstream = fleet.upstreams.find((known) => known.name === name);
+  if (upstream === undefined) return false;
+  if (info.version > (upstream.window.info?.version ?? -1n)) {
+    const nowMs = performance.now();
+    // It has just answered a peer: an outage seen here is over.
+    upstream.recordAnswer(upstream.latencyMs(nowMs), nowMs);
+    fleet.observe(upstream, info, nowMs);
+    fleet.refresh();
+  }
+  return fleet.isOurs(upstream, info) && !upstream.isSuspect;
+}

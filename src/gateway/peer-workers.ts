@@ -1,0 +1,53 @@
+/** The other workers of one gateway: events between them, and the services of their primary. */
+import type { Desk } from '../access/limits-remote.ts';
+import type { CacheKey } from '../cache/key.ts';
+import type { Distrusted } from '../encode/distrusted.ts';
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+import type { NodeReport } from '../upstream/fleet.ts';
+import type { Snapshot } from '../upstream/shown.ts';
+
+/** The ledger state that a worker shows its clients; only newer state is published. */
+export type LedgerEvent =
+  /** Answers carry this head in their headers; the node named `upstream` reported it. */
+  | { readonly kind: 'head'; readonly upstream: string; readonly info: LedgerInfo }
+  /** A read without a version is answered with this version. */
+  | { readonly kind: 'served'; readonly version: LedgerVersion }
+  /** Reads without a version share this state. */
+  | { readonly kind: 'snapshot'; readonly snapshot: Snapshot };
+
+/** An event that one worker publishes to all others. */
+export type PeerEvent =
+  | LedgerEvent
+  /** The node with this fingerprint refused `version` as pruned. */
+  | { readonly kind: 'refused'; readonly fingerprint: string; readonly version: LedgerVersion }
+  /** The ledger went back or is another one: every worker drops the state of the ledger before. */
+  | { readonly kind: 'ledger replaced'; readonly reports: readonly NodeReport[] }
+  | Submitted
+  /** A node encoded this function differently. */
+  | { readonly kind: 'distrusted'; readonly functionId: string }
+  /** Nodes disagree on this read. */
+  | { readonly kind: 'dropped'; readonly key: CacheKey };
+
+/** The node named `upstream` took the transaction. */
+export interface Submitted {
+  readonly kind: 'submitted';
+  readonly hash: string;
+  readonly upstream: string;
+}
+
+/** The other workers, as one worker addresses them. */
+export interface PeerWorkers {
+  /** Counts requests for all workers, where Redis does not. */
+  readonly desk: Desk;
+  /** The text of the keys file that another worker put in force; `undefined` before the first. */
+  readonly lastKeys: string | undefined;
+  /** Functions that the peers leave to nodes. */
+  readonly distrusted: Distrusted;
+  /** Sends the event on its way before it returns. */
+  publish(event: PeerEvent): void;
+  /** Resolves once the peers recorded the event, or after a bound; never rejects. */
+  publishSubmission(event: Submitted): Promise<void>;
+  /** This text of the keys file is in force here. */
+  publishKeys(text: string): void;
+}

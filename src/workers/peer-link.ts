@@ -1,0 +1,77 @@
+/**
+ * A worker's end of the events between workers. Like replicas, workers share no state: each publishes what it is about
+ * to show before its client is answered, and applies the events of its peers as they arrive.
+ */
+import { performance } from 'node:perf_hooks';
+import type { PeerEvent, Submitted } from '../gateway/peer-workers.ts';
+import type { Channel } from './channel.ts';
+import { isLedgerEvent, NewestState } from './newest-state.ts';
+import type { PrimaryHandlers, Published } from './protocol.ts';
+
+/** A submission waits at most so long for the other workers to record it. */
+const submittedMs = 250;
+/** `process.hrtime` counts from one origin in all processes of a machine, `performance.now` from each process's start. */
+const originMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
+
+export class PeerLink {
+  readonly #primary: Pick<Channel<PrimaryHandlers>, 'call' | 'tell'>;
+  readonly #newest = new NewestState();
+  /** Replacements of the ledger since the start, as far as this worker applied or published them. */
+  #ledger: number;
+  #isFollowing = false;
+
+  constructor(primary: Pick<Channel<PrimaryHandlers>, 'call' | 'tell'>, ledger: number) {
+    this.#primary = primary;
+    this.#ledger = ledger;
+  }
+
+  /** See `PeerWorkers.publish`. */
+  publish(event: PeerEvent): void {
+    const own = moved(event, originMs);
+    if (isLedgerEvent(own) && !this.#newest.record(own)) return;
+    if (event.kind === 'ledger replaced') {
+      if (this.#isFollowing) return;
+      this.#enter(this.#ledger + 1);
+    }
+    this.#primary.tell('publish', { ledger: this.#ledger, event: own });
+  }
+
+  /** See `PeerWorkers.publishSubmission`. */
+  publishSubmission(event: Submitted): Promise<void> {
+    const published = { ledger: this.#ledger, event };
+    // At worst a peer that is stuck asks another node first.
+    return this.#primary.call('publish', published, submittedMs).catch(() => undefined);
+  }
+
+  /** Applies an event of a peer, unless it is about a ledger that was replaced since. */
+  receive({ ledger, event }: Published, apply: (event: PeerEvent) => void): void {
+    if (event.kind === 'ledger replaced') return this.#follow(ledger, () => apply(event));
+    const isOfLedger = isLedgerEvent(event) || event.kind === 'refused';
+    if (isOfLedger && ledger !== this.#ledger) return;
+    if (isLedgerEvent(event) && !this.#newest.record(event)) return;
+    apply(moved(event, -originMs));
+  }
+
+  #follow(ledger: number, apply: () => void): void {
+    // This worker replaced the ledger by itself.
+    if (ledger <= this.#ledger) return;
+    this.#enter(ledger);
+    this.#isFollowing = true;
+    try {
+      apply();
+    } finally {
+      this.#isFollowing = false;
+    }
+  }
+
+  #enter(ledger: number): void {
+    this.#ledger = ledger;
+    this.#newest.clear();
+  }
+}
+
+/** The event with its time on another clock. */
+function moved<Event extends PeerEvent>(event: Event, byMs: number): Event {
+  if (event.kind !== 'snapshot') return event;
+  return { ...event, snapshot: { ...event.snapshot, asOfMs: event.snapshot.asOfMs + byMs } };
+}

@@ -1,0 +1,25 @@
+/**
+ * The entry of a worker's process. A terminal's Ctrl-C and a service manager's SIGTERM or SIGHUP reach the whole group:
+ * the primary alone acts on them. A worker whose primary is gone ends: nothing hands it connections any more.
+ */
+import cluster from 'node:cluster';
+
+process.on('SIGTERM', () => undefined);
+process.on('SIGINT', () => undefined);
+process.on('SIGHUP', () => undefined);
+process.on('disconnect', () => process.exit(0));
+// The cluster module acknowledges connections to a primary that may be gone; `disconnect` is the event that counts.
+cluster.worker?.on('error', () => undefined);
+process.on('uncaughtException', fail);
+process.on('unhandledRejection', fail);
+
+// Signals arrive while the modules load, too.
+const { serveAsWorker } = await import('./serve-as-worker.ts');
+await serveAsWorker();
+
+/** Unexpected exception (a bug): the state of the process is undefined, and the primary starts a fresh one. */
+function fail(error: unknown): void {
+  process.stderr.write(`ledgergate: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`, () =>
+    process.exit(1),
+  );
+}

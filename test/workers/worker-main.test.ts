@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { packConfig, type Setup } from '../../src/workers/protocol.ts';
+import { testConfig } from '../support/gateway.ts';
+
+const exec = fileURLToPath(new URL('../../src/workers/worker-main.ts', import.meta.url));
+
+test('a worker that is handed a connection as its primary takes leave ends without a word', async (t) => {
+  const server = createServer({ pauseOnConnect: true });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  client.on('error', () => undefined);
+  const [accepted] = (await once(server, 'connection')) as [Socket];
+  const env = { ...process.env, NODE_UNIQUE_ID: '1' };
+  const worker = fork(exec, [], { env, serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
+  t.after(() => {
+    worker.kill('SIGKILL');
+    client.destroy();
+    server.close();
+  });
+  const said = text(worker.stderr ?? assert.fail());
+  await once(worker, 'message');
+
+  // As the cluster module hands it over. The worker reads it when nobody hears the answer any more.
+  worker.kill('SIGSTOP');
+  const { _handle: handle } = accepted as Socket & { readonly _handle?: Socket };
+  worker.send({ cmd: 'NODE_CLUSTER', act: 'newconn', key: 'none', seq: 1 }, handle);
+  worker.disconnect();
+  worker.kill('SIGCONT');
+  const [code] = (await once(worker, 'exit')) as [number | null];
+
+  assert.deepEqual([code, await said], [0, '']);
+});
+
+test('a worker that cannot start says why, and nothing of what it has heard meanwhile', async (t) => {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  // By itself, so that it listens by itself: on a port that is taken.
+  const worker = fork(exec, [], { serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
+  t.after(() => {
+    worker.kill('SIGKILL');
+    server.close();
+  });
+  const said = text(worker.stderr ?? assert.fail());
+  await once(worker, 'message');
+  const { port } = server.address() as AddressInfo;
+  const config = packConfig(testConfig({ full: [{ url: 'http://127.0.0.1:1/v1' }], config: { listen: { port } } }));
+  const distrusted = { names: [], marked: { salt: '', table: undefined } };
+  const setup: Setup = {
+    config,
+    drainDelayMs: 0,
+    processes: 1,
+    distrusted,
+    ledger: 0,
+    published: [],
+    keys: undefined,
+  };
+
+  const event = { kind: 'distrusted', functionId: '0x1::a::b' };
+  worker.send({ kind: 'tell', name: 'published', argument: { ledger: 0, event } });
+  worker.send({ kind: 'tell', name: 'log', argument: { level: 'silent' } });
+  worker.send({ kind: 'tell', name: 'serve', argument: setup });
+  const failure = new Promise((resolve) => {
+    worker.on('message', ({ name, argument }: { name?: string; argument?: unknown }) => {
+      if (name === 'failed') resolve(argument);
+    });
+  });
+
+  assert.equal(((await failure) as { readonly code?: string }).code, 'EADDRINUSE');
+  worker.disconnect();
+  assert.deepEqual([(await once(worker, 'exit'))[0], await said], [0, '']);
+});
