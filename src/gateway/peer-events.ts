@@ -6,19 +6,19 @@ import type { PeerEvent } from './peer-workers.ts';
 
 /** Applies one event; an event that contradicts the fleet here changes nothing. */
 export function applyPeerEvent(parts: Parts, event: PeerEvent): void {
-  const { cache, fleet, floor, latest, proof, submissions } = parts;
+  const { cache, fleet, latest, proof, submissions } = parts;
   switch (event.kind) {
     case 'head':
       observe(fleet, event.upstream, event.info);
       break;
     case 'served':
-      floor.hear(event.version);
+      latest.onPeerVersion(event.version);
       break;
     case 'snapshot':
-      if (observe(fleet, event.snapshot.upstream, event.snapshot.info)) latest.adopt(event.snapshot);
+      if (observe(fleet, event.snapshot.upstream, event.snapshot.info)) latest.onPeerState(event.snapshot);
       break;
     case 'refused':
-      fleet.hearRefusal(event.fingerprint, event.version, performance.now());
+      fleet.onPeerRefusal(event.fingerprint, event.version, performance.now());
       break;
     case 'ledger replaced':
       fleet.follow(event.reports, performance.now());
