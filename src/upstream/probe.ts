@@ -5,7 +5,8 @@
 import { performance } from 'node:perf_hooks';
 import { Bound } from './bound.ts';
 import { ByteBudget } from './byte-budget.ts';
-import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
+import type { NodeAnswer, Progress } from './exchange.ts';
+import { fetchWhole } from './fetch-whole.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import { findNotNow } from './not-now.ts';
@@ -229,7 +230,7 @@ export class Prober {
     const { signal } = bound;
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
-    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.lookPool);
+    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, 'probe');
     try {
       return await overLiveConnection(exchange, progress, signal);
     } finally {

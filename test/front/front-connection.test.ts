@@ -11,7 +11,7 @@ import { isAnswered } from '../../src/proxy/connection-state.ts';
 import type { Gate } from '../../src/proxy/server-parts.ts';
 import { pieceBytes, UntakenAnswers } from '../../src/proxy/untaken-answers.ts';
 import { ByteBudget } from '../../src/upstream/byte-budget.ts';
-import { TurnEnd } from '../../src/upstream/wire/turn-end.ts';
+import { TurnEnd } from '../../src/front/turn-end.ts';
 import { until } from '../support/eventually.ts';
 
 /** A connection of the front's, as far as it takes nothing but `gate` to answer, and its client. */
