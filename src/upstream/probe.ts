@@ -8,7 +8,9 @@ import { ByteBudget } from './byte-budget.ts';
 import type { NodeAnswer, Progress } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
 import type { Fleet } from './fleet.ts';
+import { overLiveClient } from './live-client.ts';
 import { overLiveConnection } from './lost-connection.ts';
+import type { NodeClient } from './node-client.ts';
 import { findNotNow } from './not-now.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { UpstreamLog } from './sender.ts';
@@ -33,6 +35,8 @@ export interface Finding {
   readonly ageMs: number;
   /** How long the probe took. Absent: there was none, because the node answers requests. */
   readonly elapsedMs: number | undefined;
+  /** The probe replaced connections that hung by new ones, which other processes should do, too. */
+  readonly isReconnected?: boolean;
 }
 
 /** Who is not on duty asks when nothing was heard for so many intervals. */
@@ -132,10 +136,11 @@ export class Prober {
   }
 
   /** Another process, which is on duty, tells what it found. */
-  hear(upstream: Upstream, { info, ageMs, elapsedMs }: Finding): void {
+  hear(upstream: Upstream, { info, ageMs, elapsedMs, isReconnected = false }: Finding): void {
     const nowMs = performance.now();
     const before = upstream.health;
     this.#heardAtMs.set(upstream, nowMs);
+    if (isReconnected) upstream.replaceClient(upstream.openClient());
     if (info === undefined) upstream.recordFailure(elapsedMs ?? 0, nowMs);
     else {
       upstream.recordAnswer(elapsedMs ?? upstream.latencyMs(nowMs), nowMs);
@@ -177,6 +182,7 @@ export class Prober {
     // As it is when there is something to note: meanwhile requests change it, and tell of it, too.
     let before = upstream.health;
     let info: LedgerInfo | undefined;
+    const { client } = upstream;
     try {
       for (let looks = 0; looks < 2 && (looks === 0 || upstream.chain.doubted !== undefined); looks += 1) {
         // The second one confirms another chain: it is sent after the answer that reported it.
@@ -197,7 +203,8 @@ export class Prober {
       this.#log.debug({ upstream: upstream.name, cause: String(error) }, 'probe failed');
     }
     this.#noteHealth(upstream, before);
-    return { info, ageMs: 0, elapsedMs: performance.now() - startedMs };
+    const isReconnected = upstream.client !== client;
+    return { info, ageMs: 0, elapsedMs: performance.now() - startedMs, ...(isReconnected && { isReconnected }) };
   }
 
   /**
@@ -205,7 +212,8 @@ export class Prober {
    * Throws when it does neither.
    */
   async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerInfo | undefined> {
-    const answer = await this.#ask(upstream, this.#options.timeoutMs);
+    const { timeoutMs } = this.#options;
+    const answer = await overLiveClient(upstream, timeoutMs, (client) => this.#ask(upstream, timeoutMs, client));
     const { status, info } = answer;
     if (status === 200 && info !== undefined) return info;
     const notNow = findNotNow(answer, Date.now());
@@ -225,12 +233,12 @@ export class Prober {
     this.#log.tell(change, fields, `upstream is ${upstream.health}`);
   }
 
-  async #ask(upstream: Upstream, withinMs: number): Promise<NodeAnswer> {
+  async #ask(upstream: Upstream, withinMs: number, client?: NodeClient): Promise<NodeAnswer> {
     const bound = new Bound(this.#stop.signal, withinMs);
     const { signal } = bound;
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
-    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, 'probe');
+    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, 'probe', client);
     try {
       return await overLiveConnection(exchange, progress, signal);
     } finally {

@@ -51,7 +51,6 @@ export class Upstream {
   readonly headers: Readonly<Record<string, string>> | undefined;
   /** Digest of the address: what gateways call the node among each other, which may have given it other names. */
   readonly fingerprint: string;
-  readonly client: NodeClient;
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
   readonly infos = new LedgerInfoReader();
@@ -73,6 +72,10 @@ export class Upstream {
   /** Places for long polls, which do nothing but wait: reads must not wait behind them. */
   readonly polls: Slots;
   readonly #connections: number;
+  readonly #clientOptions: NodeClientOptions;
+  #client: NodeClient;
+  /** Clients that were replaced and have requests in flight. */
+  readonly #draining = new Set<NodeClient>();
   readonly chain = new NodeChain();
   /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
   isSuspect = false;
@@ -97,7 +100,26 @@ export class Upstream {
     this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
     this.polls = new Slots(Math.max(1, Math.floor(options.connections * pollShare)));
     this.#connections = options.connections;
-    this.client = new NodeClient(options.url, options);
+    this.#clientOptions = options;
+    this.#client = this.openClient();
+  }
+
+  /** The connections that requests go over. */
+  get client(): NodeClient {
+    return this.#client;
+  }
+
+  /** Connections beside those in use: the caller closes them or has `replaceClient` take them over. */
+  openClient(): NodeClient {
+    return new NodeClient(this.url, this.#clientOptions);
+  }
+
+  /** Later requests go over `client`. Requests in flight finish over the connections of before, which close then. */
+  replaceClient(client: NodeClient): void {
+    const old = this.#client;
+    this.#client = client;
+    this.#draining.add(old);
+    void old.close().finally(() => this.#draining.delete(old));
   }
 
   get health(): Health {
@@ -177,7 +199,7 @@ export class Upstream {
 
   /** Ends what it is asked at once. */
   async close(): Promise<void> {
-    await this.client.destroy();
+    await Promise.all([this.#client, ...this.#draining].map((client) => client.destroy()));
   }
 }
 
