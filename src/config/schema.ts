@@ -145,7 +145,9 @@ const upstream = z
     probeInterval: duration('1s', 10, hour).describe('How often a quiet upstream is asked for its ledger.'),
     connections: whole(1, 65_535)
       .default(128)
-      .describe('Most open connections to one upstream, beside one for probes.'),
+      .describe(
+        'Most connections for reads to one upstream. Probes have two more, and each submission in flight has its own.',
+      ),
     maxAttempts: whole(1, 100).default(3).describe('Most attempts for one request, over all upstreams.'),
     maxLag: duration('30s', 100, hour).describe(
       'An upstream whose ledger is farther behind the newest serves only what it holds.',

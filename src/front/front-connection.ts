@@ -10,7 +10,7 @@ import { isRefused, setAnswering } from '../proxy/connection-state.ts';
 import { Exchange } from '../proxy/exchange.ts';
 import type { Read } from '../proxy/read.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
-import type { Sending, TurnEnd } from '../upstream/wire/turn-end.ts';
+import type { Sending, TurnEnd } from './turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
 import { FrontResponse, type Answering } from './front-response.ts';
 import type { KnownHits } from './known-hits.ts';

@@ -10,7 +10,7 @@ import type { FrontMetrics } from '../metrics/http-metrics.ts';
 import { isRefused } from '../proxy/connection-state.ts';
 import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
-import { TurnEnd } from '../upstream/wire/turn-end.ts';
+import { TurnEnd } from './turn-end.ts';
 import { Arenas } from './arena.ts';
 import { FrontConnection, type FrontParts } from './front-connection.ts';
 import { KnownHits } from './known-hits.ts';

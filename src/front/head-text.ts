@@ -1,6 +1,8 @@
 /** Heads of answers as text, in the form that Node's HTTP server gives them. */
 import { STATUS_CODES } from '../proxy/node-http.ts';
-import { forbiddenInValue } from '../upstream/wire/field-value.ts';
+
+/** Bytes that HTTP forbids in a field value (RFC 9110 5.5): a line feed would begin another header. */
+const forbiddenInValue = /[^\t -~\x80-\xff]/;
 
 /** Status line and headers, without the empty line. `head`: names and values in turn. Throws as `fieldLines` does. */
 export function headText(status: number, head: readonly string[]): string {

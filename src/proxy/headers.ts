@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { dialectOf, type HeaderValues } from '../ledger/ledger-headers.ts';
 import { conditions, isForNodes, isOfInterface, ofTraces } from '../ledger/node-headers.ts';
-import type { WireRequest } from '../upstream/exchange.ts';
+import type { WireRequest } from '../upstream/node-client.ts';
 import { acceptedCodings, isReadableAccept } from './negotiate.ts';
 
 /**

@@ -115,7 +115,7 @@ export class Attempts {
     } catch (error) {
       end();
       onWorked?.();
-      if (isUnsendable(error, progress)) {
+      if (isUnsendable(error)) {
         endAttempt(span, { verdict: 'failed', kind: 'unsendable' });
         throw new GatewayError('malformed', 'the request cannot be sent on', { cause: error });
       }

@@ -3,8 +3,8 @@ import { Readable, pipeline, type Transform } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import type { HeaderValues } from '../ledger/ledger-headers.ts';
 import { stopReason, type StopSignal } from '../ledger/stop.ts';
+import { BadAnswerError } from './bad-answer.ts';
 import type { ByteBudget } from './byte-budget.ts';
-import { BadAnswerError } from './wire/bad-answer.ts';
 
 /** A coding that is decoded here. */
 export type NodeCoding = 'zstd' | 'br' | 'gzip' | 'deflate';

@@ -26,11 +26,18 @@ export function overLiveConnection<T>(
     // A node that closes one idle connection often closes all: let the news of the others come in first.
     await setImmediate();
     progress.sentAtMs = undefined;
+    progress.isRepeat = true;
     return exchange();
   });
 }
 
-function wasLost(error: unknown, { sentAtMs }: Progress): boolean {
-  if (sentAtMs === undefined || performance.now() - sentAtMs > newsMs) return false;
-  return error instanceof Error && lostCodes.has((error as NodeJS.ErrnoException).code ?? '');
+/** Whether the request was sent so recently that news of a closed connection may have crossed it. */
+export function isFresh({ sentAtMs }: Progress): boolean {
+  return sentAtMs !== undefined && performance.now() - sentAtMs <= newsMs;
+}
+
+/** A request that was not sent yet is lost, too, with the idle connection that undici had chosen for it. */
+function wasLost(error: unknown, progress: Progress): boolean {
+  const mayBeNews = progress.sentAtMs === undefined || isFresh(progress);
+  return mayBeNews && error instanceof Error && lostCodes.has((error as NodeJS.ErrnoException).code ?? '');
 }

@@ -4,18 +4,17 @@
  */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import type { HeaderValues } from '../ledger/ledger-headers.ts';
 import { stopReason } from '../ledger/stop.ts';
-import { findCoding } from './content-coding.ts';
+import { AnswerHandler, type HandlerParts } from './answer-handler.ts';
 import {
   requestTo,
-  sinceSent,
   wholeAnswer,
+  type AnswerHead,
   type ExchangeContext,
   type NodeAnswer,
   type StreamedAnswer,
-  type WireRequest,
 } from './exchange.ts';
+import type { Purpose, WireRequest } from './node-client.ts';
 import type { Upstream } from './upstream.ts';
 
 export interface StreamBounds {
@@ -46,6 +45,7 @@ export async function fetchStream(
   upstream: Upstream,
   request: WireRequest,
   context: ExchangeContext & StreamBounds,
+  purpose: Purpose,
 ): Promise<StreamedAnswer> {
   const giveBack = await upstream.streams.take(context.signal);
   try {
@@ -54,8 +54,8 @@ export async function fetchStream(
         reject(stopReason(context.signal));
         return;
       }
-      const streamer = new Streamer(upstream, context, { resolve, reject });
-      streamer.waiting = upstream.pool.dispatch(requestTo(upstream, request, context), streamer);
+      const handler = new Streamer({ upstream, context, purpose }, { resolve, reject });
+      upstream.client.dispatch(purpose, requestTo(upstream, request, context), handler);
     });
     onceClosed(answer.stream, giveBack);
     return answer;
@@ -90,54 +90,26 @@ export async function readWhole(
   return wholeAnswer(head, Buffer.concat(chunks), context);
 }
 
-interface Promised {
+interface Settle {
   resolve(answer: StreamedAnswer): void;
   reject(error: Error): void;
 }
 
 /** Makes a stream of one exchange. */
-class Streamer implements Dispatcher.DispatchHandler {
-  readonly #upstream: Upstream;
-  readonly #context: ExchangeContext & StreamBounds;
-  readonly #promised: Promised;
-  /** What gives it up while it waits for a free connection; without it, only the wait is given up. */
-  waiting: Pick<Dispatcher.DispatchController, 'abort'> | undefined;
-  #controller: Dispatcher.DispatchController | undefined;
+class Streamer extends AnswerHandler<ExchangeContext & StreamBounds> {
+  readonly #settle: Settle;
   #stream: NodeStream | undefined;
-  readonly #onAbort = (): void => {
-    const reason = stopReason(this.#context.signal);
-    const controller = this.#controller ?? this.waiting;
-    if (this.#stream !== undefined) this.#stream.destroy(reason);
-    else if (controller !== undefined) controller.abort(reason);
-    else this.#promised.reject(reason);
-  };
 
-  constructor(upstream: Upstream, context: ExchangeContext & StreamBounds, promised: Promised) {
-    this.#upstream = upstream;
-    this.#context = context;
-    this.#promised = promised;
-    context.signal.addEventListener('abort', this.#onAbort);
+  constructor(parts: HandlerParts<ExchangeContext & StreamBounds>, settle: Settle) {
+    super(parts);
+    this.#settle = settle;
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    const { progress, signal } = this.#context;
-    this.#controller = controller;
-    progress.sentAtMs = performance.now();
-    if (signal.aborted) controller.abort(stopReason(signal));
-  }
-
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
-    const { progress, dialect, signal } = this.#context;
-    progress.isAnswered = true;
-    if (status < 200) return;
-    // An error that is thrown here fails the exchange.
-    const coding = findCoding(headers);
-    const stream = new NodeStream(controller, this.#context);
-    stream.once('close', () => signal.removeEventListener('abort', this.#onAbort));
+  protected onHead(head: AnswerHead, controller: Dispatcher.DispatchController): void {
+    const stream = new NodeStream(controller, this.context);
+    stream.once('close', () => this.unfollow());
     this.#stream = stream;
-    const info = this.#upstream.infos.find(headers, dialect);
-    const tookMs = sinceSent(progress);
-    this.#promised.resolve({ status, headers, info, upstream: this.#upstream, coding, tookMs, stream });
+    this.#settle.resolve({ ...head, stream });
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -148,13 +120,19 @@ class Streamer implements Dispatcher.DispatchHandler {
     this.#stream?.finish();
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+  protected override abort(reason: Error): void {
+    // Parts that arrived and were not taken yet are dropped, too.
+    if (this.#stream === undefined) super.abort(reason);
+    else this.#stream.destroy(reason);
+  }
+
+  protected onFailure(error: Error): void {
     if (this.#stream !== undefined) {
       this.#stream.destroy(error);
       return;
     }
-    this.#context.signal.removeEventListener('abort', this.#onAbort);
-    this.#promised.reject(error);
+    this.unfollow();
+    this.#settle.reject(error);
   }
 }
 
@@ -184,11 +162,11 @@ class NodeStream extends Readable {
     this.on('error', () => undefined);
   }
 
-  /** `chunk` is only good until this returns. */
+  /** `chunk` is not copied: undici hands on the bytes that the socket allocated for this read alone. */
   give(chunk: Buffer): void {
     this.#given += chunk.length;
     this.#quiet.refresh();
-    if (this.push(Buffer.from(chunk))) return;
+    if (this.push(chunk)) return;
     this.#isWaiting = false;
     this.#controller.pause();
     this.#watch();

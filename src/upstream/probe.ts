@@ -2,9 +2,12 @@
 import { performance } from 'node:perf_hooks';
 import { Bound } from './bound.ts';
 import { ByteBudget } from './byte-budget.ts';
-import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
+import type { NodeAnswer, Progress } from './exchange.ts';
+import { fetchWhole } from './fetch-whole.ts';
 import type { Fleet } from './fleet.ts';
+import { overLiveClient } from './live-client.ts';
 import { overLiveConnection } from './lost-connection.ts';
+import type { NodeClient } from './node-client.ts';
 import { findNotNow } from './not-now.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { UpstreamLog } from './sender.ts';
@@ -168,7 +171,8 @@ export class Prober {
    * Throws when it does neither.
    */
   async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerInfo | undefined> {
-    const answer = await this.#ask(upstream, this.#options.timeoutMs);
+    const { timeoutMs } = this.#options;
+    const answer = await overLiveClient(upstream, timeoutMs, (client) => this.#ask(upstream, timeoutMs, client));
     const { status, info } = answer;
     if (status === 200 && info !== undefined) return info;
     const notNow = findNotNow(answer, Date.now());
@@ -188,12 +192,12 @@ export class Prober {
     this.#log.tell(change, fields, `upstream is ${upstream.health}`);
   }
 
-  async #ask(upstream: Upstream, withinMs: number): Promise<NodeAnswer> {
+  async #ask(upstream: Upstream, withinMs: number, client?: NodeClient): Promise<NodeAnswer> {
     const bound = new Bound(this.#stop.signal, withinMs);
     const { signal } = bound;
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
-    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.lookPool);
+    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, 'probe', client);
     try {
       return await overLiveConnection(exchange, progress, signal);
     } finally {

@@ -7,14 +7,10 @@ import { Admission } from './admission.ts';
 import type { Promised } from './answer-fault.ts';
 import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
 import { Background, type Another } from './background.ts';
-import {
-  fetchWhole,
-  type ExchangeContext,
-  type NodeAnswer,
-  type StreamedAnswer,
-  type WireRequest,
-} from './exchange.ts';
+import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts';
+import { fetchWhole } from './fetch-whole.ts';
 import { HedgeTimes, type HedgeLimits } from './hedge-times.ts';
+import type { Purpose, WireRequest } from './node-client.ts';
 import { fetchStream, onceClosed, readWhole } from './node-stream.ts';
 import { Outliers } from './outliers.ts';
 import { Search, type Means } from './search.ts';
@@ -122,11 +118,10 @@ export class Sender {
    * `GatewayError` when no node gave an answer worth passing on.
    */
   whole(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer> {
-    const { wire, atOnce, isLook } = request;
+    const { wire, atOnce } = request;
+    const purpose = purposeOf(request);
     const fetch: Fetch<NodeAnswer> = (upstream, context) =>
-      atOnce === undefined
-        ? fetchWhole(upstream, wire, context, isLook === true ? upstream.lookPool : upstream.pool)
-        : this.#poll(upstream, wire, atOnce, context);
+      atOnce === undefined ? fetchWhole(upstream, wire, context, purpose) : this.#poll(upstream, wire, atOnce, context);
     return new Search(this.#means, { request, fetch, isStreamed: false, signal }).run();
   }
 
@@ -139,7 +134,7 @@ export class Sender {
   stream(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer | StreamedAnswer> {
     const { deadlineMs: idleMs, stallMs } = this.#means.limits;
     const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
-      const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs });
+      const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs }, purposeOf(request));
       onceClosed(answer.stream, () => this.#means.admission.offer(upstream));
       // What is small is read whole: one that breaks off can be asked of another node then, and be looked at.
       return answer.status < 300 && !isSmall(answer) ? answer : readWhole(answer, context);
@@ -161,6 +156,11 @@ export class Sender {
       this.#means.admission.offer(upstream);
     });
   }
+}
+
+function purposeOf({ isIdempotent, isLook }: FleetRequest): Purpose {
+  if (!isIdempotent) return 'submission';
+  return isLook === true ? 'probe' : 'read';
 }
 
 /** Smaller answers than this are not handed on as they come. */

@@ -6,7 +6,7 @@ import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
-import { createPool, type Pool } from './pool.ts';
+import { NodeClient, type NodeClientOptions } from './node-client.ts';
 import type { ReadClass } from './read-class.ts';
 import { RetentionWindow } from './retention-window.ts';
 import { Slots } from './slots.ts';
@@ -19,17 +19,13 @@ export type Tier = 'full' | 'archival';
  */
 export type Health = 'unproven' | 'usable' | 'down' | 'foreign';
 
-export interface UpstreamOptions {
+export interface UpstreamOptions extends NodeClientOptions {
   readonly name: string;
   /** Base address without a trailing slash, for example `http://10.0.0.1:8080/v1`. */
   readonly url: URL;
   readonly tier: Tier;
   /** The node's own credentials: on every request to it, and on none to another. Names in lower case. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** At most this many connections to the node, and two for looks at its ledger info. */
-  readonly connections: number;
-  /** Bound of the TCP and TLS handshake. */
-  readonly connectTimeoutMs: number;
   /** How late this process runs, in ms: what a node seems slow by. Default: never late. */
   readonly ownLag?: () => number;
 }
@@ -39,8 +35,6 @@ const failuresUntilDown = 2;
 /** A slow answer counts at once and fades with this time constant. */
 const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
-/** One for the probe, one for the look that reads of "latest" wait for: of each there is one at a time. */
-const lookConnections = 2;
 /** A failure is quick and must not make a node look cheap: what one counts as at least. */
 const failureMs = 50;
 /** Share of the connections that streamed answers may hold. */
@@ -49,13 +43,6 @@ const streamShare = 0.75;
 const pollShare = 0.5;
 /** Share of the connections that neither may hold: plain reads go on. */
 const readShare = 1 / 8;
-/**
- * An idle connection is closed before the node would: servers without a word on it keep one for 5 s or longer, and of
- * what a node announces (`Keep-Alive: timeout=`) this margin is taken off.
- */
-const keepAliveMs = 4_000;
-const keepAliveMarginMs = 2_000;
-
 export class Upstream {
   readonly name: string;
   readonly url: URL;
@@ -64,12 +51,6 @@ export class Upstream {
   readonly headers: Readonly<Record<string, string>> | undefined;
   /** Digest of the address: what gateways call the node among each other, which may have given it other names. */
   readonly fingerprint: string;
-  readonly pool: Pool;
-  /**
-   * Connections that only looks at the ledger info use: what they find is the node's doing, and they are answered,
-   * however busy the others are.
-   */
-  readonly lookPool: Pool;
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
   readonly infos = new LedgerInfoReader();
@@ -91,6 +72,10 @@ export class Upstream {
   /** Places for long polls, which do nothing but wait: reads must not wait behind them. */
   readonly polls: Slots;
   readonly #connections: number;
+  readonly #clientOptions: NodeClientOptions;
+  #client: NodeClient;
+  /** Clients that were replaced and have requests in flight. */
+  readonly #draining = new Set<NodeClient>();
   readonly chain = new NodeChain();
   /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
   isSuspect = false;
@@ -115,10 +100,26 @@ export class Upstream {
     this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
     this.polls = new Slots(Math.max(1, Math.floor(options.connections * pollShare)));
     this.#connections = options.connections;
-    const { url, connections, connectTimeoutMs } = options;
-    const bounds = { connectTimeoutMs, keepAliveMs, keepAliveMarginMs };
-    this.pool = createPool(url, { ...bounds, connections });
-    this.lookPool = createPool(url, { ...bounds, connections: lookConnections });
+    this.#clientOptions = options;
+    this.#client = this.openClient();
+  }
+
+  /** The connections that requests go over. */
+  get client(): NodeClient {
+    return this.#client;
+  }
+
+  /** Connections beside those in use: the caller closes them or has `replaceClient` take them over. */
+  openClient(): NodeClient {
+    return new NodeClient(this.url, this.#clientOptions);
+  }
+
+  /** Later requests go over `client`. Requests in flight finish over the connections of before, which close then. */
+  replaceClient(client: NodeClient): void {
+    const old = this.#client;
+    this.#client = client;
+    this.#draining.add(old);
+    void old.close().finally(() => this.#draining.delete(old));
   }
 
   get health(): Health {
@@ -198,7 +199,7 @@ export class Upstream {
 
   /** Ends what it is asked at once. */
   async close(): Promise<void> {
-    await Promise.all([this.pool.destroy(), this.lookPool.destroy()]);
+    await Promise.all([this.#client, ...this.#draining].map((client) => client.destroy()));
   }
 }
 

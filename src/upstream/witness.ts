@@ -5,7 +5,8 @@
  */
 import { Bound } from './bound.ts';
 import { ByteBudget } from './byte-budget.ts';
-import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
+import type { NodeAnswer, Progress } from './exchange.ts';
+import { fetchWhole } from './fetch-whole.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import type { Upstream } from './upstream.ts';
@@ -105,7 +106,7 @@ export class Witness {
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
     const path = `/transactions/by_version/${version}`;
     const wire = { method: 'GET', path, headers: { accept: 'application/json' } } as const;
-    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.lookPool);
+    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, 'probe');
     try {
       return await overLiveConnection(exchange, progress, signal);
     } finally {

@@ -9,7 +9,7 @@ import { LiveHeaders } from '../../src/front/live-headers.ts';
 import { HeaderBlocks } from '../../src/front/request-head.ts';
 import { pieceBytes, UntakenAnswers } from '../../src/proxy/untaken-answers.ts';
 import { ByteBudget } from '../../src/upstream/byte-budget.ts';
-import { TurnEnd } from '../../src/upstream/wire/turn-end.ts';
+import { TurnEnd } from '../../src/front/turn-end.ts';
 import { until } from '../support/eventually.ts';
 
 /** A connection of the front's that gets no request, and its client. */

@@ -20,7 +20,6 @@ import { parseKeysFile } from '../../src/config/keys-file.ts';
 import { HeaderBlocks, readHead } from '../../src/front/request-head.ts';
 import { readOf } from '../../src/front/read-target.ts';
 import { passedOn } from '../../src/trace/trace-context.ts';
-import { readAnswerHead } from '../../src/upstream/wire/answer-head.ts';
 import { findScope } from '../../src/cache/purge-scope.ts';
 import { findRefusal } from '../../src/proxy/admin-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
@@ -162,8 +161,6 @@ const rows: readonly (readonly [
   ['quotes in a line of keys', 1_000, (n) => `keys:\n  - name: "${'\\"'.repeat(n)}"\n`, readKeys],
   ['operations of a key', 100, (n) => `keys:\n  - name: a\n    operations: [${'a,'.repeat(n)}a]\n`, readKeys],
   ['fields that no key has', 20, (n) => `keys:\n  - name: a\n${'    x: 1\n'.repeat(n)}`, readKeys],
-  ['one header of a node', 100, (n) => `HTTP/1.1 200 OK${'\r\na: b'.repeat(n)}`, readAnswerHead],
-  ['headers of a node', 100, (n) => `HTTP/1.1 200 OK${lines(n, (at) => `\r\na${at}: b`)}`, readAnswerHead],
   ['parameters', 1_000, (n) => `/v1?${'a&'.repeat(n)}ledger_version=5`, versionParameter],
   ['versions', 500, (n) => `/v1?${'ledger_version=5&'.repeat(n)}`, versionParameter],
   ['an authority', 2_000, (n) => `http://${'a:'.repeat(n)}`, originForm],

@@ -10,14 +10,10 @@ import type { RedisLink } from '../../src/cache/redis-link.ts';
 import { SharedState } from '../../src/cache/shared-state.ts';
 import { dialectOf, findLedgerInfo, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
-import { AnswerHeads } from '../../src/upstream/wire/answer-head.ts';
-import { AnswerReader } from '../../src/upstream/wire/answer-reader.ts';
-import { BadAnswerError } from '../../src/upstream/wire/bad-answer.ts';
 import { answerOf, keyAt } from '../support/answers.ts';
 import { fc } from '../support/fast-check.ts';
-import { answerStream } from '../upstream/wire/answers.ts';
 import { soup } from './soup.ts';
-import { attempt, fuzzTarget } from './target.ts';
+import { fuzzTarget } from './target.ts';
 
 const dialect = dialectOf('node');
 const names = [
@@ -122,38 +118,7 @@ async function newsListener() {
 const news = await newsListener();
 const submissions = new Submissions();
 
-/** The events of an answer that comes in these pieces, and whether the reader refused it. */
-function answerIn(pieces: readonly Buffer[]): { readonly text: string; readonly isRefused: boolean } {
-  let text = '';
-  const reader = new AnswerReader(new AnswerHeads(), {
-    onHead: ({ status, headers }) => (text += `${status} ${JSON.stringify(headers)}\n`),
-    onData: (bytes) => (text += bytes.toString('latin1')),
-    onEnd: () => (text += '\nend'),
-  });
-  reader.begin(false);
-  const read = attempt(
-    () => {
-      for (const piece of pieces) reader.take(piece);
-      return text;
-    },
-    (error) => error instanceof BadAnswerError,
-  );
-  return { text, isRefused: read === undefined };
-}
-
 export const neighbourTargets = [
-  fuzzTarget('answer of a node, in pieces', fc.tuple(fc.nat(), fc.nat({ max: 20 })), ([seed, size]) => {
-    const { pieces } = answerStream(seed);
-    const bytes = Buffer.concat(pieces);
-    const small = Array.from({ length: Math.ceil(bytes.length / (size + 1)) }, (_, at) =>
-      bytes.subarray(at * (size + 1), (at + 1) * (size + 1)),
-    );
-    const [whole, cut] = [answerIn([bytes]), answerIn(small)];
-    assert.equal(cut.isRefused, whole.isRefused);
-    // A fault behind a part of the body is found when that part may be out already.
-    if (!whole.isRefused) assert.equal(cut.text, whole.text);
-  }),
-
   fuzzTarget('ledger headers', headers, (given) => {
     const info = findLedgerInfo(given, dialect);
     if (info === undefined) return;

@@ -1,0 +1,108 @@
+/**
+ * HTTP/1.1 client of one node, `http:` and `https:` alike: undici pools, with every time-out and limit set here. Node
+ * answers are checked by undici's parser (llhttp, strict); `answer-handler.ts` adds the checks that undici leaves out.
+ */
+import type { LookupFunction } from 'node:net';
+import { Pool, type Dispatcher } from 'undici';
+
+/** A request to one node. `path` starts at the node's root, percent-encoded, with its query. */
+export interface WireRequest {
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE' | 'PATCH' | 'OPTIONS';
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string | string[]>>;
+  readonly body?: Buffer | undefined;
+}
+
+/**
+ * Connections are separate by purpose. `read`: idempotent requests, over keep-alive connections. `submission`: requests
+ * that must not be sent twice, each over a new connection. `probe`: the node's own state, never queued behind reads.
+ */
+export type Purpose = 'read' | 'submission' | 'probe';
+
+export interface NodeClientOptions {
+  /** Most connections for reads, and most for submissions. */
+  readonly connections: number;
+  /** Bound of the TCP and TLS handshake, in ms. */
+  readonly connectTimeoutMs: number;
+  /** Resolves the node's name, once per new connection. Default: `dns.lookup`. */
+  readonly lookup?: LookupFunction | undefined;
+}
+
+/** One for the prober, one for the look at the ledger info that reads of "latest" share. */
+const probeConnections = 2;
+
+function commonOptions({ connectTimeoutMs, lookup }: NodeClientOptions): Pool.Options {
+  return {
+    connectTimeout: connectTimeoutMs,
+    // Undefined leaves the default: undici hands the whole object on to `net.connect`.
+    connect: lookup === undefined ? {} : { lookup },
+    // HTTP/2 bodies need no announced length, so a cut body would look whole (`isFramed`).
+    allowH2: false,
+    // Requests behind one another on a connection would share its faults.
+    pipelining: 1,
+    // Attempts and streams have time-outs of their own (`bound.ts`, `node-stream.ts`); two clocks would disagree.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    // `ByteBudget` bounds bodies that are read whole; streamed bodies are unbounded and never held.
+    maxResponseSize: -1,
+    // Field names and values of one head, and of all trailers. Node's own parser has the same bound.
+    maxHeaderSize: 16 * 1024,
+    // Usual servers keep an idle connection for 5 s or longer. A server's `Keep-Alive: timeout=` counts less the margin.
+    keepAliveTimeout: 4_000,
+    keepAliveTimeoutThreshold: 2_000,
+    keepAliveMaxTimeout: 600_000,
+  };
+}
+
+interface Unsent {
+  readonly request: WireRequest;
+  readonly pool: Pool;
+  readonly handler: Dispatcher.DispatchHandler;
+}
+
+/** All connections to one node. */
+export class NodeClient {
+  readonly #pools: Readonly<Record<Purpose, Pool>>;
+  #unsent: Unsent[] = [];
+  readonly #flush = (): void => {
+    const unsent = this.#unsent;
+    this.#unsent = [];
+    for (const { pool, request, handler } of unsent) pool.dispatch({ ...request, body: request.body ?? null }, handler);
+  };
+
+  /** `url`: the node's base address, of which the path is ignored. */
+  constructor({ origin }: URL, options: NodeClientOptions) {
+    const { connections } = options;
+    const common = commonOptions(options);
+    this.#pools = {
+      read: new Pool(origin, { ...common, connections }),
+      // 0 sends `Connection: close` and never uses a connection twice. A reused one may hold an unsolicited answer, or
+      // be about to close, and a lost submission must not be sent again.
+      submission: new Pool(origin, { ...common, connections, pipelining: 0 }),
+      probe: new Pool(origin, { ...common, connections: probeConnections }),
+    };
+  }
+
+  /**
+   * Sends a request; `handler` gets the answer, or an error for a request that HTTP forbids. A request never sees bytes
+   * that arrived before it was sent: it leaves this method in the check phase of the event loop, and undici writes to an
+   * idle connection one poll of all sockets later. Unsolicited bytes and a FIN that wait in the kernel are read in that
+   * poll, and close the connection.
+   */
+  dispatch(purpose: Purpose, request: WireRequest, handler: Dispatcher.DispatchHandler): void {
+    if (this.#unsent.length === 0) setImmediate(this.#flush);
+    this.#unsent.push({ request, pool: this.#pools[purpose], handler });
+  }
+
+  /** Resolves when all requests of before have ended; later ones fail. */
+  async close(): Promise<void> {
+    this.#flush();
+    await Promise.all(Object.values(this.#pools).map((pool) => pool.close()));
+  }
+
+  /** Ends all requests at once with an error. */
+  async destroy(): Promise<void> {
+    this.#flush();
+    await Promise.all(Object.values(this.#pools).map((pool) => pool.destroy()));
+  }
+}

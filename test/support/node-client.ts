@@ -1,0 +1,40 @@
+/** Requests to one node through its HTTP client, without a fleet around it. */
+import type { TestContext } from 'node:test';
+import { dialectOf } from '../../src/ledger/ledger-headers.ts';
+import type { StopSignal } from '../../src/ledger/stop.ts';
+import { createAnswerBudget } from '../../src/upstream/byte-budget.ts';
+import type { NodeAnswer, Progress } from '../../src/upstream/exchange.ts';
+import { fetchWhole } from '../../src/upstream/fetch-whole.ts';
+import type { Purpose, WireRequest } from '../../src/upstream/node-client.ts';
+import { Upstream, type UpstreamOptions } from '../../src/upstream/upstream.ts';
+
+/** A node on this machine; the test's end closes its connections. */
+export function nodeAt(t: TestContext, port: number, options: Partial<UpstreamOptions> = {}): Upstream {
+  const url = new URL(`http://127.0.0.1:${port}`);
+  const node = new Upstream({ name: 'n', url, tier: 'full', connections: 1, connectTimeoutMs: 5_000, ...options });
+  t.after(() => node.close());
+  return node;
+}
+
+export interface AskOptions extends Partial<WireRequest> {
+  readonly purpose?: Purpose;
+  readonly signal?: StopSignal;
+  readonly progress?: Progress;
+}
+
+/** Default: a GET of `path`, with 5 s for it. */
+export function ask(node: Upstream, path: string, options: AskOptions = {}): Promise<NodeAnswer> {
+  const {
+    purpose,
+    signal = AbortSignal.timeout(5_000),
+    progress = { sentAtMs: undefined, isAnswered: false },
+  } = options;
+  const { method = 'GET', headers = {}, body } = options;
+  const context = { dialect: dialectOf('node'), signal, progress, budget: createAnswerBudget() };
+  return fetchWhole(node, { method, path, headers, body }, context, purpose);
+}
+
+/** The body of an answer, as text. */
+export async function textOf(answer: Promise<NodeAnswer>): Promise<string> {
+  return (await answer).body.toString();
+}
