@@ -5,8 +5,7 @@ import type { NodeCounts } from './support/capacity-node.ts';
 import { loadCpu, serverCpu } from './support/contest.ts';
 import { median, spread } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
-import { optionsOf, type Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { optionsOf, type Flags, type Part } from './support/options.ts';
 import { startServer, type ServerProcess } from './support/process-under-test.ts';
 import { haproxy, nginx, startCaches, varnish } from './support/reference-caches.ts';
 import { table } from './support/report.ts';
@@ -57,7 +56,6 @@ export const coalescing: Part = {
     }
     for (const server of [...servers, node]) server.stop();
 
-    const p99Of = (name: string): number => median((done.get(name) ?? []).map(({ p99Ms }) => p99Ms));
     const rows = [...done].map(([name, measured]) => [
       name,
       spread(
@@ -74,10 +72,6 @@ export const coalescing: Part = {
     const text = `${callers} callers, each on a connection of its own, ask for one key that nobody has asked for; the node takes ${serviceMs} ms. ${rounds} rounds with a key each, interleaved: median (least-most). nginx with \`proxy_cache_lock\`, which looks again every 500 ms.
 
 ${table(['server', 'reads of the node', 'p50 ms', 'p99 ms', 'longest ms'], rows)}`;
-    const beside = ['Varnish', 'nginx'].filter((name) => done.has(name));
-    const others = beside.map((name) => p99Of(name).toFixed(0)).join(' / ');
-    const figure = `${p99Of('ledgergate').toFixed(0)} / ${others} ms`;
-    const what = `p99 of ${callers} callers on one cold key, the node takes ${serviceMs} ms and is asked once`;
-    return { text, short: [{ what, beside: beside.join(' / '), figure }] };
+    return text;
   },
 };

@@ -6,10 +6,8 @@
  */
 import { encodeVectors } from '../src/sample/recorded.ts';
 import { loadCpu, runContest, serverCpu } from './support/contest.ts';
-import { median, timesAsMany } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
-import { optionsOf, type Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { optionsOf, type Flags, type Part } from './support/options.ts';
 import { startServer, type ServerProcess } from './support/process-under-test.ts';
 import { cpu, cpuBeside, howTaken, p99, rate, standingsTable } from './support/report.ts';
 import { startSampleNode } from './support/sample-node.ts';
@@ -60,12 +58,6 @@ export const encode: Part = {
     const text = `\`encode_submission\` with a warm ABI, beside a bare \`node:http\` server that does the same encoding with the module at hand, and beside the same request sent on to a node on loopback (\`encode.enabled: false\`). ${options.connections} connections, ${howTaken(options)}. "× node:http": the bare server's processor time divided by the row's.
 
 ${standingsTable(standings, columns)}`;
-    const figures = [...standings.values()].map((servers) => {
-      const standing = servers.find(({ name }) => name === own);
-      return standing === undefined ? '' : `${median(timesAsMany(standing, servers, [bare])).toFixed(2)} times`;
-    });
-    const what = 'signing messages per core, coin transfer / stake';
-    const beside = 'bare `node:http` that does the same encoding';
-    return { text, short: [{ what, beside, figure: figures.join(' / ') }] };
+    return text;
   },
 };

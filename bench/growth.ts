@@ -2,11 +2,9 @@
 import { askAll } from './support/ask-all.ts';
 import { newVersionsPath, readPath, startCheapNode, type CheapNode } from './support/cheap-node.ts';
 import { loadCpu, runContest, serverCpu, type Request, type Standing } from './support/contest.ts';
-import { median } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { accountAt, pathsOf } from './support/load.ts';
-import { optionsOf, type BenchOptions, type Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { optionsOf, type BenchOptions, type Flags, type Part } from './support/options.ts';
 import { requirePrograms } from './support/process-under-test.ts';
 import { cpu, howTaken, p50, p99, rate, standingsTable } from './support/report.ts';
 
@@ -98,12 +96,6 @@ export const growth: Part = {
     const text = `${options.connections} connections, 400 B, ${howTaken(options)}. Entries are of one account each, asked for at random; beyond some 12,000 targets are parsed anew, because those that are remembered are bounded by their bytes. All upstreams are on one core with the load.
 
 ${[entries, upstreams, tags].map((one) => standingsTable(one, columns)).join('\n')}`;
-    const costs = [...entries.values()].map(([standing]) =>
-      median((standing?.measured ?? []).map(({ cpuMicrosPerRequest }) => cpuMicrosPerRequest)),
-    );
-    const growthOf = (costs.at(-1) ?? Number.NaN) / (costs[0] ?? Number.NaN);
-    const [fewest = 0, most = 0] = [counts[0], counts.at(-1)];
-    const what = `processor time of a hit with ${most.toLocaleString('en')} entries`;
-    return { text, short: [{ what, beside: `with ${fewest.toLocaleString('en')}`, figure: growthOf.toFixed(2) }] };
+    return text;
   },
 };

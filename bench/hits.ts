@@ -5,16 +5,13 @@
 import { findTool } from '../scripts/tools.ts';
 import { askAll } from './support/ask-all.ts';
 import { readPath, startCheapNode, type BodyBytes, type CheapNode } from './support/cheap-node.ts';
-import { loadCpu, requireHits, runContest, serverCpu, type Request, type Standing } from './support/contest.ts';
-import { median, timesAsMany } from './support/figures.ts';
+import { loadCpu, requireHits, runContest, serverCpu, type Request } from './support/contest.ts';
 import { startGateway } from './support/gateway.ts';
 import { pathsOf } from './support/load.ts';
-import { isAsked, optionsOf, type Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { isAsked, optionsOf, type Flags, type Part } from './support/options.ts';
 import { requirePrograms, startServer, type ServerProcess } from './support/process-under-test.ts';
 import { eitherNginx, haproxy, nginx, nginxSendfile, startCaches, varnish } from './support/reference-caches.ts';
 import { cpu, cpuBeside, howTaken, p99, rate, standingsTable } from './support/report.ts';
-import type { ShortLine } from './support/short-table.ts';
 
 interface HitRequest extends Request {
   readonly keys: number;
@@ -59,28 +56,6 @@ async function start(node: CheapNode, asked: readonly HitRequest[]): Promise<rea
   return [...caches, bare, ...gateways];
 }
 
-/** Against the cheaper nginx of each load. */
-function shortLines(standings: ReadonlyMap<HitRequest, readonly Standing[]>): readonly ShortLine[] {
-  const shown = [requestOf(400, many[400], 64), requestOf(400, many[400], 512), requestOf(60_000, 1, 64)];
-  return [...standings].flatMap(([{ title }, servers]) => {
-    const standing = servers.find(({ name }) => name === own);
-    if (standing === undefined || !shown.some((one) => one.title === title)) return [];
-    const beside = [
-      ['nginx', eitherNginx] as const,
-      ...['Varnish', 'HAProxy', 'node:http'].map((one) => [one, [one]] as const),
-    ];
-    const figures = beside.flatMap(([name, others]) => {
-      const ratio = median(timesAsMany(standing, servers, others));
-      return Number.isNaN(ratio) ? [] : [{ name, ratio: ratio.toFixed(2) }];
-    });
-    return {
-      what: `cached answers per core: ${title}`,
-      beside: figures.map(({ name }) => name).join(' / '),
-      figure: figures.map(({ ratio }) => `${ratio} times`).join(' / '),
-    };
-  });
-}
-
 export const hits: Part = {
   name: 'hits',
   heading: 'Cached hits',
@@ -110,6 +85,6 @@ export const hits: Part = {
     const text = `The complete gateway (the built package, Node ${process.versions.node} where nothing else is said: canonical keys, live ledger headers, metrics, log level info), with \`listen.fastPath\` and without it; nginx \`proxy_cache\` with \`open_file_cache\`, without sendfile and with it; Varnish with malloc; HAProxy's cache; a bare \`node:http\` server that writes the gateway's bytes from memory. One core each. ${howTaken(options)}. "× nginx" is nginx's processor time per request, by the cheaper of its two, divided by the row's: how many times the hits one core answers. No read reached the node while it was measured, which the run checks.
 
 ${standingsTable(standings, columns)}`;
-    return { text, short: shortLines(standings) };
+    return text;
   },
 };

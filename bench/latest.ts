@@ -3,10 +3,8 @@
  * through one that sends each to a node (`latest.maxStaleness: 0ms`), beside a pinned read.
  */
 import { loadCpu, runContest, serverCpu } from './support/contest.ts';
-import { median, timesAsMany } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
-import { optionsOf, type Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { optionsOf, type Flags, type Part } from './support/options.ts';
 import { cpu, cpuBeside, howTaken, p50, p99, rate, standingsTable } from './support/report.ts';
 import { startSampleNode } from './support/sample-node.ts';
 
@@ -42,10 +40,6 @@ export const latest: Part = {
     const text = `The same unpinned read through a gateway that shares a version for 200 ms, and through one with \`latest.maxStaleness: 0ms\`, of a sample node whose ledger moves. ${howTaken(options)}. Pinning adds no latency at the median or at p99: it takes it away, because nearly all reads become hits.
 
 ${standingsTable(standings, columns)}`;
-    const [first = []] = standings.values();
-    const own = first.find(({ name }) => name === shared);
-    const ratio = own === undefined ? Number.NaN : 1 / median(timesAsMany(own, first, [each]));
-    const what = 'processor time of a read of the latest state, pinned and shared for 200 ms';
-    return { text, short: [{ what, beside: 'the same, each asked of a node', figure: ratio.toFixed(2) }] };
+    return text;
   },
 };

@@ -9,11 +9,9 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { keyText } from '../src/cache/key.ts';
 import { encodeRecord, encodeReference } from '../src/cache/record.ts';
-import { answerOf } from './support/answer.ts';
-import { bodyBytes, bodyOf, keyOf } from './support/cache-data.ts';
+import { answerOf, bodyBytes, bodyOf, keyOf } from './support/cache-data.ts';
 import { spread } from './support/figures.ts';
-import type { Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import type { Flags, Part } from './support/options.ts';
 import { requirePrograms } from './support/process-under-test.ts';
 import { table } from './support/report.ts';
 import { newFolder } from './support/run-folder.ts';
@@ -118,20 +116,6 @@ ${table(
 The cache's own work on a full cache of ${entries.toLocaleString('en')} such reads, in steps of 20 answers stored, each of which pushes out another, and 20 found; 8 s, pauses of the garbage collector included; medians of ${isQuick ? 1 : 5} rounds, interleaved (least-most). Arithmetic in place of the cache shows what the machine takes from anybody:
 
 ${table(['cache', 'p50 ms', 'p99 ms', 'p99.9 ms', 'longest ms'], churned)}`;
-    const beside = 'lru-cache of Buffers, without headers and versions';
-    const short = [
-      {
-        what: `memory of an entry of ${bodyBytes} B, a million of them`,
-        beside,
-        figure: `${perRead} / ${perReadPlain}`,
-      },
-      { what: 'memory of one more version with equal bytes', beside, figure: `${perVersion} / ${perVersionPlain}` },
-      {
-        what: 'p99.9 of 20 answers stored and 20 found in a full cache of a million',
-        beside: `${beside} / arithmetic`,
-        figure: `${churned.map((row) => row[3]).join(' / ')} ms`,
-      },
-    ];
-    return { text, short };
+    return text;
   },
 };

@@ -4,11 +4,9 @@
  */
 import { newVersionsPath, startCheapNode } from './support/cheap-node.ts';
 import { loadCpu, runContest, serverCpu, type Request } from './support/contest.ts';
-import { median, timesAsMany } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { accountAt } from './support/load.ts';
-import { isAsked, optionsOf, type Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { isAsked, optionsOf, type Flags, type Part } from './support/options.ts';
 import { requirePrograms, startServer } from './support/process-under-test.ts';
 import { haproxy, nginx, startCaches, varnish } from './support/reference-caches.ts';
 import {
@@ -74,16 +72,6 @@ export const misses: Part = {
     const text = `Every request is for a version that was not asked for before, and every answer is stored. The node is nginx that answers from its config, on the core of the clients: its line is what a request costs without anything between, its processor time that of the node. ${howTaken(options)}. "× nginx": the processor time of nginx's caching miss divided by the row's.
 
 ${standingsTable(standings, columns)}`;
-    const short = [...standings].flatMap(([{ title }, servers]) => {
-      const own = servers.find(({ name }) => name === 'ledgergate');
-      if (own === undefined || title.endsWith('1 connection')) return [];
-      const ratio = 1 / median(timesAsMany(own, servers, ['nginx']));
-      return {
-        what: `processor time of a miss, stored: ${title}`,
-        beside: 'nginx `proxy_cache`',
-        figure: ratio.toFixed(2),
-      };
-    });
-    return { text, short };
+    return text;
   },
 };

@@ -4,11 +4,9 @@
  */
 import { newVersionsPath, startCheapNode } from './support/cheap-node.ts';
 import { loadCpu, runContest, serverCpu, type Request } from './support/contest.ts';
-import { median } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { accountAt } from './support/load.ts';
-import { isAsked, optionsOf, type Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { isAsked, optionsOf, type Flags, type Part } from './support/options.ts';
 import { requirePrograms } from './support/process-under-test.ts';
 import { cpu, cpuAbove, howTaken, p50, p50Above, p99, readsPerRequest, standingsTable } from './support/report.ts';
 
@@ -61,14 +59,6 @@ export const pruned: Part = {
     const text = `Misses at versions that the full node has pruned, answered by the archive; both nodes are nginx that answers from its config. The full node of the third line tells an edge that is far below the true one, so that it is asked each time, and refuses. ${howTaken(options)}.
 
 ${standingsTable(standings, columns)}`;
-    const [first] = standings.values();
-    const p50Of = (at: number): number => median((first?.[at]?.measured ?? []).map(({ p50Ms }) => p50Ms));
-    const figure = `+${(p50Of(2) - p50Of(0)).toFixed(2)} ms`;
-    return {
-      text,
-      short: [
-        { what: 'read that a node refused as pruned, answered by the archive', beside: 'a read that it holds', figure },
-      ],
-    };
+    return text;
   },
 };

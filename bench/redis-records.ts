@@ -19,7 +19,7 @@ import { ledgerVersion } from '../src/ledger/version.ts';
 import modules from '../src/sample/data/modules.json' with { type: 'json' };
 import resources from '../src/sample/data/resources.json' with { type: 'json' };
 import type { CachedResponse } from '../src/cache/entry.ts';
-import { answerOf } from './support/answer.ts';
+import { answerOf } from './support/cache-data.ts';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });
 const rounds = Number(values.rounds);

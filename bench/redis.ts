@@ -9,11 +9,10 @@ import { execFileSync } from 'node:child_process';
 import { askAll } from './support/ask-all.ts';
 import { readPath, startCheapNode } from './support/cheap-node.ts';
 import { loadCpu, runContest, serverCpu } from './support/contest.ts';
-import { median, spread } from './support/figures.ts';
+import { spread } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { pathsOf } from './support/load.ts';
-import { isAsked, optionsOf, type Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { isAsked, optionsOf, type Flags, type Part } from './support/options.ts';
 import { requirePrograms, startProgram, type ServerProcess } from './support/process-under-test.ts';
 import { cpu, cpuAbove, howTaken, p50, p99, rate, readsPerRequest, standingsTable } from './support/report.ts';
 import { freePort } from '../test/support/free-port.ts';
@@ -100,11 +99,6 @@ export const redis: Part = {
 Of a hit in Redis the client's part: ioredis alone takes ${one} µs for a GET of 4 kB with ${options.connections} under way on this core, and ${two} µs for HGET and GET one after the other, as a hit needs them.
 
 ${standingsTable(standings, columns)}`;
-    const large = [...standings].find(([{ title }]) => title.endsWith('4 kB'))?.[1] ?? [];
-    const cost = (of: string): readonly number[] =>
-      large.find(({ name }) => name === of)?.measured.map((round) => round.cpuMicrosPerRequest) ?? [];
-    const above = median(cost(well).map((micros, round) => micros - (cost(inMemory)[round] ?? Number.NaN)));
-    const what = `processor time of a hit of 4 kB in Redis, ${options.connections} under way`;
-    return { text, short: [{ what, beside: 'a hit in memory', figure: `+${above.toFixed(0)} µs` }] };
+    return text;
   },
 };

@@ -1,6 +1,5 @@
 /**
- * Everything side by side on one machine, in interleaved rounds: prints tables, and writes them into RESULTS.md and the
- * short one into README.md.
+ * Everything side by side on one machine, in interleaved rounds: prints tables, and writes them into RESULTS.md.
  *
  *     npm run bench -- [--only hits,misses] [--loads TEXT] [--quick] [--write]
  *                      [--starts N] [--rounds N] [--seconds S] [--connections N] [--warm-up S]
@@ -23,11 +22,9 @@ import { redis } from './redis.ts';
 import { startUp } from './start-up.ts';
 import { workers } from './workers.ts';
 import { loadCpu } from './support/contest.ts';
-import { readFlags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { readFlags, type Part } from './support/options.ts';
 import { requirePrograms } from './support/process-under-test.ts';
 import { writeSection } from './support/results-section.ts';
-import { writeShortLines } from './support/short-table.ts';
 
 const all: readonly Part[] = [
   hits,
@@ -59,12 +56,10 @@ for (const part of all) {
   if (flags.only.length > 0 && !flags.only.includes(name)) continue;
   process.stderr.write(`\n${name}\n`);
   try {
-    const { text, short } = await part.run(flags);
+    const text = await part.run(flags);
     const section = `\`npm run bench -- --only ${name}\`\n\n${text.trim()}`;
     process.stdout.write(`\n## ${heading}\n\n${section}\n`);
-    if (!flags.isWritten) continue;
-    writeSection(heading, section);
-    writeShortLines(name, short);
+    if (flags.isWritten) writeSection(heading, section);
   } catch (error) {
     // The others are worth having.
     failed.push(name);

@@ -7,8 +7,7 @@ import { loadCpu, serverCpu } from './support/contest.ts';
 import { median, spread } from './support/figures.ts';
 import { gatewayCommand } from './support/gateway.ts';
 import { accountAt } from './support/load.ts';
-import { optionsOf, type Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { optionsOf, type Flags, type Part } from './support/options.ts';
 import { requirePrograms, startProgram, type ServerProcess } from './support/process-under-test.ts';
 import { haproxy, installed, nginx, varnish } from './support/reference-caches.ts';
 import { table } from './support/report.ts';
@@ -112,11 +111,6 @@ export const startUp: Part = {
     const text = `From the start of the process to the first 200 to a pinned read, with a node that is there; the gateway is the built package, and has started before, so that what was compiled is there. \`node:http\` and Fastify hand on and keep nothing. Resident memory with shared pages, of all processes. ${rounds} rounds, interleaved: median (least-most).
 
 ${table(['server', 'ms to the first answer', 'CPU ms', 'resident MiB'], rows)}`;
-    const figures = ['ledgergate', 'fastify', 'node:http', 'nginx'].flatMap((name) => {
-      const started = done.get(name);
-      return started === undefined ? [] : [median(started.map(({ tookMs }) => tookMs)).toFixed(0)];
-    });
-    const short = { what: 'start of the process to its first answer', beside: 'Fastify / `node:http` / nginx' };
-    return { text, short: [{ ...short, figure: `${figures.join(' / ')} ms` }] };
+    return text;
   },
 };

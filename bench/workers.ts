@@ -3,11 +3,10 @@
  * has it, and what a scrape of `/metrics` costs, for which workers are asked for theirs.
  */
 import { loadCpu, runContest } from './support/contest.ts';
-import { median, spread } from './support/figures.ts';
+import { spread } from './support/figures.ts';
 import { startGateway } from './support/gateway.ts';
 import { measure } from './support/load.ts';
-import { optionsOf, type Flags } from './support/options.ts';
-import type { Part } from './support/part.ts';
+import { optionsOf, type Flags, type Part } from './support/options.ts';
 import type { ServerProcess } from './support/process-under-test.ts';
 import { cpu, howTaken, p50, p99, rate, standingsTable, table } from './support/report.ts';
 import { freePort } from '../test/support/free-port.ts';
@@ -74,7 +73,6 @@ ${standingsTable(standings, { 'req/s': rate, 'CPU µs/request': cpu, 'p50 ms': p
 A scrape of \`/metrics\`, ${scrapes} one after the other, of a gateway that does nothing else; processor time of all its processes:
 
 ${table(['server', 'kB', 'ms', 'CPU ms'], rows)}`;
-    const what = 'hits of two workers on two cores shared with their clients, by number';
-    return { text, short: [{ what, beside: 'one process', figure: median(ratios).toFixed(2) }] };
+    return text;
   },
 };

@@ -107,7 +107,7 @@ async function statusPage({ gateway }: World): Promise<void> {
     const words = await readStatusPage(gateway.operationsUrl);
     const row = /full-a .{0,60}?\bdown\b/.exec(words);
     report.add(what, row !== null, row?.[0] ?? `it does not say that full-a is down: ${words.slice(0, 200)}`);
-    await photograph(gateway.operationsUrl, values.screenshot);
+    await photograph(cleanUp.asTest, gateway.operationsUrl, values.screenshot);
     report.add('status page in a browser', true, values.screenshot);
   } catch (error) {
     report.add(what, false, error instanceof Error ? error.message : String(error));

@@ -1,4 +1,5 @@
 /** Reads and answers that caches are filled with. */
+import { contentDigest, type CachedResponse } from '../../src/cache/entry.ts';
 import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
 import type { LedgerVersion } from '../../src/ledger/version.ts';
 
@@ -14,4 +15,18 @@ export function keyOf(index: number, spread: 'accounts' | 'versions'): CacheKey 
 
 export function bodyOf(index: number): Buffer {
   return Buffer.from(`{"number":"${index}"}`.padEnd(bodyBytes, ' '));
+}
+
+/** A final answer with this body and no headers beside its type. */
+export function answerOf(body: Buffer): CachedResponse {
+  const content = {
+    status: 200,
+    contentType: 'application/json',
+    body,
+    gasUsed: undefined,
+    cursor: undefined,
+    committedAt: undefined,
+    isImmutable: true,
+  };
+  return { ...content, digest: contentDigest(content), coded: {} };
 }

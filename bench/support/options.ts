@@ -1,4 +1,4 @@
-/** The flags that benchmarks take. */
+/** The parts of `npm run bench`, and their flags. */
 import { parseArgs } from 'node:util';
 
 export interface BenchOptions {
@@ -20,9 +20,19 @@ export interface Flags {
   readonly loads: string;
   /** Short rounds: whether it runs, not what it gives. */
   readonly isQuick: boolean;
-  /** Whether RESULTS.md and README.md are written. */
+  /** Whether RESULTS.md is written. */
   readonly isWritten: boolean;
   readonly given: Readonly<Partial<BenchOptions>>;
+}
+
+/** One of the comparisons that `npm run bench` makes. */
+export interface Part {
+  /** Name in `--only`. */
+  readonly name: string;
+  /** Heading of its section in RESULTS.md. */
+  readonly heading: string;
+  /** Starts and stops its servers; text and tables of its section. Throws the names of programs that are missing. */
+  run(flags: Flags): Promise<string>;
 }
 
 const usual: BenchOptions = { starts: 3, rounds: 5, seconds: 2, connections: 64, warmUp: 6 };

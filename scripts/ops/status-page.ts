@@ -1,8 +1,8 @@
-/** What the status page says of a node, and a picture of it. */
-import { spawnSync } from 'node:child_process';
+/** The words of the status page, and a picture of it. */
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { chromium } from 'playwright-core';
+import type { TestContext } from 'node:test';
+import { openBrowser } from '../../test/support/chromium.ts';
 
 /** The words of the page; fails where there is none. */
 export async function readStatusPage(operationsUrl: string): Promise<string> {
@@ -17,18 +17,12 @@ export async function readStatusPage(operationsUrl: string): Promise<string> {
     .replaceAll(/\s+/g, ' ');
 }
 
-/** As a browser shows it. */
-export async function photograph(operationsUrl: string, file: string): Promise<void> {
-  const executablePath = spawnSync('sh', ['-c', 'command -v chromium'], { encoding: 'utf8' }).stdout.trim();
-  if (executablePath === '') throw new Error('chromium is not installed (apt-get install chromium)');
+/** Writes a picture of the whole page to `file`. The browser is closed after `t`. */
+export async function photograph(t: TestContext, operationsUrl: string, file: string): Promise<void> {
   mkdirSync(dirname(file), { recursive: true });
-  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
-  try {
-    const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
-    const answer = await page.goto(`${operationsUrl}/status`, { timeout: 15_000 });
-    if (answer?.status() !== 200) throw new Error(`GET /status is ${answer?.status()}: the gateway has no status page`);
-    await page.screenshot({ path: file, fullPage: true });
-  } finally {
-    await browser.close();
-  }
+  const browser = await openBrowser(t);
+  const page = await browser.newPage({ viewport: { width: 1400, height: 900 } });
+  const answer = await page.goto(`${operationsUrl}/status`, { timeout: 15_000 });
+  if (answer?.status() !== 200) throw new Error(`GET /status is ${answer?.status()}: the gateway has no status page`);
+  await page.screenshot({ path: file, fullPage: true });
 }

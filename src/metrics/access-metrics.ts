@@ -16,12 +16,7 @@ const keySources = ['file', 'redis'] as const;
 const reloadOutcomes = ['ok', 'failed'] as const;
 
 /** Events of keys and plans that are counted. */
-export interface AccessMetrics {
-  /** `plan`: undefined where it is not known whose request it was. */
-  refused(reason: RefusalReason, plan: string | undefined): void;
-  /** Keys were read again because they had changed, or could not be. */
-  reloaded(source: (typeof keySources)[number], result: (typeof reloadOutcomes)[number]): void;
-}
+export type AccessMetrics = ReturnType<typeof createAccessMetrics>;
 
 /** Readings of each scrape. */
 interface AccessGauges {
@@ -31,7 +26,7 @@ interface AccessGauges {
 }
 
 /** Registers the families of keys. `read` is called at each scrape. */
-export function createAccessMetrics(registry: Registry, read: () => AccessGauges): AccessMetrics {
+export function createAccessMetrics(registry: Registry, read: () => AccessGauges) {
   const refusals = new Counter(registry, {
     name: 'ledgergate_access_refusals_total',
     help: 'Requests refused for whom they were from, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), operation, origin, limit, not counted (nobody could).',
@@ -53,7 +48,10 @@ export function createAccessMetrics(registry: Registry, read: () => AccessGauges
     read: () => read().keys,
   });
   return {
-    refused: (reason, plan = '') => refusals.inc({ reason, plan }),
-    reloaded: (source, result) => reloads.inc({ source, result }),
+    /** `plan`: empty where it is not known whose request it was. */
+    refused: (reason: RefusalReason, plan = '') => refusals.inc({ reason, plan }),
+    /** Keys were read again because they had changed, or could not be. */
+    reloaded: (source: (typeof keySources)[number], result: (typeof reloadOutcomes)[number]) =>
+      reloads.inc({ source, result }),
   };
 }

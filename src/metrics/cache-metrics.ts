@@ -1,6 +1,6 @@
 /** Metrics of the cache: look-ups by tier and outcome, what is stored and why not, what is held. */
 import type { Registry } from 'prom-client';
-import { Counter, type Count } from './counter.ts';
+import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
 /** Decisions of the storing policy: `stored`, or the reason against it. */
@@ -19,21 +19,12 @@ export const decisions = [
   'error not final',
   'not committed',
 ] as const;
-type DecisionName = (typeof decisions)[number];
 
 /** Scopes of purges. */
 const purgeScopes = ['read', 'account', 'everything'] as const;
-type PurgeName = (typeof purgeScopes)[number];
 
 /** Events of the memory tier that are counted. */
-export interface CacheMetrics {
-  hit(): void;
-  miss(): void;
-  readonly coalesced: Count;
-  decided(decision: DecisionName): void;
-  readonly evictions: Count;
-  purged(scope: PurgeName): void;
-}
+export type CacheMetrics = ReturnType<typeof createCacheMetrics>;
 
 interface CacheFill {
   readonly entries: number;
@@ -44,7 +35,7 @@ interface CacheFill {
 const memory = { tier: ['memory'] } as const;
 
 /** `readFill` is called at each scrape. */
-export function createCacheMetrics(registry: Registry, readFill: () => CacheFill): CacheMetrics {
+export function createCacheMetrics(registry: Registry, readFill: () => CacheFill) {
   const lookups = new Counter(registry, {
     name: 'ledgergate_cache_lookups_total',
     help: 'Look-ups in memory by outcome; those in Redis are ledgergate_redis_lookups_total.',
@@ -72,12 +63,12 @@ export function createCacheMetrics(registry: Registry, readFill: () => CacheFill
       name: 'ledgergate_coalesced_requests_total',
       help: 'Reads that shared the upstream read of another client.',
     }).of({}),
-    decided: (decision) => stored.inc({ decision }),
+    decided: (decision: (typeof decisions)[number]) => stored.inc({ decision }),
     evictions: new Counter(registry, {
       name: 'ledgergate_cache_evictions_total',
       help: 'Reads that left memory to make room for others.',
     }).of({}),
-    purged: (scope) => purges.inc({ scope }),
+    purged: (scope: (typeof purgeScopes)[number]) => purges.inc({ scope }),
   };
 }
 

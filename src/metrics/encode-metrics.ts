@@ -36,18 +36,12 @@ export type ForwardReasonName = (typeof forwardReasons)[number];
 const checkResults = ['equal', 'mismatch', 'inconclusive', 'skipped'] as const;
 
 /** Events of signing messages that are counted. */
-export interface EncodeMetrics {
-  local(): void;
-  forwarded(reason: ForwardReasonName): void;
-  /** A request that only the gateway could answer, because no node was reachable. */
-  refused(): void;
-  checked(result: (typeof checkResults)[number]): void;
-}
+export type EncodeMetrics = ReturnType<typeof createEncodeMetrics>;
 
 const labels = { outcome: ['local', 'forwarded', 'refused'], reason: ['', 'no node', ...forwardReasons] } as const;
 
 /** `readDistrusted` is called at each scrape. */
-export function createEncodeMetrics(registry: Registry, readDistrusted: () => number): EncodeMetrics {
+export function createEncodeMetrics(registry: Registry, readDistrusted: () => number) {
   const requests = new Counter(registry, {
     name: 'ledgergate_encode_requests_total',
     help: 'Requests for a signing message: local (encoded here), forwarded (an upstream encoded, and why), refused (here, since no upstream could be asked).',
@@ -72,8 +66,9 @@ export function createEncodeMetrics(registry: Registry, readDistrusted: () => nu
   const local = requests.of({ outcome: 'local', reason: '' });
   return {
     local: () => local.inc(),
-    forwarded: (reason) => requests.inc({ outcome: 'forwarded', reason }),
+    forwarded: (reason: ForwardReasonName) => requests.inc({ outcome: 'forwarded', reason }),
+    /** Only the gateway could answer, because no node was reachable. */
     refused: () => requests.inc({ outcome: 'refused', reason: 'no node' }),
-    checked: (result) => checks.inc({ result }),
+    checked: (result: (typeof checkResults)[number]) => checks.inc({ result }),
   };
 }

@@ -65,13 +65,7 @@ export function toldOutcome({ isTold, outcome }: Pick<Finished, 'isTold' | 'outc
 }
 
 /** Events of client requests that are counted. */
-export interface HttpMetrics {
-  started(): void;
-  /** Counts an answer; `seconds` from the request's arrival to its last byte handed to the socket. */
-  finished(request: Finished, seconds: number): void;
-  /** Bytes came that are no request, or the end of one did not come in time. */
-  broken(): void;
-}
+export type HttpMetrics = ReturnType<typeof createHttpMetrics>;
 
 /** Counts of one route, looked up once. */
 interface RouteCounts {
@@ -83,7 +77,7 @@ interface RouteCounts {
 const expected = ['200', '500', '503'];
 
 /** Registers the families of client requests. */
-export function createHttpMetrics(registry: Registry): HttpMetrics {
+export function createHttpMetrics(registry: Registry) {
   const byStatus = { route: routes, status: labelSources.status };
   const requests = new Counter(registry, {
     name: 'ledgergate_http_requests_total',
@@ -114,7 +108,8 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
     started() {
       inFlight += 1;
     },
-    finished(request, seconds) {
+    /** Counts an answer; `seconds` from the request's arrival to its last byte handed to the socket. */
+    finished(request: Finished, seconds: number) {
       inFlight -= 1;
       const { route, savedBytes, trace } = request;
       const [status, outcome] = [toldStatus(request), toldOutcome(request)];
@@ -125,6 +120,7 @@ export function createHttpMetrics(registry: Registry): HttpMetrics {
       (byOutcome[outcome] ??= duration.of({ route, outcome })).observe(seconds, trace);
       saved(route, outcome, savedBytes);
     },
+    /** Bytes came that are no request, or the end of one did not come in time. */
     broken: () => broken.inc(),
   };
 }
@@ -162,15 +158,10 @@ function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Out
 }
 
 /** Observations of reads of the latest state. */
-export interface LatestMetrics {
-  /** A read was answered from the state that reads of "latest" share. */
-  observeStaleness(seconds: number): void;
-  /** A read was answered from a state so many versions below the head that is believed now. */
-  observeLag(versions: number): void;
-}
+export type LatestMetrics = ReturnType<typeof createLatestMetrics>;
 
 /** Registers the families of reads of the latest state. */
-export function createLatestMetrics(registry: Registry): LatestMetrics {
+export function createLatestMetrics(registry: Registry) {
   const staleness = new Histogram(registry, {
     name: 'ledgergate_served_staleness_seconds',
     help: 'Age of the shared state when a read of the latest state is answered from it; latest.maxStaleness bounds it when the request comes.',
@@ -182,8 +173,10 @@ export function createLatestMetrics(registry: Registry): LatestMetrics {
     buckets: [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000],
   }).of({});
   return {
-    observeStaleness: (seconds) => staleness.observe(seconds),
-    observeLag: (versions) => lag.observe(versions),
+    /** A read was answered from the state that reads of "latest" share. */
+    observeStaleness: (seconds: number) => staleness.observe(seconds),
+    /** Versions from the answer's state to the head that is believed now. */
+    observeLag: (versions: number) => lag.observe(versions),
   };
 }
 
@@ -191,14 +184,10 @@ export function createLatestMetrics(registry: Registry): LatestMetrics {
 const frontAnswers = ['known', 'read'] as const;
 
 /** Counts of the fast path. */
-export interface FrontMetrics {
-  readonly known: Count;
-  readonly read: Count;
-  readonly handovers: Count;
-}
+export type FrontMetrics = ReturnType<typeof createFrontMetrics>;
 
 /** Registers the families of the fast path. */
-export function createFrontMetrics(registry: Registry): FrontMetrics {
+export function createFrontMetrics(registry: Registry) {
   const requests = new Counter(registry, {
     name: 'ledgergate_fast_path_requests_total',
     help: 'Requests taken ahead of the HTTP server: known (answered from memory under a target that was read before), read (other reads).',

@@ -9,7 +9,6 @@ const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'
 type ChargedOutcome = (typeof chargedOutcomes)[number];
 /** Limits that a request exceeded; `unavailable`: it could not be counted. */
 const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
-type LimitBound = (typeof limitBounds)[number];
 const fallbackChoices = ['local', 'refuse', 'allow'] as const;
 const lostReports = ['settlement', 'usage'] as const;
 
@@ -20,15 +19,7 @@ export interface Whose {
 }
 
 /** Events of plans and limits that are counted. */
-export interface LimitMetrics {
-  /** A request was served, or failed, and cost this much. */
-  answered(of: Whose, outcome: ChargedOutcome, cost: number): void;
-  refused(of: Whose, bound: LimitBound): void;
-  /** A request was decided on without Redis. */
-  fellBack(choice: (typeof fallbackChoices)[number]): void;
-  /** A report does not get to Redis. */
-  lost(of: (typeof lostReports)[number]): void;
-}
+export type LimitMetrics = ReturnType<typeof createLimitMetrics>;
 
 interface LimitMetricsOptions {
   readonly byKey: boolean;
@@ -49,7 +40,7 @@ const mostKeys = 5_000;
 const others = '(other)';
 
 /** Registers the families of plans and limits. */
-export function createLimitMetrics(registry: Registry, options: LimitMetricsOptions): LimitMetrics {
+export function createLimitMetrics(registry: Registry, options: LimitMetricsOptions) {
   const { byKey, waiting, plans } = options;
   const ofPlan = createPlanAccounts(registry, plans);
   const ofKey = byKey ? createKeyAccounts(registry) : undefined;
@@ -78,18 +69,21 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
   const accountsOf = ({ plan, key }: Whose): readonly Account[] =>
     ofKey === undefined || key === undefined ? [ofPlan(plan)] : [ofPlan(plan), ofKey(key)];
   return {
-    answered: (of, outcome, amount) => {
+    /** A request was served, or failed, and cost this much. */
+    answered: (of: Whose, outcome: ChargedOutcome, amount: number) => {
       for (const { requests, cost } of accountsOf(of)) {
         requests[outcome].inc();
         cost.inc(amount);
       }
     },
-    refused: (of, bound) => {
+    refused: (of: Whose, bound: (typeof limitBounds)[number]) => {
       for (const { requests } of accountsOf(of)) requests.refused.inc();
       refusals.inc({ plan: of.plan, bound });
     },
-    fellBack: (choice) => fallback.inc({ choice }),
-    lost: (what) => lost.inc({ what }),
+    /** A request was decided on without Redis. */
+    fellBack: (choice: (typeof fallbackChoices)[number]) => fallback.inc({ choice }),
+    /** A report does not get to Redis. */
+    lost: (what: (typeof lostReports)[number]) => lost.inc({ what }),
   };
 }
 

@@ -48,16 +48,14 @@ export function createLogMetrics(registry: Registry, lines = new LogLines()): vo
 }
 
 /** Events of access lines that are counted. */
-export interface AccessLogMetrics {
-  /** A slow or failed request got no line, because too many did. */
-  dropped(): void;
-}
+export type AccessLogMetrics = ReturnType<typeof createAccessLogMetrics>;
 
 /** Registers the family of dropped access lines. */
-export function createAccessLogMetrics(registry: Registry): AccessLogMetrics {
+export function createAccessLogMetrics(registry: Registry) {
   const dropped = new Counter(registry, {
     name: 'ledgergate_access_log_dropped_total',
     help: 'Slow or failed requests without an access line, because too many had one within the second.',
   }).of({});
+  // A slow or failed request got no line, because too many did.
   return { dropped: () => dropped.inc() };
 }

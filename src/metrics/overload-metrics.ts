@@ -5,7 +5,6 @@ import { Gauge } from './gauge.ts';
 
 /** Causes of refusals. */
 const shedReasons = ['event loop', 'answers on their way'] as const;
-type ShedReason = (typeof shedReasons)[number];
 
 interface OverloadGauges {
   readonly connections: number;
@@ -16,17 +15,10 @@ interface OverloadGauges {
 }
 
 /** Events of overload that are counted. */
-export interface OverloadMetrics {
-  /** A request is refused so that others are answered. */
-  shed(reason: ShedReason): void;
-  connectionRefused(): void;
-  connectionDisplaced(): void;
-  /** A connection is ended because its client takes none of an answer while memory for answers is short. */
-  slowConnectionEnded(): void;
-}
+export type OverloadMetrics = ReturnType<typeof createOverloadMetrics>;
 
 /** `readGauges` is called at each scrape. */
-export function createOverloadMetrics(registry: Registry, readGauges: () => OverloadGauges): OverloadMetrics {
+export function createOverloadMetrics(registry: Registry, readGauges: () => OverloadGauges) {
   const shed = new Counter(registry, {
     name: 'ledgergate_shed_requests_total',
     help: 'Requests answered 503 at once so that others are answered, by what there was too much of.',
@@ -61,9 +53,11 @@ export function createOverloadMetrics(registry: Registry, readGauges: () => Over
     read: () => readGauges().lagSeconds,
   });
   return {
-    shed: (reason) => shed.inc({ reason }),
+    /** A request is refused so that others are answered. */
+    shed: (reason: (typeof shedReasons)[number]) => shed.inc({ reason }),
     connectionRefused: () => refused.inc(),
     connectionDisplaced: () => displaced.inc(),
+    /** A connection is ended because its client takes none of an answer while memory for answers is short. */
     slowConnectionEnded: () => ended.inc(),
   };
 }

@@ -9,13 +9,6 @@ const redisTurns = ['lead', 'followed', 'alone'] as const;
 const redisWrites = ['written', 'failed', 'dropped'] as const;
 const redisFailures = ['timeout', 'connection', 'refused', 'wrong type', 'error'] as const;
 
-interface RedisMetrics {
-  lookedUp(outcome: (typeof redisLookups)[number], seconds: number): void;
-  turned(turn: (typeof redisTurns)[number]): void;
-  wrote(outcome: (typeof redisWrites)[number]): void;
-  failed(kind: (typeof redisFailures)[number]): void;
-}
-
 /** Readings of each scrape. */
 interface RedisGauges {
   readonly isUp: boolean;
@@ -25,7 +18,7 @@ interface RedisGauges {
 }
 
 /** Registers the families of the shared tier. `read` is called at each scrape. */
-export function createRedisMetrics(registry: Registry, read: () => RedisGauges): RedisMetrics {
+export function createRedisMetrics(registry: Registry, read: () => RedisGauges) {
   createGauges(registry, read);
   const lookups = new Counter(registry, {
     name: 'ledgergate_redis_lookups_total',
@@ -53,13 +46,13 @@ export function createRedisMetrics(registry: Registry, read: () => RedisGauges):
     labels: { kind: redisFailures },
   });
   return {
-    lookedUp(outcome, seconds) {
+    lookedUp(outcome: (typeof redisLookups)[number], seconds: number) {
       lookups.inc({ outcome });
       duration.observe(seconds);
     },
-    turned: (turn) => turns.inc({ turn }),
-    wrote: (outcome) => writes.inc({ outcome }),
-    failed: (kind) => failures.inc({ kind }),
+    turned: (turn: (typeof redisTurns)[number]) => turns.inc({ turn }),
+    wrote: (outcome: (typeof redisWrites)[number]) => writes.inc({ outcome }),
+    failed: (kind: (typeof redisFailures)[number]) => failures.inc({ kind }),
   };
 }
 

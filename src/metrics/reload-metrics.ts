@@ -9,12 +9,10 @@ const reloadResults = ['applied', 'unchanged', 'refused'] as const;
 export type ReloadResult = (typeof reloadResults)[number];
 
 /** Events of reloads that are counted. */
-export interface ReloadMetrics {
-  reloaded(result: ReloadResult): void;
-}
+export type ReloadMetrics = ReturnType<typeof createReloadMetrics>;
 
 /** The start counts as the first time that it went well. */
-export function createReloadMetrics(registry: Registry): ReloadMetrics {
+export function createReloadMetrics(registry: Registry) {
   let succeededAtSeconds = Date.now() / 1000;
   let isSuccessful = true;
   const reloads = new Counter(registry, {
@@ -33,7 +31,7 @@ export function createReloadMetrics(registry: Registry): ReloadMetrics {
     read: () => Number(isSuccessful),
   });
   return {
-    reloaded: (result) => {
+    reloaded: (result: ReloadResult) => {
       reloads.inc({ result });
       isSuccessful = result !== 'refused';
       if (isSuccessful) succeededAtSeconds = Date.now() / 1000;

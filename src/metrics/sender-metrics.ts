@@ -7,7 +7,6 @@ import { Histogram } from './histogram.ts';
 
 /** `lost`: the first node answered all the same. `failed`: neither answered. `refused`: not earned by other reads. */
 const hedgeOutcomes = ['won', 'lost', 'failed', 'refused'] as const;
-type HedgeOutcome = (typeof hedgeOutcomes)[number];
 const retryOutcomes = ['sent', 'refused'] as const;
 /** Kinds of reads that an upstream may be passed over for. */
 const readClassNames = ['head', 'archive', 'view'] as const;
@@ -17,18 +16,7 @@ const ejectionReasons = ['timeout', 'error', 'outpaced', 'refused', 'error share
 const queueRefusals = ['full', 'late'] as const;
 
 /** Events of hedges, retries, ejections and queues that are counted. */
-export interface SenderMetrics {
-  hedge(outcome: HedgeOutcome): void;
-  /** A retry of a failed attempt was sent, or not earned by other requests. */
-  retry(outcome: (typeof retryOutcomes)[number]): void;
-  ejected(upstream: string, readClass: ReadClassName, reason: (typeof ejectionReasons)[number]): void;
-  /** The upstream is gone: its series end. */
-  forgetEjections(upstream: string): void;
-  /** A request waited for a place at a node, in vain or not. */
-  waited(seconds: number): void;
-  /** A request got no place at a node. */
-  refused(reason: (typeof queueRefusals)[number]): void;
-}
+export type SenderMetrics = ReturnType<typeof createSenderMetrics>;
 
 /** Readings of each scrape. */
 interface SenderGauges {
@@ -42,7 +30,7 @@ interface SenderGauges {
 }
 
 /** Registers the families of hedges, retries, ejections and queues. `read` is called at each scrape. */
-export function createSenderMetrics(registry: Registry, read: () => SenderGauges): SenderMetrics {
+export function createSenderMetrics(registry: Registry, read: () => SenderGauges) {
   const hedges = new Counter(registry, {
     name: 'ledgergate_hedges_total',
     help: 'Second attempts beside a slow first, by outcome: won, lost, failed (both), refused (share used up).',
@@ -63,14 +51,17 @@ export function createSenderMetrics(registry: Registry, read: () => SenderGauges
   createGauges(registry, read);
   return {
     ...createQueueMetrics(registry, read),
-    hedge: (outcome) => hedges.inc({ outcome }),
-    retry: (outcome) => retries.inc({ outcome }),
-    ejected: (upstream, readClass, reason) => ejections.inc({ upstream, class: readClass, reason }),
-    forgetEjections: (gone) => ejections.remove(({ upstream }) => upstream === gone),
+    hedge: (outcome: (typeof hedgeOutcomes)[number]) => hedges.inc({ outcome }),
+    /** A retry of a failed attempt was sent, or not earned by other requests. */
+    retry: (outcome: (typeof retryOutcomes)[number]) => retries.inc({ outcome }),
+    ejected: (upstream: string, readClass: ReadClassName, reason: (typeof ejectionReasons)[number]) =>
+      ejections.inc({ upstream, class: readClass, reason }),
+    /** The upstream is gone: its series end. */
+    forgetEjections: (gone: string) => ejections.remove(({ upstream }) => upstream === gone),
   };
 }
 
-function createQueueMetrics(registry: Registry, read: () => SenderGauges): Pick<SenderMetrics, 'waited' | 'refused'> {
+function createQueueMetrics(registry: Registry, read: () => SenderGauges) {
   new Gauge(registry, {
     name: 'ledgergate_upstream_queue_requests',
     help: 'Requests that wait for a place at an upstream.',
@@ -87,8 +78,10 @@ function createQueueMetrics(registry: Registry, read: () => SenderGauges): Pick<
     labels: { reason: queueRefusals },
   });
   return {
-    waited: (seconds) => waits.observe(seconds),
-    refused: (reason) => refusals.inc({ reason }),
+    /** A request waited for a place at a node, in vain or not. */
+    waited: (seconds: number) => waits.observe(seconds),
+    /** A request got no place at a node. */
+    refused: (reason: (typeof queueRefusals)[number]) => refusals.inc({ reason }),
   };
 }
 

@@ -4,13 +4,10 @@ import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
 /** Events of TLS that are counted. */
-export interface TlsMetrics {
-  reloaded(result: 'ok' | 'failed'): void;
-  handshakeFailed(): void;
-}
+export type TlsMetrics = ReturnType<typeof createTlsMetrics>;
 
 /** `expiresMs`, Unix time in milliseconds, is asked at each scrape. */
-export function createTlsMetrics(registry: Registry, expiresMs: () => number): TlsMetrics {
+export function createTlsMetrics(registry: Registry, expiresMs: () => number) {
   new Gauge(registry, {
     name: 'ledgergate_tls_certificate_expiry_timestamp_seconds',
     help: 'When the certificate that clients are shown ends, Unix time; the earliest of all workers.',
@@ -27,7 +24,7 @@ export function createTlsMetrics(registry: Registry, expiresMs: () => number): T
     help: 'Connections that did not get through the TLS handshake.',
   }).of({});
   return {
-    reloaded: (result) => reloads.inc({ result }),
+    reloaded: (result: 'ok' | 'failed') => reloads.inc({ result }),
     handshakeFailed: () => failures.inc(),
   };
 }

@@ -1,6 +1,6 @@
 /** Metrics of the fleet: attempts, failures, windows, and audits of pinned reads at a second node. */
 import type { Registry } from 'prom-client';
-import { Counter, type Count } from './counter.ts';
+import { Counter } from './counter.ts';
 import { combinations, labelSources } from './family.ts';
 import { Gauge, type Reading } from './gauge.ts';
 import { Histogram } from './histogram.ts';
@@ -42,24 +42,14 @@ interface FleetGauges {
 }
 
 /** Events of attempts that are counted. */
-export interface UpstreamMetrics {
-  observeAnswer(upstream: string, status: number, seconds: number): void;
-  observeFailure(upstream: string, kind: FailureKind, seconds: number): void;
-  /** An upstream limits or sheds requests: the others are asked first for a moment. */
-  deferred(upstream: string): void;
-  /** The upstream is gone: its series end. */
-  forgetUpstream(upstream: string): void;
-  readonly prunedRepaired: Pick<Count, 'inc'>;
-  /** Versions that another replica had shown and no node here had got to in time. */
-  readonly unreached: Count;
-}
+export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
 /** `readGauges` and `readFleet` are called at each scrape, so that nothing is counted while requests are served. */
 export function createUpstreamMetrics(
   registry: Registry,
   readGauges: () => readonly UpstreamGauges[],
   readFleet: () => FleetGauges,
-): UpstreamMetrics {
+) {
   createGauges(registry, readGauges);
   createFleetGauges(registry, readFleet);
   return {
@@ -68,6 +58,7 @@ export function createUpstreamMetrics(
       name: 'ledgergate_pruned_answers_repaired_total',
       help: 'Requests that one upstream called pruned and another answered.',
     }).of({}),
+    /** Versions that another replica had shown and no node here had got to in time. */
     unreached: new Counter(registry, {
       name: 'ledgergate_unreached_versions_total',
       help: 'Versions that another replica had shown and that no upstream here got to in time.',
@@ -111,7 +102,9 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
       failures.inc({ upstream, kind });
       duration.of({ upstream }).observe(seconds);
     },
+    /** An upstream limits or sheds requests: the others are asked first for a moment. */
     deferred: (upstream: string) => deferrals.inc({ upstream }),
+    /** The upstream is gone: its series end. */
     forgetUpstream(gone: string) {
       for (const family of [requests, failures, deferrals, duration])
         family.remove(({ upstream }) => upstream === gone);
@@ -188,14 +181,10 @@ const auditResults = ['equal', 'other spelling', 'disagreement', 'inconclusive',
 type AuditResult = (typeof auditResults)[number];
 
 /** Events of audits that are counted. */
-export interface AuditMetrics {
-  audited(result: AuditResult): void;
-  /** Names in order, so that a pair has one series. */
-  disagreed(upstream: string, other: string): void;
-}
+export type AuditMetrics = ReturnType<typeof createAuditMetrics>;
 
 /** Registers the families of audits. */
-export function createAuditMetrics(registry: Registry): AuditMetrics {
+export function createAuditMetrics(registry: Registry) {
   const audits = new Counter(registry, {
     name: 'ledgergate_audits_total',
     help: 'Pinned reads that were drawn to be asked of a second upstream, by result.',
@@ -207,7 +196,8 @@ export function createAuditMetrics(registry: Registry): AuditMetrics {
     labels: { upstream: labelSources.upstream, other: labelSources.upstream },
   });
   return {
-    audited: (result) => audits.inc({ result }),
-    disagreed: (upstream, other) => disagreements.inc({ upstream, other }),
+    audited: (result: AuditResult) => audits.inc({ result }),
+    /** Names in order, so that a pair has one series. */
+    disagreed: (upstream: string, other: string) => disagreements.inc({ upstream, other }),
   };
 }

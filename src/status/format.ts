@@ -1,5 +1,6 @@
 /** Numbers as people read them, for the page and the terminal alike. */
-import type { NodeFacts } from './facts.ts';
+import type { Level } from './event-kinds.ts';
+import type { NodeFacts, OverallState } from './facts.ts';
 
 const none = '–';
 
@@ -101,4 +102,29 @@ export function nodeState({ state, isSuspect, ejected }: Pick<NodeFacts, 'state'
   if (isSuspect) return { word: 'contradicted', sign: '◆', tone: 'bad' };
   if (ejected.length > 0) return { word: 'passed over', sign: '▲', tone: 'warn' };
   return { word: 'usable', sign: '●', tone: 'good' };
+}
+
+/** The tone of an overall state. */
+export const stateTones: Readonly<Record<OverallState, NodeTone>> = {
+  ready: 'good',
+  degraded: 'warn',
+  outage: 'bad',
+  starting: 'idle',
+  draining: 'idle',
+};
+
+/** Sign, tone and name of a level. */
+export const levels: Readonly<
+  Record<Level, { readonly sign: string; readonly tone: NodeTone; readonly word: string }>
+> = {
+  info: { sign: '●', tone: 'idle', word: 'information' },
+  warn: { sign: '▲', tone: 'warn', word: 'warning' },
+  error: { sign: '■', tone: 'bad', word: 'error' },
+};
+
+const readClasses: Readonly<Record<string, string>> = { head: 'recent reads', archive: 'old reads', view: 'views' };
+
+/** Classes of reads with their reasons: `recent reads (timeout)`. */
+export function ejectedClasses({ ejected }: Pick<NodeFacts, 'ejected'>): readonly string[] {
+  return ejected.map(({ readClass, reason }) => `${readClasses[readClass] ?? readClass} (${reason})`);
 }

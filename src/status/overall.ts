@@ -1,10 +1,9 @@
 /** How the gateway is, in a word, a sentence, and what is wrong with it. */
 import type { NodeTold, OverallState, Surroundings, Told } from './facts.ts';
+import { ejectedClasses } from './format.ts';
 
 /** A certificate that ends sooner than this is a problem. */
 const certificateMs = 7 * 24 * 3_600_000;
-
-const classes: Readonly<Record<string, string>> = { head: 'recent reads', archive: 'old reads', view: 'views' };
 
 const summaries: Readonly<Record<OverallState, string>> = {
   ready: 'All is well.',
@@ -56,12 +55,13 @@ function problemsOf(told: Told | undefined, { reload, workers, nowMs }: Surround
   return problems;
 }
 
-function problemsOfNode({ name, state, isSuspect, ejected }: NodeTold): readonly string[] {
+function problemsOfNode(node: NodeTold): readonly string[] {
+  const { name, state, isSuspect } = node;
   if (state === 'down') return [`${name} is down`];
   if (state === 'foreign') return [`${name} is of another chain`];
   if (state === 'unproven') return [`${name} has not answered yet`];
   if (isSuspect) return [`${name} tells a head that the other nodes contradict`];
-  const out = ejected.map(({ readClass, reason }) => `${classes[readClass] ?? readClass} (${reason})`);
+  const out = ejectedClasses(node);
   return out.length === 0 ? [] : [`${name} is passed over for ${out.join(' and ')}`];
 }
 

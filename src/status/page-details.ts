@@ -2,7 +2,7 @@
 import type { Counted, EventFacts, StatusFacts } from './facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
 import { meter, table } from './page-traffic.ts';
-import { bytes, clock, duration, milliseconds, percent, short } from './format.ts';
+import { bytes, clock, duration, levels, milliseconds, percent, short } from './format.ts';
 
 /** All are in `status.json`. */
 const mostEvents = 60;
@@ -100,12 +100,6 @@ export function limitSection({ refusals, repairs }: StatusFacts): Markup {
 function countedRow(name: string, count: Counted | undefined): readonly string[] {
   return [name, short(count?.last100s ?? 0), short(count?.last1000s ?? 0), short(count?.total ?? 0)];
 }
-
-const levels = {
-  info: { sign: '●', tone: 'idle', word: 'information' },
-  warn: { sign: '▲', tone: 'warn', word: 'warning' },
-  error: { sign: '■', tone: 'bad', word: 'error' },
-} as const;
 
 /** The last events, newest first. */
 export function eventSection({ events, at }: StatusFacts): Markup {

@@ -1,7 +1,7 @@
 /** The nodes as a table, coloured by state; colour is never the only sign. */
 import type { NodeFacts, StatusFacts } from './facts.ts';
 import { html, type Markup } from './html.ts';
-import { grouped, milliseconds, nodeState, perSecond, short } from './format.ts';
+import { ejectedClasses, grouped, milliseconds, nodeState, perSecond, short } from './format.ts';
 
 const columns = ['Node', 'Head', 'Oldest', 'Load', 'Answers', 'Failures'] as const;
 
@@ -49,11 +49,6 @@ function edgeOf(speed: number, margin: string | undefined): string {
   return `moves ${perSecond(speed)}, margin ${short(Number(margin))}`;
 }
 
-const classes: Readonly<Record<string, string>> = { head: 'recent reads', archive: 'old reads', view: 'views' };
-
-function ejectedOf({ ejected }: NodeFacts): Markup | undefined {
-  if (ejected.length === 0) return undefined;
-  return html`<small
-    >for ${ejected.map(({ readClass, reason }) => `${classes[readClass] ?? readClass} (${reason})`).join(', ')}</small
-  >`;
+function ejectedOf(node: NodeFacts): Markup | undefined {
+  return node.ejected.length === 0 ? undefined : html`<small>for ${ejectedClasses(node).join(', ')}</small>`;
 }

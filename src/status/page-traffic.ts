@@ -1,18 +1,12 @@
 /** Rates, hit shares and times: by window, by where answers came from, by class of request. */
 import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
-import type { StatusFacts, WindowFacts } from './facts.ts';
+import type { StatusFacts, TimedFacts, WindowFacts } from './facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
 import { inMs, percent, perSecond } from './format.ts';
 
 /** Requests, hit share and times by window. */
 export function windowSection({ windows }: StatusFacts): Markup {
-  const rows = windows.map((window) => [
-    `${window.seconds >= 1_000 ? '1000' : window.seconds} s`,
-    perSecond(window.requestsPerSecond),
-    shareCell(window.hitShare),
-    inMs(window.p50Ms),
-    inMs(window.p99Ms),
-  ]);
+  const rows = windows.map((window) => timedRow(`${window.seconds} s`, window, window.hitShare));
   return table('By window', ['Last', 'Requests', 'Hit share', 'p50 ms', 'p99 ms'], rows);
 }
 
@@ -31,13 +25,9 @@ const outcomeWords: Readonly<Record<Outcome, string>> = {
 export function outcomeSection(facts: StatusFacts): Markup {
   const window = middle(facts);
   const all = window?.requests ?? 0;
-  const rows = (window?.outcomes ?? []).map(({ outcome, requests, requestsPerSecond, p50Ms, p99Ms }) => [
-    outcomeWords[outcome],
-    perSecond(requestsPerSecond),
-    shareCell(all === 0 ? undefined : requests / all),
-    inMs(p50Ms),
-    inMs(p99Ms),
-  ]);
+  const rows = (window?.outcomes ?? []).map((facts) =>
+    timedRow(outcomeWords[facts.outcome], facts, all === 0 ? undefined : facts.requests / all),
+  );
   return table('Last 100 s', ['From', 'Requests', 'Share', 'p50 ms', 'p99 ms'], rows);
 }
 
@@ -56,14 +46,12 @@ const routeWords: Readonly<Record<RouteName, string>> = {
 
 /** Requests of the last 100 s by class. */
 export function routeSection(facts: StatusFacts): Markup {
-  const rows = (middle(facts)?.routes ?? []).map(({ route, requestsPerSecond, hitShare, p50Ms, p99Ms }) => [
-    routeWords[route],
-    perSecond(requestsPerSecond),
-    shareCell(hitShare),
-    inMs(p50Ms),
-    inMs(p99Ms),
-  ]);
+  const rows = (middle(facts)?.routes ?? []).map((route) => timedRow(routeWords[route.route], route, route.hitShare));
   return table('Last 100 s', ['Class', 'Requests', 'Hit share', 'p50 ms', 'p99 ms'], rows);
+}
+
+function timedRow(name: string, { requestsPerSecond, p50Ms, p99Ms }: TimedFacts, share: number | undefined) {
+  return [name, perSecond(requestsPerSecond), shareCell(share), inMs(p50Ms), inMs(p99Ms)];
 }
 
 /** The window of current traffic that has enough requests for a quantile. */

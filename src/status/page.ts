@@ -11,7 +11,7 @@ import { script } from './page-script.ts';
 import { style } from './page-style.ts';
 import { outcomeSection, routeSection, windowSection } from './page-traffic.ts';
 import { axisSection } from './page-axis.ts';
-import { clock, duration } from './format.ts';
+import { clock, duration, stateTones } from './format.ts';
 
 /** Nothing from anywhere but this page and its own address; what is in it is told by its hash. */
 export const pagePolicy = [
@@ -34,14 +34,13 @@ const styling = new Markup(`<style>${style}</style>`);
 const scripting = new Markup(`<script>${script}</script>`);
 
 const signs = { ready: '●', degraded: '▲', outage: '■', starting: '○', draining: '◇' } as const;
-const tones = { ready: 'good', degraded: 'warn', outage: 'bad', starting: 'idle', draining: 'idle' } as const;
 /** The icon has the colour of the state: it is what is seen of a page among many. */
 const iconColours = { good: '1d8348', warn: 'b9770e', bad: 'c0392b', idle: '6c7a89' } as const;
 
 /** The whole page, as HTML. */
 export function statusPage(facts: StatusFacts): string {
   const { state } = facts;
-  const icon = `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%23${iconColours[tones[state]]}'/%3E%3C/svg%3E`;
+  const icon = `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%23${iconColours[stateTones[state]]}'/%3E%3C/svg%3E`;
   const page = html`<!doctype html>
     <html lang="en">
       <head>
@@ -110,7 +109,7 @@ function stateOf({ state, summary, problems }: StatusFacts): Markup {
   const list = html`<ul>
     ${problems.map((problem) => html`<li>${problem}</li>`)}
   </ul>`;
-  return html`<div class="state ${tones[state]}" role="status">
+  return html`<div class="state ${stateTones[state]}" role="status">
     <p class="word">
       <span class="sign" aria-hidden="true">${signs[state]}</span> <strong>${state}</strong>
       <span class="summary">${summary}</span>

@@ -1,16 +1,18 @@
 /** The status as lines of text, for a terminal. */
-import type { NodeFacts, OverallState, StatusFacts } from './facts.ts';
+import type { NodeFacts, StatusFacts, TimedFacts } from './facts.ts';
 import {
-  type NodeTone,
   bytes,
   clock,
   duration,
   grouped,
+  levels,
   milliseconds,
   nodeState,
   perSecond,
   percent,
   short,
+  stateTones,
+  type NodeTone,
 } from './format.ts';
 
 interface TerminalOptions {
@@ -22,13 +24,6 @@ interface TerminalOptions {
 }
 
 const colours: Readonly<Record<NodeTone, string>> = { good: '32', warn: '33', bad: '31', idle: '2' };
-const tones: Readonly<Record<OverallState, NodeTone>> = {
-  ready: 'good',
-  degraded: 'warn',
-  outage: 'bad',
-  starting: 'idle',
-  draining: 'idle',
-};
 
 /** A cell, and the colour of its text. */
 type Cell = string | readonly [text: string, tone: NodeTone];
@@ -42,7 +37,7 @@ export function statusLines(facts: StatusFacts, options: TerminalOptions): reado
   const print = (cells: readonly Cell[]): string => line(cells, options);
   return [
     print([`Ledgergate ${version}, up ${duration(uptimeSeconds)}${crew}, ${clock(facts.at)} UTC`]),
-    print([[state.toUpperCase(), tones[state]], ` ${summary}`]),
+    print([[state.toUpperCase(), stateTones[state]], ` ${summary}`]),
     ...problems.map((problem) => print([`  - ${problem}`])),
     print([
       `head ${grouped(ledger.head)} (${perSecond(ledger.versionsPerSecond)}), oldest ${grouped(ledger.oldest)}, chain ${ledger.chainId ?? '–'}`,
@@ -50,9 +45,11 @@ export function statusLines(facts: StatusFacts, options: TerminalOptions): reado
     '',
     ...table([nodeHead, ...facts.nodes.map(nodeRow)], 2).map(print),
     '',
-    ...table([windowHead, ...facts.windows.map(windowRow)], 0).map(print),
+    ...table([windowHead, ...facts.windows.map((window) => timedRow(`${window.seconds} s`, window))], 0).map(print),
     '',
-    ...table([routeHead, ...(facts.windows[1]?.routes ?? []).map(routeRow)], 1).map(print),
+    ...table([routeHead, ...(facts.windows[1]?.routes ?? []).map((route) => timedRow(route.route, route))], 1).map(
+      print,
+    ),
     '',
     print([
       `memory ${bytes(cache.bytes)} of ${bytes(cache.maxBytes)}, ${short(cache.entries)} reads; Redis ${redisText}`,
@@ -67,10 +64,7 @@ export function statusLines(facts: StatusFacts, options: TerminalOptions): reado
       .map(({ at, level, text, workers: tellers }) =>
         print([
           `${clock(at)} `,
-          [
-            level === 'info' ? '·' : level === 'warn' ? '▲' : '■',
-            level === 'info' ? 'idle' : level === 'warn' ? 'warn' : 'bad',
-          ],
+          [level === 'info' ? '·' : levels[level].sign, levels[level].tone],
           ` ${text}${tellers === undefined ? '' : ` (${tellers} workers)`}`,
         ]),
       ),
@@ -111,21 +105,11 @@ function nodeRow(node: NodeFacts): readonly Cell[] {
 
 const windowHead: readonly Cell[] = ['LAST', 'RATE', 'HITS', 'P50', 'P99'];
 
-function windowRow({
-  seconds,
-  requestsPerSecond,
-  hitShare,
-  p50Ms,
-  p99Ms,
-}: StatusFacts['windows'][number]): readonly Cell[] {
-  return [`${seconds} s`, perSecond(requestsPerSecond), percent(hitShare), milliseconds(p50Ms), milliseconds(p99Ms)];
-}
-
 const routeHead: readonly Cell[] = ['CLASS', 'RATE', 'HITS', 'P50', 'P99'];
 
-function routeRow(facts: StatusFacts['windows'][number]['routes'][number]): readonly Cell[] {
-  const { route, requestsPerSecond, hitShare, p50Ms, p99Ms } = facts;
-  return [route, perSecond(requestsPerSecond), percent(hitShare), milliseconds(p50Ms), milliseconds(p99Ms)];
+function timedRow(name: string, facts: TimedFacts & { readonly hitShare: number | undefined }): readonly Cell[] {
+  const { requestsPerSecond, hitShare, p50Ms, p99Ms } = facts;
+  return [name, perSecond(requestsPerSecond), percent(hitShare), milliseconds(p50Ms), milliseconds(p99Ms)];
 }
 
 function refusedWords({ refusals }: StatusFacts): string {
