@@ -1,7 +1,7 @@
 /** `check FILE`: is the config sound, are the upstreams what it says they are, and is Redis fit to be the cache? */
+import { checkKeysFile } from '../config/keys-file.ts';
 import { ConfigError, type Problem } from '../config/problem.ts';
 import type { Call, ExitCode } from './command.ts';
-import { checkKeysFile } from './check-keys.ts';
 import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from './given-config.ts';
 import { inspectFleet, type Inspection } from './inspect-fleet.ts';

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import type { Config } from '../config/config.ts';
+import { checkKeysFile } from '../config/keys-file.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { ConfigError } from '../config/problem.ts';
 import { createProcessLog } from '../gateway/log.ts';
@@ -9,7 +10,6 @@ import { type GatewayOptions, type RunningGateway, startGateway } from '../gatew
 import { processesOf } from '../workers/processes.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
 import { Reloading, type ConfigSource } from './reload.ts';
-import { checkKeysFile } from './check-keys.ts';
 import { inspectTls } from './inspect-tls.ts';
 import { formatTable } from './text-table.ts';
 

@@ -12,6 +12,7 @@ const resumeAt = mostChars / 2;
 /** A pipe takes so much whole, so that lines of several processes are not mixed (POSIX: PIPE_BUF). */
 const wholeChars = 4096;
 
+/** One for a process and its stream. */
 export class LogOutput {
   readonly #stream: Writable;
   /** Whole lines each, oldest first. */

@@ -31,6 +31,7 @@ interface Field {
   readonly record: KeyRecord | undefined;
 }
 
+/** The keys of the hash `{keyPrefix}:access:keys`: field = SHA-256, value = the key as JSON. */
 export class RedisKeys {
   /** Resolves when they have been read, or could not be. */
   readonly started: Promise<void>;
