@@ -1,7 +1,30 @@
-/** The keys that are known at the moment, found by their hash. */
-import { timingSafeEqual } from 'node:crypto';
-import { hashKey, longestKey } from './api-key.ts';
+/** Keys of clients: their form, and the set of those in force, kept and found by their SHA-256 alone. */
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Operation, Plan, Principal } from './principal.ts';
+
+/** Scanners that look for leaked keys find them by it. */
+const prefix = 'lgk_';
+const randomByteCount = 32;
+
+/** Longer texts are no keys, and not hashed to their end: the cost of a guess is bounded. */
+export const longestKey = 256;
+
+/** A new key: `lgk_` and 256 random bits. */
+export function createKey(): string {
+  return prefix + randomBytes(randomByteCount).toString('base64url');
+}
+
+/** Whether a text has something in it that is a key, or meant to be one. */
+export function holdsKey(text: string): boolean {
+  return text.includes(prefix) && keyForm.test(text);
+}
+
+const keyForm = /lgk_[\w-]{16}/;
+
+/** The hash of a key, 64 hex digits. Keys are random, so that no salt and no slow hash is needed. */
+export function hashKey(key: string): string {
+  return hash('sha256', key, 'hex');
+}
 
 /** A key as it is kept. */
 export interface KeyRecord {

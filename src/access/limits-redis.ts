@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import type { BoundName, Charge, Count, Standing, Taken } from './counter.ts';
 import { admission } from './limits-script.ts';
-import { Settlements, type Account } from './settlements.ts';
+import { Settlements, type AccountNames } from './settlements.ts';
 import { runScript, type Store } from './store.ts';
 import { partMsOf } from './window.ts';
 
@@ -53,7 +53,7 @@ export class RedisCounter {
     return {
       kind: 'counted',
       count,
-      settle: (extraCost) => this.#settlements.end(account, { extraCost: hasCost ? extraCost : 0, lease }),
+      settle: (extraCost) => this.#settlements.end(account, hasCost ? extraCost : 0, lease),
     };
   }
 
@@ -62,7 +62,7 @@ export class RedisCounter {
     await this.#settlements.close();
   }
 
-  #accountOf({ subject, bounds: { windowMs } }: Charge): Account {
+  #accountOf({ subject, bounds: { windowMs } }: Charge): AccountNames {
     const start = `${this.#prefix}:limits:{${subject}}:${windowMs}`;
     return { windows: start, leases: `${start}:leases`, partMs: partMsOf(windowMs) };
   }

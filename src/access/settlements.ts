@@ -6,18 +6,14 @@
 import { renewal, settlement } from './limits-script.ts';
 import { runScript, type Store } from './store.ts';
 
-/** Names in Redis of what is counted together. */
-export interface Account {
+/** The names in Redis of one account: its windows, and the leases of its requests in flight. */
+export interface AccountNames {
   readonly windows: string;
   readonly leases: string;
   readonly partMs: number;
 }
 
-export interface Ended {
-  readonly extraCost: number;
-  readonly lease: string | undefined;
-}
-
+/** See `RedisCounterOptions`. */
 export interface SettlementOptions {
   readonly leaseMs: number;
   readonly onLost: () => void;
@@ -25,22 +21,23 @@ export interface SettlementOptions {
 
 /** One account's costs and leases that are not written yet. */
 interface Settlement {
-  readonly account: Account;
+  readonly account: AccountNames;
   extraCost: number;
   readonly leases: string[];
 }
 
 interface UnderWay {
-  readonly account: Account;
+  readonly account: AccountNames;
   renewAtMs: number;
 }
 
-/** Accounts that something waits for, and scripts under way. */
+/** Accounts with a settlement that waits, and scripts in flight. */
 const maxWaiting = 8_192;
 const maxRunning = 256;
 /** A script with more would hold up the server. */
 const maxLeases = 256;
 
+/** One for a process: its settlements wait here, at most one for each account. */
 export class Settlements {
   readonly #store: Store;
   readonly #options: SettlementOptions;
@@ -58,11 +55,13 @@ export class Settlements {
     this.#renewals.unref();
   }
 
-  begin(account: Account, lease: string): void {
+  /** The request was admitted under this lease, which is renewed until its end. */
+  begin(account: AccountNames, lease: string): void {
     this.#underWay.set(lease, { account, renewAtMs: performance.now() + this.#options.leaseMs / 3 });
   }
 
-  end(account: Account, { extraCost, lease }: Ended): void {
+  /** `extraCost`: beyond the charge. `lease`: absent where concurrency is not bounded. */
+  end(account: AccountNames, extraCost: number, lease: string | undefined): void {
     if (lease !== undefined) this.#underWay.delete(lease);
     if (extraCost <= 0 && lease === undefined) return;
     let waiting = this.#waiting.get(account.windows);
@@ -78,21 +77,21 @@ export class Settlements {
 
   async close(): Promise<void> {
     clearInterval(this.#renewals);
-    this.#tell();
+    this.#flush();
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** After what is being read now, and before what is read next: who asks again finds its place free. */
+  /** After the current reads and before the next ones: a client that asks again finds its place free. */
   #plan(): void {
     if (this.#isPlanned) return;
     this.#isPlanned = true;
     setImmediate(() => {
       this.#isPlanned = false;
-      this.#tell();
+      this.#flush();
     });
   }
 
-  #tell(): void {
+  #flush(): void {
     for (const [name, waiting] of this.#waiting) {
       if (this.#running.size >= maxRunning) return;
       this.#waiting.delete(name);
@@ -131,7 +130,7 @@ export class Settlements {
   async #renewSome(key: string, leases: readonly string[]): Promise<void> {
     for (let first = 0; first < leases.length; first += maxLeases) {
       const args = [String(this.#options.leaseMs), ...leases.slice(first, first + maxLeases)];
-      // What is not renewed ends; a request that takes that long is then not counted as under way.
+      // A lease that is not renewed ends: its request is no longer counted as in flight.
       await this.#store.write(key, (client) => runScript(client, renewal, [key], args));
     }
   }

@@ -1,7 +1,7 @@
 /** `check FILE`: checks the config, probes every upstream against it, and inspects Redis. */
+import { checkKeysFile } from '../config/keys-file.ts';
 import { ConfigError, type Problem } from '../config/problem.ts';
 import type { Call, ExitCode } from './command.ts';
-import { checkKeysFile } from './check-keys.ts';
 import { formatReport, jsonReport } from './check-report.ts';
 import { type GivenConfig, givenFile, loadGivenConfig } from './given-config.ts';
 import { inspectFleet, type Inspection } from './inspect-fleet.ts';

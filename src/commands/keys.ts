@@ -1,6 +1,6 @@
 /** `keys create|list|revoke --file FILE`: the keys of clients. A running gateway reads the file again by itself. */
 import { existsSync } from 'node:fs';
-import { createKey, hashKey } from '../access/api-key.ts';
+import { createKey, hashKey } from '../access/key-set.ts';
 import { nearMissHint } from '../config/near-miss.ts';
 import { withKey, withoutKey } from '../config/keys-edit.ts';
 import { parseKeysFile, type FileKey } from '../config/keys-file.ts';

@@ -3,13 +3,13 @@ import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type { Config } from '../config/config.ts';
+import { checkKeysFile } from '../config/keys-file.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { ConfigError } from '../config/problem.ts';
 import { createProcessLog } from '../gateway/log.ts';
 import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
 import { Reloading, type ConfigSource } from './reload.ts';
-import { checkKeysFile } from './check-keys.ts';
 import { inspectTls } from './inspect-tls.ts';
 import { formatTable } from './text-table.ts';
 

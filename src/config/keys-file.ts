@@ -1,13 +1,14 @@
 /** The file of keys: strict like the config, and read again while the gateway runs. No message quotes a value. */
 import { z } from 'zod';
 import { operations, origins, planName } from './access-schema.ts';
-import type { Operation } from './config.ts';
+import type { Config, Operation } from './config.ts';
 import { explainIssues } from './explain.ts';
 import { findValue } from './key-path.ts';
 import { nearMissHint } from './near-miss.ts';
 import type { Positions } from './positions.ts';
 import { ConfigError, type Problem } from './problem.ts';
 import { pattern } from './schema-parts.ts';
+import { readText } from './text-file.ts';
 import { readYaml } from './yaml-source.ts';
 
 /** A key as the file says it, `tenant` filled in. */
@@ -51,6 +52,13 @@ export function keysFileWarnings(file: string, keys: readonly FileKey[]): readon
   return [
     `${file} has ${keys.length} keys: keep more than ${mostKeysInFile} in Redis (access.keys.redis), since requests wait while the file is parsed`,
   ];
+}
+
+/** Reads the keys file of the config, if it names one. Returns warnings, throws ConfigError. */
+export function checkKeysFile({ access }: Config): readonly string[] {
+  const file = access?.keys.file;
+  if (access === undefined || file === undefined) return [];
+  return keysFileWarnings(file, parseKeysFile(readText(file), file, new Set(Object.keys(access.plans))));
 }
 
 /**

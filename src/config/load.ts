@@ -10,7 +10,7 @@ import { Positions } from './positions.ts';
 import { ConfigError, type Where } from './problem.ts';
 import { readText } from './text-file.ts';
 import { configSchema } from './schema.ts';
-import { type ShownConfig, shownConfig } from './shown.ts';
+import { type ShownConfig, shownConfig } from './effective-config.ts';
 import { toConfig } from './to-config.ts';
 import { readYaml, type YamlSource } from './yaml-source.ts';
 

@@ -18,6 +18,7 @@ export function filled(error: string) {
   return z.string({ error }).min(1, { error: 'must not be empty' });
 }
 
+/** True or false. */
 export function flag(fallback: boolean) {
   return z.boolean({ error: 'expected true or false' }).default(fallback);
 }
@@ -27,6 +28,7 @@ export function filledList<T extends z.ZodType>(item: T, error: string, empty: s
   return z.array(item, { error }).min(1, { error: empty });
 }
 
+/** A whole number in bounds. */
 export function whole(min: number, max: number) {
   const error = `expected a whole number from ${min} to ${max}`;
   return z.int({ error }).min(min, { error }).max(max, { error });
@@ -37,10 +39,12 @@ export function part(min: number, max: number, fallback: number, error = `expect
   return z.number({ error }).min(min, { error }).max(max, { error }).default(fallback);
 }
 
+/** A number from 0 to 1. */
 export function share(fallback: number) {
   return part(0, 1, fallback, 'expected a share from 0 to 1');
 }
 
+/** A text such as `5s`, from `minMs` to `maxMs`. */
 export function duration(fallback: string, minMs: number, maxMs: number) {
   const error = 'expected a duration with a unit (ms, s, m, h, d), such as "5s" or "200ms"';
   return pattern(durationPattern, error)
@@ -51,6 +55,7 @@ export function duration(fallback: string, minMs: number, maxMs: number) {
     .default(fallback);
 }
 
+/** A text such as `256MiB`. */
 export function size(fallback: string, minBytes: number) {
   const error = 'expected a size with a unit (B, KiB, MiB, GiB, TiB), such as "256MiB"';
   return pattern(sizePattern, error)
@@ -60,14 +65,17 @@ export function size(fallback: string, minBytes: number) {
     .default(fallback);
 }
 
+/** An address to listen on. */
 export function host(fallback: string) {
   return pattern(/^[\w.:%-]+$/, 'expected an IP address (IPv6 without brackets) or a host name').default(fallback);
 }
 
+/** A `redis:` or `rediss:` URL. */
 export function redisUrl() {
   return pattern(/^rediss?:\/\/[^\s/?#]+(?:[/?][^\s#]*)?$/, 'must be an address such as "redis://10.0.0.1:6379"');
 }
 
+/** A name that fits into labels and paths. */
 export function named() {
   return pattern(/^[A-Za-z][\w.-]{0,62}$/, 'expected a letter, then at most 62 letters, digits or any of "._-"');
 }

@@ -26,6 +26,7 @@ export function digestOf(...files: readonly string[]): string | undefined {
   }
 }
 
+/** Start and callbacks of a watch. */
 export interface FileWatchOptions {
   /** `digestOf` the contents in force, taken before they were read. */
   readonly digest: string | undefined;

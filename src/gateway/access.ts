@@ -1,20 +1,16 @@
 /** Builds who may ask and how much: keys from file and Redis, and their limits. */
-import { setImmediate } from 'node:timers/promises';
-import { KeyPoll } from '../access/key-poll.ts';
-import type { KeyRecord } from '../access/key-set.ts';
 import type { Plan } from '../access/principal.ts';
 import { Principals, type AccessRules, type KeySource } from '../access/principals.ts';
 import type { Limits } from '../access/ticket.ts';
 import type { Usage } from '../access/usage.ts';
-import { connectRedis } from '../cache/redis-client.ts';
-import type { AccessConfig, PlanConfig, RedisConfig } from '../config/config.ts';
-import { findKey, keysFileWarnings, parseKeysFile, type FileKey } from '../config/keys-file.ts';
+import type { AccessConfig, PlanConfig } from '../config/config.ts';
+import { keysFileWarnings, parseKeysFile, type FileKey } from '../config/keys-file.ts';
 import { ConfigError } from '../config/problem.ts';
 import { digestOf, FileWatch, readText } from '../config/text-file.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
-import type { Journal } from '../status/events.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
 import type { PeerWorkers } from './peer-workers.ts';
+import { RedisKeys, type KeysContext } from './redis-keys.ts';
 import type { StatusSource } from './status.ts';
 
 export interface AccessContext extends Omit<LimitsParts, 'desk' | 'plans' | 'journal'> {
@@ -51,9 +47,9 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];
   const principals = new Principals(rules, sources);
   const metrics = createAccessMetrics(registry, () => ({ keys: principals.size, plans }));
-  const keys = { principals, plans: () => plans, metrics, journal, peers };
-  const watched = file === undefined ? undefined : watchKeys(file, keys);
-  const polled = store === undefined ? undefined : pollKeys(store, keys);
+  const keys = { principals, plans: () => plans, metrics, journal };
+  const watched = file === undefined ? undefined : watchKeys(file, keys, peers);
+  const polled = store === undefined ? undefined : new RedisKeys(store, keys);
   return {
     principals,
     limits: context.limits ?? built.limits,
@@ -82,15 +78,6 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
   };
 }
 
-interface KeysContext {
-  readonly principals: Principals;
-  /** Names of plans, now. */
-  readonly plans: () => ReadonlySet<string>;
-  readonly metrics: AccessMetrics;
-  readonly journal: Journal;
-  readonly peers: AccessContext['peers'];
-}
-
 /** The keys of a text of the file. */
 interface FileKeys {
   readonly text: string;
@@ -98,7 +85,7 @@ interface FileKeys {
 }
 
 /** A file that is wrong, or gone, changes nothing: keys that were in force stay so. */
-function watchKeys(file: string, { principals, plans, metrics, journal, peers }: KeysContext) {
+function watchKeys(file: string, { principals, plans, metrics, journal }: KeysContext, peers: AccessContext['peers']) {
   let inForce: FileKeys | undefined;
   /** Throws ConfigError. The text in force is not parsed again: no request is answered meanwhile. */
   const parse = (text: string, known = plans()): FileKeys => {
@@ -161,99 +148,6 @@ function watchKeys(file: string, { principals, plans, metrics, journal, peers }:
     close: () => watched.close(),
   };
 }
-
-/** More are not read: somebody has put something else there. */
-const mostKeysInRedis = 100_000;
-/** A field that is no key: a hash that holds nothing else says that there are none. */
-const emptyMark = 'none';
-
-/** A field, and the key that it is, if it is one. */
-interface Found {
-  readonly text: string;
-  readonly record: KeyRecord | undefined;
-}
-
-function pollKeys({ target, keyPrefix }: RedisConfig, { principals, plans, metrics, journal }: KeysContext) {
-  const connected = Promise.withResolvers<void>();
-  const client = connectRedis(target, () => connected.resolve());
-  client.once('ready', () => connected.resolve());
-  const name = `${keyPrefix}:access:keys`;
-  let isKnown = false;
-  /** By hash. */
-  let found: ReadonlyMap<string, Found> = new Map();
-  // Commands fail at once without a connection, and a silent one is replaced: neither waits for long.
-  const read = async (): Promise<Readonly<Record<string, string>>> => {
-    const count = await client.hlen(name);
-    if (count > mostKeysInRedis) throw new Error(`${count} keys are more than ${mostKeysInRedis}`);
-    const fields = await client.hgetall(name);
-    // Evicted, or lost with a restart: nobody takes out the keys of all in this way.
-    if (isKnown && Object.keys(fields).length === 0) throw new Error(`there is no ${name} any more`);
-    return fields;
-  };
-  /** Those of a plan that is not there yet are kept: a later config may have it. */
-  const take = (): void => {
-    const records = [...found.values()].flatMap(({ record }) => record ?? []);
-    principals.setKeys('redis', records);
-    const wrong = found.size - records.filter(({ plan }) => plans().has(plan)).length;
-    metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
-    if (wrong > 0) {
-      const why = { name, wrong };
-      journal.tell('keys refused', why, 'keys in Redis are not well-formed, or of no plan: they are left out');
-    }
-    journal.tell('keys read', { keys: principals.size }, 'keys were read from Redis');
-  };
-  const poll = new KeyPoll(
-    { read },
-    {
-      onKeys: async ({ [emptyMark]: _, ...fields }) => {
-        found = await findAll(fields, found);
-        isKnown = found.size > 0;
-        take();
-      },
-      onTrouble: (isOn, reason) => {
-        if (isOn) {
-          metrics.reloaded('redis', 'failed');
-          const why = { reason };
-          journal.tell('keys away', why, 'keys in Redis cannot be read: those that were read before stay in force');
-        } else journal.tell('keys read', {}, 'keys in Redis can be read again');
-      },
-    },
-  );
-  return {
-    started: connected.promise.then(() => poll.start()),
-    /** The plans are others. */
-    again: () => {
-      if (found.size > 0) take();
-    },
-    close: () => {
-      poll.close();
-      client.disconnect();
-    },
-  };
-}
-
-/** Those whose text is the same as before are not parsed again, and requests are answered in between. */
-async function findAll(
-  fields: Readonly<Record<string, string>>,
-  before: ReadonlyMap<string, Found>,
-): Promise<ReadonlyMap<string, Found>> {
-  const found = new Map<string, Found>();
-  let parsed = 0;
-  for (const [sha256, text] of Object.entries(fields)) {
-    const known = before.get(sha256);
-    if (known?.text === text) {
-      found.set(sha256, known);
-      continue;
-    }
-    found.set(sha256, { text, record: findKey(sha256, text) });
-    parsed += 1;
-    if (parsed % parsedAtOnce === 0) await setImmediate();
-  }
-  return found;
-}
-
-/** Some milliseconds. */
-const parsedAtOnce = 500;
 
 /** What the config says, in the words of `access/`. */
 export function rulesOf({ header, plans: given, anonymous, trustedProxies }: AccessConfig): AccessRules {

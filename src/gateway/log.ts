@@ -18,6 +18,7 @@ export interface ProcessLog extends CountedLog {
   readonly flush: () => Promise<void>;
 }
 
+/** How `createLog` writes. */
 export interface LogOptions {
   /** Default: stdout. */
   readonly to?: DestinationStream;

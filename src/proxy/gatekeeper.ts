@@ -1,6 +1,6 @@
 /** Whom a request is from, whether they may ask for it, and whether it is within their limits: decided before routing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { holdsKey } from '../access/api-key.ts';
+import { holdsKey } from '../access/key-set.ts';
 import type { Operation, Principal } from '../access/principal.ts';
 import type { Principals, Unknown } from '../access/principals.ts';
 import type { Limits, Ticket } from '../access/ticket.ts';

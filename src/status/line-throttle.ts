@@ -29,6 +29,7 @@ const pauseMs = 10_000;
 /** More than there are nodes and kinds of events; beyond it a kind is one subject. */
 const mostSubjects = 1_000;
 
+/** One for a log; at most 1,000 subjects have a bound of their own. */
 export class LineThrottle {
   readonly #log: Lines;
   readonly #subjects = new Map<string, Subject>();

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createKey, hashKey, longestKey } from '../../src/access/api-key.ts';
-import { KeySet, type KeyRecord } from '../../src/access/key-set.ts';
+import { createKey, hashKey, KeySet, longestKey, type KeyRecord } from '../../src/access/key-set.ts';
 import type { Operation, Plan } from '../../src/access/principal.ts';
 
 const every: readonly Operation[] = ['read', 'view', 'encode', 'submit', 'pass'];

@@ -1,7 +1,7 @@
 /** The parsers that decide rights: keys and their files, forwarded addresses, operations, plain heads and targets. */
 import assert from 'node:assert/strict';
 import { isIP } from 'node:net';
-import { createKey, hashKey, holdsKey } from '../../src/access/api-key.ts';
+import { createKey, hashKey, holdsKey } from '../../src/access/key-set.ts';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/client-address.ts';
 import { Principals } from '../../src/access/principals.ts';
 import type { Operation, Plan } from '../../src/access/principal.ts';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
 import { test } from 'node:test';
-import { holdsKey } from '../../src/access/api-key.ts';
+import { holdsKey } from '../../src/access/key-set.ts';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/client-address.ts';
 import { Principals } from '../../src/access/principals.ts';
 import { parseViewBody } from '../../src/cache/view-body.ts';

@@ -1,7 +1,7 @@
 // What clients, nodes and operators trust the gateway with is found nowhere but where it belongs.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hashKey } from '../../src/access/api-key.ts';
+import { hashKey } from '../../src/access/key-set.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { stringify } from 'yaml';
 import { call } from '../commands/command-line.ts';
