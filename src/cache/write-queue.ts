@@ -35,7 +35,6 @@ export class WriteQueue {
   readonly #link: RedisLink;
   readonly #onOutcome: (outcome: WriteOutcome) => void;
   readonly #waiting: { readonly write: PendingWrite; readonly bytes: number }[] = [];
-  #running = 0;
   readonly #writing = new Map<PendingWrite, Promise<void>>();
   /** Writes that have begun and are not to be ended. */
   readonly #unwanted = new WeakSet<PendingWrite>();
@@ -48,7 +47,7 @@ export class WriteQueue {
 
   /** What waits or is being written. */
   get size(): { readonly writes: number; readonly bytes: number } {
-    return { writes: this.#waiting.length + this.#running, bytes: this.#bytes };
+    return { writes: this.#waiting.length + this.#writing.size, bytes: this.#bytes };
   }
 
   add(write: PendingWrite): void {
@@ -78,16 +77,14 @@ export class WriteQueue {
   }
 
   #next(): void {
-    while (this.#running < maxConcurrent) {
+    while (this.#writing.size < maxConcurrent) {
       const next = this.#waiting.shift();
       if (next === undefined) return;
       const { write, bytes } = next;
-      this.#running += 1;
       // What cannot be encoded, for want of memory for example, has failed like what cannot be sent.
       const written = this.#write(write).catch((): WriteOutcome => 'failed');
       const ended = written.then((outcome) => {
         this.#writing.delete(write);
-        this.#running -= 1;
         this.#bytes -= bytes;
         this.#end(write, outcome);
         this.#next();
