@@ -1,11 +1,23 @@
 /** Applies events of other workers to this one. Each is checked against the state here, like an answer of a node. */
+import type { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { Submissions } from '../proxy/submissions.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import type { Parts } from './serving-graph.ts';
+import type { Latest } from '../upstream/latest.ts';
+import type { Cache } from './cache.ts';
 import type { PeerEvent } from './peer-workers.ts';
 
+/** The parts of a worker that events change. */
+export interface PeerEventParts {
+  readonly cache: Pick<Cache, 'purgeHere'>;
+  readonly fleet: Fleet;
+  readonly latest: Latest;
+  readonly proof: ShadowProof;
+  readonly submissions: Submissions;
+}
+
 /** Applies one event; an event that contradicts the fleet here changes nothing. */
-export function applyPeerEvent(parts: Parts, event: PeerEvent): void {
+export function applyPeerEvent(parts: PeerEventParts, event: PeerEvent): void {
   const { cache, fleet, latest, proof, submissions } = parts;
   switch (event.kind) {
     case 'head':

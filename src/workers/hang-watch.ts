@@ -29,9 +29,12 @@ export class HangWatch {
       for (const worker of workers()) {
         const ticks = this.#ticks.get(worker);
         // One query at a time: messages must not pile up before a worker that is stuck.
-        if (ticks === undefined) this.#query(worker, silentMs);
-        else this.#ticks.set(worker, ticks + 1);
-        if (ticks === mostTicks) onHung(worker, silentMs);
+        if (ticks === undefined) {
+          this.#query(worker, silentMs);
+          continue;
+        }
+        this.#ticks.set(worker, ticks + 1);
+        if (ticks + 1 === mostTicks) onHung(worker, silentMs);
       }
     }, everyMs);
     this.#timer.unref();

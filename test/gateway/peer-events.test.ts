@@ -1,0 +1,88 @@
+/** Events of other workers are checked like answers of a node before they count. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { pino } from 'pino';
+import type { PeerEvent } from '../../src/gateway/peer-workers.ts';
+import { startServing } from '../../src/gateway/serving.ts';
+import type { LedgerInfo } from '../../src/ledger/ledger-headers.ts';
+import { fakeNode } from '../support/fake-node.ts';
+import { fetchReply, testConfig } from '../support/gateway.ts';
+import { ledgerInfo } from '../support/ledger-info.ts';
+
+const chainId = 4;
+
+/** A worker before two nodes at version 900, whose reads may be an hour old. */
+async function worker(t: TestContext) {
+  const full = [await fakeNode(t, { head: 900n, chainId }), await fakeNode(t, { head: 900n, chainId })];
+  const config = testConfig({
+    full,
+    config: { upstream: { probeIntervalMs: 3_600_000 }, latest: { maxStalenessMs: 3_600_000 } },
+  });
+  const published: PeerEvent[] = [];
+  const peers = {
+    desk: { take: () => assert.fail('there are no limits'), settle: () => undefined },
+    lastKeys: undefined,
+    distrusted: { names: [], marked: { salt: '', table: undefined } },
+    publish: (event: PeerEvent) => void published.push(event),
+    publishSubmission: () => Promise.resolve(),
+    publishKeys: () => undefined,
+  };
+  const serving = await startServing(config, { log: pino({ level: 'silent' }), peers });
+  t.after(() => serving.stop());
+  const url = `http://127.0.0.1:${serving.port}/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe`;
+  const looks = () => full.reduce((sum, { log }) => sum + log.countOf('ledgerInfo'), 0);
+  const atStart = looks();
+  return {
+    serving,
+    published,
+    looks: () => looks() - atStart,
+    read: async () => {
+      const { headers } = await fetchReply(url, { method: 'GET' });
+      return [headers['ledgergate-served-version'], headers['x-node-ledger-version']];
+    },
+  };
+}
+
+function snapshot(info: LedgerInfo, { upstream = 'full-0', ageMs = 0 } = {}): PeerEvent {
+  const asOfMs = performance.now() - ageMs;
+  return { kind: 'snapshot', snapshot: { info, body: Buffer.from('{}'), asOfMs, upstream } };
+}
+
+const now = BigInt(Date.now()) * 1_000n;
+const at = (version: bigint) => ledgerInfo({ version, timestampUsec: now + version });
+
+test('reads share the snapshot of a peer, and no node is asked for one', async (t) => {
+  const { serving, looks, read } = await worker(t);
+  serving.applyPeerEvent(snapshot(at(900n)));
+  assert.deepEqual([await read(), looks()], [['900', '900'], 0]);
+});
+
+const useless: Readonly<Record<string, PeerEvent>> = {
+  'of an unknown node': snapshot(at(900n), { upstream: 'other' }),
+  'of another chain': snapshot({ ...at(900n), chainId: 99 }),
+  'of a head that other nodes contradict': snapshot(ledgerInfo({ version: 900_000_000n, timestampUsec: 1n })),
+  'that is too old': snapshot(at(900n), { ageMs: 3_700_000 }),
+};
+
+for (const [what, event] of Object.entries(useless)) {
+  test(`a snapshot ${what} is not shared: a node is asked for one`, async (t) => {
+    const { serving, looks, read } = await worker(t);
+    serving.applyPeerEvent(event);
+    assert.deepEqual(await read(), ['900', '900']);
+    assert.ok(looks() > 0);
+  });
+}
+
+test('an older snapshot of a peer does not replace a newer one', async (t) => {
+  const { serving, looks, read } = await worker(t);
+  serving.applyPeerEvent(snapshot(at(900n)));
+  serving.applyPeerEvent(snapshot(at(899n)));
+  assert.deepEqual([await read(), looks()], [['900', '900'], 0]);
+});
+
+test('a worker publishes the head and the version of an answer before its client gets it', async (t) => {
+  const { published, read } = await worker(t);
+  await read();
+  const kinds = published.map((event) => event.kind);
+  assert.deepEqual(new Set(kinds), new Set(['head', 'snapshot']));
+});
