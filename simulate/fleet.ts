@@ -5,9 +5,8 @@
 import type { LedgerInfo } from '../src/ledger/ledger-headers.ts';
 import { RetentionWindow } from '../src/upstream/retention-window.ts';
 import type { Need } from '../src/upstream/need.ts';
-import { headToleranceMs, type Candidate } from '../src/upstream/ranking.ts';
-import { selectUpstreams } from '../src/upstream/select.ts';
-import type { Tier } from '../src/upstream/upstream.ts';
+import { selectUpstreams } from '../src/upstream/candidates.ts';
+import { headToleranceMs, type Candidate, type Tier } from '../src/upstream/ranking.ts';
 import { exponential, type Random } from './random.ts';
 import type { SimulatedLedger } from './ledger.ts';
 import type { NodesShape, Shape } from './shape.ts';

@@ -13,7 +13,7 @@ import { Floor, type FloorEvents } from '../upstream/floor.ts';
 import { Latest } from '../upstream/latest.ts';
 import { HeadRound } from '../upstream/head-round.ts';
 import { Prober, type Finding } from '../upstream/probe.ts';
-import { readClasses } from '../upstream/read-class.ts';
+import { readClasses } from '../upstream/need.ts';
 import { ShownAlone } from '../upstream/shown.ts';
 import { Sender } from '../upstream/sender.ts';
 import { Upstream } from '../upstream/upstream.ts';

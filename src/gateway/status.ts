@@ -11,7 +11,7 @@ import { mergeCounts } from '../status/latency.ts';
 import { encodings, refusals, repairs, Tally, type TallyTold } from '../status/tally.ts';
 import { Traffic } from '../status/traffic.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import { readClasses } from '../upstream/read-class.ts';
+import { readClasses } from '../upstream/need.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { statusOf } from './fleet.ts';
 import { SteadyLog } from './steady-log.ts';

@@ -11,7 +11,7 @@ export interface StopSignal {
 }
 
 /** Wishes it, once: listeners are called then, in the order they were added, and never again. */
-export class Stop implements StopSignal {
+export class CancelToken implements StopSignal {
   aborted = false;
   reason: unknown;
   #listeners: (() => void)[] | undefined;

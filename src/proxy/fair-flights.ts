@@ -3,7 +3,7 @@
  * node works on. A read that only waits for a place waits in the turn of another client, which may have hundreds ahead
  * of it: then the client begins its own, and the first of them to end answers all.
  */
-import { CrowdedError } from '../upstream/crowded-error.ts';
+import { QueueFullError } from '../upstream/queue.ts';
 
 export interface FlightTurn {
   /** The client in whose turn the flight waits. */
@@ -40,7 +40,7 @@ export class FairFlights<T> {
       try {
         return await flight.outcome.promise;
       } catch (error) {
-        const isOfAnother = error instanceof CrowdedError && error.client !== client;
+        const isOfAnother = error instanceof QueueFullError && error.client !== client;
         if (!isOfAnother || flight.client === client) throw error;
       }
     }

@@ -10,7 +10,7 @@ import type { Fleet } from '../upstream/fleet.ts';
 import type { Floor } from '../upstream/floor.ts';
 import type { Demand, Latest } from '../upstream/latest.ts';
 import type { Snapshot } from '../upstream/shown.ts';
-import { errorCodeOf } from '../upstream/verdict.ts';
+import { errorCodeOf } from '../upstream/classify.ts';
 import type { Consistency } from './consistency.ts';
 import type { Caller, Exchange } from './exchange.ts';
 import { ledgerInfoBody } from './ledger-info.ts';

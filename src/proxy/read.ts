@@ -14,7 +14,7 @@ import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
-import { CrowdedError } from '../upstream/crowded-error.ts';
+import { QueueFullError } from '../upstream/queue.ts';
 import type { NodeAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Need } from '../upstream/need.ts';
@@ -229,7 +229,7 @@ const maxFlights = 3;
 
 /** Whether a flight was refused because of all that another client asks for: who followed it has not had its own turn. */
 function isOfAnothersCrowd(error: unknown, client: string): boolean {
-  return error instanceof CrowdedError && error.client !== client;
+  return error instanceof QueueFullError && error.client !== client;
 }
 
 /**

@@ -1,11 +1,12 @@
-/** What a trace tells of one attempt. */
+/** The span of one attempt (docs/tracing.md). */
 import type { FailureKind } from '../metrics/upstream-metrics.ts';
 import type { Span } from '../trace/span.ts';
-import type { FleetRequest } from './sender.ts';
+import type { AttemptHistory } from './attempt-history.ts';
+import type { AnswerClass } from './classify.ts';
+import type { FleetRequest } from './fleet-request.ts';
 import type { Upstream } from './upstream.ts';
-import type { Verdict } from './verdict.ts';
 
-/** Why a node is asked. `... elsewhere`: that is what the node before it said. */
+/** Why a node is asked. `... elsewhere`: the answer of the node before it. */
 export type Reason =
   | 'first choice'
   | 'hedge'
@@ -13,37 +14,43 @@ export type Reason =
   | 'again after waiting'
   | `${'pruned' | 'behind' | 'absent' | 'refused'} elsewhere`;
 
-export interface Chosen {
-  readonly upstream: Upstream;
-  readonly reason: Reason;
-  /** Attempts before this one. */
-  readonly number: number;
+/** Why the next node is asked, unless it is a hedge. */
+export function reasonOf({ isRepeating, last }: AttemptHistory): Reason {
+  if (last === undefined) return 'first choice';
+  if (isRepeating && last.kind === 'behind') return 'again after waiting';
+  return last.kind === 'failed' ? 'retry' : `${last.kind} elsewhere`;
 }
 
-/** `cancelled`: another node has answered, or nobody waits any more. */
-export interface AttemptEnd {
-  readonly verdict: Verdict | 'cancelled';
-  readonly kind?: FailureKind | 'unsendable' | undefined;
-  readonly status?: number;
-}
-
-/** Begins with the wait for a connection and ends with the answer; of one that is handed on as it comes, with its head. */
-export function attemptSpan({ span, wire }: FleetRequest, { upstream, reason, number }: Chosen): Span | undefined {
+/** Begins with the wait for a connection and ends with the answer; of a streamed one, with its head. */
+export function attemptSpan(
+  { span, wire }: FleetRequest,
+  upstream: Upstream,
+  reason: Reason,
+  attemptsBefore: number,
+): Span | undefined {
   return span?.begin('attempt', {
     kind: 'client',
     attributes: {
       'http.request.method': wire.method,
       'ledgergate.upstream': upstream.name,
       'ledgergate.attempt.reason': reason,
-      ...(number === 0 ? {} : { 'http.request.resend_count': number }),
+      ...(attemptsBefore === 0 ? {} : { 'http.request.resend_count': attemptsBefore }),
     },
   });
 }
 
-/** A node that no longer holds a version, or has not got there, has not failed: only what is broken is an error. */
-export function endAttempt(span: Span | undefined, { verdict, kind, status }: AttemptEnd): void {
+/**
+ * Ends the span. `cancelled`: another node has answered, or the client has gone. A node that has pruned a version, or has
+ * not got there, has not failed.
+ */
+export function endSpan(
+  span: Span | undefined,
+  kind: AnswerClass | 'cancelled',
+  failure?: FailureKind | 'unsendable',
+  status?: number,
+): void {
   if (span === undefined) return;
-  span.note({ 'ledgergate.attempt.verdict': verdict, 'http.response.status_code': status });
-  if (kind !== undefined) span.fail(kind);
+  span.note({ 'ledgergate.attempt.verdict': kind, 'http.response.status_code': status });
+  if (failure !== undefined) span.fail(failure);
   span.end();
 }

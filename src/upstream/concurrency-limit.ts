@@ -5,7 +5,7 @@
  * asked, so when most of them take much longer than usual, they wait at the node for one another. Views are left out,
  * because clients choose what those cost. The bound only ever grows to what is configured.
  */
-import type { ReadClass } from './read-class.ts';
+import type { ReadClass } from './need.ts';
 
 /** What a read may take beyond twice its usual time: short waits do no harm, and our own pauses look like them. */
 const slackMs = 50;

@@ -7,7 +7,7 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import { BelievedHead, type HeadEvents } from './believed-head.ts';
 import { electChain } from './chain-vote.ts';
-import type { ReadClass } from './read-class.ts';
+import type { ReadClass } from './need.ts';
 import { canBeAsked, Outage } from './outage.ts';
 import type { Unit } from './retention-window.ts';
 import { headToleranceMs, type Candidate } from './ranking.ts';

@@ -3,15 +3,16 @@
  * several processes one is on duty: it tells the others what it found, and they ask only when they hear nothing.
  */
 import { performance } from 'node:perf_hooks';
-import { Bound } from './bound.ts';
+import { Deadline } from './deadline.ts';
 import { ByteBudget } from './byte-budget.ts';
 import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
-import { findNotNow } from './not-now.ts';
+import { findShedding } from './classify.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { UpstreamLog } from './sender.ts';
-import type { Health, Upstream } from './upstream.ts';
+import type { UpstreamLog } from './fleet-request.ts';
+import type { Health } from './ranking.ts';
+import type { Upstream } from './upstream.ts';
 
 /** Read whenever they matter, so they may change; after a change of the interval see `reschedule`. */
 export interface ProbeOptions {
@@ -207,9 +208,9 @@ export class Prober {
     const answer = await this.#ask(upstream, this.#options.timeoutMs);
     const { status, info } = answer;
     if (status === 200 && info !== undefined) return info;
-    const notNow = findNotNow(answer, Date.now());
-    if (notNow?.isOfNode === true) {
-      upstream.deferral.refused(startedMs, notNow.retryAfterMs, performance.now());
+    const shedding = findShedding(answer, Date.now());
+    if (shedding?.isOfNode === true) {
+      upstream.deferral.refused(startedMs, shedding.retryAfterMs, performance.now());
       this.#log.debug({ upstream: upstream.name, status }, 'probe refused');
       return undefined;
     }
@@ -225,15 +226,14 @@ export class Prober {
   }
 
   async #ask(upstream: Upstream, withinMs: number): Promise<NodeAnswer> {
-    const bound = new Bound(this.#stop.signal, withinMs);
-    const { signal } = bound;
+    const signal = new Deadline(this.#stop.signal, withinMs);
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
     const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.lookPool);
     try {
       return await overLiveConnection(exchange, progress, signal);
     } finally {
-      bound.end();
+      signal.end();
     }
   }
 }

@@ -5,20 +5,14 @@ import { ConcurrencyLimit } from './concurrency-limit.ts';
 import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
+import { Semaphore } from './limits.ts';
+import type { ReadClass } from './need.ts';
 import { NodeChain } from './node-chain.ts';
 import { createPool, type Pool } from './pool.ts';
-import type { ReadClass } from './read-class.ts';
+import type { Health, Tier } from './ranking.ts';
 import { RetentionWindow } from './retention-window.ts';
-import { Slots } from './slots.ts';
 
-export type Tier = 'full' | 'archival';
-
-/**
- * `unproven`: has not answered yet. `usable`: answers. `down`: its last attempts failed, asked only when nobody better
- * is left. `foreign`: tells another chain id than the fleet, never asked.
- */
-export type Health = 'unproven' | 'usable' | 'down' | 'foreign';
-
+/** Options of an `Upstream`. */
 export interface UpstreamOptions {
   readonly name: string;
   /** Base address without a trailing slash, for example `http://10.0.0.1:8080/v1`. */
@@ -87,9 +81,9 @@ export class Upstream {
   /** Requests whose answer, or the body of it, is still to come. */
   inFlight = 0;
   /** Places for answers that are handed on as they come: a slow client must not take the last connection. */
-  readonly streams: Slots;
+  readonly streams: Semaphore;
   /** Places for long polls, which do nothing but wait: reads must not wait behind them. */
-  readonly polls: Slots;
+  readonly polls: Semaphore;
   readonly #connections: number;
   readonly chain = new NodeChain();
   /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
@@ -112,8 +106,8 @@ export class Upstream {
     this.fingerprint = hash('sha256', options.url.href, 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
     this.places = new ConcurrencyLimit(options.connections, options.ownLag);
-    this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
-    this.polls = new Slots(Math.max(1, Math.floor(options.connections * pollShare)));
+    this.streams = new Semaphore(Math.max(1, Math.floor(options.connections * streamShare)));
+    this.polls = new Semaphore(Math.max(1, Math.floor(options.connections * pollShare)));
     this.#connections = options.connections;
     const { url, connections, connectTimeoutMs } = options;
     const bounds = { connectTimeoutMs, keepAliveMs, keepAliveMarginMs };
@@ -127,9 +121,9 @@ export class Upstream {
     return this.#answered ? 'usable' : 'unproven';
   }
 
-  /** Whether one more request has to wait for a connection, because our own requests hold or await them all. */
+  /** Whether the newest request in flight waits for a connection, because the gateway's own requests hold them all. */
   get isBusy(): boolean {
-    return this.inFlight >= this.#connections;
+    return this.inFlight > this.#connections;
   }
 
   /** Whether a stream or a long poll may hold one more connection: together they leave some to plain reads. */

@@ -3,7 +3,7 @@
  * transactions up to there (`accumulator_root_hash`), so two nodes with the same root at a version agree on everything
  * up to it.
  */
-import { Bound } from './bound.ts';
+import { Deadline } from './deadline.ts';
 import { ByteBudget } from './byte-budget.ts';
 import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
@@ -99,8 +99,7 @@ export class Witness {
   }
 
   async #ask(upstream: Upstream, version: bigint): Promise<NodeAnswer> {
-    const bound = new Bound(this.#stop.signal, this.#options.timeoutMs);
-    const { signal } = bound;
+    const signal = new Deadline(this.#stop.signal, this.#options.timeoutMs);
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
     const path = `/transactions/by_version/${version}`;
@@ -109,7 +108,7 @@ export class Witness {
     try {
       return await overLiveConnection(exchange, progress, signal);
     } finally {
-      bound.end();
+      signal.end();
     }
   }
 }

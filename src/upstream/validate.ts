@@ -1,6 +1,6 @@
 /**
- * Whether an answer is what a node of the ledger would have said: a broken balancer, a captive portal or a node in
- * trouble answer 200 as well, or 404 to everything. What is wrong here is never passed on; another node is asked.
+ * Validates answers: a broken balancer, a captive portal or a node in trouble answer 200 as well, or 404 to everything.
+ * An invalid answer is never passed on; another node is asked.
  */
 import { findForm, type AnswerForm } from '../ledger/answer-form.ts';
 import type { JsonBody } from '../ledger/json-body.ts';
@@ -8,10 +8,11 @@ import { ledgerHeaderFault, type Dialect, type HeaderValues, type LedgerInfo } f
 import { isFramed } from './exchange.ts';
 import type { Need } from './need.ts';
 
-/** What a success has to be: an answer from the ledger, in one form or in either. */
+/** The form of a success: an answer from the ledger, in one form or in either. */
 export type Promised = AnswerForm | 'either';
 
-export type AnswerFault =
+/** Why an answer cannot be a node's answer to the request. */
+export type InvalidAnswerReason =
   | 'no ledger headers'
   | 'absurd ledger headers'
   /** Its node has not got to the version or block that it claims to answer for. */
@@ -32,6 +33,7 @@ export interface Answered {
   readonly json?: JsonBody;
 }
 
+/** The request, as far as the validity of its answer depends on it. */
 export interface Asked {
   readonly need: Need;
   readonly isHead: boolean;
@@ -42,8 +44,8 @@ export interface Asked {
   readonly promised: Promised | undefined;
 }
 
-/** What is wrong with an answer; what errors of nodes mean is for `verdict.ts` to judge. */
-export function findFault(answer: Answered, asked: Asked, dialect: Dialect): AnswerFault | undefined {
+/** Why the answer is invalid; the meaning of a node's own errors is for `classify.ts`. */
+export function validateAnswer(answer: Answered, asked: Asked, dialect: Dialect): InvalidAnswerReason | undefined {
   if (answer.status >= 300) return isOfNode(answer, asked) ? undefined : 'no error of a node';
   return answer.status < 200 ? undefined : (headFault(answer, asked, dialect) ?? bodyFault(answer, asked));
 }
@@ -69,7 +71,7 @@ function hasCode({ status }: Answered, asked: Asked): boolean {
 /** What would settle, for a version, a block or a hash, that the ledger does not have it. */
 const settling = new Set([404, 410]);
 
-/** Too slow, too many: true of whoever says so, and never the answer (`verdict.ts`). */
+/** Too slow, too many: true of whoever says so, and never the answer (`classify.ts`). */
 const saidByAnybody = new Set([408, 429]);
 
 /** Asked for in one form, with nothing of the client's own in it: what such a read may be answered is known. */
@@ -77,7 +79,7 @@ function isOwnRead({ promised }: Asked): boolean {
   return promised === 'json' || promised === 'bcs';
 }
 
-function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect): AnswerFault | undefined {
+function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect): InvalidAnswerReason | undefined {
   if (promised === undefined) return undefined;
   // What reads the ledger tells of it in every success (protocol 2.1).
   if (answer.info === undefined) {
@@ -90,7 +92,7 @@ function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect
 }
 
 /** Of a body that was read whole. One that is still coming can only be told by its length. */
-function bodyFault(answer: Answered, { promised, isHead }: Asked): AnswerFault | undefined {
+function bodyFault(answer: Answered, { promised, isHead }: Asked): InvalidAnswerReason | undefined {
   const { status, body, json, headers } = answer;
   if (isHead || status !== 200) return undefined;
   const isCertain = promised === undefined || isFramed(headers);

@@ -3,10 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion, type LedgerVersion } from '../../src/ledger/version.ts';
 import type { WindowView } from '../../src/upstream/retention-window.ts';
-import { deeperThan, deepest } from '../../src/upstream/deepest.ts';
+import { deepest, deepestUnasked, nextUpstreams, selectUpstreams } from '../../src/upstream/candidates.ts';
 import type { Need } from '../../src/upstream/need.ts';
 import { holdingOf, type Candidate } from '../../src/upstream/ranking.ts';
-import { nextUpstreams, selectUpstreams } from '../../src/upstream/select.ts';
 import { fc } from '../support/fast-check.ts';
 import { Draw, seed } from '../support/spellings.ts';
 
@@ -37,8 +36,9 @@ function block(height: bigint): Need {
   return { kind: 'block', height };
 }
 
-function lastWord(fleet: readonly Candidate[], ...refusers: readonly Candidate[]): string | undefined {
-  return deeperThan(fleet, (candidate) => refusers.includes(candidate))?.name;
+function lastWord(fleet: readonly Candidate[], ...prunedAt: readonly Candidate[]): string | undefined {
+  const nodes = fleet.map((candidate) => ({ ...candidate, upstream: candidate.name }));
+  return deepestUnasked(nodes, new Set(prunedAt.map(({ name }) => name)))?.name;
 }
 
 function order(fleet: readonly Candidate[], need: Need, random: () => number = () => 0): string {

@@ -1,38 +1,34 @@
-/** Bounds of single waits. */
+/** The deadline of one wait. */
 import { setPatientTimeout } from '../ledger/patient-timeout.ts';
-import { Stop, type StopSignal } from '../ledger/stop.ts';
+import { CancelToken, type StopSignal } from '../ledger/stop.ts';
 
-/** A signal that follows `parent` and aborts by itself after `ms`. */
-export class Bound {
-  readonly #stop = new Stop();
+/** Aborts with `parent`, by itself after `ms`, or when it is given up. `end` must be called. */
+export class Deadline extends CancelToken {
   readonly #parent: StopSignal;
   readonly #timer: NodeJS.Timeout;
-  readonly #follow = (): void => this.#stop.abort(this.#parent.reason);
+  readonly #follow = (): void => this.abort(this.#parent.reason);
   /** The time is up. */
   isOver = false;
   #isReleased = false;
   #isGivenUp = false;
 
   constructor(parent: StopSignal, ms: number) {
+    super();
     this.#parent = parent;
     this.#timer = setPatientTimeout(() => this.#timeOut(ms), ms);
     if (parent.aborted) this.#follow();
     else parent.addEventListener('abort', this.#follow);
   }
 
-  get signal(): StopSignal {
-    return this.#stop;
-  }
-
-  /** Whether nobody wants what is waited for any more: it was given up, or whoever wanted it has gone. */
+  /** Whether the wait was given up, or its parent aborted: the outcome is of no use any more. */
   get isAbandoned(): boolean {
     return this.#isGivenUp || this.#parent.aborted;
   }
 
-  /** Ends the wait as one that nobody wants any more. */
+  /** Ends a wait whose outcome is of no use any more. */
   giveUp(reason: Error): void {
     this.#isGivenUp = true;
-    this.#stop.abort(reason);
+    this.abort(reason);
   }
 
   /** Stops the clock; the parent is still followed, so that a streamed body ends with its client. */
@@ -41,15 +37,16 @@ export class Bound {
     clearTimeout(this.#timer);
   }
 
-  #timeOut(ms: number): void {
-    if (this.#isReleased) return;
-    this.isOver = true;
-    this.#stop.abort(new Error(`no answer within ${Math.round(ms)} ms`));
-  }
-
   /** Ends everything: a parent that outlives many requests must not gather their listeners. */
   end(): void {
     this.release();
     this.#parent.removeEventListener('abort', this.#follow);
+  }
+
+  #timeOut(ms: number): void {
+    // Clearing the timer does not stop an action that is due (`setPatientTimeout`).
+    if (this.#isReleased) return;
+    this.isOver = true;
+    this.abort(new Error(`no answer within ${Math.round(ms)} ms`));
   }
 }
