@@ -81,6 +81,21 @@ export class AttemptHistory {
   }
 }
 
+/** Why a node is asked. `... elsewhere`: the answer of the node before it. */
+export type Reason =
+  | 'first choice'
+  | 'hedge'
+  | 'retry'
+  | 'again after waiting'
+  | `${'pruned' | 'behind' | 'absent' | 'refused'} elsewhere`;
+
+/** Why the next node is asked, unless it is a hedge. */
+export function reasonOf({ isRepeating, last }: AttemptHistory): Reason {
+  if (last === undefined) return 'first choice';
+  if (isRepeating && last.kind === 'behind') return 'again after waiting';
+  return last.kind === 'failed' ? 'retry' : `${last.kind} elsewhere`;
+}
+
 /**
  * `ask`: a node that was not asked may answer. `again`: the node that failed is the only one that has got there. `wait`:
  * a node that can be trusted is about to have it. `end`: no node has more to add.

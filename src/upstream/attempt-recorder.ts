@@ -1,8 +1,10 @@
-/** Records attempts in the state of their node, in metrics and in the log. */
+/** Records attempts in the state of their node, in metrics, in the log and in traces (docs/tracing.md). */
 import type { FailureKind, UpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import type { Shedding } from './classify.ts';
+import type { Span } from '../trace/span.ts';
+import type { Reason } from './attempt-history.ts';
+import type { AnswerClass, Shedding } from './classify.ts';
 import type { Fleet } from './fleet.ts';
-import type { UpstreamLog } from './fleet-request.ts';
+import type { FleetRequest, UpstreamLog } from './fleet-request.ts';
 import type { ReadClass } from './need.ts';
 import type { Health } from './ranking.ts';
 import type { Upstream } from './upstream.ts';
@@ -96,4 +98,38 @@ export class AttemptRecorder {
     if (health === 'down') this.#parts.log.tell('node down', { upstream: name, ...cause }, 'upstream is down');
     else this.#parts.log.tell('node usable', { upstream: name, health }, `upstream is ${health}`);
   }
+}
+
+/** The span of one attempt. Begins with the wait for a connection and ends with the answer; of a streamed one, with its head. */
+export function attemptSpan(
+  { span, wire }: FleetRequest,
+  upstream: Upstream,
+  reason: Reason,
+  attemptsBefore: number,
+): Span | undefined {
+  return span?.begin('attempt', {
+    kind: 'client',
+    attributes: {
+      'http.request.method': wire.method,
+      'ledgergate.upstream': upstream.name,
+      'ledgergate.attempt.reason': reason,
+      ...(attemptsBefore === 0 ? {} : { 'http.request.resend_count': attemptsBefore }),
+    },
+  });
+}
+
+/**
+ * Ends the span. `cancelled`: another node has answered, or the client has gone. A node that has pruned a version, or has
+ * not got there, has not failed.
+ */
+export function endSpan(
+  span: Span | undefined,
+  kind: AnswerClass | 'cancelled',
+  failure?: FailureKind | 'unsendable',
+  status?: number,
+): void {
+  if (span === undefined) return;
+  span.note({ 'ledgergate.attempt.verdict': kind, 'http.response.status_code': status });
+  if (failure !== undefined) span.fail(failure);
+  span.end();
 }

@@ -1,14 +1,21 @@
 /** One request on its way through the fleet: attempts at one node after another, within one budget and one deadline. */
 import { performance } from 'node:perf_hooks';
-import type { StopSignal } from '../ledger/stop.ts';
+import { Deadline, type StopSignal } from '../ledger/stop.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import { isStateRead, type Attempts, type Fetch } from './attempt.ts';
-import { attemptSpan, reasonOf, type Reason } from './attempt-span.ts';
-import { AttemptHistory, hasArrived, nearest, stepAfter, type Setback } from './attempt-history.ts';
+import {
+  AttemptHistory,
+  hasArrived,
+  nearest,
+  reasonOf,
+  stepAfter,
+  type Reason,
+  type Setback,
+} from './attempt-history.ts';
+import { attemptSpan } from './attempt-recorder.ts';
 import { nextNodes, readClassOf, unitOf, type NodeCandidate } from './candidates.ts';
-import { Deadline } from './deadline.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { chooseFinalAnswer } from './final-answer.ts';
 import type { Fleet } from './fleet.ts';

@@ -1,4 +1,5 @@
-/** Fixed bounds on requests to nodes: a budget of extra requests, and a count of what is held at once. */
+/** Bounds on requests to nodes: a budget of extra requests, a count of what is held, and what a node answers at once. */
+import type { ReadClass } from './need.ts';
 
 /** Options of a `RetryBudget`. */
 export interface RetryBudgetOptions {
@@ -72,5 +73,139 @@ export class Semaphore {
   /** Gives one unit back. */
   release(): void {
     this.#taken -= 1;
+  }
+}
+
+/** What a read may take beyond twice its usual time: short waits do no harm, and our own pauses look like them. */
+const slackMs = 50;
+const timesUsual = 2;
+/** Decisions are made at most this often, on at least so many answers. */
+const windowMs = 100;
+const fewestAnswers = 10;
+const decrease = 0.9;
+/** When the node itself says that it is too busy. */
+const pushbackDecrease = 0.7;
+const increaseShare = 0.05;
+/** Part of the bound that must be in use for it to grow. */
+const inUse = 0.8;
+/** The bound never falls below this part of what is configured: a wrong guess must not stop the work. */
+const leastShare = 1 / 8;
+const leastPlaces = 4;
+/** While this process runs later than this, answers look slow that are not: nobody is given less for it. */
+const ownLagMs = 20;
+/** The usual time follows a slower node by this part of the difference, while it is not our load that slows it. */
+const adaptation = 0.1;
+
+/**
+ * Bounds the requests that a node is given at once: as many as it answers without making them wait.
+ *
+ * Additive increase, multiplicative decrease. Plain reads are the thermometer: they cost about the same whatever is
+ * asked, so when most of them take much longer than usual, they wait at the node for one another. Views are left out,
+ * because clients choose their cost. The bound only ever grows to what is configured.
+ */
+export class ConcurrencyLimit {
+  readonly #most: number;
+  readonly #least: number;
+  #limit: number;
+  #inFlight = 0;
+  #peak = 0;
+  #beganAtMs = -Infinity;
+  #slow = 0;
+  #isOwnDoing = false;
+  readonly #times: Partial<Record<ReadClass, number[]>> = {};
+  readonly #usualMs: Partial<Record<ReadClass, number>> = {};
+  readonly #ownLag: () => number;
+
+  /** `most`: what is configured. `ownLag`: how late this process runs, in ms. */
+  constructor(most: number, ownLag: () => number = () => 0) {
+    this.#most = most;
+    this.#ownLag = ownLag;
+    this.#least = Math.min(most, Math.max(leastPlaces, Math.floor(most * leastShare)));
+    this.#limit = most;
+  }
+
+  /** Requests that the node is given at once, at present. */
+  get limit(): number {
+    return Math.floor(this.#limit);
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  get isFull(): boolean {
+    return this.#inFlight >= this.limit;
+  }
+
+  /** Whether so few places are taken that others than those the node is meant for may use it. */
+  get isHalfFree(): boolean {
+    return this.#inFlight < this.limit / 2;
+  }
+
+  /** A request begins. */
+  enter(): void {
+    this.#inFlight += 1;
+    this.#peak = Math.max(this.#peak, this.#inFlight);
+  }
+
+  /** It has ended. */
+  leave(): void {
+    this.#inFlight -= 1;
+  }
+
+  /** A read was answered. */
+  observe(readClass: ReadClass, elapsedMs: number, nowMs: number): void {
+    if (readClass === 'view') return;
+    const usualMs = this.#usualMs[readClass];
+    this.#isOwnDoing ||= this.#ownLag() > ownLagMs;
+    if (usualMs !== undefined && elapsedMs > usualMs * timesUsual + slackMs) this.#slow += 1;
+    (this.#times[readClass] ??= []).push(elapsedMs);
+    if (nowMs - this.#beganAtMs >= windowMs && this.#answers >= fewestAnswers) this.#decide(nowMs);
+  }
+
+  /** The node has turned a request away as one too many, or not answered it in time. */
+  pushBack(nowMs: number): void {
+    if (nowMs - this.#beganAtMs < windowMs) return;
+    this.#shrink(pushbackDecrease);
+    this.#begin(nowMs);
+  }
+
+  get #answers(): number {
+    return (this.#times.head?.length ?? 0) + (this.#times.archive?.length ?? 0);
+  }
+
+  #decide(nowMs: number): void {
+    const isUnloaded = !this.#isOwnDoing && (this.#peak < this.limit / 2 || this.limit <= this.#least);
+    this.#learn('head', isUnloaded);
+    this.#learn('archive', isUnloaded);
+    const isSlow = this.#slow > this.#answers / 2;
+    if (isSlow && !this.#isOwnDoing) this.#shrink(decrease);
+    else if (!isSlow && this.#peak >= this.limit * inUse) {
+      this.#limit = Math.min(this.#most, this.#limit + 1 + this.#limit * increaseShare);
+    }
+    this.#begin(nowMs);
+  }
+
+  /** From what was in use: a bound far above it would take long to come down to where it matters. */
+  #shrink(factor: number): void {
+    this.#limit = Math.max(this.#least, Math.min(this.#limit, Math.max(this.#peak, 1)) * factor);
+  }
+
+  #learn(readClass: 'head' | 'archive', isUnloaded: boolean): void {
+    const times = this.#times[readClass];
+    if (times === undefined || times.length === 0) return;
+    const median = times.sort((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0;
+    const usual = this.#usualMs[readClass];
+    if (usual === undefined || median < usual) this.#usualMs[readClass] = median;
+    else if (isUnloaded) this.#usualMs[readClass] = usual + (median - usual) * adaptation;
+  }
+
+  #begin(nowMs: number): void {
+    this.#beganAtMs = nowMs;
+    this.#slow = 0;
+    this.#isOwnDoing = false;
+    this.#peak = this.#inFlight;
+    if (this.#times.head !== undefined) this.#times.head.length = 0;
+    if (this.#times.archive !== undefined) this.#times.archive.length = 0;
   }
 }

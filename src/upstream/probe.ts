@@ -3,13 +3,13 @@
  * several processes one is on duty: it tells the others what it found, and they ask only when they hear nothing.
  */
 import { performance } from 'node:perf_hooks';
-import { Deadline } from './deadline.ts';
 import { ByteBudget } from './byte-budget.ts';
 import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import { findShedding } from './classify.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import { Deadline } from '../ledger/stop.ts';
 import type { UpstreamLog } from './fleet-request.ts';
 import type { Health } from './ranking.ts';
 import type { Upstream } from './upstream.ts';

@@ -1,12 +1,11 @@
 /** Sends requests to the fleet, and holds the state that all of them share: places, queues, budgets. */
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import type { StopSignal } from '../ledger/stop.ts';
+import { Deadline, type StopSignal } from '../ledger/stop.ts';
 import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
 import type { Outcome } from './attempt-history.ts';
 import { callFleet, nodesFor, type DispatchContext } from './call.ts';
 import { nextUpstreams } from './candidates.ts';
-import { Deadline } from './deadline.ts';
 import { fetchWhole, type ExchangeContext, type NodeAnswer, type StreamedAnswer } from './exchange.ts';
 import type { FleetRequest, SendLimits } from './fleet-request.ts';
 import { Hedging } from './hedge.ts';

@@ -1,11 +1,10 @@
 /** One node of the fleet: its address, its connections, and what its answers have taught. */
 import { hash } from 'node:crypto';
 import { LedgerInfoReader, type LedgerInfo } from '../ledger/ledger-headers.ts';
-import { ConcurrencyLimit } from './concurrency-limit.ts';
 import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
-import { Semaphore } from './limits.ts';
+import { ConcurrencyLimit, Semaphore } from './limits.ts';
 import type { ReadClass } from './need.ts';
 import { NodeChain } from './node-chain.ts';
 import { createPool, type Pool } from './pool.ts';

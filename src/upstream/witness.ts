@@ -3,7 +3,7 @@
  * transactions up to there (`accumulator_root_hash`), so two nodes with the same root at a version agree on everything
  * up to it.
  */
-import { Deadline } from './deadline.ts';
+import { Deadline } from '../ledger/stop.ts';
 import { ByteBudget } from './byte-budget.ts';
 import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
