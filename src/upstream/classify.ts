@@ -3,8 +3,9 @@
  * text only where the node has nothing better (protocol 10).
  */
 import { JsonBody } from '../ledger/json-body.ts';
-import type { HeaderValues, LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { HeaderValues } from '../ledger/ledger-headers.ts';
 import type { Need } from './need.ts';
+import type { Answered } from './validate.ts';
 
 /** The meaning of one node's answer for the call. */
 export type AnswerClass =
@@ -86,20 +87,13 @@ export interface Shedding {
   readonly isOfNode: boolean;
 }
 
-/** An answer that may be such a refusal. `body`: absent while it is still coming. */
-export interface MaybeShedding extends Omit<WholeAnswer, 'body'> {
-  readonly headers: HeaderValues;
-  readonly info: LedgerInfo | undefined;
-  readonly body?: Buffer;
-}
-
 const sheddingCodes = new Set(['overloaded', 'rate_limited']);
 
 /**
  * Recognises a refusal of one request too many: HTTP 429, `overloaded` or `rate_limited` (protocol 3.5), a 5xx with ledger
  * headers, or a 503 with `Retry-After` (RFC 9110 10.2.3). `epochMs`: the wall clock, which an HTTP date is compared with.
  */
-export function findShedding(answer: MaybeShedding, epochMs: number): Shedding | undefined {
+export function findShedding(answer: Answered, epochMs: number): Shedding | undefined {
   const { status, headers, info, body } = answer;
   // A client can provoke a 500 at every node; the mempool answers one for what one sender submits (protocol 3.5).
   if (status !== 429 && status <= 500) return undefined;
