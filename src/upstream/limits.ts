@@ -76,24 +76,24 @@ export class Semaphore {
   }
 }
 
-/** What a read may take beyond twice its usual time: short waits do no harm, and our own pauses look like them. */
+/** Time a read may take beyond twice its usual: short waits do no harm, and pauses of this process look like them. */
 const slackMs = 50;
 const timesUsual = 2;
 /** Decisions are made at most this often, on at least so many answers. */
 const windowMs = 100;
 const fewestAnswers = 10;
 const decrease = 0.9;
-/** When the node itself says that it is too busy. */
+/** Where the node itself refuses a request as one too many. */
 const pushbackDecrease = 0.7;
 const increaseShare = 0.05;
 /** Part of the bound that must be in use for it to grow. */
 const inUse = 0.8;
-/** The bound never falls below this part of what is configured: a wrong guess must not stop the work. */
+/** The bound never falls below this part of the configured one: a wrong guess must not stop the work. */
 const leastShare = 1 / 8;
 const leastPlaces = 4;
-/** While this process runs later than this, answers look slow that are not: nobody is given less for it. */
+/** While this process runs later than this, answers look slow that are not: no node is given less for it. */
 const ownLagMs = 20;
-/** The usual time follows a slower node by this part of the difference, while it is not our load that slows it. */
+/** The usual time follows a slower node by this part of the difference, while the gateway's load does not slow it. */
 const adaptation = 0.1;
 
 /**
@@ -124,7 +124,7 @@ export class ConcurrencyLimit {
     this.#limit = most;
   }
 
-  /** Requests that the node is given at once, at present. */
+  /** Requests that the node is given at once now. */
   get limit(): number {
     return Math.floor(this.#limit);
   }
@@ -137,23 +137,23 @@ export class ConcurrencyLimit {
     return this.#inFlight >= this.limit;
   }
 
-  /** Whether so few places are taken that others than those the node is meant for may use it. */
+  /** Whether a node of another tier lends a place. */
   get isHalfFree(): boolean {
     return this.#inFlight < this.limit / 2;
   }
 
-  /** A request begins. */
+  /** Records the begin of a request. */
   enter(): void {
     this.#inFlight += 1;
     this.#peak = Math.max(this.#peak, this.#inFlight);
   }
 
-  /** It has ended. */
+  /** Records the end of a request. */
   leave(): void {
     this.#inFlight -= 1;
   }
 
-  /** A read was answered. */
+  /** Records an answered read. */
   observe(readClass: ReadClass, elapsedMs: number, nowMs: number): void {
     if (readClass === 'view') return;
     const usualMs = this.#usualMs[readClass];
@@ -163,7 +163,7 @@ export class ConcurrencyLimit {
     if (nowMs - this.#beganAtMs >= windowMs && this.#answers >= fewestAnswers) this.#decide(nowMs);
   }
 
-  /** The node has turned a request away as one too many, or not answered it in time. */
+  /** Records a request that the node refused as one too many, or did not answer in time. */
   pushBack(nowMs: number): void {
     if (nowMs - this.#beganAtMs < windowMs) return;
     this.#shrink(pushbackDecrease);

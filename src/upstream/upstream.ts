@@ -1,4 +1,4 @@
-/** One node of the fleet: its address, its connections, and what its answers have taught. */
+/** One node of the fleet: its address, its connections, and the state that its answers have set. */
 import { hash } from 'node:crypto';
 import { LedgerInfoReader, type LedgerInfo } from '../ledger/ledger-headers.ts';
 import { Deferral } from './deferral.ts';
@@ -23,18 +23,18 @@ export interface UpstreamOptions {
   readonly connections: number;
   /** Bound of the TCP and TLS handshake. */
   readonly connectTimeoutMs: number;
-  /** How late this process runs, in ms: what a node seems slow by. Default: never late. */
+  /** How late this process runs, in ms, since a node seems slow by as much. Default: never late. */
   readonly ownLag?: () => number;
 }
 
-/** Failures in a row after which a node is asked only when nobody better is left. */
+/** Failures in a row after which a node is asked only when no better one is left. */
 const failuresUntilDown = 2;
 /** A slow answer counts at once and fades with this time constant. */
 const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
 /** One for the probe, one for the look that reads of "latest" wait for: of each there is one at a time. */
 const lookConnections = 2;
-/** A failure is quick and must not make a node look cheap: what one counts as at least. */
+/** Least time that a failure counts as: it is quick and must not make a node look cheap. */
 const failureMs = 50;
 /** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
@@ -43,8 +43,8 @@ const pollShare = 0.5;
 /** Share of the connections that neither may hold: plain reads go on. */
 const readShare = 1 / 8;
 /**
- * An idle connection is closed before the node would: servers without a word on it keep one for 5 s or longer, and of
- * what a node announces (`Keep-Alive: timeout=`) this margin is taken off.
+ * An idle connection is closed before the node would: servers that announce nothing keep one for 5 s or longer, and this
+ * margin is taken off the time that a node announces (`Keep-Alive: timeout=`).
  */
 const keepAliveMs = 4_000;
 const keepAliveMarginMs = 2_000;
@@ -55,12 +55,12 @@ export class Upstream {
   readonly tier: Tier;
   /** On every request to it, whatever else that says. */
   readonly headers: Readonly<Record<string, string>> | undefined;
-  /** Digest of the address: what gateways call the node among each other, which may have given it other names. */
+  /** Digest of the address: identifies the node among gateways, which may have given it other names. */
   readonly fingerprint: string;
   readonly pool: Pool;
   /**
-   * Connections that only looks at the ledger info use: what they find is the node's doing, and they are answered,
-   * however busy the others are.
+   * Connections that only looks at the ledger info use: they are answered however busy the others are, so that a slow
+   * look is the node's doing.
    */
   readonly lookPool: Pool;
   /** Path that every request path is appended to, for example `/v1`. */
@@ -75,7 +75,7 @@ export class Upstream {
   };
   /** Places for requests that the node works on. */
   readonly places: ConcurrencyLimit;
-  /** How far its ledger was behind the fleet's when it last told, in ms of ledger time. */
+  /** How far its ledger was behind the fleet's in its last report, in ms of ledger time. */
   lagMs = 0;
   /** Requests whose answer, or the body of it, is still to come. */
   inFlight = 0;
@@ -85,13 +85,13 @@ export class Upstream {
   readonly polls: Semaphore;
   readonly #connections: number;
   readonly chain = new NodeChain();
-  /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
+  /** It reports a head that the other nodes contradict: asked only when no better one is left. */
   isSuspect = false;
-  /** Taken out of the fleet: it answers what it was sent, and is sent nothing new. */
+  /** Taken out of the fleet: requests in flight complete, and no new one is sent. */
   isRemoved = false;
   #foreign = false;
   #failures = 0;
-  /** A request timed out or was answered 502 to 504, and nothing has shown since whether that was the node's doing. */
+  /** A request timed out or was answered 502 to 504; a probe has yet to show whether that was the node's doing. */
   #isDoubted = false;
   #answered = false;
   #latencyMs = assumedLatencyMs;
@@ -142,7 +142,7 @@ export class Upstream {
     return this.chain.id;
   }
 
-  /** Takes another process's word on the node, older than what was known here or not. */
+  /** Takes another process's report of the node, older than the one held here or not. */
   adopt(info: LedgerInfo, nowMs: number): void {
     this.chain.settle(info.chainId);
     this.window.adopt(info, nowMs);
