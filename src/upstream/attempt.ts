@@ -200,7 +200,7 @@ function failureOf(
   const cause = `status ${status}`;
   if (!isOurs) return { kind: 'chain', cause, blame: 'node' };
   if (reason === undefined) return { kind: 'status', cause, blame: shedding?.isOfNode === true ? 'none' : 'doubt' };
-  // Of an error, a proxy before the node may only refuse what this client asks for.
+  // A proxy before the node may answer an error because it refuses this client's request alone.
   return status < 300
     ? { kind: 'bad answer', cause: reason, blame: 'node' }
     : { kind: 'bad answer', cause: `${cause}: ${reason}`, blame: 'doubt' };

@@ -53,7 +53,7 @@ export interface CallOptions<A> {
 
 /** Heads do not come this much nearer within a wait: such a version is asked for straight away. */
 const reachableVersions = 1_000_000n;
-/** As long as a probe takes at most: a node that cannot report its ledger in this time answers nothing else either. */
+/** Bound of an attempt at a node that is down, and of a probe: one that cannot report its ledger answers nothing else. */
 const longestTrialMs = 2_000;
 /** Client of the gateway's own requests: no address and no tenant has this name. */
 const ownName = '(gateway)';

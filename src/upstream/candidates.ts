@@ -62,7 +62,7 @@ export function nextNodes<N>(
   return isFutile || isDoubtful ? [] : next;
 }
 
-/** What the choice depends on beside the nodes and the need. */
+/** Circumstances of a choice. */
 export interface Choice {
   /** A node has answered that it does not hold what is asked for. */
   readonly isMissed?: boolean;
@@ -194,7 +194,7 @@ function isDeeper(a: Candidate, b: Candidate): boolean {
   return a.window.oldest < b.window.oldest;
 }
 
-/** Those of the best rank. */
+/** The nodes that share the best rank. */
 function bestOf<C extends Candidate>(candidates: readonly C[], ranking: Ranking): readonly C[] {
   let best: readonly number[] = [];
   let alike: C[] = [];

@@ -9,7 +9,7 @@
 const firstPauseMs = 100;
 /** A node that answers between its refusals limits a rate: a longer pause would leave its capacity unused. */
 const longestBetweenAnswersMs = 1_000;
-/** As long as the longest pause of an ejected node. A wrong `Retry-After` of an hour costs no more than that. */
+/** Equals the longest pause of an ejected node. A wrong `Retry-After` of an hour costs no more than that. */
 const longestPauseMs = 30_000;
 /** After so long without a refusal the pauses begin with the shortest again. */
 const forgivenAfterMs = 10_000;

@@ -26,7 +26,7 @@ export interface FleetRequest {
   readonly isLook?: boolean;
   /** Parent of its attempts' spans. Absent for attempts in the background. */
   readonly span?: Span | undefined;
-  /** Of a long poll: the request that replaces it, answered at once, where polls hold too many connections already. */
+  /** The request that replaces a long poll, answered at once, where polls hold too many connections already. */
   readonly atOnce?: WireRequest | undefined;
 }
 
@@ -44,7 +44,7 @@ export interface SendLimits {
   readonly timeoutMs: number;
   /** Bound of all attempts together. */
   readonly deadlineMs: number;
-  /** Of one request, hedges and retries included. */
+  /** Attempts of one request, hedges and retries included. */
   readonly maxAttempts: number;
   /** Longest wait for a version above every head. */
   readonly waitForVersionMs: number;

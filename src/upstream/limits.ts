@@ -83,7 +83,7 @@ const timesUsual = 2;
 const windowMs = 100;
 const fewestAnswers = 10;
 const decrease = 0.9;
-/** Where the node itself refuses a request as one too many. */
+/** Decrease after the node itself refused a request as one too many. */
 const pushbackDecrease = 0.7;
 const increaseShare = 0.05;
 /** Part of the bound that must be in use for it to grow. */

@@ -1,7 +1,7 @@
-/** What a request needs of a node. */
+/** Needs of requests, which decide the node that is asked. */
 import type { LedgerVersion } from '../ledger/version.ts';
 
-/** What a request needs of a node. */
+/** The state that a node must hold to answer a request. */
 export type Need =
   /** The state at one version. */
   | { readonly kind: 'version'; readonly version: LedgerVersion }

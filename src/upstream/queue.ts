@@ -23,12 +23,12 @@ export function retryOwnFlight(error: unknown, client: string): boolean {
 }
 
 /**
- * What a request holds at a node. `read`: one of its places. `stream`: a place, and a connection until its body ends.
+ * Kinds of permits, by the resources that they hold. `read`: one of its places. `stream`: a place, and a connection until its body ends.
  * `poll`: a connection that it holds idle. `look`: nothing, since looks have connections of their own.
  */
 export type PermitKind = 'read' | 'stream' | 'poll' | 'look';
 
-/** What one attempt holds at `upstream`, from before it is sent until `close`. */
+/** The resources of `upstream` that one attempt holds, from before it is sent until `close`. */
 export class Permit {
   readonly upstream: Upstream;
   readonly kind: PermitKind;
@@ -84,7 +84,7 @@ interface Waiter extends Pick<PlaceWait, 'client' | 'kind'> {
   end(outcome: Permit | Refusal): void;
 }
 
-/** As many may wait as places become free within this time. */
+/** The queue holds as many requests as places become free within this time. */
 const usualWaitMs = 500;
 /** Longest wait, whatever was expected: the client had better come again. */
 const longestWaitMs = 2_000;
@@ -139,7 +139,7 @@ export class PlaceQueue {
     return new Permit(this, upstream, kind);
   }
 
-  /** As `tryAcquire`, but waits for a place; resolves with the reason where none is to be had. */
+  /** Waits for a permit at one of `nodes`, as `tryAcquire` gives it; resolves with the reason where none is to be had. */
   async acquire(nodes: readonly NodeCandidate<Upstream>[], wait: PlaceWait): Promise<Permit | Refusal> {
     const free = this.tryAcquire(nodes, wait.kind);
     if (free !== undefined) return free;

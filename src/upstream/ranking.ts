@@ -45,7 +45,7 @@ export function trustRank({ health, isSuspect, isEjected, isDeferred }: Candidat
 }
 
 /**
- * What two nodes are compared by. `health`: whether it answers and is believed. `holding`: how surely it holds the
+ * The criteria of a ranking. `health`: whether it answers and is believed. `holding`: how surely it holds the
  * version. `distance`: how far its head is from a version above it. `edge`: how far its edge is from a version below.
  * `lag`: versions behind the freshest. `submission`: whether it took the transaction. `depth`: how far back it goes.
  */

@@ -89,7 +89,7 @@ export class Sender {
     return callFleet(this.#context, { request, fetch, isStreamed: false, signal });
   }
 
-  /** As `whole`, but a successful answer is handed on while it comes. */
+  /** Asks the fleet as `whole` does, but a successful answer is handed on while it comes. */
   stream(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer | StreamedAnswer> {
     const { deadlineMs: idleMs, stallMs } = this.#context.limits;
     const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {

@@ -49,6 +49,7 @@ const readShare = 1 / 8;
 const keepAliveMs = 4_000;
 const keepAliveMarginMs = 2_000;
 
+/** A node. */
 export class Upstream {
   readonly name: string;
   readonly url: URL;

@@ -21,7 +21,7 @@ export type InvalidAnswerReason =
   | 'not JSON'
   /** Nothing tells whether the body is whole. */
   | 'unframed body'
-  /** A redirect, a demand for credentials, a page: what says no stands before the node. */
+  /** A redirect, a demand for credentials, a page: a proxy before the node answered. */
   | 'no error of a node';
 
 /** An answer, or the head of one whose body is still to come. */
@@ -50,10 +50,10 @@ export function validateAnswer(answer: Answered, asked: Asked, dialect: Dialect)
   return answer.status < 200 ? undefined : (headFault(answer, asked, dialect) ?? bodyFault(answer, asked));
 }
 
-/** Whether a node says so itself, as far as can be told; what stands before one says the rest (protocol 3). */
+/** Whether an error is the node's own, and not of a proxy before it (protocol 3). */
 function isOfNode(answer: Answered, asked: Asked): boolean {
   const { status, json } = answer;
-  if (asked.promised === undefined || status >= 500 || saidByAnybody.has(status)) return true;
+  if (asked.promised === undefined || status >= 500 || ofNodeOrProxy.has(status)) return true;
   if (status === 304) return asked.isConditional;
   if (status < 400 || status === 401 || status === 407) return false;
   return json === undefined || !hasCode(answer, asked) || typeof json.members['error_code'] === 'string';
@@ -68,20 +68,20 @@ function hasCode({ status }: Answered, asked: Asked): boolean {
   return isOwnRead(asked) || (settling.has(status) && asked.need.kind !== 'head');
 }
 
-/** What would settle, for a version, a block or a hash, that the ledger does not have it. */
+/** Statuses that settle, for a version, a block or a hash, that the ledger does not have it. */
 const settling = new Set([404, 410]);
 
-/** Too slow, too many: true of whoever says so, and never the answer (`classify.ts`). */
-const saidByAnybody = new Set([408, 429]);
+/** Statuses that a proxy may give as well as a node, and that are never the answer (`classify.ts`). */
+const ofNodeOrProxy = new Set([408, 429]);
 
-/** Asked for in one form, with nothing of the client's own in it: what such a read may be answered is known. */
+/** A read in one form, with nothing of the client's own in it, has a closed set of valid answers. */
 function isOwnRead({ promised }: Asked): boolean {
   return promised === 'json' || promised === 'bcs';
 }
 
 function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect): InvalidAnswerReason | undefined {
   if (promised === undefined) return undefined;
-  // What reads the ledger tells of it in every success (protocol 2.1).
+  // Every success of a ledger read carries ledger headers (protocol 2.1).
   if (answer.info === undefined) {
     return ledgerHeaderFault(answer.headers, dialect) === 'absurd' ? 'absurd ledger headers' : 'no ledger headers';
   }
@@ -91,7 +91,7 @@ function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect
   return form === undefined || (promised !== 'either' && promised !== form) ? 'other form' : undefined;
 }
 
-/** Of a body that was read whole. One that is still coming can only be told by its length. */
+/** Validates a body that was read whole. One that is still coming is valid by its announced length alone. */
 function bodyFault(answer: Answered, { promised, isHead }: Asked): InvalidAnswerReason | undefined {
   const { status, body, json, headers } = answer;
   if (isHead || status !== 200) return undefined;
@@ -110,7 +110,7 @@ function contentTypeOf({ headers }: Answered): string | undefined {
 const opening = new Set(Buffer.from('{["-0123456789tfn'));
 const closing = new Set(Buffer.from('}]"0123456789el'));
 
-/** First and last byte of a JSON text: tells pages and most cut-off bodies where a parse would hold up everybody. */
+/** Checks first and last byte alone: finds pages and most cut-off bodies where a parse would hold up all requests. */
 function looksLikeJson(body: Buffer): boolean {
   let end = body.length - 1;
   while (end >= 0 && isSpace(body[end])) end -= 1;
