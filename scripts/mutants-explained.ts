@@ -29,7 +29,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'other !== undefined => true': 'for types alone: undefined is above no version',
     'other > one => other >= one': equal,
   },
-  'src/upstream/verdict.ts': {
+  'src/upstream/classify.ts': {
     'answer.status < 300 => false': 'spares a success the look into its body; the default is final as well',
     'answer.status < 300 => answer.status <= 300': 'the default is final as well',
     '\'\' => "Stryker was here!"': equal,

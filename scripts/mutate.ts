@@ -18,10 +18,10 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/cache/policy.ts': ['test/cache/policy.test.ts'],
   'src/cache/view-body.ts': ['test/cache/view-body.test.ts', 'test/proxy/canonical-vectors.test.ts'],
   'src/upstream/monotonic-floor.ts': ['test/upstream/monotonic-floor.test.ts'],
-  'src/upstream/ranking.ts': ['test/upstream/select.test.ts', 'test/upstream/explain-selection.test.ts'],
+  'src/upstream/ranking.ts': ['test/upstream/candidates.test.ts', 'test/upstream/explain-selection.test.ts'],
   'src/upstream/retention-window.ts': ['test/upstream/retention-window.test.ts'],
-  'src/upstream/select.ts': ['test/upstream/select.test.ts', 'test/upstream/explain-selection.test.ts'],
-  'src/upstream/verdict.ts': ['test/upstream/verdict.test.ts'],
+  'src/upstream/candidates.ts': ['test/upstream/candidates.test.ts', 'test/upstream/explain-selection.test.ts'],
+  'src/upstream/classify.ts': ['test/upstream/classify.test.ts', 'test/upstream/shedding.test.ts'],
 };
 
 /** Percent of the mutants that have to be killed or explained. */

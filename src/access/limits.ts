@@ -3,16 +3,16 @@ import type { LimitMetrics } from '../metrics/limit-metrics.ts';
 import { costOf, leastCostOf, type Costs } from './cost.ts';
 import { isBounded, type Bounds, type Charge, type Count, type Counter, type Taken } from './counter.ts';
 import { limitHeaders } from './limit-headers.ts';
+import type { LimitQueue } from './limit-queue.ts';
 import type { Operation, Plan, Principal } from './principal.ts';
 import type { Limits, Settled, Ticket } from './ticket.ts';
-import type { Turns } from './turns.ts';
 import type { Usage } from './usage.ts';
 
 export interface PlanLimitsParts {
   readonly counter: Counter;
-  readonly turns: Turns;
-  /** Lines of those without a key, apart: however many addresses wait, there is room for keys. */
-  readonly turnsOfAddresses: Turns;
+  readonly queue: LimitQueue;
+  /** Lines of requests without a key, apart: however many addresses wait, there is room for keys. */
+  readonly queueOfAddresses: LimitQueue;
   /** Those of the moment: the config may change. */
   readonly costs: () => Costs;
   readonly usage: Usage;
@@ -32,7 +32,6 @@ export class PlanLimits implements Limits {
   admit(principal: Principal, operation: Operation, signal: AbortSignal): Ticket | Promise<Ticket> {
     const { plan } = principal;
     const { counter, costs } = this.#parts;
-    const turns = this.#turnsOf(principal);
     const cost = leastCostOf(operation, costs());
     const request = { principal, operation, cost };
     const bounds = boundsOf(plan);
@@ -41,22 +40,18 @@ export class PlanLimits implements Limits {
     const attempt = (): Taken | Promise<Taken> => counter.take(charge);
     const isLast = (taken: Taken): Ticket => this.#ticket({ ...request, charge }, taken, signal);
     if (plan.waitMs === 0) return then(attempt(), isLast);
-    const wish = { waitMs: plan.waitMs, signal, attempt };
-    if (turns.hasLine(charge.subject)) return then(turns.join(charge.subject, wish), isLast);
-    return then(attempt(), (taken) => {
-      if (!isOver(taken)) return isLast(taken);
-      return then(turns.begin(charge.subject, taken, wish), isLast);
-    });
+    const { waitMs } = plan;
+    return then(this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt }), isLast);
   }
 
   close(): void {
-    this.#parts.turns.close();
-    this.#parts.turnsOfAddresses.close();
+    this.#parts.queue.close();
+    this.#parts.queueOfAddresses.close();
     this.#parts.counter.close();
   }
 
-  #turnsOf({ name }: Principal): Turns {
-    return name === undefined ? this.#parts.turnsOfAddresses : this.#parts.turns;
+  #queueOf({ name }: Principal): LimitQueue {
+    return name === undefined ? this.#parts.queueOfAddresses : this.#parts.queue;
   }
 
   #ticket(request: Request & { readonly charge: Charge }, taken: Taken, signal: AbortSignal): Ticket {
@@ -69,11 +64,11 @@ export class PlanLimits implements Limits {
     const { count, settle } = taken;
     if (!count.isAdmitted) return this.#refused(request, count);
     const headers = limitHeaders(charge.bounds, count.standings);
-    const turns = this.#turnsOf(principal);
+    const queue = this.#queueOf(principal);
     const isAwaited = principal.plan.waitMs > 0;
     return this.#admitted(request, headers, (extraCost) => {
       settle(extraCost);
-      if (isAwaited) turns.wake(charge.subject);
+      if (isAwaited) queue.wake(charge.subject);
     });
   }
 
@@ -131,10 +126,6 @@ function boundsOf(plan: Plan): Bounds {
   const bounds = { windowMs, requests, cost, burst, concurrency };
   knownBounds.set(plan, bounds);
   return bounds;
-}
-
-function isOver(taken: Taken): boolean {
-  return taken.kind === 'counted' && !taken.count.isAdmitted;
 }
 
 /** At once where it is known at once: a request of memory alone costs no promise. */

@@ -1,5 +1,5 @@
 /** Lets concurrent loads of one key share a single upstream read. */
-import { Stop, stopReason, type StopSignal } from '../ledger/stop.ts';
+import { CancelToken, stopReason, type StopSignal } from '../ledger/stop.ts';
 import type { Span } from '../trace/span.ts';
 
 /** `isLeader`: of all who are given the value, this one answers for the load; the others followed. */
@@ -49,7 +49,7 @@ interface Waiter<T> {
 class Shared<T> {
   /** What is done for all of them, in the trace of whom it was started for. */
   readonly span: Span | undefined;
-  readonly #stop = new Stop();
+  readonly #stop = new CancelToken();
   /** In the order they came: the first of them leads. */
   readonly #waiters = new Set<Waiter<T>>();
   readonly #onEnd: (shared: Shared<T>) => void;

@@ -11,7 +11,7 @@ import type { ByteBudget } from '../upstream/byte-budget.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Latest, type LatestEvents } from '../upstream/latest.ts';
 import { Prober } from '../upstream/probe.ts';
-import { readClasses } from '../upstream/read-class.ts';
+import { readClasses } from '../upstream/need.ts';
 import { Sender } from '../upstream/sender.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { Witness } from '../upstream/witness.ts';

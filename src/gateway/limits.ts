@@ -8,7 +8,7 @@ import { MemoryCounter } from '../access/limits-memory.ts';
 import { RedisCounter } from '../access/limits-redis.ts';
 import { RemoteCounter, type Desk } from '../access/limits-remote.ts';
 import type { Limits } from '../access/ticket.ts';
-import { Turns } from '../access/turns.ts';
+import { LimitQueue } from '../access/limit-queue.ts';
 import { Usage } from '../access/usage.ts';
 import { UsageStore } from '../access/usage-store.ts';
 import { connectRedis } from '../cache/redis-client.ts';
@@ -47,10 +47,10 @@ export interface BuiltLimits {
 export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLimits {
   const { redis, registry, journal, processes, desk, plans } = parts;
   let current = config;
-  const [turns, turnsOfAddresses] = [new Turns(), new Turns()];
+  const [queue, queueOfAddresses] = [new LimitQueue(), new LimitQueue()];
   const metrics = createLimitMetrics(registry, {
     byKey: config.usage.metricsByKey,
-    waiting: () => turns.waiting + turnsOfAddresses.waiting,
+    waiting: () => queue.waiting + queueOfAddresses.waiting,
     plans,
   });
   const link = redis === undefined ? undefined : connect(redis, journal, () => current.whenRedisIsDown);
@@ -68,8 +68,8 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
   });
   const limits = new PlanLimits({
     counter: counterOf(),
-    turns,
-    turnsOfAddresses,
+    queue,
+    queueOfAddresses,
     costs: () => current.costs,
     usage,
     metrics,

@@ -10,7 +10,7 @@ import type { CacheFacts, LoadFacts, NodeTold, Told } from '../status/facts.ts';
 import type { Lines } from '../status/line-throttle.ts';
 import { Windows } from '../status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import { readClasses } from '../upstream/read-class.ts';
+import { readClasses } from '../upstream/need.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { statusOf } from './fleet.ts';
 

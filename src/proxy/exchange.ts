@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import { Stop, type StopSignal } from '../ledger/stop.ts';
+import { CancelToken, type StopSignal } from '../ledger/stop.ts';
 import type { Finished, HttpMetrics, Outcome, RouteName } from '../metrics/http-metrics.ts';
 import { passedOn } from '../trace/trace-context.ts';
 import type { Span, SpanName } from '../trace/span.ts';
@@ -88,7 +88,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   readonly #startedMs = performance.now();
   /** Where traces are recorded. */
   readonly #span: Span | undefined;
-  #abort: Stop | undefined;
+  #abort: CancelToken | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #hasEnded = false;
 
@@ -109,7 +109,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
    */
   get signal(): StopSignal {
     if (this.#abort === undefined) {
-      const abort = new Stop();
+      const abort = new CancelToken();
       this.#abort = abort;
       this.visit?.noteWait();
       const onClose = (): void => {

@@ -3,7 +3,7 @@ import type { CachedResponse } from '../cache/entry.ts';
 import { keyText } from '../cache/key.ts';
 import type { ReadThrough } from '../cache/read-through.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import { explainSelection, type Explained } from '../upstream/explain-selection.ts';
+import { explainSelection, type Explained } from '../upstream/candidates.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Latest } from '../upstream/latest.ts';
 import { positionOf, type Need } from '../upstream/need.ts';

@@ -1,10 +1,11 @@
 /**
- * Reads that several clients share, each in the turn of its own client. A client joins a read of its own, and one that a
- * node works on. A read that only waits for a place waits in the turn of another client, which may have hundreds ahead
- * of it: then the client begins its own, and the first of them to end answers all.
+ * Single flight of reads in which each client has its own turn. A client joins its own flight, or one that a node works
+ * on. A flight that only waits for a place waits in the turn of another client, which may have hundreds ahead of it:
+ * then the client begins its own, and the first of them to end answers all.
  */
-import { CrowdedError } from '../upstream/crowded-error.ts';
+import { retryOwnFlight } from '../upstream/queue.ts';
 
+/** The turn in which a flight is read. */
 export interface FlightTurn {
   /** The client in whose turn the flight waits. */
   readonly client: string;
@@ -21,14 +22,15 @@ interface Flight<T> {
   readonly outcome: PromiseWithResolvers<T>;
 }
 
-/** Flights of other clients that one request joins, one after another, when those are refused for their crowds. */
+/** Flights of other clients that one request joins, one after another, when their clients exceed the queue. */
 const maxJoined = 3;
 
+/** Flights in progress, by key. */
 export class FairFlights<T> {
-  /** By key; a client has one of each at most. */
+  /** A client has one flight of each key at most. */
   readonly #flights = new Map<string, Set<Flight<T>>>();
 
-  /** Whether anybody reads `key` now. */
+  /** Whether a read of `key` is in flight. */
   has(key: string): boolean {
     return this.#flights.has(key);
   }
@@ -36,62 +38,43 @@ export class FairFlights<T> {
   /** Resolves as a shared flight or `read` does, and rejects as that does. A client that leaves ends no flight. */
   async run(key: string, client: string, read: (turn: FlightTurn) => Promise<T>): Promise<T> {
     for (let joined = 0; ; joined += 1) {
-      const flight = this.#find(key, client, joined < maxJoined) ?? this.#begin(key, client, read);
+      const shared = [...(this.#flights.get(key) ?? [])].find(
+        (flight) => flight.client === client || (flight.hasPlace && joined < maxJoined),
+      );
       try {
-        return await flight.outcome.promise;
+        return await (shared ?? this.#begin(key, client, read)).outcome.promise;
       } catch (error) {
-        const isOfAnother = error instanceof CrowdedError && error.client !== client;
-        if (!isOfAnother || flight.client === client) throw error;
+        if (!retryOwnFlight(error, client)) throw error;
       }
     }
   }
 
-  #find(key: string, client: string, mayJoin: boolean): Flight<T> | undefined {
-    for (const flight of this.#flights.get(key) ?? []) {
-      if (flight.client === client || (mayJoin && flight.hasPlace)) return flight;
-    }
-    return undefined;
-  }
-
   #begin(key: string, client: string, read: (turn: FlightTurn) => Promise<T>): Flight<T> {
-    const flight: Flight<T> = {
-      client,
-      hasPlace: false,
-      stop: new AbortController(),
-      outcome: Promise.withResolvers<T>(),
-    };
+    const stop = new AbortController();
+    const flight: Flight<T> = { client, hasPlace: false, stop, outcome: Promise.withResolvers<T>() };
     const flights = this.#flights.get(key) ?? new Set();
     this.#flights.set(key, flights.add(flight));
     const onPlace = (): void => {
       flight.hasPlace = true;
     };
-    read({ client, signal: flight.stop.signal, onPlace }).then(
+    const remove = (ended: Flight<T>): void => {
+      flights.delete(ended);
+      if (flights.size === 0 && this.#flights.get(key) === flights) this.#flights.delete(key);
+    };
+    read({ client, signal: stop.signal, onPlace }).then(
       (value) => {
-        this.#remove(key, flight);
-        flight.outcome.resolve(value);
-        this.#endWaiting(key, value);
+        // Flights that still wait for a place need none any more.
+        for (const ended of [flight, ...[...flights].filter(({ hasPlace }) => !hasPlace)]) {
+          remove(ended);
+          ended.outcome.resolve(value);
+          if (ended !== flight) ended.stop.abort();
+        }
       },
       (error: unknown) => {
-        this.#remove(key, flight);
+        remove(flight);
         flight.outcome.reject(error);
       },
     );
     return flight;
-  }
-
-  /** Flights that still wait for a place need none any more. */
-  #endWaiting(key: string, value: T): void {
-    for (const flight of this.#flights.get(key) ?? []) {
-      if (flight.hasPlace) continue;
-      this.#remove(key, flight);
-      flight.outcome.resolve(value);
-      flight.stop.abort();
-    }
-  }
-
-  #remove(key: string, flight: Flight<T>): void {
-    const flights = this.#flights.get(key);
-    flights?.delete(flight);
-    if (flights?.size === 0) this.#flights.delete(key);
   }
 }

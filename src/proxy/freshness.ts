@@ -11,7 +11,7 @@ import type { LatestMetrics } from '../metrics/http-metrics.ts';
 import { within } from '../trace/span.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Demand, Latest, PublishedState } from '../upstream/latest.ts';
-import { errorCodeOf } from '../upstream/verdict.ts';
+import { errorCodeOf } from '../upstream/classify.ts';
 import type { Exchange } from './exchange.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import { withVersion } from './path-read.ts';

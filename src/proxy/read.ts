@@ -14,7 +14,7 @@ import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
-import { CrowdedError } from '../upstream/crowded-error.ts';
+import { retryOwnFlight } from '../upstream/queue.ts';
 import type { NodeAnswer } from '../upstream/exchange.ts';
 import type { WireRequest } from '../upstream/node-client.ts';
 import type { Fleet } from '../upstream/fleet.ts';
@@ -118,7 +118,7 @@ export class Reader {
         return served(read, value, !isLeader);
       } catch (error) {
         // The first of the followers to come back leads.
-        if (!isOfAnothersCrowd(error, caller.client) || flights === maxFlights) throw error;
+        if (!retryOwnFlight(error, caller.client) || flights === maxFlights) throw error;
       }
     }
   }
@@ -207,13 +207,8 @@ export class Reader {
   }
 }
 
-/** Clients whose flights one read follows, one after another, when those are refused for what their clients ask. */
+/** Flights of other clients that one read follows, one after another, when their clients exceed the queue. */
 const maxFlights = 3;
-
-/** Whether a flight was refused because of all that another client asks for: who followed it has not had its own turn. */
-function isOfAnothersCrowd(error: unknown, client: string): boolean {
-  return error instanceof CrowdedError && error.client !== client;
-}
 
 /**
  * Who may share an upstream read: a look-up that began before the submission, and asks other nodes first, is no answer

@@ -4,7 +4,7 @@ import type { LoadModule } from '../encode/load-layout.ts';
 import { compareWithNode, isOfUpgrade, type NodeEncoding, type ShadowProof } from '../encode/shadow.ts';
 import type { EncodeMetrics } from '../metrics/encode-metrics.ts';
 import type { NodeAnswer } from '../upstream/exchange.ts';
-import { CrowdedError } from '../upstream/crowded-error.ts';
+import { QueueFullError } from '../upstream/queue.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Sender } from '../upstream/sender.ts';
 import type { ModuleSource } from './module-source.ts';
@@ -86,7 +86,7 @@ export class ShadowChecks {
         // No node answered: nothing is proven, and a later request of this function asks again.
         (error: unknown) => {
           // A client whose own requests crowd the nodes would keep the check from all others.
-          if (error instanceof CrowdedError) proof.giveBack(local.functionId, local.signature);
+          if (error instanceof QueueFullError) proof.giveBack(local.functionId, local.signature);
           metrics.checked('inconclusive');
         },
       )

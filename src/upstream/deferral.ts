@@ -1,26 +1,26 @@
 /**
- * Whether a node is ranked behind the others for a moment, because it limits or sheds requests.
+ * Deferral of a node that limits or sheds requests: the others are asked first for a moment.
  *
- * A 429 is about all that this gateway sends, since nodes and their balancers count by address. A client can cause one
- * only by as much traffic as makes the node refuse everybody; so the node is deferred at once, without a comparison
+ * A 429 is about all requests of this gateway, since nodes and their balancers count by address. A client can cause one
+ * only by as much traffic as makes the node refuse every client; so the node is deferred at once, without a comparison
  * with other nodes. The harm is bounded: pauses are short, and a deferred node is asked when no better one is left.
  */
 
 const firstPauseMs = 100;
 /** A node that answers between its refusals limits a rate: a longer pause would leave its capacity unused. */
 const longestBetweenAnswersMs = 1_000;
-/** As long as the longest pause of an ejected node. A wrong `Retry-After` of an hour costs no more than that. */
+/** Equals the longest pause of an ejected node. A wrong `Retry-After` of an hour costs no more than that. */
 const longestPauseMs = 30_000;
 /** After so long without a refusal the pauses begin with the shortest again. */
 const forgivenAfterMs = 10_000;
 
-/** For so long one request tries the node after a pause, and all others go elsewhere still. */
+/** After a pause one request tries the node for this long, while all others still go elsewhere. */
 const longestTrialMs = 1_000;
 
-/** All times in ms of one clock. */
+/** State of one node. All times in ms of one clock. */
 export class Deferral {
   #untilMs = -Infinity;
-  /** When the request was sent that tries the node; `undefined`: none has been, or it was answered. */
+  /** When the trial was sent; `undefined`: none was, or it was answered. */
   #trialAtMs: number | undefined;
   /** No request that was sent after the last pause has been answered. */
   #isUntried = false;
@@ -34,7 +34,7 @@ export class Deferral {
     return nowMs < this.#untilMs || (this.#trialAtMs !== undefined && nowMs < this.#trialAtMs + longestTrialMs);
   }
 
-  /** The node is being sent a request. The first one after a pause tries it. */
+  /** Records a request to the node. The first one after a pause is its trial. */
   asked(nowMs: number): void {
     if (this.#isUntried && !this.isOn(nowMs)) this.#trialAtMs = nowMs;
   }
@@ -44,7 +44,7 @@ export class Deferral {
     return nowMs - this.#refusedAtMs > forgivenAfterMs + this.#pauseMs;
   }
 
-  /** The node has answered what it was sent at `sentAtMs`. */
+  /** Records the answer to a request that was sent at `sentAtMs`. */
   answered(sentAtMs: number): void {
     this.#hasAnswered = true;
     if (sentAtMs >= this.#untilMs) {
@@ -58,13 +58,13 @@ export class Deferral {
   }
 
   /**
-   * The node refused what it was sent at `sentAtMs`. `retryAfterMs`: the wait that it asked for. Returns the pause that
-   * begins, in ms; `undefined` where one is on already.
+   * Records the refusal of a request that was sent at `sentAtMs`. `retryAfterMs`: the wait that the node asked for.
+   * Returns the pause that begins, in ms; `undefined` where one is on already.
    */
   refused(sentAtMs: number, retryAfterMs: number | undefined, nowMs: number): number | undefined {
     const isForgiven = this.isForgiven(nowMs);
     this.#refusedAtMs = nowMs;
-    // Requests of one moment are refused together: only one that was sent after the last pause says something new.
+    // Requests of one moment are refused together: only one sent after the last pause is news.
     const isNews = sentAtMs >= this.#untilMs;
     if (isNews) {
       const longestMs = this.#hasAnswered ? longestBetweenAnswersMs : longestPauseMs;

@@ -1,12 +1,12 @@
 /**
- * Whether a node is passed over for one class of reads, because it does them worse than the others.
+ * Ejection of a node for one class of reads, because it does them worse than the others.
  *
- * A failure alone proves nothing: clients choose what they ask, and can choose what takes any node too long or makes any
- * node stumble. It counts when another node answered the very same read. So a 404 or 410, an error that every node gives
- * and a read that no node gets done never count, and when all nodes fail alike none is passed over.
+ * A failure alone proves nothing: clients can choose requests that take any node too long, or make any node fail. It
+ * counts when another node answered the very same read. So a 404 or 410, an error that every node gives and a read that
+ * no node completes never count, and when all nodes fail alike none is ejected.
  *
- * A node that is out is asked only when no better one is left. After a pause it gets a copy of a read that another node
- * has answered, so that no client waits for the trial; pauses grow while trials fail.
+ * An ejected node is asked only when no better one is left. After a pause it gets a copy of a read that another node has
+ * answered, so that no client waits for the trial; pauses grow while trials fail.
  */
 
 /**
@@ -14,25 +14,25 @@
  * `outpaced`: a hedge answered long before. `refused`: not done by its configuration.
  */
 export type Sign = 'timeout' | 'error' | 'outpaced' | 'refused';
-/** Why a node is passed over: so many signs in a row, or errors are too large a part of its answers. */
+/** Why a node is ejected: signs in a row, or too large a share of errors. */
 export type EjectionReason = Sign | 'error share';
 
-/** Signs in a row, no read of the class answered in between, that put a node out. */
+/** Signs in a row, no read of the class answered in between, that eject a node. */
 const enough: Readonly<Record<Sign, number>> = { timeout: 2, error: 5, outpaced: 5, refused: 5 };
-/** Errors are too many when there are so many lately, they are such a part, and twice that of the other nodes. */
+/** Errors eject a node when they reach this count and this share of its recent answers, twice that of the others. */
 const errorsCounted = 10;
 const errorShare = 0.1;
 const timesOthers = 2;
-/** Answers count for one such span, and then for another. */
+/** An answer counts until the end of the span after its own. */
 const spanMs = 5_000;
 const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;
-/** A node that has stayed in for so long begins with a short pause again. */
+/** After so long without an ejection the pauses begin with the shortest again. */
 const forgivenAfterMs = 60_000;
-/** Trials in a row that bring back a node that was out for a share of errors; one of them proves little. */
+/** Trials in a row that end an ejection for a share of errors; a single one proves little. */
 const trialsForErrors = 3;
 
-/** All times in ms of one clock. */
+/** State of one node and class. All times in ms of one clock. */
 export class Ejection {
   readonly #inARow: Record<Sign, number> = { timeout: 0, error: 0, outpaced: 0, refused: 0 };
   #answeredAtMs = -Infinity;
@@ -45,7 +45,6 @@ export class Ejection {
   #trialAtMs = Infinity;
   #trialsLeft = 0;
 
-  /** Whether the node is to be passed over for any that is in. */
   get isOut(): boolean {
     return this.#reason !== undefined;
   }
@@ -54,7 +53,7 @@ export class Ejection {
     return this.#reason;
   }
 
-  /** Failed part of what the node was asked lately; 0 where that is too little to tell. */
+  /** Failed share of the node's recent reads; 0 where they are too few to tell. */
   errorShare(nowMs: number): number {
     this.#turn(nowMs);
     const failed = this.#recent.failed + this.#older.failed;
@@ -62,27 +61,27 @@ export class Ejection {
     return all < errorsCounted ? 0 : failed / all;
   }
 
-  /** A read of the class was answered. Returns whether that brings the node back. */
+  /** Records an answered read of the class. Returns whether that ends the ejection. */
   answered(nowMs: number): boolean {
     this.#turn(nowMs);
     this.#answeredAtMs = nowMs;
     this.#recent.answered += 1;
     this.#clearRows();
-    // Hanging is over with the first answer; a node that errs now and then is judged by its trials.
+    // Hanging is over with the first answer; occasional errors are judged by trials.
     if (this.#reason === undefined || this.#reason === 'error share') return false;
     this.#return(nowMs);
     return true;
   }
 
   /**
-   * Another node answered what this one was sent at `sentAtMs` and did not. `othersShare`: the largest `errorShare` of
-   * the other nodes. Returns the pause that begins, in ms.
+   * Records a read that this node was sent at `sentAtMs` and another node answered. `othersShare`: the largest
+   * `errorShare` of the other nodes. Returns the pause that begins, in ms.
    */
   failed(sign: Sign, sentAtMs: number, nowMs: number, othersShare = 0): number | undefined {
     this.#turn(nowMs);
     if (sign === 'error') this.#recent.failed += 1;
     if (this.isOut) return undefined;
-    // Reads of one moment fail together: what was sent before the node came back says nothing new.
+    // Reads of one moment fail together: one sent before the ejection ended proves nothing new.
     if (sentAtMs < this.#changedAtMs) return undefined;
     const isInARow = sign === 'error' || sentAtMs > this.#answeredAtMs;
     if (isInARow) this.#inARow[sign] += 1;
@@ -100,7 +99,7 @@ export class Ejection {
     return true;
   }
 
-  /** What a trial came to. Returns whether the node is back, or the pause that begins, in ms. */
+  /** Records a trial. Returns whether the ejection is over, or the pause that begins, in ms. */
   endTrial(isAnswered: boolean, nowMs: number): boolean | number {
     if (!this.isOut) return true;
     if (!isAnswered) return this.#pause(nowMs);

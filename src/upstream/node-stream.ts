@@ -38,31 +38,23 @@ const slowestSpeed = 32;
 const bufferBytes = 64 * 1024;
 
 /**
- * Asks `upstream` and hands the body on as it comes. Waits for a place first; rejects when the connection fails before
- * the answer's head, or on abort, which ends the stream as well.
+ * Asks `upstream` and hands the body on as it comes. Rejects when the connection fails before the answer's head, or on
+ * abort, which ends the stream as well.
  */
-export async function fetchStream(
+export function fetchStream(
   upstream: Upstream,
   request: WireRequest,
   context: ExchangeContext & StreamBounds,
   purpose: Purpose,
 ): Promise<StreamedAnswer> {
-  const giveBack = await upstream.streams.take(context.signal);
-  try {
-    const answer = await new Promise<StreamedAnswer>((resolve, reject) => {
-      if (context.signal.aborted) {
-        reject(stopReason(context.signal));
-        return;
-      }
-      const handler = new Streamer({ upstream, context, purpose }, { resolve, reject });
-      upstream.client.dispatch(purpose, requestTo(upstream, request, context), handler);
-    });
-    onceClosed(answer.stream, giveBack);
-    return answer;
-  } catch (error) {
-    giveBack();
-    throw error;
-  }
+  return new Promise((resolve, reject) => {
+    if (context.signal.aborted) {
+      reject(stopReason(context.signal));
+      return;
+    }
+    const handler = new Streamer({ upstream, context, purpose }, { resolve, reject });
+    upstream.client.dispatch(purpose, requestTo(upstream, request, context), handler);
+  });
 }
 
 /** Calls `then` when the stream is closed, at once if it is: it may have been before anybody could listen. */

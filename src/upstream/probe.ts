@@ -1,6 +1,5 @@
 /** Asks quiet nodes for their ledger info, so that the fleet's picture stays fresh without traffic (protocol 9). */
 import { performance } from 'node:perf_hooks';
-import { Bound } from './bound.ts';
 import { ByteBudget } from './byte-budget.ts';
 import type { NodeAnswer, Progress } from './exchange.ts';
 import { fetchWhole } from './fetch-whole.ts';
@@ -8,10 +7,12 @@ import type { Fleet } from './fleet.ts';
 import { overLiveClient } from './live-client.ts';
 import { overLiveConnection } from './lost-connection.ts';
 import type { NodeClient } from './node-client.ts';
-import { findNotNow } from './not-now.ts';
+import { findShedding } from './classify.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { UpstreamLog } from './sender.ts';
-import type { Health, Upstream } from './upstream.ts';
+import { Deadline } from '../ledger/stop.ts';
+import type { UpstreamLog } from './fleet-request.ts';
+import type { Health } from './ranking.ts';
+import type { Upstream } from './upstream.ts';
 
 /** Read whenever they matter, so they may change; after a change of the interval see `reschedule`. */
 export interface ProbeOptions {
@@ -199,9 +200,9 @@ export class Prober {
     const answer = await overLiveClient(upstream, timeoutMs, (client) => this.ask(upstream, '', timeoutMs, client));
     const { status, info } = answer;
     if (status === 200 && info !== undefined) return info;
-    const notNow = findNotNow(answer, Date.now());
-    if (notNow?.isOfNode === true) {
-      upstream.deferral.refused(startedMs, notNow.retryAfterMs, performance.now());
+    const shedding = findShedding(answer, Date.now());
+    if (shedding?.isOfNode === true) {
+      upstream.deferral.refused(startedMs, shedding.retryAfterMs, performance.now());
       this.#log.debug({ upstream: upstream.name, status }, 'probe refused');
       return undefined;
     }
@@ -226,8 +227,7 @@ export class Prober {
     withinMs = this.#options.timeoutMs,
     client?: NodeClient,
   ): Promise<NodeAnswer> {
-    const bound = new Bound(this.#stop.signal, withinMs);
-    const { signal } = bound;
+    const signal = new Deadline(this.#stop.signal, withinMs);
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
     const wire = { method: 'GET', path, headers: { accept: 'application/json' } } as const;
@@ -235,7 +235,7 @@ export class Prober {
     try {
       return await overLiveConnection(exchange, progress, signal);
     } finally {
-      bound.end();
+      signal.end();
     }
   }
 }

@@ -1,24 +1,17 @@
-/** One node of the fleet: its address, its connections, and what its answers have taught. */
+/** One node of the fleet: its address, its connections, and the state that its answers have set. */
 import { hash } from 'node:crypto';
 import { LedgerInfoReader, type LedgerInfo } from '../ledger/ledger-headers.ts';
-import { ConcurrencyLimit } from './concurrency-limit.ts';
 import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
 import { NodeChain } from './ledger-identity.ts';
+import { ConcurrencyLimit, Semaphore } from './limits.ts';
+import type { ReadClass } from './need.ts';
 import { NodeClient, type NodeClientOptions } from './node-client.ts';
-import type { ReadClass } from './read-class.ts';
+import type { Health, Tier } from './ranking.ts';
 import { RetentionWindow } from './retention-window.ts';
-import { Slots } from './slots.ts';
 
-export type Tier = 'full' | 'archival';
-
-/**
- * `unproven`: has not answered yet. `usable`: answers. `down`: its last attempts failed, asked only when nobody better
- * is left. `foreign`: tells another chain id than the fleet, never asked.
- */
-export type Health = 'unproven' | 'usable' | 'down' | 'foreign';
-
+/** Options of an `Upstream`. */
 export interface UpstreamOptions extends NodeClientOptions {
   readonly name: string;
   /** Base address without a trailing slash, for example `http://10.0.0.1:8080/v1`. */
@@ -26,16 +19,16 @@ export interface UpstreamOptions extends NodeClientOptions {
   readonly tier: Tier;
   /** The node's own credentials: on every request to it, and on none to another. Names in lower case. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** How late this process runs, in ms: what a node seems slow by. Default: never late. */
+  /** How late this process runs, in ms, since a node seems slow by as much. Default: never late. */
   readonly ownLag?: () => number;
 }
 
-/** Failures in a row after which a node is asked only when nobody better is left. */
+/** Failures in a row after which a node is asked only when no better one is left. */
 const failuresUntilDown = 2;
 /** A slow answer counts at once and fades with this time constant. */
 const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
-/** A failure is quick and must not make a node look cheap: what one counts as at least. */
+/** Least time that a failure counts as: it is quick and must not make a node look cheap. */
 const failureMs = 50;
 /** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
@@ -43,13 +36,14 @@ const streamShare = 0.75;
 const pollShare = 0.5;
 /** Share of the connections that neither may hold: plain reads go on. */
 const readShare = 1 / 8;
+/** A node. */
 export class Upstream {
   readonly name: string;
   readonly url: URL;
   readonly tier: Tier;
   /** On every request to it, whatever else that says. */
   readonly headers: Readonly<Record<string, string>> | undefined;
-  /** Digest of the address: what gateways call the node among each other, which may have given it other names. */
+  /** Digest of the address: identifies the node among gateways, which may have given it other names. */
   readonly fingerprint: string;
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
@@ -63,27 +57,27 @@ export class Upstream {
   };
   /** Places for requests that the node works on. */
   readonly places: ConcurrencyLimit;
-  /** How far its ledger was behind the fleet's when it last told, in ms of ledger time. */
+  /** How far its ledger was behind the fleet's in its last report, in ms of ledger time. */
   lagMs = 0;
   /** Requests whose answer, or the body of it, is still to come. */
   inFlight = 0;
   /** Places for answers that are handed on as they come: a slow client must not take the last connection. */
-  readonly streams: Slots;
+  readonly streams: Semaphore;
   /** Places for long polls, which do nothing but wait: reads must not wait behind them. */
-  readonly polls: Slots;
+  readonly polls: Semaphore;
   readonly #connections: number;
   readonly #clientOptions: NodeClientOptions;
   #client: NodeClient;
   /** Clients that were replaced and have requests in flight. */
   readonly #draining = new Set<NodeClient>();
   readonly chain = new NodeChain();
-  /** Tells a head that the other nodes contradict: asked only when nobody better is left. */
+  /** It reports a head that the other nodes contradict: asked only when no better one is left. */
   isSuspect = false;
-  /** Taken out of the fleet: it answers what it was sent, and is sent nothing new. */
+  /** Taken out of the fleet: requests in flight complete, and no new one is sent. */
   isRemoved = false;
   #foreign = false;
   #failures = 0;
-  /** A request timed out or was answered 502 to 504, and nothing has shown since whether that was the node's doing. */
+  /** A request timed out or was answered 502 to 504; a probe has yet to show whether that was the node's doing. */
   #isDoubted = false;
   #answered = false;
   #latencyMs = assumedLatencyMs;
@@ -97,8 +91,8 @@ export class Upstream {
     this.fingerprint = hash('sha256', options.url.href, 'base64url').slice(0, 22);
     this.basePath = options.url.pathname.replace(/\/+$/, '');
     this.places = new ConcurrencyLimit(options.connections, options.ownLag);
-    this.streams = new Slots(Math.max(1, Math.floor(options.connections * streamShare)));
-    this.polls = new Slots(Math.max(1, Math.floor(options.connections * pollShare)));
+    this.streams = new Semaphore(Math.max(1, Math.floor(options.connections * streamShare)));
+    this.polls = new Semaphore(Math.max(1, Math.floor(options.connections * pollShare)));
     this.#connections = options.connections;
     this.#clientOptions = options;
     this.#client = this.openClient();
@@ -128,9 +122,9 @@ export class Upstream {
     return this.#answered ? 'usable' : 'unproven';
   }
 
-  /** Whether one more request has to wait for a connection, because our own requests hold or await them all. */
+  /** Whether the newest request in flight waits for a connection, because the gateway's own requests hold them all. */
   get isBusy(): boolean {
-    return this.inFlight >= this.#connections;
+    return this.inFlight > this.#connections;
   }
 
   /** Whether a stream or a long poll may hold one more connection: together they leave some to plain reads. */
@@ -150,7 +144,7 @@ export class Upstream {
     return this.chain.id;
   }
 
-  /** Takes another process's word on the node, older than what was known here or not. */
+  /** Takes another process's report of the node, older than the one held here or not. */
   adopt(info: LedgerInfo, nowMs: number): void {
     this.chain.settle(info.chainId);
     this.window.adopt(info, nowMs);

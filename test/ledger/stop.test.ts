@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Stop } from '../../src/ledger/stop.ts';
+import { CancelToken } from '../../src/ledger/stop.ts';
 
 test('whoever listens is told once, in order, and finds out why', () => {
-  const stop = new Stop();
+  const stop = new CancelToken();
   const told: unknown[] = [];
   stop.addEventListener('abort', () => told.push(['first', stop.aborted, stop.reason]));
   stop.addEventListener('abort', () => told.push(['second']));
@@ -15,7 +15,7 @@ test('whoever listens is told once, in order, and finds out why', () => {
 });
 
 test('who has left is not told, not even when another’s turn takes it off', () => {
-  const stop = new Stop();
+  const stop = new CancelToken();
   const told: string[] = [];
   const gone = (): void => void told.push('gone');
   const last = (): void => void told.push('last');

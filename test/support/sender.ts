@@ -9,7 +9,8 @@ import { createSenderMetrics, type SenderMetrics } from '../../src/metrics/sende
 import { createUpstreamMetrics, type UpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
 import { quietEvents } from './fleet-events.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
-import { Sender, type SendLimits } from '../../src/upstream/sender.ts';
+import type { SendLimits } from '../../src/upstream/fleet-request.ts';
+import { Sender } from '../../src/upstream/sender.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
 
 /** What a node does with a request. */

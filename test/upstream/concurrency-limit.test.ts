@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConcurrencyLimit } from '../../src/upstream/concurrency-limit.ts';
+import { ConcurrencyLimit } from '../../src/upstream/limits.ts';
 
 interface World {
   /** Requests the node works on at once; the others wait there. */

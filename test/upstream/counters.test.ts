@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { dialectOf, ledgerHeaderList } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
-import type { FleetRequest } from '../../src/upstream/sender.ts';
+import type { FleetRequest } from '../../src/upstream/fleet-request.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 import { request, senderOf } from '../support/sender.ts';
 

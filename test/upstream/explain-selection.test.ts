@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion } from '../../src/ledger/version.ts';
-import { explainSelection } from '../../src/upstream/explain-selection.ts';
+import { explainSelection } from '../../src/upstream/candidates.ts';
 import type { Need } from '../../src/upstream/need.ts';
 import type { Candidate } from '../../src/upstream/ranking.ts';
 

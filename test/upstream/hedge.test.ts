@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Outcome } from '../../src/upstream/course.ts';
+import type { Outcome } from '../../src/upstream/attempt-history.ts';
 import { withHedge, type Run } from '../../src/upstream/hedge.ts';
 import type { Upstream } from '../../src/upstream/upstream.ts';
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { JsonBody } from '../../src/ledger/json-body.ts';
 import { dialectOf, findLedgerInfo, type HeaderValues } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
-import { findFault, type AnswerFault, type Promised } from '../../src/upstream/answer-fault.ts';
+import { validateAnswer, type InvalidAnswerReason, type Promised } from '../../src/upstream/validate.ts';
 import type { Need } from '../../src/upstream/need.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
 
@@ -35,7 +35,7 @@ interface Row {
   readonly isHead?: boolean;
   readonly isConditional?: boolean;
   readonly hasBody?: boolean;
-  readonly fault: AnswerFault | undefined;
+  readonly fault: InvalidAnswerReason | undefined;
 }
 
 const large = 2 * 1024 * 1024;
@@ -242,6 +242,6 @@ for (const row of rows) {
       ...(bytes === undefined ? {} : { body: bytes, json: new JsonBody(bytes) }),
     };
     const asked = { need, promised: promised ?? undefined, isHead, isConditional, hasBody };
-    assert.equal(findFault(answer, asked, node), fault);
+    assert.equal(validateAnswer(answer, asked, node), fault);
   });
 }

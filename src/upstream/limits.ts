@@ -1,32 +1,108 @@
-/**
- * How many requests a node is given at once: as many as it answers without making them wait.
- *
- * Additive increase, multiplicative decrease. Plain reads are the thermometer: they cost about the same whatever is
- * asked, so when most of them take much longer than usual, they wait at the node for one another. Views are left out,
- * because clients choose what those cost. The bound only ever grows to what is configured.
- */
-import type { ReadClass } from './read-class.ts';
+/** Bounds on requests to nodes: a budget of extra requests, a count of what is held, and what a node answers at once. */
+import type { ReadClass } from './need.ts';
 
-/** What a read may take beyond twice its usual time: short waits do no harm, and our own pauses look like them. */
+/** Options of a `RetryBudget`. */
+export interface RetryBudgetOptions {
+  /** Deposit of one ordinary request, in parts of one extra request. */
+  readonly share: number;
+  /** Deposit of time, so that a quiet gateway may retry too. Default 0. */
+  readonly perSecond?: number;
+  /** Largest balance, which is also the first: the largest burst. */
+  readonly most: number;
+}
+
+/**
+ * Bounds retries, or hedges, to a share of the ordinary requests: when every node fails at once, nodes get the share on
+ * top and not a multiple.
+ */
+export class RetryBudget {
+  readonly #options: Required<RetryBudgetOptions>;
+  #balance: number;
+  #atMs: number | undefined;
+
+  constructor({ share, perSecond = 0, most }: RetryBudgetOptions) {
+    this.#options = { share, perSecond, most };
+    this.#balance = most;
+  }
+
+  /** Records an ordinary request. `share`: where the share changes at run time. */
+  deposit(share = this.#options.share): void {
+    this.#balance = Math.min(this.#options.most, this.#balance + share);
+  }
+
+  /** Takes one extra request out of the balance; false where it has none. `nowMs`: of a monotonic clock. */
+  withdraw(nowMs: number): boolean {
+    const { perSecond, most } = this.#options;
+    this.#balance = Math.min(most, this.#balance + ((nowMs - (this.#atMs ?? nowMs)) / 1000) * perSecond);
+    this.#atMs = nowMs;
+    if (this.#balance < 1) return false;
+    this.#balance -= 1;
+    return true;
+  }
+}
+
+/** Counts holders of a limited resource. Nothing waits here: waits are in `PlaceQueue`. */
+export class Semaphore {
+  readonly #limit: number;
+  #taken = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get taken(): number {
+    return this.#taken;
+  }
+
+  get isFull(): boolean {
+    return this.#taken >= this.#limit;
+  }
+
+  /** Returns whether a unit was free; then `release` must follow. */
+  tryAcquire(): boolean {
+    if (this.isFull) return false;
+    this.#taken += 1;
+    return true;
+  }
+
+  /** Takes a unit even where none is free. */
+  acquireUnbounded(): void {
+    this.#taken += 1;
+  }
+
+  /** Gives one unit back. */
+  release(): void {
+    this.#taken -= 1;
+  }
+}
+
+/** Time a read may take beyond twice its usual: short waits do no harm, and pauses of this process look like them. */
 const slackMs = 50;
 const timesUsual = 2;
 /** Decisions are made at most this often, on at least so many answers. */
 const windowMs = 100;
 const fewestAnswers = 10;
 const decrease = 0.9;
-/** When the node itself says that it is too busy. */
+/** Decrease after the node itself refused a request as one too many. */
 const pushbackDecrease = 0.7;
 const increaseShare = 0.05;
 /** Part of the bound that must be in use for it to grow. */
 const inUse = 0.8;
-/** The bound never falls below this part of what is configured: a wrong guess must not stop the work. */
+/** The bound never falls below this part of the configured one: a wrong guess must not stop the work. */
 const leastShare = 1 / 8;
 const leastPlaces = 4;
-/** While this process runs later than this, answers look slow that are not: nobody is given less for it. */
+/** While this process runs later than this, answers look slow that are not: no node is given less for it. */
 const ownLagMs = 20;
-/** The usual time follows a slower node by this part of the difference, while it is not our load that slows it. */
+/** The usual time follows a slower node by this part of the difference, while the gateway's load does not slow it. */
 const adaptation = 0.1;
 
+/**
+ * Bounds the requests that a node is given at once: as many as it answers without making them wait.
+ *
+ * Additive increase, multiplicative decrease. Plain reads are the thermometer: they cost about the same whatever is
+ * asked, so when most of them take much longer than usual, they wait at the node for one another. Views are left out,
+ * because clients choose their cost. The bound only ever grows to what is configured.
+ */
 export class ConcurrencyLimit {
   readonly #most: number;
   readonly #least: number;
@@ -48,7 +124,7 @@ export class ConcurrencyLimit {
     this.#limit = most;
   }
 
-  /** Requests that the node is given at once, at present. */
+  /** Requests that the node is given at once now. */
   get limit(): number {
     return Math.floor(this.#limit);
   }
@@ -61,23 +137,23 @@ export class ConcurrencyLimit {
     return this.#inFlight >= this.limit;
   }
 
-  /** Whether so few places are taken that others than those the node is meant for may use it. */
+  /** Whether a node of another tier lends a place. */
   get isHalfFree(): boolean {
     return this.#inFlight < this.limit / 2;
   }
 
-  /** A request begins. */
+  /** Records the begin of a request. */
   enter(): void {
     this.#inFlight += 1;
     this.#peak = Math.max(this.#peak, this.#inFlight);
   }
 
-  /** It has ended. */
+  /** Records the end of a request. */
   leave(): void {
     this.#inFlight -= 1;
   }
 
-  /** A read was answered. */
+  /** Records an answered read. */
   observe(readClass: ReadClass, elapsedMs: number, nowMs: number): void {
     if (readClass === 'view') return;
     const usualMs = this.#usualMs[readClass];
@@ -87,7 +163,7 @@ export class ConcurrencyLimit {
     if (nowMs - this.#beganAtMs >= windowMs && this.#answers >= fewestAnswers) this.#decide(nowMs);
   }
 
-  /** The node has turned a request away as one too many, or not answered it in time. */
+  /** Records a request that the node refused as one too many, or did not answer in time. */
   pushBack(nowMs: number): void {
     if (nowMs - this.#beganAtMs < windowMs) return;
     this.#shrink(pushbackDecrease);

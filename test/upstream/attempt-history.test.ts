@@ -2,16 +2,24 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { ledgerVersion } from '../../src/ledger/version.ts';
-import { hasArrived, nearest, stepAfter, type Step } from '../../src/upstream/arrival.ts';
-import { Course, type Setback } from '../../src/upstream/course.ts';
+import {
+  AttemptHistory,
+  hasArrived,
+  nearest,
+  stepAfter,
+  type Setback,
+  type Step,
+} from '../../src/upstream/attempt-history.ts';
+import type { NodeCandidate } from '../../src/upstream/candidates.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
-import type { Known } from '../../src/upstream/useful.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
+
+type Node = NodeCandidate<Upstream>;
 
 const version = 100n;
 
 /** A usable node with this head, or one that has told none. */
-function node(t: TestContext, head: bigint | undefined, traits: Partial<Known> = {}): Known {
+function node(t: TestContext, head: bigint | undefined, traits: Partial<Node> = {}): Node {
   const url = new URL('http://127.0.0.1:9/v1');
   const upstream = new Upstream({ name: 'n', url, tier: 'full', connections: 1, connectTimeoutMs: 1 });
   t.after(() => upstream.close());
@@ -20,25 +28,25 @@ function node(t: TestContext, head: bigint | undefined, traits: Partial<Known> =
   return { upstream, name: 'n', tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...traits };
 }
 
-const failed: Setback = { verdict: 'failed', answer: undefined, mayHaveArrived: true, sign: 'error' };
-const behind: Setback = { verdict: 'behind', answer: undefined, mayHaveArrived: true };
+const failed: Setback = { kind: 'failed', answer: undefined, mayHaveArrived: true, sign: 'error' };
+const behind: Setback = { kind: 'behind', answer: undefined, mayHaveArrived: true };
 const ejected = { isEjected: true };
 
 /** Asks these in turn; the step after the last one. */
 function after(
-  known: readonly Known[],
-  setbacks: readonly (readonly [Known, Setback])[],
+  known: readonly Node[],
+  setbacks: readonly (readonly [Node, Setback])[],
   { mayWait = true, mayRepeat = true, hasRepeated = false } = {},
 ): Step {
-  const course = new Course(1_000);
-  course.hasRepeated = hasRepeated;
+  const history = new AttemptHistory();
+  history.hasRepeated = hasRepeated;
   for (const [{ upstream }, setback] of setbacks) {
-    course.ask(upstream);
-    course.take(setback, upstream, 0);
+    history.ask(upstream);
+    history.record(setback, upstream, 0);
   }
   const last = setbacks.at(-1)?.[0].upstream;
   assert.ok(last !== undefined);
-  return stepAfter(known, last, { version, course, mayWait, mayRepeat });
+  return stepAfter(known, last, { version, history, mayWait, mayRepeat });
 }
 
 test('a node that has got there and was not asked is asked', (t) => {
@@ -61,7 +69,7 @@ test('the only node that has got there is asked again once when it has failed, t
   assert.equal(after(known, [[fresh, failed]], { mayRepeat: false }), 'wait');
   assert.equal(after(known, [[fresh, failed]], { hasRepeated: true }), 'wait');
   assert.equal(after(known, [[fresh, { ...failed, sign: 'timeout' }]]), 'wait');
-  assert.equal(after(known, [[fresh, { ...failed, sign: undefined, isNotNow: true }]]), 'wait');
+  assert.equal(after(known, [[fresh, { ...failed, sign: undefined, isShed: true }]]), 'wait');
   assert.equal(
     after(known, [
       [fresh, failed],
@@ -96,17 +104,17 @@ test('a trusted node that is about to have it comes before one that is passed ov
 
 test('a node has arrived by news that is newer than its own word, and not when it has failed', (t) => {
   const { upstream } = node(t, 100n);
-  const course = new Course(1_000);
-  assert.equal(hasArrived(upstream, version, course), true);
-  assert.equal(hasArrived(upstream, 101n, course), false);
+  const history = new AttemptHistory();
+  assert.equal(hasArrived(upstream, version, history), true);
+  assert.equal(hasArrived(upstream, 101n, history), false);
 
-  course.take(behind, upstream, 0);
-  assert.equal(hasArrived(upstream, version, course), false);
+  history.record(behind, upstream, 0);
+  assert.equal(hasArrived(upstream, version, history), false);
   upstream.adopt(ledgerInfo({ version: ledgerVersion(101n) }), 1);
-  assert.equal(hasArrived(upstream, version, course), true);
+  assert.equal(hasArrived(upstream, version, history), true);
 
-  course.take(failed, upstream, 0);
-  assert.equal(hasArrived(upstream, version, course), false);
+  history.record(failed, upstream, 0);
+  assert.equal(hasArrived(upstream, version, history), false);
 });
 
 test('the nearest is the one with the highest head of those that answer and are believed', (t) => {

@@ -1,6 +1,6 @@
 /**
- * Whether an answer is what a node of the ledger would have said: a broken balancer, a captive portal or a node in
- * trouble answer 200 as well, or 404 to everything. What is wrong here is never passed on; another node is asked.
+ * Validates answers: a broken balancer, a captive portal or a node in trouble answer 200 as well, or 404 to everything.
+ * An invalid answer is never passed on; another node is asked.
  */
 import { findForm, type AnswerForm } from '../ledger/answer-form.ts';
 import type { JsonBody } from '../ledger/json-body.ts';
@@ -8,10 +8,11 @@ import { ledgerHeaderFault, type Dialect, type HeaderValues, type LedgerInfo } f
 import { isFramed } from './exchange.ts';
 import type { Need } from './need.ts';
 
-/** What a success has to be: an answer from the ledger, in one form or in either. */
+/** The form of a success: an answer from the ledger, in one form or in either. */
 export type Promised = AnswerForm | 'either';
 
-export type AnswerFault =
+/** Why an answer cannot be a node's answer to the request. */
+export type InvalidAnswerReason =
   | 'no ledger headers'
   | 'absurd ledger headers'
   /** Its node has not got to the version or block that it claims to answer for. */
@@ -20,7 +21,7 @@ export type AnswerFault =
   | 'not JSON'
   /** Nothing tells whether the body is whole. */
   | 'unframed body'
-  /** A redirect, a demand for credentials, a page: what says no stands before the node. */
+  /** A redirect, a demand for credentials, a page: a proxy before the node answered. */
   | 'no error of a node';
 
 /** An answer, or the head of one whose body is still to come. */
@@ -32,6 +33,7 @@ export interface Answered {
   readonly json?: JsonBody;
 }
 
+/** The request, as far as the validity of its answer depends on it. */
 export interface Asked {
   readonly need: Need;
   readonly isHead: boolean;
@@ -42,16 +44,16 @@ export interface Asked {
   readonly promised: Promised | undefined;
 }
 
-/** What is wrong with an answer; what errors of nodes mean is for `verdict.ts` to judge. */
-export function findFault(answer: Answered, asked: Asked, dialect: Dialect): AnswerFault | undefined {
+/** Why the answer is invalid; the meaning of a node's own errors is for `classify.ts`. */
+export function validateAnswer(answer: Answered, asked: Asked, dialect: Dialect): InvalidAnswerReason | undefined {
   if (answer.status >= 300) return isOfNode(answer, asked) ? undefined : 'no error of a node';
   return answer.status < 200 ? undefined : (headFault(answer, asked, dialect) ?? bodyFault(answer, asked));
 }
 
-/** Whether a node says so itself, as far as can be told; what stands before one says the rest (protocol 3). */
+/** Whether an error is the node's own, and not of a proxy before it (protocol 3). */
 function isOfNode(answer: Answered, asked: Asked): boolean {
   const { status, json } = answer;
-  if (asked.promised === undefined || status >= 500 || saidByAnybody.has(status)) return true;
+  if (asked.promised === undefined || status >= 500 || ofNodeOrProxy.has(status)) return true;
   if (status === 304) return asked.isConditional;
   if (status < 400 || status === 401 || status === 407) return false;
   return json === undefined || !hasCode(answer, asked) || typeof json.members['error_code'] === 'string';
@@ -66,20 +68,20 @@ function hasCode({ status }: Answered, asked: Asked): boolean {
   return isOwnRead(asked) || (settling.has(status) && asked.need.kind !== 'head');
 }
 
-/** What would settle, for a version, a block or a hash, that the ledger does not have it. */
+/** Statuses that settle, for a version, a block or a hash, that the ledger does not have it. */
 const settling = new Set([404, 410]);
 
-/** Too slow, too many: true of whoever says so, and never the answer (`verdict.ts`). */
-const saidByAnybody = new Set([408, 429]);
+/** Statuses that a proxy may give as well as a node, and that are never the answer (`classify.ts`). */
+const ofNodeOrProxy = new Set([408, 429]);
 
-/** Asked for in one form, with nothing of the client's own in it: what such a read may be answered is known. */
+/** A read in one form, with nothing of the client's own in it, has a closed set of valid answers. */
 function isOwnRead({ promised }: Asked): boolean {
   return promised === 'json' || promised === 'bcs';
 }
 
-function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect): AnswerFault | undefined {
+function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect): InvalidAnswerReason | undefined {
   if (promised === undefined) return undefined;
-  // What reads the ledger tells of it in every success (protocol 2.1).
+  // Every success of a ledger read carries ledger headers (protocol 2.1).
   if (answer.info === undefined) {
     return ledgerHeaderFault(answer.headers, dialect) === 'absurd' ? 'absurd ledger headers' : 'no ledger headers';
   }
@@ -89,8 +91,8 @@ function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect
   return form === undefined || (promised !== 'either' && promised !== form) ? 'other form' : undefined;
 }
 
-/** Of a body that was read whole. One that is still coming can only be told by its length. */
-function bodyFault(answer: Answered, { promised, isHead }: Asked): AnswerFault | undefined {
+/** Validates a body that was read whole. One that is still coming is valid by its announced length alone. */
+function bodyFault(answer: Answered, { promised, isHead }: Asked): InvalidAnswerReason | undefined {
   const { status, body, json, headers } = answer;
   if (isHead || status !== 200) return undefined;
   const isCertain = promised === undefined || isFramed(headers);
@@ -108,7 +110,7 @@ function contentTypeOf({ headers }: Answered): string | undefined {
 const opening = new Set(Buffer.from('{["-0123456789tfn'));
 const closing = new Set(Buffer.from('}]"0123456789el'));
 
-/** First and last byte of a JSON text: tells pages and most cut-off bodies where a parse would hold up everybody. */
+/** Checks first and last byte alone: finds pages and most cut-off bodies where a parse would hold up all requests. */
 function looksLikeJson(body: Buffer): boolean {
   let end = body.length - 1;
   while (end >= 0 && isSpace(body[end])) end -= 1;

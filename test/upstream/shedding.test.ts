@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { dialectOf, findLedgerInfo } from '../../src/ledger/ledger-headers.ts';
-import { findNotNow } from '../../src/upstream/not-now.ts';
+import { findShedding } from '../../src/upstream/classify.ts';
 import { ledgerHeaders } from '../support/ledger-info.ts';
 
 const epochMs = Date.parse('2026-03-01T12:00:00Z');
@@ -15,7 +15,7 @@ function error(code: string): string {
 
 function found(status: number, headers: Record<string, string> = {}, body = '') {
   const info = findLedgerInfo(headers, dialectOf('node'));
-  return findNotNow({ status, headers, info, body: Buffer.from(body) }, epochMs);
+  return findShedding({ status, headers, info, body: Buffer.from(body) }, epochMs);
 }
 
 const rows = [

@@ -1,7 +1,7 @@
 /** Requests over a limit that wait for their turn. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import { Turns } from '../../src/access/turns.ts';
+import { LimitQueue } from '../../src/access/limit-queue.ts';
 import type { Taken } from '../../src/access/counter.ts';
 import { eventually } from '../support/eventually.ts';
 import { anonymousOf, hit, isAdmitted, planOf, principalOf, replica } from '../support/limits.ts';
@@ -75,24 +75,22 @@ test('who hangs up leaves the line, and holds no place', async (t) => {
 });
 
 test('lines are bounded, each and together, and end when they are closed', async () => {
-  const turns = new Turns({ maxInLine: 2, maxWaiting: 3 });
+  const queue = new LimitQueue({ maxInLine: 2, maxWaiting: 3 });
   const over: Taken = {
     kind: 'counted',
     count: { isAdmitted: false, over: 'concurrency', freeInMs: 0, standings: [] },
     settle: () => undefined,
   };
   const request = { waitMs: 60_000, signal: never, attempt: () => over };
-  const waiting: (Taken | Promise<Taken>)[] = ['a', 'a', 'a', 'b', 'b'].map((subject) =>
-    turns.begin(subject, over, request),
-  );
+  const waiting: (Taken | Promise<Taken>)[] = ['a', 'a', 'a', 'b', 'b'].map((subject) => queue.take(subject, request));
   assert.deepEqual(
     waiting.map((turn) => turn instanceof Promise),
     [true, true, false, true, false],
   );
-  assert.equal(turns.waiting, 3);
-  turns.close();
+  assert.equal(queue.waiting, 3);
+  queue.close();
   for (const turn of waiting) assert.equal(await turn, over);
-  assert.equal(turns.waiting, 0);
+  assert.equal(queue.waiting, 0);
 });
 
 test('a place that another replica gives back is found', { skip: noRedis }, async (t) => {
@@ -114,7 +112,7 @@ test('a place that another replica gives back is found', { skip: noRedis }, asyn
 });
 
 test('who is refused in the moment in which a line ends is not left in it', async () => {
-  const turns = new Turns();
+  const queue = new LimitQueue();
   const over: Taken = {
     kind: 'counted',
     count: { isAdmitted: false, over: 'requests', freeInMs: 20, standings: [] },
@@ -123,24 +121,23 @@ test('who is refused in the moment in which a line ends is not left in it', asyn
   const room: Taken = { kind: 'counted', count: { isAdmitted: true, standings: [] }, settle: () => undefined };
   const asked = Promise.withResolvers<void>();
   const [ofFirst, ofSecond] = [Promise.withResolvers<Taken>(), Promise.withResolvers<Taken>()];
-  const first = turns.begin('a', over, {
+  const [firsts, seconds] = [[over, ofFirst.promise], [ofSecond.promise]];
+  const second = queue.take('a', { waitMs: 100, signal: never, attempt: () => seconds.shift() ?? room });
+  const first = queue.take('a', {
     waitMs: 1_000,
     signal: never,
     attempt: () => {
-      asked.resolve();
-      return ofFirst.promise;
+      if (firsts.length === 1) asked.resolve();
+      return firsts.shift() ?? room;
     },
   });
-  const second = ofSecond.promise.then((last) =>
-    turns.begin('a', last, { waitMs: 100, signal: never, attempt: () => room }),
-  );
   await asked.promise;
   // Answers of Redis that come together are taken in one go.
   ofFirst.resolve(room);
   ofSecond.resolve(over);
   assert.equal(await first, room);
   assert.equal(await second, room);
-  assert.equal(turns.waiting, 0);
+  assert.equal(queue.waiting, 0);
 });
 
 test('addresses that wait leave room for keys to wait in', async (t) => {

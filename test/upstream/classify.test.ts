@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import type { Need } from '../../src/upstream/need.ts';
-import { errorCodeOf, judge, type Judged, type Verdict } from '../../src/upstream/verdict.ts';
+import { classifyAnswer, errorCodeOf, type AnswerClass, type WholeAnswer } from '../../src/upstream/classify.ts';
 
 const version: Need = { kind: 'version', version: ledgerVersion(5n) };
 const head: Need = { kind: 'head' };
 const transaction: Need = { kind: 'transaction' };
 
-function answer(status: number, body: string | Buffer = '{}'): Judged {
+function answer(status: number, body: string | Buffer = '{}'): WholeAnswer {
   return { status, body: Buffer.from(body) };
 }
 
@@ -18,7 +18,7 @@ function error(code: string, message = 'm'): string {
 }
 
 /** Status, error code, and the verdict for a read at a version, of the head, and of a transaction. */
-const errors: readonly (readonly [number, string, Verdict, Verdict, Verdict])[] = [
+const errors: readonly (readonly [number, string, AnswerClass, AnswerClass, AnswerClass])[] = [
   [400, 'invalid_input', 'final', 'final', 'final'],
   [400, 'web_framework_error', 'final', 'final', 'final'],
   [401, 'unauthorized', 'final', 'final', 'final'],
@@ -47,7 +47,7 @@ const errors: readonly (readonly [number, string, Verdict, Verdict, Verdict])[] 
 
 for (const [status, code, ...expected] of errors) {
   test(`${status} ${code}: ${expected.join(', ')} for a version, the head, a transaction`, () => {
-    const verdicts = [version, head, transaction].map((need) => judge(answer(status, error(code)), need));
+    const verdicts = [version, head, transaction].map((need) => classifyAnswer(answer(status, error(code)), need));
     assert.deepEqual(verdicts, expected);
   });
 }
@@ -55,9 +55,9 @@ for (const [status, code, ...expected] of errors) {
 test('an unknown block is news about the node that was asked for it by height or version', () => {
   const unknown = answer(404, error('block_not_found'));
   const block = { kind: 'block', height: 5n } as const;
-  const verdicts = [block, version, head].map((need) => judge(unknown, need));
+  const verdicts = [block, version, head].map((need) => classifyAnswer(unknown, need));
   assert.deepEqual(verdicts, ['behind', 'behind', 'final']);
-  assert.equal(judge(answer(404, error('resource_not_found')), block), 'final');
+  assert.equal(classifyAnswer(answer(404, error('resource_not_found')), block), 'final');
 });
 
 test('a body of another form is judged by its status', () => {
@@ -70,7 +70,7 @@ test('a body of another form is judged by its status', () => {
   ] as const) {
     for (const body of ['', '<html>', 'null', '{"error_code":5}']) {
       assert.deepEqual(
-        needs.map((need) => judge(answer(status, body), need)),
+        needs.map((need) => classifyAnswer(answer(status, body), need)),
         // The 404 of one node settles no hash, whatever its body.
         needs.map(({ kind }) => (status === 404 && kind === 'transaction' ? 'absent' : verdict)),
         `${status} ${body}`,
@@ -80,9 +80,9 @@ test('a body of another form is judged by its status', () => {
 });
 
 test('an unknown transaction is news about the node that was asked', () => {
-  assert.equal(judge(answer(404, error('transaction_not_found')), version), 'behind');
-  assert.equal(judge(answer(404, error('transaction_not_found')), transaction), 'absent');
-  assert.equal(judge(answer(404, '\x1f\x8b'), transaction), 'absent');
+  assert.equal(classifyAnswer(answer(404, error('transaction_not_found')), version), 'behind');
+  assert.equal(classifyAnswer(answer(404, error('transaction_not_found')), transaction), 'absent');
+  assert.equal(classifyAnswer(answer(404, '\x1f\x8b'), transaction), 'absent');
 });
 
 const prunedMessages = [
@@ -96,7 +96,7 @@ const prunedMessages = [
 for (const message of prunedMessages) {
   test(`a 500 that says ${JSON.stringify(message)} is news about the window, except for the head`, () => {
     const body = error('internal_error', message);
-    const verdicts = [version, transaction, head].map((need) => judge(answer(500, body), need));
+    const verdicts = [version, transaction, head].map((need) => classifyAnswer(answer(500, body), need));
     assert.deepEqual(verdicts, ['pruned', 'pruned', 'failed']);
   });
 }
@@ -114,25 +114,25 @@ test('a 500 says pruned only as a word of the specified body', () => {
     'null',
     '',
   ]) {
-    assert.equal(judge(answer(500, body), version), 'failed', body);
+    assert.equal(classifyAnswer(answer(500, body), version), 'failed', body);
   }
-  assert.equal(judge(answer(503, error('internal_error', 'pruned')), version), 'failed');
+  assert.equal(classifyAnswer(answer(503, error('internal_error', 'pruned')), version), 'failed');
 });
 
 test('410 means pruned whatever its body says', () => {
   for (const body of ['', '<html>', '{"message":"x","error_code":"something_new"}']) {
-    assert.equal(judge(answer(410, body), version), 'pruned');
+    assert.equal(classifyAnswer(answer(410, body), version), 'pruned');
   }
 });
 
 test('a success is final, whatever is in it: what is wrong with one is told elsewhere', () => {
   for (const status of [200, 202, 206]) {
-    const verdicts: readonly Verdict[] = [version, head, transaction].map((need) =>
-      judge(answer(status, '<html>'), need),
+    const verdicts: readonly AnswerClass[] = [version, head, transaction].map((need) =>
+      classifyAnswer(answer(status, '<html>'), need),
     );
     assert.deepEqual(verdicts, ['final', 'final', 'final']);
   }
-  assert.equal(judge(answer(302, ''), version), 'final');
+  assert.equal(classifyAnswer(answer(302, ''), version), 'final');
 });
 
 test('the error code is read from the specified body and from nothing else', () => {
@@ -153,12 +153,12 @@ test('the error code is read from the specified body and from nothing else', () 
 
 test('health_check_failed is final for a health check alone', () => {
   const unhealthy = answer(503, error('health_check_failed'));
-  assert.equal(judge(unhealthy, head, true), 'final');
+  assert.equal(classifyAnswer(unhealthy, head, true), 'final');
   assert.deepEqual(
-    [version, head, transaction].map((need) => judge(unhealthy, need)),
+    [version, head, transaction].map((need) => classifyAnswer(unhealthy, need)),
     ['failed', 'failed', 'failed'],
   );
-  assert.equal(judge(answer(503, error('overloaded')), head, true), 'failed');
+  assert.equal(classifyAnswer(answer(503, error('overloaded')), head, true), 'failed');
 });
 
 /** An error body of so many bytes. */

@@ -3,10 +3,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion, type LedgerVersion } from '../../src/ledger/version.ts';
 import type { WindowView } from '../../src/upstream/retention-window.ts';
-import { deeperThan, deepest } from '../../src/upstream/deepest.ts';
+import {
+  deepest,
+  deepestUnasked,
+  nextNodes,
+  nextUpstreams,
+  readClassOf,
+  selectUpstreams,
+} from '../../src/upstream/candidates.ts';
 import type { Need } from '../../src/upstream/need.ts';
 import { holdingOf, type Candidate } from '../../src/upstream/ranking.ts';
-import { nextUpstreams, selectUpstreams } from '../../src/upstream/select.ts';
 import { fc } from '../support/fast-check.ts';
 import { Draw, seed } from '../support/spellings.ts';
 
@@ -37,8 +43,9 @@ function block(height: bigint): Need {
   return { kind: 'block', height };
 }
 
-function lastWord(fleet: readonly Candidate[], ...refusers: readonly Candidate[]): string | undefined {
-  return deeperThan(fleet, (candidate) => refusers.includes(candidate))?.name;
+function lastWord(fleet: readonly Candidate[], ...prunedAt: readonly Candidate[]): string | undefined {
+  const nodes = fleet.map((candidate) => ({ ...candidate, upstream: candidate.name }));
+  return deepestUnasked(nodes, new Set(prunedAt.map(({ name }) => name)))?.name;
 }
 
 function order(fleet: readonly Candidate[], need: Need, random: () => number = () => 0): string {
@@ -426,4 +433,77 @@ test('head: where it must be exact, a node within the tolerance is not as fresh'
   ];
   assert.equal(order(fleet, { kind: 'head', isExact: true }), 'first close');
   assert.deepEqual(nextUpstreams(fleet, { kind: 'head', isExact: true }), [fleet[1]]);
+});
+
+interface MadeUpAnswers {
+  readonly asked?: readonly string[];
+  readonly prunedAt?: readonly string[];
+  readonly anyPruned?: boolean;
+  readonly kept?: string;
+  readonly isLast?: boolean;
+}
+
+/** Names of the nodes to ask next. */
+function after(fleet: readonly Candidate[], need: Need, answers: MadeUpAnswers = {}): string {
+  const { asked = [], prunedAt = [], anyPruned = prunedAt.length > 0, kept, isLast = false } = answers;
+  const nodes = fleet.map((candidate) => ({ ...candidate, upstream: candidate.name }));
+  const soFar = { asked: new Set(asked), prunedAt: new Set(prunedAt), anyPruned, kept };
+  return nextNodes(nodes, need, soFar, isLast)
+    .map(({ name }) => name)
+    .join(' ');
+}
+
+test('the next node is one that was not asked; the last attempt belongs to the deepest holder', () => {
+  const fleet = [full, middle, archive];
+  assert.equal(after(fleet, at(800)).split(' ')[0], 'full');
+  assert.equal(after(fleet, at(800), { asked: ['full'] }).split(' ')[0], 'middle');
+  assert.equal(after(fleet, at(800), { asked: ['full'], isLast: true }), 'archive');
+  assert.equal(after(fleet, at(800), { asked: ['full', 'middle', 'archive'] }), '');
+});
+
+test('after a 410 only a node that may hold the version is asked, and the deepest first', () => {
+  assert.equal(after([full, middle, archive], at(505), { asked: ['full'], prunedAt: ['full'] }), 'archive');
+  assert.equal(after([full, middle], at(100), { asked: ['middle'], prunedAt: ['middle'] }), '');
+  assert.equal(after([full, middle], at(100), { asked: ['middle'] }), 'full');
+  // The refusal without a usable body counts as well.
+  assert.equal(after([full, middle], at(100), { asked: ['middle'], anyPruned: true }), '');
+  // A 404 of a transaction is a miss, and no 410.
+  const missed = { asked: ['full'], prunedAt: ['full'], anyPruned: false };
+  assert.equal(after([full, middle, archive], { kind: 'transaction' }, missed), 'archive');
+});
+
+test('a 410 to a read without a version leaves the deepest node only', () => {
+  const head: Need = { kind: 'head' };
+  assert.equal(after([full, middle, archive], head, { asked: ['full'], prunedAt: ['full'] }), 'archive');
+  assert.equal(after([full, archive], head, { asked: ['full', 'archive'], prunedAt: ['full'] }), '');
+  assert.equal(after([full, middle], head, { asked: ['middle'], prunedAt: ['middle'] }), '');
+  assert.equal(after([full, middle], head, { asked: ['middle'] }), 'full');
+});
+
+test('a node that is not believed adds nothing to the answer of one that is', () => {
+  const suspect = node('suspect', { oldest: 500, head: 1000, isSuspect: true });
+  assert.equal(after([full, suspect], at(800), { asked: ['full'], kept: 'an answer' }), '');
+  assert.equal(after([full, suspect], at(800), { asked: ['full'] }), 'suspect');
+  assert.equal(after([full, middle], at(800), { asked: ['full'], kept: 'an answer' }), 'middle');
+  assert.equal(after([], at(800), { kept: 'an answer' }), '');
+});
+
+test('a read is of the archive when some full node has pruned its version, or may have on arrival', () => {
+  const windowOf = (candidate: Candidate) => ({
+    tier: candidate.tier,
+    latencyMs: () => 5,
+    window: {
+      around: (atMs: number, unit: string) => {
+        assert.equal(atMs, 105);
+        return unit === 'versions' ? candidate.window : archive.window;
+      },
+    },
+  });
+  const nodes = [archive, middle, full].map(windowOf);
+  const classes = [1000, 520, 519, 499, 1001].map((version) => readClassOf(at(version), false, nodes, 100));
+  assert.deepEqual(classes, ['head', 'head', 'archive', 'archive', 'head']);
+  assert.equal(readClassOf(at(100), false, [windowOf({ ...archive, window: full.window })], 100), 'head');
+  assert.equal(readClassOf(block(100n), false, nodes, 100), 'head');
+  assert.equal(readClassOf(at(100), true, nodes, 100), 'view');
+  assert.equal(readClassOf({ kind: 'head' }, false, nodes, 100), 'head');
 });

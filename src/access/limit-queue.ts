@@ -1,0 +1,186 @@
+/**
+ * Requests over a limit that wait: a line per tenant, first come first served, bounded in length and in time. A wait that
+ * cannot end well is refused at once, so that the client can do something about it.
+ */
+import type { Taken } from './counter.ts';
+
+/** Options of a `LimitQueue`. */
+export interface LimitQueueOptions {
+  /** Longest line of one tenant. Default 256. */
+  readonly maxInLine?: number;
+  /** In all lines together. Default 4,096. */
+  readonly maxWaiting?: number;
+}
+
+/** A request that may wait for its limit. */
+export interface LimitedRequest {
+  readonly waitMs: number;
+  /** Ends the wait. */
+  readonly signal: AbortSignal;
+  /** Counts the request, if there is room now. */
+  readonly attempt: () => Taken | Promise<Taken>;
+}
+
+interface Waiter extends Pick<LimitedRequest, 'attempt'> {
+  readonly untilMs: number;
+  hasLeft: boolean;
+  leave(taken: Taken): void;
+}
+
+interface Line {
+  readonly waiters: Waiter[];
+  /** Why the first one waits. */
+  last: Taken;
+  /** When there may be room. */
+  tryAtMs: number;
+  /** Ends the pause before the next attempt. */
+  wake: () => void;
+}
+
+/** Pause where the moment of room is unknown: requests in flight may end at another replica. */
+const pollMs = 25;
+
+/** The lines of all tenants. */
+export class LimitQueue {
+  readonly #maxInLine: number;
+  readonly #maxWaiting: number;
+  readonly #lines = new Map<string, Line>();
+  #waiting = 0;
+
+  constructor({ maxInLine = 256, maxWaiting = 4_096 }: LimitQueueOptions = {}) {
+    this.#maxInLine = maxInLine;
+    this.#maxWaiting = maxWaiting;
+  }
+
+  /** Requests that wait now. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** Attempts `request` at once, or in its turn where others of `subject` wait; waits where that is worth it. */
+  take(subject: string, request: LimitedRequest): Taken | Promise<Taken> {
+    const line = this.#lines.get(subject);
+    if (line !== undefined) return this.#wait(line, request);
+    const taken = request.attempt();
+    if (taken instanceof Promise) return taken.then((late) => this.#orWait(subject, request, late));
+    return this.#orWait(subject, request, taken);
+  }
+
+  /** A request of this tenant has ended: there may be room. */
+  wake(subject: string): void {
+    const line = this.#lines.get(subject);
+    if (line === undefined || freeInMsOf(line.last) > 0) return;
+    // After the counter has recorded the end.
+    setImmediate(() => line.wake());
+  }
+
+  /** Ends all waits. */
+  close(): void {
+    for (const line of this.#lines.values()) refuse(line, line.waiters);
+  }
+
+  #orWait(subject: string, request: LimitedRequest, taken: Taken): Taken | Promise<Taken> {
+    if (!isOver(taken)) return taken;
+    const known = this.#lines.get(subject);
+    if (known !== undefined) return this.#wait(known, request);
+    if (isHopeless(taken, request.waitMs)) return taken;
+    const line: Line = { waiters: [], last: taken, tryAtMs: tryAtMsOf(taken), wake: () => undefined };
+    const turn = this.#wait(line, request);
+    if (line.waiters.length > 0) {
+      this.#lines.set(subject, line);
+      void this.#serve(subject, line);
+    }
+    return turn;
+  }
+
+  #wait(line: Line, { waitMs, signal, attempt }: LimitedRequest): Taken | Promise<Taken> {
+    const isFull = line.waiters.length >= this.#maxInLine || this.#waiting >= this.#maxWaiting;
+    if (isFull || signal.aborted) return line.last;
+    return new Promise<Taken>((resolve) => {
+      const onAbort = (): void => waiter.leave(line.last);
+      const waiter: Waiter = {
+        attempt,
+        untilMs: performance.now() + waitMs,
+        hasLeft: false,
+        leave: (taken) => {
+          if (waiter.hasLeft) return;
+          waiter.hasLeft = true;
+          this.#waiting -= 1;
+          signal.removeEventListener('abort', onAbort);
+          const index = line.waiters.indexOf(waiter);
+          line.waiters.splice(index, 1);
+          if (index === 0) line.wake();
+          resolve(taken);
+        },
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
+      line.waiters.push(waiter);
+      this.#waiting += 1;
+    });
+  }
+
+  /** Attempts the first request of the line again and again, until the line is empty; then removes it in the same step. */
+  async #serve(subject: string, line: Line): Promise<void> {
+    for (let first = line.waiters[0]; first !== undefined; first = line.waiters[0]) {
+      await pause(line, first.untilMs);
+      if (!first.hasLeft) await attemptFirst(line, first);
+    }
+    this.#lines.delete(subject);
+  }
+}
+
+async function attemptFirst(line: Line, first: Waiter): Promise<void> {
+  const taken = await first.attempt();
+  if (!isOver(taken)) {
+    // A request that has left meanwhile has no use for its count.
+    if (first.hasLeft && taken.kind === 'counted') taken.settle(0);
+    first.leave(taken);
+    // There may be room for more than one.
+    line.tryAtMs = 0;
+    return;
+  }
+  line.last = taken;
+  line.tryAtMs = tryAtMsOf(taken);
+  const nowMs = performance.now();
+  refuse(
+    line,
+    line.waiters.filter(({ untilMs }) => isHopeless(taken, untilMs - nowMs)),
+  );
+}
+
+function refuse(line: Line, waiters: readonly Waiter[]): void {
+  for (const waiter of [...waiters]) waiter.leave(line.last);
+}
+
+/** Resolves when there may be room, when `untilMs` has come, or when the line is woken. */
+function pause(line: Line, untilMs: number): Promise<void> {
+  const pauseMs = Math.ceil(Math.min(line.tryAtMs, untilMs) - performance.now());
+  if (pauseMs <= 0) return Promise.resolve();
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => line.wake(), pauseMs);
+    line.wake = () => {
+      clearTimeout(timer);
+      line.wake = () => undefined;
+      resolve();
+    };
+  });
+}
+
+function isOver(taken: Taken): boolean {
+  return taken.kind === 'counted' && !taken.count.isAdmitted;
+}
+
+/** 0 where it is unknown. */
+function freeInMsOf(taken: Taken): number {
+  return taken.kind === 'counted' && !taken.count.isAdmitted ? taken.count.freeInMs : 0;
+}
+
+function tryAtMsOf(taken: Taken): number {
+  const freeInMs = freeInMsOf(taken);
+  return performance.now() + (freeInMs === 0 ? pollMs : freeInMs);
+}
+
+/** Whether room surely does not come before `leftMs` have passed. */
+function isHopeless(taken: Taken, leftMs: number): boolean {
+  return leftMs <= 0 || freeInMsOf(taken) > leftMs;
+}
