@@ -21,13 +21,18 @@ export interface Violation {
 
 /**
  * Every read of a client must be at or past everything that client saw before the read began: states (monotonic
- * reads) and commits (read your writes). One violation is reported per read and promise.
+ * reads) and commits (read your writes). One violation is reported per read and promise. `groupOf`: observations of one
+ * group count as those of one client; default: each client's.
  */
-export function findViolations(history: readonly Observation[]): Violation[] {
+export function findViolations<Of extends Observation>(
+  history: readonly Of[],
+  groupOf: (observation: Of) => string = ({ client }) => client,
+): Violation[] {
   const byClient = new Map<string, Observation[]>();
   for (const observation of history) {
-    const own = byClient.get(observation.client);
-    if (own === undefined) byClient.set(observation.client, [observation]);
+    const group = groupOf(observation);
+    const own = byClient.get(group);
+    if (own === undefined) byClient.set(group, [observation]);
     else own.push(observation);
   }
   return [...byClient.values()].flatMap((own) =>
