@@ -24,10 +24,12 @@ const headBytes = 22;
 const flag = { zstd: 1, mutable: 2, gasUsed: 4, cursor: 8, committedAt: 16 } as const;
 
 /** Bytes before the body; `undefined` when a text is longer than any node's: then the answer has no record. */
-export function bodyOffsetOf({ contentType, gasUsed = '', cursor = '' }: AnswerContent): number | undefined {
-  const lengths = [contentType, gasUsed, cursor].map((text) => Buffer.byteLength(text)) as [number, number, number];
-  if (lengths[0] > 0xff || lengths[1] > 0xff || lengths[2] > 0xffff) return undefined;
-  return headBytes + lengths[0] + lengths[1] + lengths[2];
+export function bodyOffsetOf({ contentType, gasUsed, cursor }: AnswerContent): number | undefined {
+  const typeBytes = Buffer.byteLength(contentType);
+  const gasBytes = gasUsed === undefined ? 0 : Buffer.byteLength(gasUsed);
+  const cursorBytes = cursor === undefined ? 0 : Buffer.byteLength(cursor);
+  if (typeBytes > 0xff || gasBytes > 0xff || cursorBytes > 0xffff) return undefined;
+  return headBytes + typeBytes + gasBytes + cursorBytes;
 }
 
 /** Writes all but the body, of an answer whose texts have room. `isCompressed`: the body is written as zstd. */
@@ -46,8 +48,8 @@ export function writeHead(bytes: Buffer, offset: number, content: AnswerContent,
   bytes.writeUInt32BE(content.body.length, offset + at.body);
   let next = offset + headBytes;
   next += bytes[offset + at.contentType] = bytes.write(contentType, next);
-  next += bytes[offset + at.gasUsed] = bytes.write(gasUsed ?? '', next);
-  bytes.writeUInt16BE(bytes.write(cursor ?? '', next), offset + at.cursor);
+  next += bytes[offset + at.gasUsed] = gasUsed === undefined ? 0 : bytes.write(gasUsed, next);
+  bytes.writeUInt16BE(cursor === undefined ? 0 : bytes.write(cursor, next), offset + at.cursor);
 }
 
 /** Whether there is a head of this format. */
