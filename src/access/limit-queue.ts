@@ -149,7 +149,7 @@ async function attemptFirst(line: Line, first: Waiter): Promise<void> {
 }
 
 function refuse(line: Line, waiters: readonly Waiter[]): void {
-  for (const waiter of [...waiters]) waiter.leave(line.last);
+  for (const waiter of waiters.slice()) waiter.leave(line.last);
 }
 
 /** Resolves when there may be room, when `untilMs` has come, or when the line is woken. */
