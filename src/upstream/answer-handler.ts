@@ -12,6 +12,7 @@ import type { Upstream } from './upstream.ts';
 /** Interim answers (1xx) of one request: more are a fault of the node. */
 const mostInterim = 16;
 
+/** Parts of one exchange: the node, its time and memory bounds, and the set of connections. */
 export interface HandlerParts<C extends ExchangeContext = ExchangeContext> {
   readonly upstream: Upstream;
   readonly context: C;
