@@ -7,7 +7,7 @@ import { purge } from '../cache/purger.ts';
 import { ReadThrough } from '../cache/read-through.ts';
 import { createCacheMetrics } from '../metrics/cache-metrics.ts';
 import type { Origin } from '../proxy/served.ts';
-import { Genesis } from '../upstream/genesis.ts';
+import { LedgerIdentity } from '../upstream/ledger-identity.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { FleetParts } from './fleet.ts';
 import type { Optional } from './optional.ts';
@@ -35,13 +35,13 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
       metrics.evictions.inc(reads);
     },
   });
-  const genesis = new Genesis(fleet, sender);
+  const identity = new LedgerIdentity(fleet, sender);
   const shared = buildShared?.({
     memory,
     registry,
     journal: status.journal,
     chainId: () => fleet.chainId,
-    ledger: () => genesis.name,
+    ledger: () => identity.name,
     generation: () => fleet.generation,
     look: (known, wantsNext) => witness.look(known, wantsNext),
     onReplaced: (version) => {
@@ -90,12 +90,12 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
     /** Resolves when what is shared can be used, or will have to wait. */
     start: async () => {
       if (shared === undefined) return;
-      await Promise.all([genesis.start(), shared.started]);
+      await Promise.all([identity.start(), shared.started]);
       await shared.history.check();
       await shared.news.follow();
     },
     close: () => {
-      genesis.close();
+      identity.close();
       witness.close();
       shared?.close();
     },

@@ -6,7 +6,7 @@ import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledge
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import { BelievedHead, type HeadEvents } from './believed-head.ts';
-import { electChain } from './chain-vote.ts';
+import { electChain } from './ledger-identity.ts';
 import type { ReadClass } from './read-class.ts';
 import { canBeAsked, Outage } from './outage.ts';
 import type { Unit } from './retention-window.ts';

@@ -5,7 +5,7 @@ import { ConcurrencyLimit } from './concurrency-limit.ts';
 import { Deferral } from './deferral.ts';
 import { Ejection } from './ejection.ts';
 import { LatencyHistogram } from './latency.ts';
-import { NodeChain } from './node-chain.ts';
+import { NodeChain } from './ledger-identity.ts';
 import { createPool, type Pool } from './pool.ts';
 import type { ReadClass } from './read-class.ts';
 import { RetentionWindow } from './retention-window.ts';
