@@ -11,12 +11,13 @@ import type { Alias, PreparedHead } from '../proxy/aliases.ts';
 import { isOfLatest } from '../proxy/answer-read.ts';
 import { smallestCompressed } from '../proxy/compress.ts';
 import type { Ended } from '../proxy/exchange.ts';
-import { ageOf } from '../proxy/latest-read.ts';
+import { ageOf } from '../proxy/freshness.ts';
 import type { Read } from '../proxy/read.ts';
 import type { Served } from '../proxy/served.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
 import { pieceBytes } from '../proxy/untaken-answers.ts';
-import type { Snapshot } from '../upstream/shown.ts';
+import type { FleetView } from '../upstream/fleet-view.ts';
+import type { PublishedState } from '../upstream/latest.ts';
 import type { Arenas } from './arena.ts';
 import type { Answering } from './front-response.ts';
 import { CommonHeads, fieldLines } from './head-text.ts';
@@ -60,13 +61,14 @@ export class KnownHits {
 
   /** Answers a `GET`; false: not answered, and nothing has happened. */
   answer(block: HeaderBlock, alias: Alias, connection: Answering): boolean {
-    const { observer, replier } = this.#proxy;
+    const { fleet, observer, replier } = this.#proxy;
+    const { view } = fleet;
     const { isPlain, isKept, coding } = block;
-    if (!isPlain || !replier.isUndisturbed || observer.spans !== undefined) return false;
+    if (!isPlain || !view.isPlain || replier.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
-    const asked = { alias, connection, nowMs, isKept };
+    const asked = { alias, connection, nowMs, isKept, view };
     const { prepared } = alias;
-    if (prepared !== undefined && !prepared.isLatest && this.#isGood(prepared, coding, nowMs)) {
+    if (prepared !== undefined && !prepared.isLatest && this.#isGood(prepared, coding, asked)) {
       return this.#give(prepared, asked);
     }
     return this.#find(block, asked);
@@ -74,10 +76,10 @@ export class KnownHits {
 
   /** Looks for the answer in memory, at the version of now where the read names none. */
   #find({ headers, coding }: HeaderBlock, asked: Asked): boolean {
-    const { latestReads } = this.#proxy;
+    const { freshness } = this.#proxy;
     const { alias } = asked;
     const isLatest = isOfLatest(alias.read);
-    const snapshot = isLatest ? latestReads.snapshotFor({ headers, socket: asked.connection.socket }) : undefined;
+    const snapshot = isLatest ? freshness.find({ headers, socket: asked.connection.socket }) : undefined;
     if (isLatest && snapshot === undefined) return false;
     const version = snapshot === undefined ? alias.read.version : snapshot.info.version;
     const { prepared } = alias;
@@ -86,25 +88,24 @@ export class KnownHits {
       prepared?.version === version &&
       prepared?.isLatest === isLatest &&
       prepared?.ageSeconds === ageSeconds &&
-      this.#isGood(prepared, coding, asked.nowMs)
+      this.#isGood(prepared, coding, asked)
     ) {
       return this.#give(prepared, asked, snapshot);
     }
-    const read = snapshot === undefined ? alias.read : latestReads.pinned(alias.read, snapshot);
-    const made = this.#prepare(read, { isLatest, ageSeconds, wanted: coding });
+    const read = snapshot === undefined ? alias.read : freshness.pinned(alias.read, snapshot);
+    const made = this.#prepare(read, { isLatest, ageSeconds, wanted: coding }, asked);
     alias.prepared = made;
     return made !== undefined && this.#give(made, asked, snapshot);
   }
 
-  #isGood(prepared: PreparedHead, coding: ContentCoding | undefined, nowMs: number): boolean {
-    const { memory, reader } = this.#proxy;
-    if (!memory.isHeld(prepared) || prepared.chainId !== reader.chainId) return false;
+  #isGood(prepared: PreparedHead, coding: ContentCoding | undefined, { nowMs, view }: Asked): boolean {
+    if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
     return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === coding);
   }
 
   /** Writes head and body, and tells that it did; false where the wanted form of the body is not there any more. */
-  #give(prepared: PreparedHead, asked: Asked, snapshot?: Snapshot): boolean {
-    const { memory, observer, reader, latestReads } = this.#proxy;
+  #give(prepared: PreparedHead, asked: Asked, snapshot?: PublishedState): boolean {
+    const { memory, observer, reader, freshness } = this.#proxy;
     const { alias, nowMs } = asked;
     if (!this.#write(prepared, asked)) return false;
     const now = secondsOf(nowMs);
@@ -115,7 +116,7 @@ export class KnownHits {
     }
     observer.metrics.started();
     reader.noteHit();
-    if (snapshot !== undefined) latestReads.noteServed(snapshot);
+    if (snapshot !== undefined) freshness.noteServed(snapshot);
     const hit = this.#hit;
     hit.route = alias.route;
     hit.status = prepared.status;
@@ -128,10 +129,10 @@ export class KnownHits {
     return true;
   }
 
-  #write(prepared: PreparedHead, { connection, isKept, nowMs }: Asked): boolean {
+  #write(prepared: PreparedHead, { connection, isKept, nowMs, view }: Asked): boolean {
     const { coding, common, own, sentBytes } = prepared;
-    const { memory, replier } = this.#proxy;
-    const live = this.#live.bytes(replier.ledgerHeaders(), isKept, nowMs);
+    const { memory } = this.#proxy;
+    const live = this.#live.bytes(view.headers, isKept, nowMs);
     const body = memory.bodyOf(prepared);
     const coded = coding === undefined ? undefined : memory.codedOf(prepared)[coding];
     if (coding !== undefined && coded === undefined) return false;
@@ -153,7 +154,7 @@ export class KnownHits {
   }
 
   /** `undefined`: memory does not have the answer, or not in the wanted coding. */
-  #prepare(read: Read, { isLatest, ageSeconds, wanted }: Wanted): PreparedHead | undefined {
+  #prepare(read: Read, { isLatest, ageSeconds, wanted }: Wanted, { view }: Asked): PreparedHead | undefined {
     const { memory, reader, replier } = this.#proxy;
     const held = reader.locate(read);
     if (held === undefined) return undefined;
@@ -174,7 +175,7 @@ export class KnownHits {
     if (common.length + own.length > longestHead) return undefined;
     memory.use(held);
     const sizes = { sentBytes: sent.length, bodyBytes: body.length };
-    const { chainId } = reader;
+    const { chainId } = view;
     const usedAt = secondsOf(performance.now());
     const { page, stamp, answer } = held;
     const where = { page, stamp, answer, chainId, usedAt };
@@ -197,4 +198,5 @@ interface Asked {
   /** `performance.now()`. */
   readonly nowMs: number;
   readonly isKept: boolean;
+  readonly view: FleetView;
 }

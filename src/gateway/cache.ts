@@ -26,7 +26,7 @@ export interface CacheContext {
 
 export function buildCache(config: Config, settings: Settings, parts: FleetParts, context: CacheContext) {
   const { status, buildShared, processes } = context;
-  const { fleet, floor, sender, registry, witness } = parts;
+  const { fleet, latest, sender, registry, witness } = parts;
   const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
   const memory: MemoryCache = new MemoryCache({
     maxBytes: config.cache.memory.maxBytes,
@@ -52,8 +52,8 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
     processes,
     settings: settings.redis,
     news: {
-      onServed: (version) => floor.hear(version as LedgerVersion),
-      onRefused: (node, version) => fleet.hearRefusal(node, version as LedgerVersion, performance.now()),
+      onServed: (version) => latest.onPeerVersion(version as LedgerVersion),
+      onRefused: (node, version) => fleet.onPeerRefusal(node, version as LedgerVersion, performance.now()),
       onPurge: (scope) => tiers.purge(scope),
     },
   });

@@ -9,12 +9,10 @@ import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { OutageStatus, UpstreamStatus } from '../proxy/health.ts';
 import type { ByteBudget } from '../upstream/byte-budget.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
-import { Floor, type FloorEvents } from '../upstream/floor.ts';
-import { Latest } from '../upstream/latest.ts';
+import { Latest, type LatestEvents } from '../upstream/latest.ts';
 import { HeadRound } from '../upstream/head-round.ts';
 import { Prober } from '../upstream/probe.ts';
 import { readClasses } from '../upstream/read-class.ts';
-import { ShownAlone } from '../upstream/shown.ts';
 import { Sender } from '../upstream/sender.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { Witness } from '../upstream/witness.ts';
@@ -29,8 +27,8 @@ export interface FleetListener {
   readonly onGeneration: () => void;
   /** The ledger has gone back. */
   readonly onRollback: () => void;
-  /** See `FloorEvents.onServed`. */
-  readonly onServed: FloorEvents['onServed'];
+  /** See `LatestEvents.onServed`. */
+  readonly onServed: LatestEvents['onServed'];
   readonly onRefused: (upstream: Upstream, version: LedgerVersion) => void;
 }
 
@@ -110,7 +108,6 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     limits: settings.fleet,
     chainId: config.chainId,
   });
-  const shown = new ShownAlone(fleet);
   const metrics = status.watchSender({
     ...createUpstreamMetrics(
       registry,
@@ -136,18 +133,17 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     budget: answerBudget,
     lookAround,
   });
-  const floorEvents: FloorEvents = {
-    onServed: (version, snapshot) => listener.onServed(version, snapshot),
+  const latestEvents: LatestEvents = {
+    onServed: (version, state) => listener.onServed(version, state),
     onUnreached: (version) => {
       metrics.unreached.inc();
-      log.warn({ version, head: fleet.head?.version }, 'no node here is where another replica has been');
+      log.warn({ version, head: fleet.head?.version }, 'no node here has reached the version of another replica');
     },
   };
-  const floor = new Floor(fleet, floorEvents, shown);
-  const latest = new Latest({ fleet, sender, floor, shown }, settings.latest);
+  const latest = new Latest({ fleet, sender, events: latestEvents }, settings.latest);
   const nodes = new Nodes({ fleet, prober, metrics, log, journal, known, create });
   const witness = new Witness(fleet, settings.probes);
-  return { fleet, nodes, prober, sender, floor, latest, registry, witness };
+  return { fleet, nodes, prober, sender, latest, registry, witness };
 }
 
 export function statusOf(fleet: Fleet): readonly UpstreamStatus[] {

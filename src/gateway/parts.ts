@@ -9,7 +9,7 @@ import { LoopLag } from '../proxy/loop-lag.ts';
 import { Submissions } from '../proxy/submissions.ts';
 import { UntakenAnswers } from '../proxy/untaken-answers.ts';
 import { createAnswerBudget } from '../upstream/byte-budget.ts';
-import type { Snapshot } from '../upstream/shown.ts';
+import type { PublishedState } from '../upstream/latest.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
 import { buildFleet } from './fleet.ts';
@@ -39,9 +39,9 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
       peers?.publish({ kind: 'ledger replaced', reports: fleet.reports() });
     },
     onRollback: () => cache.rolledBack(),
-    onServed: (version: LedgerVersion, snapshot: Snapshot | undefined) => {
+    onServed: (version: LedgerVersion, state?: PublishedState) => {
       cache.tellServed(version);
-      peers?.publish(snapshot === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot });
+      peers?.publish(state === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot: state });
     },
     onRefused: (upstream: Upstream, version: LedgerVersion) => {
       cache.tellRefused(upstream, version);

@@ -3,7 +3,6 @@ import type { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { Submissions } from '../proxy/submissions.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import type { Floor } from '../upstream/floor.ts';
 import type { Latest } from '../upstream/latest.ts';
 import type { Cache } from './cache.ts';
 import type { PeerEvent } from './peer-workers.ts';
@@ -12,7 +11,6 @@ import type { PeerEvent } from './peer-workers.ts';
 export interface PeerEventParts {
   readonly cache: Pick<Cache, 'purgeHere'>;
   readonly fleet: Fleet;
-  readonly floor: Floor;
   readonly latest: Latest;
   readonly proof: ShadowProof;
   readonly submissions: Submissions;
@@ -20,19 +18,19 @@ export interface PeerEventParts {
 
 /** Applies one event; an event that contradicts the fleet here changes nothing. */
 export function applyPeerEvent(parts: PeerEventParts, event: PeerEvent): void {
-  const { cache, fleet, floor, latest, proof, submissions } = parts;
+  const { cache, fleet, latest, proof, submissions } = parts;
   switch (event.kind) {
     case 'head':
       observe(fleet, event.upstream, event.info);
       break;
     case 'served':
-      floor.hear(event.version);
+      latest.onPeerVersion(event.version);
       break;
     case 'snapshot':
-      if (observe(fleet, event.snapshot.upstream, event.snapshot.info)) latest.adopt(event.snapshot);
+      if (observe(fleet, event.snapshot.upstream, event.snapshot.info)) latest.onPeerState(event.snapshot);
       break;
     case 'refused':
-      fleet.hearRefusal(event.fingerprint, event.version, performance.now());
+      fleet.onPeerRefusal(event.fingerprint, event.version, performance.now());
       break;
     case 'ledger replaced':
       fleet.follow(event.reports, performance.now());

@@ -5,7 +5,7 @@ import type { Distrusted } from '../encode/distrusted.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { NodeReport } from '../upstream/fleet.ts';
-import type { Snapshot } from '../upstream/shown.ts';
+import type { PublishedState } from '../upstream/latest.ts';
 
 /** The ledger state that a worker shows its clients; only newer state is published. */
 export type LedgerEvent =
@@ -14,7 +14,7 @@ export type LedgerEvent =
   /** A read without a version is answered with this version. */
   | { readonly kind: 'served'; readonly version: LedgerVersion }
   /** Reads without a version share this state. */
-  | { readonly kind: 'snapshot'; readonly snapshot: Snapshot };
+  | { readonly kind: 'snapshot'; readonly snapshot: PublishedState };
 
 /** An event that one worker publishes to all others. */
 export type PeerEvent =

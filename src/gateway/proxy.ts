@@ -14,13 +14,12 @@ import { Front } from '../front/front.ts';
 import { Admin } from '../proxy/admin.ts';
 import { Audits, type Stored } from '../proxy/audits.ts';
 import { Aliases } from '../proxy/aliases.ts';
-import { Consistency } from '../proxy/consistency.ts';
 import { Cors } from '../proxy/cors.ts';
 import { Encoder } from '../proxy/encode-submission.ts';
 import type { Ended } from '../proxy/exchange.ts';
 import { Explainer } from '../proxy/explain.ts';
+import { Freshness } from '../proxy/freshness.ts';
 import { Gatekeeper } from '../proxy/gatekeeper.ts';
-import { LatestReads } from '../proxy/latest-read.ts';
 import type { ConnectionTimes } from '../proxy/listener.ts';
 import { ModuleSource } from '../proxy/module-source.ts';
 import { RequestParser } from '../proxy/parse-request.ts';
@@ -32,7 +31,6 @@ import { RequestSpans } from '../proxy/request-span.ts';
 import { createProxyServer } from '../proxy/server.ts';
 import type { Overload, ServerParts } from '../proxy/server-parts.ts';
 import type { UsageSource } from '../proxy/usage-report.ts';
-import { ServedState } from '../proxy/served-state.ts';
 import type { UntakenAnswers } from '../proxy/untaken-answers.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
@@ -86,7 +84,7 @@ export interface Proxy {
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const { cache, log, status, proof, submissions, peers, settings, access } = context;
   const { journal, traffic } = status;
-  const { fleet, sender, floor, latest, registry } = context.parts;
+  const { fleet, sender, latest, registry } = context.parts;
   const { basePath } = config.listen;
   const audits = buildAudits();
   const { memory, tiers, metrics } = cache;
@@ -98,15 +96,12 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     { fleet, cors, keyHeader, untaken: context.untaken, isDraining: () => context.isDraining() },
     fleet.dialect,
   );
-  const consistency = new Consistency(settings.latest, () => fleet.generation);
-  const served = new ServedState(fleet, createLatestMetrics(registry));
-  const latestReads = new LatestReads({
+  const freshness = new Freshness({
     fleet,
     reader,
     latest,
-    floor,
-    consistency,
-    served,
+    limits: settings.latest,
+    metrics: createLatestMetrics(registry),
   });
   const passThrough = new PassThrough({
     basePath,
@@ -115,9 +110,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     replier,
     submissions,
     latest,
-    floor,
-    consistency,
-    served,
+    freshness,
     untaken: context.untaken,
   });
   const accessLog = new AccessLog({
@@ -141,6 +134,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     times: context.times,
     overload: context.overload,
     untaken: context.untaken,
+    fleet,
     reader,
     memory,
     replier,
@@ -149,8 +143,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       return settings.encode.enabled ? encoder : undefined;
     },
     submissions,
-    latestReads,
-    consistency,
+    freshness,
     aliases,
     gatekeeper: access && new Gatekeeper({ basePath, ...access }),
     bodies: buildBodies(),

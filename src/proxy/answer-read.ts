@@ -11,11 +11,11 @@ import { clientOf, visitOf } from './visit.ts';
 
 /** Answers a read: from memory at once, or from the fleet. */
 export function answerRead(parts: ServerParts, exchange: Exchange<Outgoing>, read: Read): void | Promise<void> {
-  const { reader, latestReads } = parts;
+  const { reader, freshness } = parts;
   const hit = findHit(parts, read, exchange.request);
   if (hit !== undefined) return giveRead(parts, exchange, hit);
   requireTime(parts);
-  const load = isOfLatest(read) ? latestReads.load(read, exchange) : reader.load(read, exchange);
+  const load = isOfLatest(read) ? freshness.load(read, exchange) : reader.load(read, exchange);
   return load.then((served) => giveRead(parts, exchange, served));
 }
 
@@ -30,8 +30,8 @@ export function requireTime({ overload }: ServerParts): void {
 }
 
 /** What memory holds of the read, at the version that reads of "latest" share where it names none. */
-export function findHit({ reader, latestReads }: ServerParts, read: Read, request: Incoming): Served | undefined {
-  return isOfLatest(read) ? latestReads.find(read, request) : reader.find(read);
+export function findHit({ reader, freshness }: ServerParts, read: Read, request: Incoming): Served | undefined {
+  return isOfLatest(read) ? freshness.findRead(read, request) : reader.find(read);
 }
 
 /** Whether the gateway chooses the version. */
@@ -42,7 +42,7 @@ export function isOfLatest(read: Read): boolean {
 /** Whoever sees a transaction committed must not be shown an older state on this connection afterwards. */
 export function giveRead(parts: ServerParts, exchange: Exchange<Outgoing>, served: Served): void | Promise<void> {
   const { committedAt } = served.entry;
-  if (committedAt !== undefined) parts.consistency.recordSeen(exchange.request, committedAt);
+  if (committedAt !== undefined) parts.freshness.recordSeen(exchange.request, committedAt);
   return parts.replier.read(exchange, served, parts.reader);
 }
 

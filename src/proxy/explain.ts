@@ -10,7 +10,7 @@ import { positionOf, type Need } from '../upstream/need.ts';
 import { holdingOf, type Candidate, type Criterion } from '../upstream/ranking.ts';
 import { errorBody } from '../ledger/errors.ts';
 import { isOfLatest } from './answer-read.ts';
-import { pinTo } from './latest-read.ts';
+import { pinTo } from './freshness.ts';
 import type { DescribedRequest, Parsed, RequestParser } from './parse-request.ts';
 import { needOf } from './path-read.ts';
 import type { Read, Reader } from './read.ts';

@@ -8,7 +8,7 @@ import { GatewayError } from '../ledger/errors.ts';
 import { refuseBehind } from './broken-request.ts';
 import { findHit, giveRead, guard, isOfLatest, requireTime, takeBody } from './answer-read.ts';
 import { isRefused, takeTurn } from './connection-state.ts';
-import { statesDemand } from './consistency.ts';
+import { statesDemand } from './freshness.ts';
 import { requireJson } from './encode-submission.ts';
 import { Exchange } from './exchange.ts';
 import type { Gatekeeper } from './gatekeeper.ts';
@@ -133,8 +133,8 @@ function tooManyConnections(): GatewayError {
 }
 
 /** Headers of answers that have no response object. */
-export function headersNow({ replier }: ServerParts): readonly string[] {
-  return ['Vary', replier.vary, ...replier.ledgerHeaders()];
+export function headersNow({ fleet, replier }: ServerParts): readonly string[] {
+  return ['Vary', replier.vary, ...fleet.view.headers];
 }
 
 /** Answers from memory what has been read before under the same text, ahead of routing. False: not answered. */

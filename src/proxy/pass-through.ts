@@ -8,14 +8,13 @@ import { GatewayError } from '../ledger/errors.ts';
 import type { Dialect } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import type { Floor } from '../upstream/floor.ts';
 import type { Latest } from '../upstream/latest.ts';
 import { decode, type NodeCoding } from '../upstream/content-coding.ts';
 import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { FleetRequest, Sender } from '../upstream/sender.ts';
 import { allowOf } from './allowed-methods.ts';
-import type { Consistency } from './consistency.ts';
 import type { Exchange } from './exchange.ts';
+import type { Freshness } from './freshness.ts';
 import {
   forOneClient,
   mergedVary,
@@ -36,7 +35,6 @@ import {
   passedPath,
 } from './passed-path.ts';
 import type { Replier } from './reply.ts';
-import type { ServedState } from './served-state.ts';
 import type { Submissions } from './submissions.ts';
 import type { UntakenAnswers } from './untaken-answers.ts';
 
@@ -47,9 +45,7 @@ export interface PassThroughParts {
   readonly replier: Replier;
   readonly submissions: Submissions;
   readonly latest: Latest;
-  readonly floor: Floor;
-  readonly consistency: Consistency;
-  readonly served: ServedState;
+  readonly freshness: Freshness;
   readonly untaken: UntakenAnswers;
 }
 
@@ -80,7 +76,7 @@ export class PassThrough {
   async ledgerInfo(exchange: Exchange): Promise<void> {
     const request = this.#requestOf(exchange, undefined);
     const wire = { ...request.wire, path: '', headers: withoutConditions(request.wire.headers) };
-    const { min } = this.#parts.consistency.demandOf(exchange.request);
+    const { min } = this.#parts.freshness.demandOf(exchange.request);
     return this.#serveHead(exchange, { ...request, wire, promised: 'bcs' }, min);
   }
 
@@ -101,30 +97,27 @@ export class PassThrough {
    */
   async #serveLatest(exchange: Exchange, request: FleetRequest): Promise<void> {
     const wire = { ...request.wire, headers: withoutConditions(request.wire.headers) };
-    const { consistency, latest, sender, served } = this.#parts;
-    const demand = consistency.demandOf(exchange.request);
+    const { freshness, latest, sender } = this.#parts;
+    const demand = freshness.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#serveHead(exchange, { ...request, wire }, demand.min);
     const snapshot = await latest.reach(demand, exchange.signal);
     const { version } = snapshot.info;
     const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${version}`;
     const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
     const answer = await sender.stream(pinned, exchange.signal);
-    if (answer.status < 300) served.note(snapshot, performance.now());
+    if (answer.status < 300) freshness.noteServed(snapshot, performance.now());
     const headers = withoutFreshness(answer.headers);
     return this.#reply(exchange, { ...answer, headers }, answer.status < 300 ? version : undefined);
   }
 
   /** No staleness allowed, so the state is the one at the node's head. */
   async #serveHead(exchange: Exchange, request: FleetRequest, seen: LedgerVersion | undefined): Promise<void> {
-    const { floor, sender, served } = this.#parts;
-    const answer = await floor.keep(seen, exchange.signal, (min) =>
+    const { latest, sender, freshness } = this.#parts;
+    const answer = await latest.aboveFloor(seen, exchange.signal, (min) =>
       sender.stream({ ...request, need: { kind: 'head', min, isExact: true } }, exchange.signal),
     );
     const { status, info, upstream } = answer;
-    if (status < 300 && info !== undefined && !upstream.isSuspect) {
-      floor.recordServed(info.version);
-      served.noteLag(info.version);
-    }
+    if (status < 300 && info !== undefined && !upstream.isSuspect) freshness.recordServed(info.version);
     const headers = withoutFreshness(answer.headers);
     return this.#reply(exchange, { ...answer, headers }, status < 300 ? info?.version : undefined);
   }

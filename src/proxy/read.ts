@@ -75,12 +75,7 @@ export class Reader {
     return key === undefined ? undefined : this.#parts.memory.locate(key);
   }
 
-  /** Of the ledger whose reads are answered now. */
-  get chainId(): number | undefined {
-    return this.#parts.fleet.chainId;
-  }
-
-  /** See `Fleet.generation`. */
+  /** See `FleetView.generation`. */
   get generation(): number {
     return this.#parts.fleet.generation;
   }
@@ -168,9 +163,8 @@ export class Reader {
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && operation !== 'transaction';
-    const entry = this.#entryOf(read, answer, isFinal, committedAt);
     return {
-      answer: entry,
+      answer: this.#entryOf(read, answer, isFinal, committedAt),
       isFinal,
       head: answer.info?.version,
       origin: {

@@ -13,7 +13,7 @@ import type { Served, Source } from './served.ts';
 import { pieceBytes, type UntakenAnswers } from './untaken-answers.ts';
 
 export interface ReplierParts {
-  readonly fleet: Fleet;
+  readonly fleet: Pick<Fleet, 'view'>;
   readonly cors: Cors;
   readonly untaken: UntakenAnswers;
   /** The header that clients' keys come in, where there are keys: lower case. */
@@ -103,9 +103,9 @@ export class Replier {
     return head;
   }
 
-  /** Nothing beside the answer itself has to be told: no outage, and no wish to close the connection. */
-  get isUndisturbed(): boolean {
-    return this.#parts.fleet.outageSinceMs === undefined && !this.#parts.isDraining();
+  /** Whether connections shall be closed after their answer. */
+  get isDraining(): boolean {
+    return this.#parts.isDraining();
   }
 
   /** Writes the gateway's own error, or what a bug threw as 500 without its details. */
@@ -160,15 +160,10 @@ export class Replier {
     exchange.end();
   }
 
-  /** The live ledger headers, for answers that are written elsewhere. */
-  ledgerHeaders(): readonly string[] {
-    return this.#parts.fleet.ledgerHeaders();
-  }
-
   /** `outage`: no node could be asked, and the ledger headers are of the last that could (RFC 9211 2, parameters). */
   #cacheStatus(source: Source): string {
     const status = cacheStatus(source);
-    return this.#parts.fleet.outageSinceMs === undefined || source.kind === 'upstream' ? status : `${status}; outage`;
+    return this.#parts.fleet.view.isPlain || source.kind === 'upstream' ? status : `${status}; outage`;
   }
 
   /** Every part of a request that decides which bytes a cache in front may replay to it. */
@@ -179,10 +174,10 @@ export class Replier {
 
   /** Adds live ledger headers, those of the limits, cross-origin headers, and the wish to close while draining. */
   addCommon(exchange: Exchange<Outgoing>, head: string[]): void {
-    for (const item of this.ledgerHeaders()) head.push(item);
+    for (const item of this.#parts.fleet.view.headers) head.push(item);
     if (exchange.visit !== undefined) head.push(...exchange.visit.headers);
     if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request));
-    if (this.#parts.isDraining()) exchange.response.shouldKeepAlive = false;
+    if (this.isDraining) exchange.response.shouldKeepAlive = false;
     endWhereHttpDoes(exchange, head);
   }
 }

@@ -1,12 +1,12 @@
 /** What the listening port is made of. */
 import type { MemoryCache } from '../cache/memory.ts';
+import type { Fleet } from '../upstream/fleet.ts';
 import type { Aliases } from './aliases.ts';
-import type { Consistency } from './consistency.ts';
 import type { Cors } from './cors.ts';
 import type { Encoder } from './encode-submission.ts';
 import type { ExchangeObserver } from './exchange.ts';
+import type { Freshness } from './freshness.ts';
 import type { Gatekeeper } from './gatekeeper.ts';
-import type { LatestReads } from './latest-read.ts';
 import type { ConnectionTimes } from './listener.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { Reader } from './read.ts';
@@ -28,14 +28,14 @@ export interface ServerParts {
   readonly times: ConnectionTimes;
   readonly overload: Overload;
   readonly untaken: UntakenAnswers;
+  readonly fleet: Pick<Fleet, 'view'>;
   readonly reader: Reader;
   readonly memory: MemoryCache;
   readonly replier: Replier;
   readonly passThrough: PassThrough;
   /** Absent: nodes encode. */
   readonly encoder: Encoder | undefined;
-  readonly latestReads: LatestReads;
-  readonly consistency: Consistency;
+  readonly freshness: Freshness;
   readonly submissions: Submissions;
   /** Absent: everybody may ask for everything. */
   readonly gatekeeper: Gatekeeper | undefined;

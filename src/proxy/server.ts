@@ -94,7 +94,7 @@ function serveLedgerInfo(parts: ServerParts, request: FastifyRequest, reply: Fas
       requireTime(parts);
       return parts.passThrough.ledgerInfo(exchange);
     }
-    const { body, version } = await parts.latestReads.ledgerInfo(request.raw, exchange.signal);
+    const { body, version } = await parts.freshness.ledgerInfo(request.raw, exchange.signal);
     exchange.version = version;
     const { vary } = parts.replier;
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', vary, 'Cache-Control', 'no-store'];

@@ -2,7 +2,6 @@
 // sixteen times as long; squared it would be two hundred and fifty-six times.
 import assert from 'node:assert/strict';
 import type { IncomingHttpHeaders } from 'node:http';
-import { Socket } from 'node:net';
 import { test } from 'node:test';
 import { holdsKey } from '../../src/access/api-key.ts';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/client-address.ts';
@@ -30,7 +29,7 @@ import { operationOf } from '../../src/proxy/operation.ts';
 import { isOfLedger, needOfPath, passedPath } from '../../src/proxy/passed-path.ts';
 import { RequestParser } from '../../src/proxy/parse-request.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
-import { Consistency } from '../../src/proxy/consistency.ts';
+import { parseDemand } from '../../src/proxy/freshness.ts';
 import { isAuthority, originForm, versionParameter } from '../../src/proxy/target.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 
@@ -53,8 +52,7 @@ const route = (target: string): unknown => parser.parse({ target });
 const readPlain = (target: string): unknown => readOf(target, undefined, { basePath: '/v1', submissions });
 const readBlock = (lines: string): unknown => readHead(`GET /v1 HTTP/1.1\r\n${lines}\r\n`, 0, new HeaderBlocks());
 const limits = { maxStalenessMs: 200, minClientStalenessMs: 100, maxClientStalenessMs: 10_000 };
-const consistency = new Consistency(limits, () => 0);
-const demand = (headers: IncomingHttpHeaders): unknown => consistency.demandOf({ headers, socket: new Socket() });
+const demand = (headers: IncomingHttpHeaders): unknown => parseDemand(headers, limits, undefined);
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const principals = new Principals(
   { header: 'authorization', plans: new Map(), anonymous: undefined, trustedProxies: [] },

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import { Consistency } from '../../src/proxy/consistency.ts';
+import { parseDemand } from '../../src/proxy/freshness.ts';
 import { requestHeaders } from '../../src/proxy/headers.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
 import { isHidden, isIdempotent, isReadOfLatest, needOfPath, passedPath } from '../../src/proxy/passed-path.ts';
@@ -30,7 +30,6 @@ function lenient(text: string): string {
 
 const socket = new Socket();
 const limits = { maxStalenessMs: 200, minClientStalenessMs: 100, maxClientStalenessMs: 10_000 };
-const consistency = new Consistency(limits, () => 0);
 
 function messageOf(headers: Readonly<Record<string, string>>, url = '/v1'): IncomingMessage {
   const message = new IncomingMessage(socket);
@@ -166,11 +165,11 @@ export const headTargets = [
     if (matchesTag(text, '"CaALTxKNV4lQhCqYjGNm-q"')) assert.match(text, /CaALTxKNV4lQhCqYjGNm-q|\*/);
   }),
   fuzzTarget('Ledgergate-Max-Staleness', duration, (text) => {
-    const demand = attempt(() => consistency.demandOf(messageOf({ 'ledgergate-max-staleness': text })), isRefusal);
+    const demand = attempt(() => parseDemand({ 'ledgergate-max-staleness': text }, limits, undefined), isRefusal);
     assert.ok(demand === undefined || (demand.maxStalenessMs >= 100 && demand.maxStalenessMs <= 10_000));
   }),
   fuzzTarget('Ledgergate-Min-Version', duration, (text) => {
-    const demand = attempt(() => consistency.demandOf(messageOf({ 'ledgergate-min-version': text })), isRefusal);
+    const demand = attempt(() => parseDemand({ 'ledgergate-min-version': text }, limits, undefined), isRefusal);
     assert.ok(demand === undefined || (demand.min !== undefined && demand.min < 2n ** 64n));
   }),
   fuzzTarget('traceparent, tracestate', fc.tuple(traceparent, tracestate), ([traceparent, tracestate]) => {

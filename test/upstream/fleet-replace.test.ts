@@ -59,7 +59,7 @@ test('the oldest version is that of the nodes that are left', (t) => {
   fleet.replace([b], 0);
 
   assert.equal(fleet.oldest?.oldestVersion, 50n);
-  const list = fleet.ledgerHeaders();
+  const list = fleet.view.headers;
   assert.equal(list[list.indexOf('X-Node-Ledger-Oldest-Version') + 1], '50');
 });
 

@@ -56,7 +56,7 @@ function upstreamOf(t: TestContext, name: string, tier: Tier = 'full', path = '/
 
 /** The value of one header in the flat list. */
 function shown(fleet: Fleet, name: string): string | undefined {
-  const list = fleet.ledgerHeaders();
+  const list = fleet.view.headers;
   return list[list.indexOf(name) + 1];
 }
 
@@ -65,7 +65,7 @@ const never = new AbortController().signal;
 test('before the first answer the fleet knows nothing and says nothing', (t) => {
   const { fleet } = fleetOf(t, 'full', 'archival');
   assert.deepEqual([fleet.chainId, fleet.head, fleet.oldest, fleet.isReady], [undefined, undefined, undefined, false]);
-  assert.deepEqual(fleet.ledgerHeaders(), []);
+  assert.deepEqual(fleet.view.headers, []);
 });
 
 test('the fleet is ready from the first usable node with a window on, and no longer when it is down', (t) => {
@@ -247,16 +247,16 @@ test('the oldest version is the deepest usable node’s, with that node’s olde
 test('the list of headers is made once per news, and an answer that tells the same is none', (t) => {
   const { fleet, tell, takeDown } = fleetOf(t, 'full', 'full');
   tell(0, { version: 100n, oldest: 20n });
-  const first = fleet.ledgerHeaders();
-  assert.equal(fleet.ledgerHeaders(), first);
+  const first = fleet.view.headers;
+  assert.equal(fleet.view.headers, first);
   tell(1, { version: 101n, oldest: 10n });
-  const second = fleet.ledgerHeaders();
+  const second = fleet.view.headers;
   assert.notEqual(second, first);
   tell(1, { version: 101n, oldest: 10n });
   tell(0, { version: 100n, oldest: 20n });
-  assert.equal(fleet.ledgerHeaders(), second);
+  assert.equal(fleet.view.headers, second);
   tell(0, { version: 102n, oldest: 5n });
-  assert.notEqual(fleet.ledgerHeaders(), second);
+  assert.notEqual(fleet.view.headers, second);
   takeDown(0);
   assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '10');
 });

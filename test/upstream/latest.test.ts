@@ -1,53 +1,182 @@
-/** The shared version when the ledger goes back. */
+/** The shared version: its floor, and a ledger that goes back. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
-import { dialectOf } from '../../src/ledger/ledger-headers.ts';
-import { ledgerVersion } from '../../src/ledger/version.ts';
-import { Fleet } from '../../src/upstream/fleet.ts';
-import { Floor } from '../../src/upstream/floor.ts';
-import { ShownAlone } from '../../src/upstream/shown.ts';
-import { Latest } from '../../src/upstream/latest.ts';
-import { Sender } from '../../src/upstream/sender.ts';
-import { Upstream } from '../../src/upstream/upstream.ts';
-import { Registry } from 'prom-client';
-import { fakeNode } from '../support/fake-node.ts';
-import { senderMetrics } from '../support/sender.ts';
-import { quietEvents } from '../support/fleet-events.ts';
-import { ledgerInfo } from '../support/ledger-info.ts';
+import { test, type TestContext } from 'node:test';
+import { GatewayError } from '../../src/ledger/errors.ts';
+import { ledgerVersion as at, type LedgerVersion } from '../../src/ledger/version.ts';
+import type { Fleet } from '../../src/upstream/fleet.ts';
+import { Latest, type PublishedState } from '../../src/upstream/latest.ts';
+import { ledgerHeaders, ledgerInfo } from '../support/ledger-info.ts';
+import { never, senderOf } from '../support/sender.ts';
 
-test('after a rollback the version given to clients before holds nobody up', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const upstream = new Upstream({
-    name: 'n',
-    url: new URL(node.url),
-    tier: 'full',
-    connections: 8,
-    connectTimeoutMs: 1_000,
+const late = new GatewayError('unavailable', 'try again');
+const options = { maxStalenessMs: 0, waitForVersionMs: 20 };
+
+async function refuse(): Promise<never> {
+  return Promise.reject(late);
+}
+
+/** Over a ledger that the test moves, without nodes, and with all events recorded. */
+function latestAt(head?: bigint) {
+  const served: bigint[] = [];
+  const unreached: bigint[] = [];
+  const known = head === undefined ? undefined : ledgerInfo({ version: head });
+  const fleet: { generation: number; head: typeof known } = { generation: 0, head: known };
+  const events = {
+    onServed: (version: LedgerVersion) => void served.push(version),
+    onUnreached: (version: LedgerVersion) => void unreached.push(version),
+  };
+  const latest = new Latest({ fleet: fleet as unknown as Fleet, sender: { whole: refuse }, events }, options);
+  const floorNow = () => latest.aboveFloor(undefined, never, async (floor) => Promise.resolve(floor));
+  return { fleet, latest, served, unreached, floorNow };
+}
+
+/** A gateway whose nodes have reached `head`, that gave clients 900, and whose peer gave clients 905. */
+function withPeer(head: bigint) {
+  const made = latestAt(head);
+  made.latest.recordServed(at(900n));
+  made.latest.onPeerVersion(at(905n));
+  return made;
+}
+
+test('the version of a peer that no node here reaches is given up, and reported once; the own one is not', async () => {
+  const { latest, unreached, floorNow } = withPeer(900n);
+  const asked: (LedgerVersion | undefined)[] = [];
+  const answer = await latest.aboveFloor(undefined, never, async (floor) => {
+    asked.push(floor);
+    return floor === 905n ? refuse() : Promise.resolve('answer');
   });
-  t.after(() => upstream.close());
-  const fleet = new Fleet([upstream], dialectOf('node'), quietEvents);
-  const metrics = senderMetrics(new Registry());
-  const limits = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 20, stallMs: 1_000 };
-  const log = { debug: () => undefined, tell: () => undefined };
-  const sender = new Sender({ fleet, limits, metrics, log, onDoubt: () => undefined });
-  const shown = new ShownAlone(fleet);
-  const floor = new Floor(fleet, { onServed: () => undefined, onUnreached: () => undefined }, shown);
-  const latest = new Latest({ fleet, sender, floor, shown }, { maxStalenessMs: 0, waitForVersionMs: 20 });
+  assert.deepEqual([answer, asked, unreached], ['answer', [905n, 900n], [905n]]);
+  assert.equal(await floorNow(), 900n);
+});
+
+test('a client that hangs up does not cost the version of a peer', async () => {
+  const { latest, unreached, floorNow } = withPeer(900n);
+  const client = new AbortController();
+  let asks = 0;
+  const gone = latest.aboveFloor(undefined, client.signal, () => {
+    asks += 1;
+    client.abort(new Error('hung up'));
+    return refuse();
+  });
+  await assert.rejects(gone, late);
+  assert.deepEqual([asks, unreached, await floorNow()], [1, [], 905n]);
+});
+
+test('nor do nodes that have reached it and have no time', async () => {
+  const { latest, unreached, floorNow } = withPeer(905n);
+  let asks = 0;
+  const refused = latest.aboveFloor(undefined, never, () => {
+    asks += 1;
+    return refuse();
+  });
+  await assert.rejects(refused, late);
+  assert.deepEqual([asks, unreached, await floorNow()], [1, [], 905n]);
+});
+
+test("the gateway's own floor is asked for once, and never given up", async () => {
+  const { latest, unreached } = latestAt(800n);
+  const asked: (LedgerVersion | undefined)[] = [];
+  const failing = (floor: LedgerVersion | undefined): Promise<never> => {
+    asked.push(floor);
+    return refuse();
+  };
+  await assert.rejects(latest.aboveFloor(undefined, never, failing), late);
+  await assert.rejects(latest.aboveFloor(at(900n), never, failing), late);
+  assert.deepEqual([asked, unreached], [[undefined, 900n], []]);
+});
+
+test('only a version that no node has costs a floor: the client gets other failures', async () => {
+  for (const error of [
+    new GatewayError('malformed', 'm'),
+    new Error('other'),
+    Object.assign(new Error(), { fault: 'unavailable' }),
+  ]) {
+    const { latest, unreached, floorNow } = withPeer(900n);
+    await assert.rejects(
+      latest.aboveFloor(undefined, never, () => Promise.reject(error)),
+      (thrown) => thrown === error,
+    );
+    assert.deepEqual([unreached, await floorNow()], [[], 905n]);
+  }
+});
+
+test('without a head the version of a peer is asked for first, then any', async () => {
+  const { fleet, latest, unreached } = latestAt(900n);
+  latest.onPeerVersion(at(905n));
+  Object.assign(fleet, { head: undefined });
+  const answer = await latest.aboveFloor(undefined, never, (floor) =>
+    floor === undefined ? Promise.resolve('answer') : refuse(),
+  );
+  assert.deepEqual([answer, unreached], ['answer', [905n]]);
+});
+
+test('a version is reported once, and no older one is', () => {
+  const { latest, served } = latestAt(1_000n);
+  for (const version of [900n, 900n, 899n, 901n, 1_000n]) latest.recordServed(at(version));
+  assert.deepEqual(served, [900n, 901n, 1_000n]);
+});
+
+test('a version above the head is of no believed node, and raises no floor', async () => {
+  const { latest, served, floorNow } = latestAt(1_000n);
+  latest.recordServed(at(1_001n));
+  assert.deepEqual([served, await floorNow()], [[], undefined]);
+  const unknown = latestAt();
+  unknown.latest.recordServed(at(5n));
+  assert.deepEqual([unknown.served, await unknown.floorNow()], [[5n], 5n]);
+});
+
+function stateAt(version: bigint): PublishedState {
+  return { info: ledgerInfo({ version }), body: Buffer.from('{}'), asOfMs: performance.now(), upstream: 'full-0' };
+}
+
+test('the state of another worker is shared and raises the floor, unless it is older', async () => {
+  const { fleet, latest, served, floorNow } = latestAt(1_000n);
+  const demand = { maxStalenessMs: 10_000, min: undefined };
+  for (const version of [950n, 900n]) latest.onPeerState(stateAt(version));
+  assert.deepEqual([latest.find(demand)?.info.version, await floorNow(), served], [950n, 950n, []]);
+  fleet.generation += 1;
+  assert.deepEqual([latest.find(demand), latest.peek(), await floorNow()], [undefined, undefined, undefined]);
+});
+
+/** A gateway with one node at 900; `ledger` is moved by the test. */
+async function latestOf(t: TestContext) {
+  const ledger = { version: 900n };
+  const body = '{}';
+  const { sender, fleet, upstream } = await senderOf(
+    t,
+    (_request, response) => {
+      const headers = { ...ledgerHeaders(ledger), 'content-type': 'application/json', 'content-length': body.length };
+      response.writeHead(200, headers).end(body);
+    },
+    { connections: 8 },
+  );
+  const states: PublishedState[] = [];
+  const onServed = (_version: LedgerVersion, state?: PublishedState): void => void (state && states.push(state));
+  const latest = new Latest({ fleet, sender, events: { onServed, onUnreached: () => undefined } }, options);
   t.after(() => latest.close());
-  const never = new AbortController().signal;
+  return { ledger, latest, fleet, upstream, states };
+}
+
+test('after a rollback the version given to clients before holds no client up', async (t) => {
+  const { ledger, latest, fleet, upstream, states } = await latestOf(t);
   const demand = { maxStalenessMs: 0, min: undefined };
   assert.equal((await latest.reach(demand, never)).info.version, 900n);
 
-  node.clock.head = 500n;
+  ledger.version = 500n;
   const rolledBack = ledgerInfo({ version: 500n, chainId: upstream.chainId ?? 0 });
   fleet.observe(upstream, rolledBack, performance.now());
   await assert.rejects(latest.reach(demand, never));
   const laterMs = performance.now() + 10_000;
   fleet.observe(upstream, rolledBack, laterMs, laterMs);
 
-  assert.equal(floor.above(undefined), undefined);
+  const floorNow = () => latest.aboveFloor(undefined, never, async (floor) => Promise.resolve(floor));
+  assert.equal(await floorNow(), undefined);
   assert.equal((await latest.reach(demand, never)).info.version, 500n);
-  // An answer that was under way since before tells of a ledger that is no more.
-  floor.recordServed(ledgerVersion(900n));
-  assert.equal(floor.above(undefined), 500n);
+  // An answer in flight since before the rollback reports a ledger that is gone.
+  latest.recordServed(at(900n));
+  assert.equal(await floorNow(), 500n);
+  assert.deepEqual(
+    states.map(({ info }) => info.version),
+    [900n, 500n],
+  );
 });

@@ -1,0 +1,76 @@
+/**
+ * The version below which no answer to a read of "latest" may be: the newest that a client of this gateway was given,
+ * and, as far as nodes here have reached it, the newest that a client of a peer was given (another worker or replica).
+ */
+import type { LedgerInfo } from '../ledger/ledger-headers.ts';
+import type { LedgerVersion } from '../ledger/version.ts';
+
+/** The ledger that the floor is of; the fleet is one. */
+export interface FloorLedger {
+  readonly generation: number;
+  readonly head: LedgerInfo | undefined;
+}
+
+/** Versions of peers are ignored for this long after no node here reached one. */
+const ignorePeersMs = 10_000;
+/** Farther ahead than nodes of one ledger are apart: a wrong version of a peer must not cost a wait. */
+const believableVersions = 1_000_000n;
+
+export class MonotonicFloor {
+  readonly #ledger: FloorLedger;
+  #served: LedgerVersion | undefined;
+  #peers: LedgerVersion | undefined;
+  #ignorePeersUntilMs = -Infinity;
+  /** The generation that both versions are of. */
+  #generation = 0;
+
+  constructor(ledger: FloorLedger) {
+    this.#ledger = ledger;
+  }
+
+  /** The floor for a client that has seen `min`. */
+  above(min: LedgerVersion | undefined): LedgerVersion | undefined {
+    return newer(this.ownAbove(min), this.#peers);
+  }
+
+  /** As `above`, without the versions of peers. */
+  ownAbove(min: LedgerVersion | undefined): LedgerVersion | undefined {
+    this.#forgetOldLedger();
+    return newer(min, this.#served);
+  }
+
+  /** A client is given a state of this version. Returns whether it is newer than any before. */
+  raise(version: LedgerVersion): boolean {
+    this.#forgetOldLedger();
+    if (this.#served !== undefined && version <= this.#served) return false;
+    this.#served = version;
+    return true;
+  }
+
+  /** A client of a peer was given `version`. */
+  onPeerVersion(version: LedgerVersion): void {
+    this.#forgetOldLedger();
+    const head = this.#ledger.head?.version;
+    if (head === undefined || version > head + believableVersions) return;
+    if (performance.now() >= this.#ignorePeersUntilMs) this.#peers = newer(this.#peers, version);
+  }
+
+  /** No node here reaches the version of a peer: versions of peers are ignored for a while. */
+  ignorePeers(): void {
+    this.#peers = undefined;
+    this.#ignorePeersUntilMs = performance.now() + ignorePeersMs;
+  }
+
+  /** Versions of a ledger that went back, or was false, must not hold up every client (see `FleetLedger`). */
+  #forgetOldLedger(): void {
+    const { generation } = this.#ledger;
+    if (generation === this.#generation) return;
+    this.#generation = generation;
+    this.#served = undefined;
+    this.#peers = undefined;
+  }
+}
+
+function newer(one: LedgerVersion | undefined, other: LedgerVersion | undefined): LedgerVersion | undefined {
+  return one === undefined || (other !== undefined && other > one) ? other : one;
+}
