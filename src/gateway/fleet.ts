@@ -56,12 +56,10 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     new Upstream({ name, url, tier, headers, connections: config.upstream.connections, ...settings.connect, ownLag });
   const known = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
   const events: FleetEvents = {
-    onForeign: (upstream, chainId, fleetChainId) =>
-      journal.tell(
-        'node foreign',
-        { upstream: upstream.name, chainId, fleetChainId },
-        'upstream is not asked: other chain',
-      ),
+    onChange: (change, fields, message) => {
+      journal.tell(change, fields, message);
+      if (change === 'rollback') listener.onRollback();
+    },
     onDoubt: (upstream) => {
       const { doubted: chainId } = upstream.chain;
       if (chainId !== undefined) {
@@ -70,38 +68,9 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       }
       void prober.look(upstream);
     },
-    onSuspect: (upstream, head, retracted) =>
-      journal.tell(
-        'node suspect',
-        { upstream: upstream.name, head, retracted },
-        'upstream tells a head that other nodes contradict',
-      ),
     onGeneration: () => listener.onGeneration(),
     onRefused: (upstream, version) => listener.onRefused(upstream, version),
-    onRollback: (upstream, before, after) => {
-      journal.tell(
-        'rollback',
-        { upstream: upstream.name, before, after },
-        'the ledger went back: what was cached of it is dropped',
-      );
-      listener.onRollback();
-    },
-    onReplaced: (version, head) =>
-      journal.tell(
-        'history replaced',
-        { version, head },
-        'nodes tell another history of the ledger than before: what was cached of it is dropped',
-      ),
     onAwaited: () => prober.hurry(),
-    onOutage: (isOn) => {
-      const known = { head: fleet.head?.version };
-      if (!isOn) return journal.tell('outage over', known, 'a node answers again');
-      return journal.tell(
-        'outage',
-        known,
-        'no node answers any more: pinned answers that are held are given, nothing else',
-      );
-    },
   };
   const fleet: Fleet = new Fleet([...known.keys()], dialectOf(config.dialect), events, {
     onHead: (info, upstream) => peers?.publish({ kind: 'head', info, upstream }),

@@ -4,21 +4,19 @@
  * back (nodes restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { LedgerVersion } from '../ledger/version.ts';
 import { isConfirmed, isCredible } from './credible-head.ts';
 import { electChain } from './ledger-identity.ts';
 import type { Upstream } from './upstream.ts';
 
+/** Changes of the fleet as a whole, for log and status page. */
+export type FleetChange = 'node foreign' | 'node suspect' | 'rollback' | 'history replaced' | 'outage' | 'outage over';
+
 /** Changes of the ledger, each reported once. */
 export interface LedgerEvents {
-  /** A node reports another chain than the fleet's. */
-  onForeign(upstream: Upstream, chainId: number, fleetChainId: number): void;
-  /** A node reports a head that the others contradict; `retracted` when it had been believed before. */
-  onSuspect(upstream: Upstream, head: LedgerVersion, retracted: boolean): void;
+  /** A change that operators read: its fields, and a message in words. */
+  onChange(change: FleetChange, fields: object, message: string): void;
   /** From now on nothing that was read before may be used. */
   onGeneration(): void;
-  /** A node's ledger has gone back, and no other node confirms the head: it is now `after`. */
-  onRollback(upstream: Upstream, before: LedgerVersion, after: LedgerVersion): void;
 }
 
 /** The fleet around the ledger. */
@@ -41,7 +39,7 @@ export class FleetLedger {
   #isStarting = true;
   #head: LedgerInfo | undefined;
   #source: Upstream | undefined;
-  /** Since when the head is the report of a node that was taken out. */
+  /** When the node that reported the head was taken out. */
   #orphanedAtMs = -Infinity;
   #reviewedAtMs = -Infinity;
   /** Nodes whose ledger has gone back from the present head. */
@@ -65,7 +63,7 @@ export class FleetLedger {
 
   /** The node that reported the head; `undefined` when it is no node of the fleet any more. */
   get source(): Upstream | undefined {
-    return this.#source;
+    return this.#source?.isRemoved === true ? undefined : this.#source;
   }
 
   /** Increases when data read before must be dropped: the same version may have another state. */
@@ -94,7 +92,10 @@ export class FleetLedger {
       // A node that has only reported another chain is not asked until that is settled.
       const chainId = upstream.chainId ?? upstream.chain.doubted;
       const isForeign = chainId !== undefined && chainId !== agreed;
-      if (isForeign && upstream.health !== 'foreign') this.#parts.events.onForeign(upstream, chainId, agreed ?? 0);
+      if (isForeign && upstream.health !== 'foreign') {
+        const fields = { upstream: upstream.name, chainId, fleetChainId: agreed };
+        this.#parts.events.onChange('node foreign', fields, 'upstream is not asked: other chain');
+      }
       upstream.markForeign(isForeign);
     }
     if (isAnother) this.startOver();
@@ -102,16 +103,18 @@ export class FleetLedger {
 
   /** A node of the chain reports `info`; `hasGoneBack`: it reported a newer ledger before, and stays with this one. */
   observe(upstream: Upstream, info: LedgerInfo, hasGoneBack: boolean, nowMs: number): void {
-    if (hasGoneBack && !upstream.isRemoved) this.#followBack(upstream, info);
-    else if (info.version >= (this.#head?.version ?? 0n)) this.#goneBack.delete(upstream);
-    if (this.#head === undefined || info.version > this.#head.version) this.#consider(upstream, info, nowMs);
-    else this.#review(upstream, nowMs);
+    const head = this.#head;
+    if (head === undefined || info.version > head.version) this.#consider(upstream, info, nowMs);
+    else {
+      upstream.isSuspect = false;
+      if (!upstream.isRemoved) this.#review(upstream, head, hasGoneBack, nowMs);
+    }
   }
 
   /** The node has been taken out of the fleet. */
   forget(upstream: Upstream, nowMs: number): void {
     this.#goneBack.delete(upstream);
-    if (upstream === this.#source) this.#orphan(nowMs);
+    if (upstream === this.#source) this.#orphanedAtMs = nowMs;
   }
 
   /** Begins a generation: the head is the newest report of the nodes that answer, `speaker` among them. */
@@ -128,83 +131,67 @@ export class FleetLedger {
 
   /** Takes a new head unless the other nodes contradict it. */
   #consider(upstream: Upstream, info: LedgerInfo, nowMs: number): void {
-    const isSuspect = !this.#isCredible(upstream, info);
-    if (isSuspect && !upstream.isSuspect) this.#parts.events.onSuspect(upstream, info.version, false);
-    upstream.isSuspect = isSuspect;
-    if (isSuspect) return;
+    if (!this.#isCredible(upstream, info)) return this.#suspect(upstream, info, false);
+    upstream.isSuspect = false;
     const before = this.#head;
     const isYounger = before !== undefined && info.timestampUsec < before.timestampUsec;
     this.#head = isYounger ? { ...info, timestampUsec: before.timestampUsec } : info;
     this.#source = upstream;
+    this.#goneBack.delete(upstream);
     // A removed node still answers what it was sent, and no answer may be newer than its headers.
-    if (upstream.isRemoved) this.#orphan(nowMs);
+    if (upstream.isRemoved) this.#orphanedAtMs = nowMs;
     // The first head was compared with none: the next report may contradict it.
     if (before !== undefined) this.#reviewedAtMs = nowMs;
   }
 
   /**
-   * A head that was believed while too few nodes could contradict it is compared again with later reports: a false head
-   * would stall every read of "latest", so this is the one case in which the head of a node goes back by itself.
+   * Whether the head still holds when `speaker` does not go beyond it. It would stall every read of "latest" after
+   * - the ledger itself went back: a node was restored, or made anew, and no other confirms the head. While one does,
+   *   the node is only behind.
+   * - it was believed while too few nodes could contradict it.
+   * - its node was taken out, perhaps for a false head, and no other reaches it in the time that a node may be behind.
    */
-  #review(speaker: Upstream, nowMs: number): void {
-    speaker.isSuspect = false;
-    const source = this.#source;
-    const head = this.#head;
-    if (head === undefined || source === speaker) return;
-    if (source === undefined) return this.#reviewOrphan(speaker, head, nowMs);
-    if (nowMs - this.#reviewedAtMs < reviewMs || this.#isCredible(source, head)) return;
-    source.isSuspect = true;
-    this.#parts.events.onSuspect(source, head.version, true);
-    this.startOver();
-  }
-
-  /** The node that reported the head is gone: any other that has reached it takes its place. */
-  #orphan(nowMs: number): void {
-    const head = this.#head?.version ?? 0n;
-    this.#source = this.#parts.upstreams().find((upstream) => isTrusted(upstream) && headOf(upstream) >= head);
-    if (this.#source === undefined) this.#orphanedAtMs = nowMs;
-  }
-
-  /**
-   * A head whose source is gone is dropped when the others contradict it, or when none of them reaches it in the time
-   * that a node may be behind: nodes are also taken out because they report false heads.
-   */
-  #reviewOrphan(speaker: Upstream, head: LedgerInfo, nowMs: number): void {
-    if (speaker.isRemoved) return;
+  #review(speaker: Upstream, head: LedgerInfo, hasGoneBack: boolean, nowMs: number): void {
+    if (hasGoneBack) this.#goneBack.add(speaker);
+    const isOrphan = this.source === undefined;
     if (headOf(speaker) >= head.version) {
-      this.#source = speaker;
+      this.#goneBack.delete(speaker);
+      if (isOrphan) this.#source = speaker;
       return;
     }
-    const isOverdue = nowMs - this.#orphanedAtMs > this.#parts.maxLagMs();
-    if (!isOverdue && (nowMs - this.#reviewedAtMs < reviewMs || this.#isCredible(undefined, head))) return;
-    this.startOver(speaker);
-    this.#parts.events.onRollback(speaker, head.version, this.#head?.version ?? head.version);
+    const isFalse =
+      nowMs - this.#reviewedAtMs >= reviewMs && speaker !== this.#source && !this.#isCredible(this.#source, head);
+    const isOverdue = isOrphan && nowMs - this.#orphanedAtMs > this.#parts.maxLagMs();
+    const isGone = hasGoneBack && !this.#isConfirmed(head);
+    if (isFalse && !isGone && this.source !== undefined) {
+      this.#suspect(this.source, head, true);
+      this.startOver();
+    } else if (isFalse || isOverdue || isGone) {
+      this.startOver(speaker);
+      const fields = { upstream: speaker.name, before: head.version, after: this.#head?.version ?? head.version };
+      this.#parts.events.onChange('rollback', fields, 'the ledger went back: what was cached of it is dropped');
+    }
   }
 
-  /**
-   * A node that was restored, or made anew, reports an older ledger for good. While another node confirms the head, the
-   * node is only behind. Otherwise the ledger itself has gone back, and the old head would stall every read.
-   */
-  #followBack(upstream: Upstream, info: LedgerInfo): void {
-    const head = this.#head;
-    if (head === undefined || info.version >= head.version) return;
-    this.#goneBack.add(upstream);
-    const others = this.#parts.upstreams().filter((other) => isTrusted(other) && !this.#goneBack.has(other));
-    if (others.some((other) => isConfirmed(head.version, headOf(other)))) return;
-    this.startOver(upstream);
-    this.#parts.events.onRollback(upstream, head.version, this.#head?.version ?? info.version);
+  #suspect(upstream: Upstream, { version: head }: LedgerInfo, retracted: boolean): void {
+    if (upstream.isSuspect) return;
+    upstream.isSuspect = true;
+    const fields = { upstream: upstream.name, head, retracted };
+    this.#parts.events.onChange('node suspect', fields, 'upstream reports a head that other nodes contradict');
   }
 
-  /** `upstream`: the node that reports `claim`, where it is a node of the fleet. */
+  /** Whether a node that has not gone back is near the head. */
+  #isConfirmed({ version }: LedgerInfo): boolean {
+    const others = this.#parts.upstreams().filter(({ health, isSuspect }) => health === 'usable' && !isSuspect);
+    return others.some((other) => !this.#goneBack.has(other) && isConfirmed(version, headOf(other)));
+  }
+
+  /** `upstream`: the node that reports `claim`. */
   #isCredible(upstream: Upstream | undefined, claim: LedgerInfo): boolean {
     const others = this.#parts.upstreams().filter((other) => other !== upstream && other.health === 'usable');
     const reports = others.map((other) => other.window.info).filter((info) => info !== undefined);
     return isCredible(claim, reports, BigInt(Date.now()) * 1000n);
   }
-}
-
-function isTrusted({ health, isSuspect }: Upstream): boolean {
-  return health === 'usable' && !isSuspect;
 }
 
 function freshest(upstreams: readonly Upstream[]): Upstream | undefined {

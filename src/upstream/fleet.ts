@@ -7,7 +7,6 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
 import { viewOf, type FleetView } from './fleet-view.ts';
-import { canBeAsked, Outage } from './outage.ts';
 import { headToleranceMs, type Candidate } from './ranking.ts';
 import type { ReadClass } from './read-class.ts';
 import type { Unit } from './retention-window.ts';
@@ -23,12 +22,8 @@ export interface FleetEvents extends LedgerEvents {
   onDoubt(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers report. */
   onRefused(upstream: Upstream, version: LedgerVersion): void;
-  /** Nodes deny the history at `version` that they reported before. */
-  onReplaced(version: LedgerVersion, head: LedgerVersion | undefined): void;
   /** The first request waits for a version: news of heads is wanted for as long as `isAwaited`. */
   onAwaited(): void;
-  /** The last node that could be asked is gone (`isOn`), or one is back. */
-  onOutage(isOn: boolean): void;
 }
 
 /** One node as a process of the gateway sees it. */
@@ -53,6 +48,8 @@ export interface FleetLimits {
 }
 
 const usualLimits: FleetLimits = { maxLagMs: 30_000 };
+/** Nodes that fail together are found out one after another: within probe intervals and time-outs. */
+const togetherMs = 30_000;
 
 export class Fleet {
   #upstreams: readonly Upstream[];
@@ -61,11 +58,13 @@ export class Fleet {
   readonly #limits: FleetLimits;
   readonly #onHead: FleetOptions['onHead'];
   readonly #waiters = new VersionWaiters();
-  readonly #outage = new Outage();
   readonly #ledger: FleetLedger;
   #view: FleetView | undefined;
   /** A node has answered since, or its health has changed. */
   #isViewStale = true;
+  /** A node could be asked at some time. */
+  #wasReady = false;
+  #outage: { readonly sinceMs: number; readonly atMs: number } | undefined;
 
   constructor(
     upstreams: readonly Upstream[],
@@ -101,7 +100,6 @@ export class Fleet {
     this.#upstreams = upstreams;
     for (const upstream of gone) {
       upstream.isRemoved = true;
-      this.#outage.forget(upstream);
       this.#ledger.forget(upstream, nowMs);
     }
     this.#ledger.voteOnChain();
@@ -128,10 +126,13 @@ export class Fleet {
     return this.#ledger.source;
   }
 
-  /** The oldest version that some node can serve, from that node's own snapshot. */
+  /** The oldest version that some node can serve, from that node's own snapshot. In an outage: that could serve last. */
   get oldest(): LedgerInfo | undefined {
-    return this.#outage
-      .speakers(this.#upstreams)
+    const outage = this.#outage;
+    return this.#upstreams
+      .filter(({ health, window }) =>
+        outage === undefined ? health === 'usable' : outage.atMs - window.observedAtMs <= togetherMs,
+      )
       .map((upstream) => upstream.window.info)
       .reduce<LedgerInfo | undefined>(
         (deepest, info) =>
@@ -140,14 +141,17 @@ export class Fleet {
       );
   }
 
-  /** Whether a node can be asked. */
+  /** Whether a node answers and has reported its ledger. */
   get isReady(): boolean {
-    return this.#upstreams.some((upstream) => canBeAsked(upstream));
+    return this.#upstreams.some(({ health, window }) => health === 'usable' && window.info !== undefined);
   }
 
-  /** When the last node that could be asked was gone, in ms since the epoch; `undefined` otherwise. */
+  /**
+   * Start of an outage, in ms since the epoch: no node can be asked any more. All that is known by then is frozen: pinned
+   * answers in memory are true for ever, and are given with the last ledger headers.
+   */
   get outageSinceMs(): number | undefined {
-    return this.#outage.sinceMs;
+    return this.#outage?.sinceMs;
   }
 
   /** The view for an answer given now. */
@@ -227,14 +231,22 @@ export class Fleet {
   replaceHistory(version: LedgerVersion): void {
     this.#ledger.startOver();
     this.refresh();
-    this.#events.onReplaced(version, this.head?.version);
+    const message = 'nodes report another history of the ledger than before: what was cached of it is dropped';
+    this.#events.onChange('history replaced', { version, head: this.head?.version }, message);
   }
 
   /** To be called when a node's health changes: what the fleet can serve changes with it. */
   refresh(): void {
     this.#isViewStale = true;
-    const change = this.#outage.update(this.#upstreams, Date.now());
-    if (change !== undefined) this.#events.onOutage(change === 'begins');
+    this.#wasReady ||= this.isReady;
+    const isOut = this.#wasReady && !this.isReady;
+    if (isOut !== (this.#outage !== undefined)) {
+      this.#outage = isOut ? { sinceMs: Date.now(), atMs: performance.now() } : undefined;
+      const message = isOut
+        ? 'no node answers any more: pinned answers that are held are given, nothing else'
+        : 'a node answers again';
+      this.#events.onChange(isOut ? 'outage' : 'outage over', { head: this.head?.version }, message);
+    }
     // A node that is usable again may have reached an awaited version.
     if (this.head !== undefined) this.#waiters.wake(this.head.version);
   }

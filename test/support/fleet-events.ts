@@ -2,13 +2,9 @@
 import type { FleetEvents } from '../../src/upstream/fleet.ts';
 
 export const quietEvents: FleetEvents = {
-  onForeign: () => undefined,
+  onChange: () => undefined,
   onDoubt: () => undefined,
-  onSuspect: () => undefined,
   onGeneration: () => undefined,
-  onRollback: () => undefined,
-  onReplaced: () => undefined,
   onRefused: () => undefined,
   onAwaited: () => undefined,
-  onOutage: () => undefined,
 };

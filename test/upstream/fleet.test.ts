@@ -15,6 +15,7 @@ function fleetOf(t: TestContext, ...given: readonly (Tier | { readonly chainId: 
   const upstreams = tiers.map((tier, index) => upstreamOf(t, `n${index}`, tier));
   const foreign: string[] = [];
   const rollbacks: string[] = [];
+  const outages: string[] = [];
   const doubted: string[] = [];
   const fleet = new Fleet(
     upstreams,
@@ -22,8 +23,12 @@ function fleetOf(t: TestContext, ...given: readonly (Tier | { readonly chainId: 
     {
       ...quietEvents,
       onDoubt: ({ name }) => doubted.push(name),
-      onForeign: (upstream, chainId, own) => foreign.push(`${upstream.name}: ${chainId}, not ${own}`),
-      onRollback: (upstream, before, after) => rollbacks.push(`${upstream.name}: ${before} to ${after}`),
+      onChange: (change, fields) => {
+        const words = Object.values(fields).join(' ');
+        if (change === 'node foreign') foreign.push(words);
+        if (change === 'rollback') rollbacks.push(words);
+        if (change === 'outage' || change === 'outage over') outages.push(change);
+      },
     },
     fixed,
   );
@@ -44,7 +49,7 @@ function fleetOf(t: TestContext, ...given: readonly (Tier | { readonly chainId: 
     at(index).recordFailure(5, 0);
     fleet.refresh();
   };
-  return { fleet, at, tell, look, takeDown, foreign, rollbacks, doubted };
+  return { fleet, at, tell, look, takeDown, foreign, rollbacks, outages, doubted };
 }
 
 function upstreamOf(t: TestContext, name: string, tier: Tier = 'full', path = '/v1'): Upstream {
@@ -136,7 +141,7 @@ test('the ledger of the only node goes back: the head follows, and a generation 
     [shown(fleet, 'X-Node-Ledger-Version'), shown(fleet, 'X-Node-Ledger-Timestampusec')],
     ['300', '300'],
   );
-  assert.deepEqual(rollbacks, ['n0: 1000 to 300']);
+  assert.deepEqual(rollbacks, ['n0 1000 300']);
 });
 
 test('a node that was restored while another is at the head is only behind', (t) => {
@@ -161,7 +166,7 @@ test('a node that is down, or has gone back as well, confirms nothing', (t) => {
     insist(look, 0, { version: 995_500n }, nowMs);
 
     assert.deepEqual([fleet.head?.version, fleet.generation], [995_500n, 1], end);
-    assert.deepEqual(rollbacks, ['n0: 1000000 to 995500']);
+    assert.deepEqual(rollbacks, ['n0 1000000 995500']);
   }
 });
 
@@ -244,6 +249,36 @@ test('the oldest version is the deepest usable node’s, with that node’s olde
   assert.equal(shown(fleet, 'X-Node-Ledger-Version'), '1010');
 });
 
+test('an outage begins with the last node that could be asked, and ends with the first that can be again', (t) => {
+  const { fleet, at, tell, takeDown, outages } = fleetOf(t, 'full', 'full');
+  takeDown(0);
+  assert.deepEqual([outages, fleet.outageSinceMs, fleet.view.isPlain], [[], undefined, true], 'no node ever answered');
+  for (const index of [0, 1]) {
+    tell(index, { version: 100n });
+    fleet.refresh();
+  }
+  takeDown(0);
+  assert.deepEqual(outages, []);
+  takeDown(1);
+  fleet.refresh();
+  assert.deepEqual([outages, fleet.view.outageSinceMs, fleet.view.isPlain], [['outage'], fleet.outageSinceMs, false]);
+  at(0).recordAnswer(5, 0);
+  fleet.refresh();
+  assert.deepEqual([outages, fleet.outageSinceMs, fleet.view.isPlain], [['outage', 'outage over'], undefined, true]);
+});
+
+test('in an outage the oldest version is that of the nodes that answered within 30 s before it', (t) => {
+  t.mock.method(performance, 'now', () => nowMs);
+  let nowMs = 0;
+  const { fleet, tell, takeDown } = fleetOf(t, 'archival', 'archival', 'full');
+  tell(0, { version: 100n, oldest: 10n }, 9_999);
+  tell(1, { version: 100n, oldest: 20n }, 10_000);
+  tell(2, { version: 100n, oldest: 30n }, 39_000);
+  nowMs = 40_000;
+  for (const index of [0, 1, 2]) takeDown(index);
+  assert.deepEqual([shown(fleet, 'X-Node-Ledger-Oldest-Version'), fleet.oldest?.oldestVersion], ['20', 20n]);
+});
+
 test('the list of headers is made once per news, and an answer that tells the same is none', (t) => {
   const { fleet, tell, takeDown } = fleetOf(t, 'full', 'full');
   tell(0, { version: 100n, oldest: 20n });
@@ -271,7 +306,7 @@ test('the chain of most nodes is the fleet’s; the others are marked, reported 
   assert.equal(fleet.chainId, 4);
   assert.equal(fleet.head?.version, 200n);
   assert.equal(at(1).health, 'foreign');
-  assert.deepEqual(foreign, ['n1: 5, not 4']);
+  assert.deepEqual(foreign, ['n1 5 4']);
   assert.equal(shown(fleet, 'X-Node-Chain-Id'), '4');
   assert.equal(fleet.oldest?.chainId, 4);
 });
@@ -310,7 +345,7 @@ test('a majority that comes later turns the fleet to its chain, and the head wit
     [0, 1, 2].map((index) => at(index).health),
     ['foreign', 'usable', 'usable'],
   );
-  assert.deepEqual(foreign, ['n1: 4, not 5', 'n0: 5, not 4']);
+  assert.deepEqual(foreign, ['n1 4 5', 'n0 5 4']);
 });
 
 test('a foreign node that comes back to the chain is used again, with the window it has now', (t) => {
