@@ -90,13 +90,12 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
     /** Resolves when what is shared can be used, or will have to wait. */
     start: async () => {
       if (shared === undefined) return;
-      await Promise.all([identity.start(), shared.started]);
+      await Promise.all([identity.look(), shared.started]);
       await shared.history.check();
       await shared.news.follow();
     },
     close: () => {
       identity.close();
-      witness.close();
       shared?.close();
     },
   };

@@ -10,7 +10,6 @@ import type { OutageStatus, UpstreamStatus } from '../proxy/health.ts';
 import type { ByteBudget } from '../upstream/byte-budget.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Latest, type LatestEvents } from '../upstream/latest.ts';
-import { HeadRound } from '../upstream/head-round.ts';
 import { Prober } from '../upstream/probe.ts';
 import { readClasses } from '../upstream/read-class.ts';
 import { Sender } from '../upstream/sender.ts';
@@ -91,8 +90,6 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   });
   const prober: Prober = new Prober(fleet, settings.probes, journal);
   const onDoubt = (upstream: Upstream): unknown => prober.look(upstream);
-  const heads = new HeadRound(fleet, (upstream) => prober.look(upstream));
-  const lookAround = (): Promise<void> | undefined => heads.take();
   const sender: Sender = new Sender({
     fleet,
     limits: settings.sender,
@@ -100,7 +97,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     log: journal,
     onDoubt,
     budget: answerBudget,
-    lookAround,
+    lookAround: () => prober.compareHeads(),
   });
   const latestEvents: LatestEvents = {
     onServed: (version, state) => listener.onServed(version, state),
@@ -111,7 +108,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   };
   const latest = new Latest({ fleet, sender, events: latestEvents }, settings.latest);
   const nodes = new Nodes({ fleet, prober, metrics, log, journal, known, create });
-  const witness = new Witness(fleet, settings.probes);
+  const witness = new Witness(fleet, prober);
   return { fleet, nodes, prober, sender, latest, registry, witness };
 }
 

@@ -67,11 +67,6 @@ export class Freshness {
     return this.#parts.latest.find(this.demandOf(request));
   }
 
-  /** A state that satisfies the client. Throws `GatewayError` 503 when the fleet has none in time. */
-  reach(request: Asking, signal: StopSignal): Promise<PublishedState> {
-    return this.#parts.latest.reach(this.demandOf(request), signal);
-  }
-
   /** The answer of memory at the shared version, when that satisfies the client. Costs no promise. */
   findRead(read: Read, request: Asking): Served | undefined {
     const state = this.find(request);
@@ -103,7 +98,7 @@ export class Freshness {
     request: Asking,
     signal: StopSignal,
   ): Promise<{ readonly body: Buffer; readonly version: LedgerVersion }> {
-    const state = await this.reach(request, signal);
+    const state = await this.#parts.latest.reach(this.demandOf(request), signal);
     this.noteServed(state, performance.now());
     const { oldest } = this.#parts.fleet;
     if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known');

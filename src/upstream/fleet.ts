@@ -128,17 +128,14 @@ export class Fleet {
 
   /** The oldest version that some node can serve, from that node's own snapshot. In an outage: that could serve last. */
   get oldest(): LedgerInfo | undefined {
-    const outage = this.#outage;
-    return this.#upstreams
-      .filter(({ health, window }) =>
-        outage === undefined ? health === 'usable' : outage.atMs - window.observedAtMs <= togetherMs,
-      )
-      .map((upstream) => upstream.window.info)
-      .reduce<LedgerInfo | undefined>(
-        (deepest, info) =>
-          info !== undefined && (deepest === undefined || info.oldestVersion < deepest.oldestVersion) ? info : deepest,
-        undefined,
-      );
+    let deepest: LedgerInfo | undefined;
+    for (const { health, window } of this.#upstreams) {
+      const couldServe = health !== 'foreign' && (this.#outage?.atMs ?? Infinity) - window.observedAtMs <= togetherMs;
+      const { info } = window;
+      if (info === undefined || !(health === 'usable' || couldServe)) continue;
+      if (deepest === undefined || info.oldestVersion < deepest.oldestVersion) deepest = info;
+    }
+    return deepest;
   }
 
   /** Whether a node answers and has reported its ledger. */
@@ -285,18 +282,13 @@ export class Fleet {
     signal: StopSignal,
     isFit: (upstream: Upstream) => boolean = () => true,
   ): Promise<boolean> {
-    const reached = () =>
-      this.#upstreams.some(
-        (upstream) =>
-          upstream.health === 'usable' &&
-          !upstream.isSuspect &&
-          (upstream.window.info?.version ?? -1n) >= version &&
-          isFit(upstream),
-      );
-    if (reached() || timeoutMs <= 0 || signal.aborted || this.#waiters.isFull) return reached();
+    const hasReached = ({ health, isSuspect, window }: Upstream): boolean =>
+      health === 'usable' && !isSuspect && (window.info?.version ?? -1n) >= version;
+    const isReached = (): boolean => this.#upstreams.some((upstream) => hasReached(upstream) && isFit(upstream));
+    if (isReached() || timeoutMs <= 0 || signal.aborted || this.#waiters.isFull) return isReached();
     if (!this.isAwaited) this.#events.onAwaited();
-    await this.#waiters.wait({ version, isReached: reached }, timeoutMs, signal);
-    return reached();
+    await this.#waiters.wait(version, isReached, timeoutMs, signal);
+    return isReached();
   }
 
   /** Whether a request waits for a version. */

@@ -108,7 +108,8 @@ export class LedgerIdentity {
   #name: string | undefined;
   /** The fleet's generation that the name is of. */
   #generation = 0;
-  #timer: NodeJS.Timeout | undefined;
+  /** When the fleet is asked again; `performance.now()`. */
+  #dueAtMs = Infinity;
 
   constructor(fleet: { readonly chainId: number | undefined; readonly generation: number }, sender: WholeReads) {
     this.#fleet = fleet;
@@ -121,34 +122,28 @@ export class LedgerIdentity {
    * network. `undefined` while no node answers.
    */
   get name(): string | undefined {
-    if (this.#generation === this.#fleet.generation) return this.#name;
+    const isAnother = this.#generation !== this.#fleet.generation;
     // The ledger went back and may be another one: it has no name until the fleet has answered.
-    this.#name = undefined;
-    void this.start();
-    return undefined;
+    if (isAnother) this.#name = undefined;
+    if (isAnother || performance.now() >= this.#dueAtMs) void this.look();
+    return this.#name;
   }
 
-  /** Asks until a node reports the hash, in the background after the first attempt. Resolves after that. */
-  start(): Promise<void> {
-    this.#generation = this.#fleet.generation;
-    clearTimeout(this.#timer);
-    return this.#look();
+  /** Asks the fleet. Resolves after the first attempt; readers of `name` cause the next ones. */
+  async look(): Promise<void> {
+    const { generation } = this.#fleet;
+    this.#generation = generation;
+    this.#dueAtMs = Infinity;
+    const found = await this.#ask().catch(() => undefined);
+    if (generation !== this.#generation) return;
+    this.#name = found ?? this.#name;
+    const againMs = found === undefined ? retryMs : found === unnamed ? recheckMs : Infinity;
+    this.#dueAtMs = performance.now() + againMs;
   }
 
   /** Ends all asking. */
   close(): void {
-    clearTimeout(this.#timer);
     this.#stop.abort(new Error('closing'));
-  }
-
-  async #look(): Promise<void> {
-    const generation = this.#generation;
-    const found = await this.#ask().catch(() => undefined);
-    if (this.#stop.signal.aborted || generation !== this.#generation) return;
-    this.#name = found ?? this.#name;
-    if (found !== undefined && found !== unnamed) return;
-    this.#timer = setTimeout(() => void this.#look(), found === undefined ? retryMs : recheckMs);
-    this.#timer.unref();
   }
 
   async #ask(): Promise<string | undefined> {

@@ -27,8 +27,12 @@ export interface Finding {
 /** While somebody waits for a version, a node that has told nothing for this long is asked. */
 const awaitedMs = 50;
 
-/** The ledger info takes a few hundred bytes. */
-const bodies = { largest: 64 * 1024, all: 16 * 1024 * 1024 };
+/** The ledger info takes a few hundred bytes, a transaction at a head mostly little more, but it may be any. */
+const bodies = { largest: 1024 * 1024, all: 16 * 1024 * 1024 };
+/** For so long one comparison of heads holds: nodes keep their order, and each comparison costs every node a look. */
+const comparedMs = 250;
+/** A node that takes longer to report its head is no good choice, and must not hold up every read. */
+const longestComparisonMs = 100;
 
 export class Prober {
   readonly #fleet: Fleet;
@@ -39,6 +43,8 @@ export class Prober {
   readonly #budget = new ByteBudget(bodies);
   #awaited: NodeJS.Timeout | undefined;
   readonly #looks = new Map<Upstream, Promise<void>>();
+  #comparedAtMs = -Infinity;
+  #comparison: Promise<void> | undefined;
 
   constructor(fleet: Fleet, options: ProbeOptions, log: UpstreamLog) {
     this.#fleet = fleet;
@@ -60,7 +66,7 @@ export class Prober {
   /** Asks a node that may become one of the fleet; `hear` learns from what it said. `undefined`: it did not answer. */
   async peek(upstream: Upstream, withinMs: number): Promise<Finding | undefined> {
     const startedMs = performance.now();
-    const answer = await this.#ask(upstream, withinMs).catch(() => undefined);
+    const answer = await this.ask(upstream, '', withinMs).catch(() => undefined);
     if (answer?.status !== 200 || answer.info === undefined) return undefined;
     return { info: answer.info, elapsedMs: performance.now() - startedMs };
   }
@@ -112,6 +118,24 @@ export class Prober {
     const look = this.#probe(upstream).finally(() => this.#looks.delete(upstream));
     this.#looks.set(upstream, look);
     return look;
+  }
+
+  /**
+   * Asks all nodes for their heads at one moment, so that the freshest is known: of heads reported at different moments,
+   * that of a node that is behind and was asked later seems ahead. Resolves after 100 ms at most. `undefined`: that has
+   * just been done, or there is one node only.
+   */
+  compareHeads(): Promise<void> | undefined {
+    if (this.#comparison !== undefined || performance.now() - this.#comparedAtMs < comparedMs) return this.#comparison;
+    const nodes = this.#fleet.upstreams.filter(({ health, isSuspect }) => health === 'usable' && !isSuspect);
+    if (nodes.length < 2) return undefined;
+    const looks = Promise.all(nodes.map((upstream) => this.look(upstream)));
+    const isLate = new Promise((resolve) => setTimeout(resolve, longestComparisonMs).unref());
+    this.#comparison = Promise.race([looks, isLate]).then(() => {
+      this.#comparedAtMs = performance.now();
+      this.#comparison = undefined;
+    });
+    return this.#comparison;
   }
 
   /** A node that joins the fleet starts with the answer to `peek`. */
@@ -168,7 +192,7 @@ export class Prober {
    * Throws when it does neither.
    */
   async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerInfo | undefined> {
-    const answer = await this.#ask(upstream, this.#options.timeoutMs);
+    const answer = await this.ask(upstream, '');
     const { status, info } = answer;
     if (status === 200 && info !== undefined) return info;
     const notNow = findNotNow(answer, Date.now());
@@ -188,11 +212,16 @@ export class Prober {
     this.#log.tell(change, fields, `upstream is ${upstream.health}`);
   }
 
-  async #ask(upstream: Upstream, withinMs: number): Promise<NodeAnswer> {
+  /**
+   * Reads `path` of one node, over a connection that no client's request takes. Rejects when no answer comes within
+   * `withinMs`, by default the time-out of a probe.
+   */
+  async ask(upstream: Upstream, path: string, withinMs = this.#options.timeoutMs): Promise<NodeAnswer> {
     const bound = new Bound(this.#stop.signal, withinMs);
     const { signal } = bound;
     const progress: Progress = { sentAtMs: undefined, isAnswered: false };
     const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
+    const wire = { method: 'GET', path, headers: { accept: 'application/json' } } as const;
     const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.lookPool);
     try {
       return await overLiveConnection(exchange, progress, signal);
@@ -201,5 +230,3 @@ export class Prober {
     }
   }
 }
-
-const wire = { method: 'GET', path: '', headers: {} } as const;

@@ -80,7 +80,7 @@ const earnings = { share: 0.2, perSecond: 10, most: 500 };
 export interface SenderParts extends Omit<AttemptParts, 'metrics'> {
   readonly limits: SendLimits;
   readonly metrics: UpstreamMetrics & SenderMetrics;
-  /** Looks at the heads of all nodes before one is chosen by them (see `HeadRound`). Default: never. */
+  /** Looks at the heads of all nodes before one is chosen by them (see `Prober.compareHeads`). Default: never. */
   readonly lookAround?: () => Promise<void> | undefined;
 }
 

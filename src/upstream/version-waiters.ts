@@ -2,17 +2,13 @@
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 
-export interface Awaited {
+interface Waiter {
   readonly version: LedgerVersion;
-  /** Whether a node that counts has got there. */
   readonly isReached: () => boolean;
-}
-
-interface Waiter extends Awaited {
   readonly wake: () => void;
 }
 
-/** So many wait at once; one more is told straight away. */
+/** So many wait at once; the next one is refused straight away. */
 const maxWaiters = 10_000;
 
 export class VersionWaiters {
@@ -29,25 +25,23 @@ export class VersionWaiters {
   }
 
   /** Resolves when a report of `version` makes `isReached` true, after `timeoutMs`, or on abort. */
-  wait(awaited: Awaited, timeoutMs: number, signal: StopSignal): Promise<void> {
-    const { version } = awaited;
+  wait(version: LedgerVersion, isReached: () => boolean, timeoutMs: number, signal: StopSignal): Promise<void> {
     return new Promise((resolve) => {
-      const waiter: Waiter = { ...awaited, wake: finish };
-      const timer = setTimeout(finish, timeoutMs);
-      const waiters = this.#waiters;
-      function finish(): void {
+      const wake = (): void => {
         clearTimeout(timer);
-        signal.removeEventListener('abort', finish);
-        waiters.delete(waiter);
+        signal.removeEventListener('abort', wake);
+        this.#waiters.delete(waiter);
         resolve();
-      }
-      signal.addEventListener('abort', finish);
-      waiters.add(waiter);
+      };
+      const waiter = { version, isReached, wake };
+      const timer = setTimeout(wake, timeoutMs);
+      signal.addEventListener('abort', wake);
+      this.#waiters.add(waiter);
       if (this.#nearest === undefined || version < this.#nearest) this.#nearest = version;
     });
   }
 
-  /** Wakes who waits for what has been reached. Far versions cost nothing: only the nearest is looked at. */
+  /** Wakes the waiters of versions that are reached. Far versions cost nothing: the nearest is compared first. */
   wake(reached: LedgerVersion): void {
     if (this.#nearest === undefined || reached < this.#nearest) return;
     let nearest: LedgerVersion | undefined;

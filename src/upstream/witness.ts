@@ -3,13 +3,12 @@
  * transactions up to there (`accumulator_root_hash`), so two nodes with the same root at a version agree on everything
  * up to it.
  */
-import { Bound } from './bound.ts';
-import { ByteBudget } from './byte-budget.ts';
-import { fetchWhole, type NodeAnswer, type Progress } from './exchange.ts';
+import type { NodeAnswer } from './exchange.ts';
 import type { Fleet } from './fleet.ts';
-import { overLiveConnection } from './lost-connection.ts';
+import type { Prober } from './probe.ts';
 import type { Upstream } from './upstream.ts';
 
+/** The root of the accumulator at a version. */
 export interface Root {
   readonly version: bigint;
   /** 64 digits in lower case, without `0x`. */
@@ -17,35 +16,21 @@ export interface Root {
 }
 
 /**
- * Of a root. `same`: a node reports it, and none reports another. `other`: every node reports another. `pruned`: no node
+ * The agreement of nodes on a root. `same`: a node reports it, and none reports another. `other`: every node reports another. `pruned`: no node
  * reports one, and one holds nothing that old.
  */
 export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
-
-export interface WitnessOptions {
-  /** Bound of one question, in milliseconds; read whenever it matters. */
-  readonly timeoutMs: number;
-}
-
-/** The last transaction of a block is small; a head that is in a block's middle may be any transaction. */
-const bodies = { largest: 1024 * 1024, all: 8 * 1024 * 1024 };
 
 /** Nodes that are asked for the root at their head. */
 const mostAsked = 3;
 
 export class Witness {
   readonly #fleet: Fleet;
-  readonly #options: WitnessOptions;
-  readonly #stop = new AbortController();
-  readonly #budget = new ByteBudget(bodies);
+  readonly #prober: Pick<Prober, 'ask'>;
 
-  constructor(fleet: Fleet, options: WitnessOptions) {
+  constructor(fleet: Fleet, prober: Pick<Prober, 'ask'>) {
     this.#fleet = fleet;
-    this.#options = options;
-  }
-
-  close(): void {
-    this.#stop.abort(new Error('closing'));
+    this.#prober = prober;
   }
 
   /**
@@ -95,25 +80,12 @@ export class Witness {
   }
 
   async #rootAt(upstream: Upstream, version: bigint): Promise<string | undefined> {
-    return findRoot(await this.#ask(upstream, version).catch(() => undefined), version);
-  }
-
-  async #ask(upstream: Upstream, version: bigint): Promise<NodeAnswer> {
-    const bound = new Bound(this.#stop.signal, this.#options.timeoutMs);
-    const { signal } = bound;
-    const progress: Progress = { sentAtMs: undefined, isAnswered: false };
-    const context = { dialect: this.#fleet.dialect, signal, progress, budget: this.#budget };
     const path = `/transactions/by_version/${version}`;
-    const wire = { method: 'GET', path, headers: { accept: 'application/json' } } as const;
-    const exchange = (): Promise<NodeAnswer> => fetchWhole(upstream, wire, context, upstream.lookPool);
-    try {
-      return await overLiveConnection(exchange, progress, signal);
-    } finally {
-      bound.end();
-    }
+    return findRoot(await this.#prober.ask(upstream, path).catch(() => undefined), version);
   }
 }
 
+/** The part of one node in an agreement. */
 export interface RootReport {
   /** The node's root at the version that was asked for; `undefined`: it reports none. */
   readonly root: string | undefined;
@@ -122,6 +94,7 @@ export interface RootReport {
   readonly oldest: bigint;
 }
 
+/** The agreement on `known` after these reports. */
 export function agreementOf(known: Root, reports: readonly RootReport[]): Agreement {
   const isConfirmed = reports.some(({ root }) => root === known.root);
   const isDenied = reports.some(({ root }) => root !== undefined && root !== known.root);

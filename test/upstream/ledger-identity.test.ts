@@ -121,7 +121,7 @@ async function nameOf(
 test('a ledger is called by the hash of its first transaction', async (t) => {
   const { identity } = await ledgerOf(t, () => first('a'));
   assert.equal(identity.name, undefined);
-  await identity.start();
+  await identity.look();
   assert.equal(identity.name, 'aaaaaaaa');
 });
 
@@ -129,21 +129,21 @@ test('where nobody tells the first transaction there is one name for all', async
   const unknown = { message: 'm', error_code: 'resource_not_found', vm_error_code: null };
   for (const told of [pruned, { status: 404, body: unknown }, { status: 200, body: { hash: '' } }]) {
     const { identity } = await ledgerOf(t, () => told);
-    await identity.start();
+    await identity.look();
     assert.equal(identity.name, 'nogenesis');
   }
 });
 
 test('a node that is broken says nothing', async (t) => {
   const { identity } = await ledgerOf(t, () => ({ status: 503, body: {} }));
-  await identity.start();
+  await identity.look();
   assert.equal(identity.name, undefined);
 });
 
 test('a ledger that went back has the name of its own first transaction', async (t) => {
   let told = first('a');
   const { identity, fleet, goBack } = await ledgerOf(t, () => told);
-  await identity.start();
+  await identity.look();
   const before = fleet.generation;
   told = first('b');
   goBack();
@@ -155,7 +155,7 @@ test('a ledger that went back has the name of its own first transaction', async 
 test('a ledger that went back and tells no first transaction is called as others are', async (t) => {
   let told = first('a');
   const { identity, goBack } = await ledgerOf(t, () => told);
-  await identity.start();
+  await identity.look();
   told = pruned;
   goBack();
   // Whether it is the ledger of before, its history tells (`cache/history.ts`).

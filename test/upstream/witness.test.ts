@@ -4,6 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
+import { Prober } from '../../src/upstream/probe.ts';
 import { agreementOf, Witness, type Root } from '../../src/upstream/witness.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { fakeNode, type FakeNode } from '../support/fake-node.ts';
@@ -31,12 +32,13 @@ function witnessOf(t: TestContext, nodes: readonly FakeNode[]): Witness {
     assert.ok(ledger);
     fleet.observe(upstream, ledger, performance.now());
   }
-  const witness = new Witness(fleet, { timeoutMs: 300 });
+  const log = { debug: () => undefined, tell: () => undefined };
+  const prober = new Prober(fleet, { intervalMs: 60_000, timeoutMs: 300 }, log);
   t.after(async () => {
-    witness.close();
+    prober.close();
     await Promise.all(upstreams.map((upstream) => upstream.close()));
   });
-  return witness;
+  return new Witness(fleet, prober);
 }
 
 test('nodes on the history confirm it, and the freshest reports its newest root', async (t) => {
