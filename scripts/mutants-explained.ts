@@ -24,9 +24,8 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
   'src/cache/policy.ts': {
     'version !== undefined => true': 'for types alone: undefined is at or below no head',
   },
-  'src/upstream/floor.ts': {
-    'head !== undefined => true': 'for types alone: no version is above undefined',
-    'floor === undefined => false': 'without a floor there is no own one, and the two are equal',
+  'src/upstream/monotonic-floor.ts': {
+    'this.#served !== undefined => true': 'for types alone: no version is at or below undefined',
     'other !== undefined => true': 'for types alone: undefined is above no version',
     'other > one => other >= one': equal,
   },

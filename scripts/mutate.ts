@@ -17,7 +17,7 @@ const decisions: Readonly<Record<string, readonly string[]>> = {
   'src/cache/key.ts': ['test/proxy/keys.test.ts', 'test/cache/key.test.ts'],
   'src/cache/policy.ts': ['test/cache/policy.test.ts'],
   'src/cache/view-body.ts': ['test/cache/view-body.test.ts', 'test/proxy/canonical-vectors.test.ts'],
-  'src/upstream/floor.ts': ['test/upstream/floor.test.ts'],
+  'src/upstream/monotonic-floor.ts': ['test/upstream/monotonic-floor.test.ts'],
   'src/upstream/ranking.ts': ['test/upstream/select.test.ts', 'test/upstream/explain-selection.test.ts'],
   'src/upstream/retention-window.ts': ['test/upstream/retention-window.test.ts'],
   'src/upstream/select.ts': ['test/upstream/select.test.ts', 'test/upstream/explain-selection.test.ts'],

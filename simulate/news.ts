@@ -1,6 +1,6 @@
 /**
  * When replicas that share a Redis come to show which block, all together. Who shows a newer version tells it, and
- * everybody else's snapshot is below the floor from then on (`src/upstream/floor.ts`), so the group moves as one: at the
+ * everybody else's snapshot is below the floor from then on (`src/upstream/monotonic-floor.ts`), so the group moves as one: at the
  * first replica's timer, or as soon as somebody asks for what they have just committed.
  */
 import { tellMs } from '../src/cache/shared-state.ts';

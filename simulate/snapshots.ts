@@ -1,7 +1,7 @@
 /**
  * The version that reads of "latest" are pinned to, in simulated time. A model of `src/upstream/latest.ts` and
- * `floor.ts`, which read the clock: a snapshot serves while it is younger than the bound and not below the floor; the
- * next look is taken at 98 % of the bound while reads come; who needs a newer one waits for a look that is shared.
+ * `monotonic-floor.ts`, which read the clock: a snapshot serves while it is younger than the bound and not below the
+ * floor. The next look is taken at 98 % of the bound while reads come. A read that needs a newer one shares a look.
  */
 import { idleBounds, renewAt } from '../src/upstream/latest.ts';
 import type { SimulatedFleet } from './fleet.ts';
