@@ -8,7 +8,7 @@ import { whoOf } from '../access/usage-tally.ts';
 import type { AccessLogConfig } from '../config/config.ts';
 import type { AccessLogMetrics } from '../metrics/access-log-metrics.ts';
 import { toldOutcome, toldStatus } from '../metrics/http-metrics.ts';
-import type { Ended } from '../proxy/exchange.ts';
+import type { RequestSummary } from '../proxy/exchange.ts';
 import { LineRate } from './line-rate.ts';
 
 export interface AccessLogParts {
@@ -39,7 +39,7 @@ export class AccessLog {
   }
 
   /** To be called with every request that has ended. */
-  note(ended: Ended, seconds: number): void {
+  note(ended: RequestSummary, seconds: number): void {
     const { share, slowMs, failed } = this.#parts.rules();
     if (ended.bug !== undefined) this.#tellFault(ended, ended.bug);
     const isFailed = ended.status >= 500 || ended.outcome === 'failed';
@@ -58,7 +58,7 @@ export class AccessLog {
   }
 
   /** Where it happened and not what with: messages of such errors repeat what they were given. */
-  #tellFault({ route, method }: Ended, bug: unknown): void {
+  #tellFault({ route, method }: RequestSummary, bug: unknown): void {
     if (!this.#faults.take()) return;
     const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
     const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
@@ -66,8 +66,8 @@ export class AccessLog {
   }
 }
 
-function lineOf(ended: Ended, seconds: number): object {
-  const { route, method, upstream, version, upstreamMs, bytes, visit, trace } = ended;
+function lineOf(ended: RequestSummary, seconds: number): object {
+  const { route, method, upstream, version, upstreamMs, bytes, admitted, trace } = ended;
   return {
     route,
     method,
@@ -79,7 +79,7 @@ function lineOf(ended: Ended, seconds: number): object {
     seconds: Math.round(seconds * 1e6) / 1e6,
     upstreamMs: Math.round(upstreamMs * 1e3) / 1e3,
     bytes,
-    ...whose(visit?.principal),
+    ...whose(admitted?.principal),
     trace_id: trace?.traceId,
     span_id: trace?.spanId,
   };

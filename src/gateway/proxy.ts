@@ -10,25 +10,24 @@ import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
 import { createAccessLogMetrics } from '../metrics/access-log-metrics.ts';
 import { createLatestMetrics } from '../metrics/latest-metrics.ts';
-import { Front } from '../front/front.ts';
+import { FastPath } from '../front/fast-path.ts';
+import { AccessControl } from '../proxy/access-control.ts';
 import { Admin } from '../proxy/admin.ts';
 import { Audits, type Stored } from '../proxy/audits.ts';
-import { Aliases } from '../proxy/aliases.ts';
 import { Consistency } from '../proxy/consistency.ts';
 import { Cors } from '../proxy/cors.ts';
 import { Encoder } from '../proxy/encode-submission.ts';
-import type { Ended } from '../proxy/exchange.ts';
+import type { RequestSummary } from '../proxy/exchange.ts';
 import { Explainer } from '../proxy/explain.ts';
-import { Gatekeeper } from '../proxy/gatekeeper.ts';
 import { LatestReads } from '../proxy/latest-read.ts';
 import type { ConnectionTimes } from '../proxy/listener.ts';
 import { ModuleSource } from '../proxy/module-source.ts';
-import { RequestParser } from '../proxy/parse-request.ts';
 import { PassThrough } from '../proxy/pass-through.ts';
 import { Reader } from '../proxy/read.ts';
-import { Replier } from '../proxy/reply.ts';
 import { Bodies } from '../proxy/request-body.ts';
 import { RequestSpans } from '../proxy/request-span.ts';
+import { ResponseWriter } from '../proxy/response-writer.ts';
+import { Router } from '../proxy/router.ts';
 import { createProxyServer } from '../proxy/server.ts';
 import type { Overload, ServerParts } from '../proxy/server-parts.ts';
 import type { UsageSource } from '../proxy/usage-report.ts';
@@ -36,6 +35,7 @@ import { ServedState } from '../proxy/served-state.ts';
 import type { UntakenAnswers } from '../proxy/untaken-answers.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
+import { TargetCache } from '../proxy/target-cache.ts';
 import type { Traffic } from '../status/traffic.ts';
 import { findTracer } from '../trace/tracer.ts';
 import type { AccessParts } from './access.ts';
@@ -76,7 +76,7 @@ export interface ProxyContext {
 export interface Proxy {
   readonly server: FastifyInstance;
   /** Answers hits ahead of the server; absent where that is turned off, or cannot be. */
-  readonly front: Front | undefined;
+  readonly front: FastPath | undefined;
   readonly admin: Admin;
   readonly audits: Audits;
   /** Hands on what was recorded last of traces. */
@@ -94,7 +94,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored });
   const cors = new Cors(fleet.dialect);
   const keyHeader = access && (() => access.principals.header);
-  const replier = new Replier(
+  const writer = new ResponseWriter(
     { fleet, cors, keyHeader, untaken: context.untaken, isDraining: () => context.isDraining() },
     fleet.dialect,
   );
@@ -108,11 +108,12 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     consistency,
     served,
   });
+  const router = new Router({ basePath, submissions });
   const passThrough = new PassThrough({
-    basePath,
+    router,
     fleet,
     sender,
-    replier,
+    writer,
     submissions,
     latest,
     floor,
@@ -135,34 +136,31 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     onEnd: onEnd(traffic, accessLog),
   };
   const encoder = buildEncoder();
-  const aliases = new Aliases();
   const serverParts: ServerParts = {
-    basePath,
-    times: context.times,
+    router,
+    targets: new TargetCache(),
+    access: access && new AccessControl(access),
+    bodies: buildBodies(),
     overload: context.overload,
-    untaken: context.untaken,
     reader,
     memory,
-    replier,
+    latestReads,
+    consistency,
     passThrough,
     get encoder() {
       return settings.encode.enabled ? encoder : undefined;
     },
-    submissions,
-    latestReads,
-    consistency,
-    aliases,
-    gatekeeper: access && new Gatekeeper({ basePath, ...access }),
-    gate: siblings?.gate,
-    bodies: buildBodies(),
     cors,
+    writer,
+    untaken: context.untaken,
     observer,
+    times: context.times,
     tls: context.tls,
   };
   const server = createProxyServer(serverParts);
   // Keys, limits and TLS are the business of the server alone.
   const isFronted = config.listen.fastPath && access === undefined && context.tls === undefined;
-  const front = isFronted ? new Front(server.server, serverParts, createFrontMetrics(registry)) : undefined;
+  const front = isFronted ? new FastPath(server.server, serverParts, createFrontMetrics(registry)) : undefined;
   return { server, front, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
 
   function buildBodies(): Bodies {
@@ -192,14 +190,13 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   }
 
   function buildAdmin(): Admin {
-    const parser = new RequestParser({ basePath, submissions });
     const { tiers, metrics, purge, purgeHere } = cache;
     const explainer = new Explainer({
       fleet,
       latest,
       reader,
       tiers,
-      parser,
+      router,
       get maxStalenessMs() {
         return settings.latest.maxStalenessMs;
       },
@@ -210,7 +207,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     const { usage } = context;
     const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purged(scope);
     return new Admin({
-      parser,
+      router,
       reader,
       chainId: () => fleet.chainId,
       explainer,
@@ -228,7 +225,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     const { signingDomain } = config.encode;
     return new Encoder({
       fleet,
-      replier,
+      writer,
       passThrough,
       proof,
       modules,
@@ -256,10 +253,10 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   }
 }
 
-/** What the end of each request is told to. */
+/** Reports the end of each request to the status page and the access log. */
 function onEnd(traffic: Traffic, accessLog: AccessLog) {
-  return (ended: Ended, seconds: number): void => {
-    traffic.count(ended, seconds);
-    accessLog.note(ended, seconds);
+  return (summary: RequestSummary, seconds: number): void => {
+    traffic.count(summary, seconds);
+    accessLog.note(summary, seconds);
   };
 }

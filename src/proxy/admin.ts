@@ -43,7 +43,7 @@ export class Admin {
   /** Purges the whole, and writes to the log who asked for it: `from` is the address of who did. */
   purge(request: unknown, from: string): Promise<AdminAnswer> {
     return answered(async () => {
-      const scope = await scopeOf(parsePurgeRequest(request), this.#parts);
+      const scope = scopeOf(parsePurgeRequest(request), this.#parts);
       if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are under way: try again`);
       this.#purges += 1;
       try {
@@ -62,7 +62,7 @@ export class Admin {
   /** As `purge`, for this process alone: neither Redis nor other replicas hear of it. */
   purgeHere(request: unknown): Promise<AdminAnswer> {
     return answered(async () => {
-      const scope = await scopeOf(parsePurgeRequest(request), this.#parts);
+      const scope = scopeOf(parsePurgeRequest(request), this.#parts);
       return { memory: await this.#parts.purgeHere(scope) };
     });
   }

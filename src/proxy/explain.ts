@@ -9,10 +9,11 @@ import type { Latest } from '../upstream/latest.ts';
 import { positionOf, type Need } from '../upstream/need.ts';
 import { holdingOf, type Candidate, type Criterion } from '../upstream/ranking.ts';
 import { errorBody } from '../ledger/errors.ts';
-import { isOfLatest } from './answer-read.ts';
+import { parseRequest, type DescribedRequest, type Parsed } from './described-request.ts';
 import { pinTo } from './latest-read.ts';
-import type { DescribedRequest, Parsed, RequestParser } from './parse-request.ts';
-import { needOf } from './path-read.ts';
+import { needOf } from './parse-read.ts';
+import { isOfLatest } from './read-answer.ts';
+import type { Router } from './router.ts';
 import type { Read, Reader } from './read.ts';
 import type { Origin } from './served.ts';
 
@@ -21,7 +22,7 @@ export interface ExplainerParts {
   readonly latest: Latest;
   readonly reader: Reader;
   readonly tiers: ReadThrough<Origin>;
-  readonly parser: RequestParser;
+  readonly router: Router;
   /** How old a state may be by default, in milliseconds. */
   readonly maxStalenessMs: number;
   readonly maxAttempts: number;
@@ -38,7 +39,7 @@ export class Explainer {
   }
 
   async explain(request: DescribedRequest): Promise<Explanation> {
-    const parsed = await this.#parts.parser.parse(request);
+    const parsed = parseRequest(this.#parts.router, request);
     switch (parsed.kind) {
       case 'refused': {
         const { status, code, message } = parsed.error;

@@ -13,9 +13,8 @@ import type { Snapshot } from '../upstream/shown.ts';
 import { errorCodeOf } from '../upstream/verdict.ts';
 import type { Consistency } from './consistency.ts';
 import type { Caller, Exchange } from './exchange.ts';
-import { ledgerInfoBody } from './ledger-info.ts';
 import type { Incoming, Outgoing } from './message.ts';
-import { withVersion } from './path-read.ts';
+import { withVersion } from './parse-read.ts';
 import type { Read, Reader } from './read.ts';
 import type { Served } from './served.ts';
 import type { ServedState } from './served-state.ts';
@@ -124,4 +123,17 @@ export function ageOf({ asOfMs }: Snapshot, nowMs: number): number {
 export function pinTo(read: Read, version: LedgerVersion): Read {
   const wire = { ...read.wire, path: withVersion(read.wire.path, version) };
   return { ...read, version, wire, need: { kind: 'version', version } };
+}
+
+/**
+ * The body of `GET {base}`: the node's answer as it came, but for the oldest version, which is the fleet's (protocol 9).
+ * Unknown members stay as they are.
+ */
+function ledgerInfoBody({ body }: Snapshot, { oldest }: Fleet): Buffer {
+  if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known');
+  const text = body
+    .toString()
+    .replace(/("oldest_ledger_version"\s*:\s*)"\d+"/, `$1"${oldest.oldestVersion}"`)
+    .replace(/("oldest_block_height"\s*:\s*)"\d+"/, `$1"${oldest.oldestBlockHeight}"`);
+  return Buffer.from(text);
 }

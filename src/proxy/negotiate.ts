@@ -1,7 +1,7 @@
 /** What the client can take: the answer's form by `Accept`, its coding by `Accept-Encoding`, what it has already. */
 import type { ContentCoding } from '../cache/entry.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
-import { ownCopy } from './aliases.ts';
+import { ownCopy } from './target-cache.ts';
 
 /**
  * The form a node would answer in (protocol 2.3): the first entry that is exactly one of the two media types, without

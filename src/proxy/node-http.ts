@@ -3,4 +3,4 @@
  * with a whole HTTP client, and loading that takes ten times as long as the rest, a tenth of a start.
  */
 
-export const { createServer, get, STATUS_CODES } = process.getBuiltinModule('node:http');
+export const { createServer, get, METHODS, STATUS_CODES } = process.getBuiltinModule('node:http');

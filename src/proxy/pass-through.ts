@@ -13,7 +13,6 @@ import type { Latest } from '../upstream/latest.ts';
 import { decode, type NodeCoding } from '../upstream/content-coding.ts';
 import type { NodeAnswer, StreamedAnswer, WireRequest } from '../upstream/exchange.ts';
 import type { FleetRequest, Sender } from '../upstream/sender.ts';
-import { allowOf } from './allowed-methods.ts';
 import type { Consistency } from './consistency.ts';
 import type { Exchange } from './exchange.ts';
 import {
@@ -26,25 +25,17 @@ import {
   withoutFreshness,
 } from './headers.ts';
 import { acceptedCodings } from './negotiate.ts';
-import {
-  isHealthCheck,
-  isIdempotent,
-  isList,
-  isOfLedger,
-  isReadOfLatest,
-  needOfPath,
-  passedPath,
-} from './passed-path.ts';
-import type { Replier } from './reply.ts';
+import type { ResponseWriter } from './response-writer.ts';
+import type { Match, Router } from './router.ts';
 import type { ServedState } from './served-state.ts';
 import type { Submissions } from './submissions.ts';
 import type { UntakenAnswers } from './untaken-answers.ts';
 
 export interface PassThroughParts {
-  readonly basePath: string;
+  readonly router: Router;
   readonly fleet: Fleet;
   readonly sender: Sender;
-  readonly replier: Replier;
+  readonly writer: ResponseWriter;
   readonly submissions: Submissions;
   readonly latest: Latest;
   readonly floor: Floor;
@@ -60,37 +51,32 @@ export class PassThrough {
     this.#parts = parts;
   }
 
-  /** Whether it only reads: throws `GatewayError` 400 or 404 for what no node shall see. */
-  isRead({ target, request }: Exchange): boolean {
-    return isIdempotent(request.method ?? '', passedPath(this.#parts.basePath, target));
-  }
-
   /** Sends the request on and streams the answer back. */
-  async serve(exchange: Exchange, body: Buffer | undefined): Promise<void> {
-    const request = this.#requestOf(exchange, body);
-    if (isReadOfLatest(request.wire.method, request.wire.path)) return this.#serveLatest(exchange, request);
+  async serve(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
+    const request = this.#requestOf(exchange, match, body);
+    if (match.isReadOfLatest) return this.#serveLatest(exchange, request);
     const answer = await this.#parts.sender.stream(request, exchange.signal);
     if (answer.status >= 300) return this.#reply(exchange, answer);
-    const { need, wire } = request;
+    const { need } = request;
     const newest = answer.info?.version;
-    const pinned = need.kind === 'version' && !isList(wire.path) ? need.version : undefined;
+    const pinned = need.kind === 'version' && !match.isList ? need.version : undefined;
     const shown = pinned ?? (need.kind === 'version' ? endOfList(need.version, newest) : newest);
     if (shown !== undefined) await this.#parts.fleet.show(shown);
     return this.#reply(exchange, answer, pinned);
   }
 
   /** The ledger info in BCS, from a node that has got as far as anybody has been shown. */
-  async ledgerInfo(exchange: Exchange): Promise<void> {
-    const request = this.#requestOf(exchange, undefined);
+  async ledgerInfo(exchange: Exchange, match: Match): Promise<void> {
+    const request = this.#requestOf(exchange, match, undefined);
     const wire = { ...request.wire, path: '', headers: withoutConditions(request.wire.headers) };
     const { min } = this.#parts.consistency.demandOf(exchange.request);
     return this.#serveHead(exchange, { ...request, wire, promised: 'bcs' }, min);
   }
 
-  /** A submission: one node, and its answer tells which transaction it took. */
-  async submit(exchange: Exchange, body: Buffer | undefined): Promise<void> {
+  /** A submission goes to one node, whose answer names the transaction that it accepted. */
+  async submit(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
     const { sender, submissions } = this.#parts;
-    const request = { ...this.#requestOf(exchange, body), need: { kind: 'head' } as const, isIdempotent: false };
+    const request = { ...this.#requestOf(exchange, match, body), need: { kind: 'head' } as const, isIdempotent: false };
     // The node's word is remembered even when the client has gone: it may look the hash up over another connection.
     const answer = await sender.whole(request, AbortSignal.timeout(submissionBoundMs));
     await submissions.learn(answer.upstream.name, answer);
@@ -132,28 +118,18 @@ export class PassThrough {
     return this.#reply(exchange, { ...answer, headers }, status < 300 ? info?.version : undefined);
   }
 
-  #requestOf(exchange: Exchange, body: Buffer | undefined): FleetRequest {
-    const path = passedPath(this.#parts.basePath, exchange.target);
-    const method = exchange.request.method as WireRequest['method'];
-    const given = requestHeaders(exchange.request.headers);
+  #requestOf({ client, request, span }: Exchange, match: Match, body: Buffer | undefined): FleetRequest {
+    const { isHealthCheck, isIdempotent, isOfLedger, need, passedPath: path } = match;
+    const method = match.method as WireRequest['method'];
+    const given = requestHeaders(request.headers);
     // The answer to a POST that reads is of its body: there is nothing at the path to compare (RFC 9110 13.1.2).
-    const isRead = isIdempotent(method, path);
-    const wire = { method, path, headers: isRead && method === 'POST' ? withoutConditions(given) : given, body };
-    const promised = isOfLedger(path) ? 'either' : undefined;
-    const { client, span } = exchange;
-    return {
-      wire,
-      need: needOfPath(path),
-      promised,
-      isIdempotent: isRead,
-      isHealthCheck: isHealthCheck(path),
-      client,
-      span,
-    };
+    const headers = isIdempotent && method === 'POST' ? withoutConditions(given) : given;
+    const promised = isOfLedger ? 'either' : undefined;
+    return { wire: { method, path, headers, body }, need, promised, isIdempotent, isHealthCheck, client, span };
   }
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
-    const { replier, fleet, untaken } = this.#parts;
+    const { writer, fleet, untaken } = this.#parts;
     const { response } = exchange;
     const coding = takenCoding(exchange, answer);
     const body = bodyIn(answer, coding);
@@ -163,7 +139,7 @@ export class PassThrough {
     const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
     if (isDecoded) head.push('Content-Length', String(body.length));
     if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));
-    replier.addCommon(exchange, head);
+    writer.addCommon(exchange, head);
     response.writeHead(answer.status, head);
     exchange.begin();
     if (Buffer.isBuffer(body)) {
@@ -187,18 +163,23 @@ export class PassThrough {
   }
 
   /** The node's headers that reach the client, and the gateway's own about coding and caches. */
-  #headOf({ visit, target }: Exchange, answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefined): string[] {
+  #headOf(
+    { admitted, target }: Exchange,
+    answer: NodeAnswer | StreamedAnswer,
+    coding: NodeCoding | undefined,
+  ): string[] {
     const given = coding === answer.coding ? answer.headers : withoutCoding(answer.headers);
-    const vary = mergedVary(this.#parts.replier.vary, answer.headers['vary']);
-    const kept = vary === undefined ? withoutFreshness(given) : visit?.isPrivate === true ? forOneClient(given) : given;
+    const vary = mergedVary(this.#parts.writer.vary, answer.headers['vary']);
+    const kept =
+      vary === undefined ? withoutFreshness(given) : admitted?.isPrivate === true ? forOneClient(given) : given;
     // A cache would take the type of a 304 over for its stored answer (RFC 9110 15.4.5).
     const shown = answer.status === 304 ? { ...kept, 'content-type': undefined } : kept;
-    const head = responseHeaders(shown, { secret: answer.upstream.headers, isCounted: visit !== undefined });
+    const head = responseHeaders(shown, { secret: answer.upstream.headers, isCounted: admitted !== undefined });
     if (coding !== undefined) head.push('Content-Encoding', coding);
     head.push('Vary', vary ?? '*');
     if (kept['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
     // Nodes name no methods with it.
-    if (answer.status === 405 && kept['allow'] === undefined) head.push(...allowOf(target));
+    if (answer.status === 405 && kept['allow'] === undefined) head.push(...this.#parts.router.allowOf(target));
     return head;
   }
 }

@@ -3,8 +3,9 @@ import { readText } from '../cache/key.ts';
 import type { PurgeScope } from '../cache/purge-scope.ts';
 import { findAddress } from '../ledger/address.ts';
 import { quote } from '../ledger/errors.ts';
-import type { DescribedRequest, RequestParser } from './parse-request.ts';
+import { parseRequest, type DescribedRequest } from './described-request.ts';
 import type { Reader } from './read.ts';
+import type { Router } from './router.ts';
 
 /** Exactly one of them. */
 export type PurgeRequest =
@@ -60,13 +61,13 @@ export function parseDescribed(value: unknown, where: string): DescribedRequest 
 }
 
 export interface ScopeParts {
-  readonly parser: RequestParser;
+  readonly router: Router;
   readonly reader: Reader;
   readonly chainId: () => number | undefined;
 }
 
 /** Throws `AdminFault`: 400, or 503 while no node has told its chain. */
-export async function scopeOf(request: PurgeRequest, parts: ScopeParts): Promise<PurgeScope> {
+export function scopeOf(request: PurgeRequest, parts: ScopeParts): PurgeScope {
   if ('everything' in request) return { kind: 'everything' };
   const chainId = parts.chainId();
   if (chainId === undefined) throw new AdminFault(503, 'no node has told which chain this is: try again');
@@ -76,12 +77,8 @@ export async function scopeOf(request: PurgeRequest, parts: ScopeParts): Promise
   return { kind: 'account', chainId, address };
 }
 
-async function scopeOfRead(
-  request: DescribedRequest,
-  chainId: number,
-  { parser, reader }: ScopeParts,
-): Promise<PurgeScope> {
-  const parsed = await parser.parse(request);
+function scopeOfRead(request: DescribedRequest, chainId: number, { router, reader }: ScopeParts): PurgeScope {
+  const parsed = parseRequest(router, request);
   if (parsed.kind === 'refused') {
     const { status, message } = parsed.error;
     throw new AdminFault(400, `no read: a client would be told ${status}, ${message}`);

@@ -46,7 +46,7 @@ export class Bodies {
   readonly #pool: BodyPool;
   readonly #pace = new BodyPace();
 
-  constructor({ maxBytes = 8 * 1024 * 1024, maxHeldBytes = allHeldBytes, processes = 1, onEnded }: BodyLimits = {}) {
+  constructor({ maxBytes = longestBody, maxHeldBytes = allHeldBytes, processes = 1, onEnded }: BodyLimits = {}) {
     this.#maxBytes = maxBytes;
     const share = processes === 1 ? maxHeldBytes : Math.max(maxBytes, Math.floor(maxHeldBytes / processes));
     this.#pool = new BodyPool({ maxBytes: share, largestBytes: maxBytes, ...(onEnded && { onEnded }) });
@@ -63,7 +63,11 @@ export class Bodies {
    * The body counts until the response is closed and what `done` began has ended: a submission outlives its client.
    */
   read({ request, response, client, faultOfHead }: Uploading, done: WithBody): void {
-    const fault = this.#faultOfLength(request) ?? faultOfHead?.();
+    const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+    // Nodes want a length; a chunked body is measured here.
+    const announced = length ?? (coding === undefined ? undefined : 0);
+    const faultOfLength = faultOfBodyLength(announced === undefined ? undefined : Number(announced), this.#maxBytes);
+    const fault = faultOfLength ?? faultOfHead?.();
     if (fault !== undefined) {
       void done(fault);
       return;
@@ -117,15 +121,15 @@ export class Bodies {
     // Without a listener, a client that hangs up would end the process.
     request.on('error', () => undefined);
   }
+}
 
-  /** Nodes want a length; a chunked body is measured here, but a POST with no body at all is told so (protocol 2.4). */
-  #faultOfLength({ headers }: IncomingMessage): GatewayError | undefined {
-    const { 'content-length': length, 'transfer-encoding': coding } = headers;
-    if (length === undefined && coding === undefined) {
-      return new GatewayError('lengthRequired', 'missing `Content-Length` header');
-    }
-    return Number(length ?? 0) > this.#maxBytes ? tooLarge() : undefined;
-  }
+/** In bytes: nodes accept no longer body (protocol 2.4). */
+const longestBody = 8 * 1024 * 1024;
+
+/** 411 or 413. `bytes`: undefined of a request that announces no body; 0 of one that announces no length. */
+export function faultOfBodyLength(bytes: number | undefined, maxBytes = longestBody): GatewayError | undefined {
+  if (bytes === undefined) return new GatewayError('lengthRequired', 'missing `Content-Length` header');
+  return bytes > maxBytes ? tooLarge() : undefined;
 }
 
 const isAwaited = Symbol('the client waits for 100 Continue');

@@ -1,18 +1,18 @@
-/** What the listening port is made of. */
+/** The parts that answer client requests, shared by all transports. */
 import type { MemoryCache } from '../cache/memory.ts';
-import type { Aliases } from './aliases.ts';
+import type { AccessControl } from './access-control.ts';
 import type { Consistency } from './consistency.ts';
 import type { Cors } from './cors.ts';
 import type { Encoder } from './encode-submission.ts';
 import type { ExchangeObserver } from './exchange.ts';
-import type { Gatekeeper } from './gatekeeper.ts';
 import type { LatestReads } from './latest-read.ts';
 import type { ConnectionTimes } from './listener.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { Reader } from './read.ts';
-import type { Replier } from './reply.ts';
 import type { Bodies } from './request-body.ts';
-import type { Submissions } from './submissions.ts';
+import type { ResponseWriter } from './response-writer.ts';
+import type { Router } from './router.ts';
+import type { TargetCache } from './target-cache.ts';
 import type { TlsListener } from './tls-server.ts';
 import type { UntakenAnswers } from './untaken-answers.ts';
 
@@ -31,27 +31,24 @@ export interface Overload {
 }
 
 export interface ServerParts {
-  readonly basePath: string;
-  readonly times: ConnectionTimes;
+  readonly router: Router;
+  readonly targets: TargetCache;
+  /** Absent: access is open to everybody. */
+  readonly access: AccessControl | undefined;
+  readonly bodies: Bodies;
   readonly overload: Overload;
-  readonly untaken: UntakenAnswers;
   readonly reader: Reader;
   readonly memory: MemoryCache;
-  readonly replier: Replier;
+  readonly latestReads: LatestReads;
+  readonly consistency: Consistency;
   readonly passThrough: PassThrough;
   /** Absent: nodes encode. */
   readonly encoder: Encoder | undefined;
-  readonly latestReads: LatestReads;
-  readonly consistency: Consistency;
-  readonly submissions: Submissions;
-  /** Where several processes agree on what clients are shown: who comes in between waits. */
-  readonly gate: Gate | undefined;
-  /** Absent: everybody may ask for everything. */
-  readonly gatekeeper: Gatekeeper | undefined;
-  readonly aliases: Aliases;
-  readonly bodies: Bodies;
   readonly cors: Cors;
+  readonly writer: ResponseWriter;
+  readonly untaken: UntakenAnswers;
   readonly observer: ExchangeObserver;
+  readonly times: ConnectionTimes;
   /** Absent: plain HTTP. */
   readonly tls?: TlsListener | undefined;
 }

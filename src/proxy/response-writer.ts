@@ -12,7 +12,7 @@ import type { Reader } from './read.ts';
 import type { Served, Source } from './served.ts';
 import { pieceBytes, type UntakenAnswers } from './untaken-answers.ts';
 
-export interface ReplierParts {
+export interface ResponseWriterParts {
   readonly fleet: Fleet;
   readonly cors: Cors;
   readonly untaken: UntakenAnswers;
@@ -31,12 +31,13 @@ export type CacheScope = 'public' | 'private' | 'none';
 /** Larger bodies are cheaper written beside the head than copied behind it. */
 const largestJoined = 4 * 1024;
 
-export class Replier {
-  readonly #parts: ReplierParts;
+/** Writes the answers of one process. */
+export class ResponseWriter {
+  readonly #parts: ResponseWriterParts;
   readonly #gasUsed: string;
   readonly #cursor: string;
 
-  constructor(parts: ReplierParts, dialect: Dialect) {
+  constructor(parts: ResponseWriterParts, dialect: Dialect) {
     this.#parts = parts;
     this.#gasUsed = dialect.gasUsed;
     this.#cursor = dialect.cursor;
@@ -63,7 +64,7 @@ export class Replier {
     const { entry } = served;
     const { method } = exchange.request;
     const isConditional = method === 'GET' || method === 'HEAD';
-    const scope = !isConditional ? 'none' : exchange.visit?.isPrivate === true ? 'private' : 'public';
+    const scope = !isConditional ? 'none' : exchange.admitted?.isPrivate === true ? 'private' : 'public';
     const head = this.commonHeadOf(served, scope);
     head.push(...this.ownHeadOf(served, coding));
     const isHeld = isConditional && served.isFinal && entry.status === 200;
@@ -180,7 +181,7 @@ export class Replier {
   /** Adds live ledger headers, those of the limits, cross-origin headers, and the wish to close while draining. */
   addCommon(exchange: Exchange<Outgoing>, head: string[]): void {
     for (const item of this.ledgerHeaders()) head.push(item);
-    if (exchange.visit !== undefined) head.push(...exchange.visit.headers);
+    if (exchange.admitted !== undefined) head.push(...exchange.admitted.headers);
     if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request));
     if (this.#parts.isDraining()) exchange.response.shouldKeepAlive = false;
     endWhereHttpDoes(exchange, head);

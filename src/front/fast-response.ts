@@ -1,4 +1,4 @@
-/** The answer to one request that the front has taken, in the form and with the headers of Node's HTTP server. */
+/** The answer to one request that the fast path has taken, in the form and with the headers of Node's HTTP server. */
 import type { Socket } from 'node:net';
 import type { Outgoing } from '../proxy/message.ts';
 import type { Arena } from './arena.ts';
@@ -29,10 +29,10 @@ export interface ResponseParts {
   readonly connection: Answering;
   readonly live: LiveHeaders;
   /** Called when the answer is handed to the socket, or the connection shall end without one. */
-  readonly onDone: (response: FrontResponse) => void;
+  readonly onDone: (response: FastResponse) => void;
 }
 
-export class FrontResponse implements Outgoing {
+export class FastResponse implements Outgoing {
   statusCode = 200;
   shouldKeepAlive = true;
   headersSent = false;

@@ -1,54 +1,55 @@
 /**
- * One client's connection while the front has it. Requests are answered one after the other; with the first bytes that
- * are not taken the connection goes to the HTTP server, for good, before anything of that request was answered.
+ * One client's connection while the fast path has it. Requests are answered one after the other; with the first bytes that
+ * the fast path does not take, the connection goes to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
+import { GatewayError } from '../ledger/errors.ts';
 import type { FrontMetrics } from '../metrics/front-metrics.ts';
-import { ownCopy, type Alias } from '../proxy/aliases.ts';
-import { answerRead, guard, isOfLatest } from '../proxy/answer-read.ts';
 import { isRefused, setAnswering } from '../proxy/connection-state.ts';
-import { Exchange } from '../proxy/exchange.ts';
-import type { Read } from '../proxy/read.ts';
-import type { Gate, ServerParts } from '../proxy/server-parts.ts';
+import { answerTarget } from '../proxy/handle.ts';
+import { parseTarget } from '../proxy/read-answer.ts';
+import type { ServerParts } from '../proxy/server-parts.ts';
+import type { CachedTarget } from '../proxy/target-cache.ts';
+import { longestTarget } from '../proxy/target.ts';
 import type { Sending, TurnEnd } from '../upstream/wire/turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
-import { FrontResponse, type Answering } from './front-response.ts';
-import type { KnownHits } from './known-hits.ts';
+import { FastResponse, type Answering } from './fast-response.ts';
 import type { LiveHeaders } from './live-headers.ts';
-import { readOf } from './read-target.ts';
+import type { PreparedHits } from './prepared-hits.ts';
 import { readHead, type HeaderBlocks, type RequestHead } from './request-head.ts';
 
-/** What all connections share. */
-export interface FrontParts {
+/** Parts that all connections share. */
+export interface FastPathParts {
   readonly proxy: ServerParts;
   readonly metrics: FrontMetrics;
   readonly blocks: HeaderBlocks;
   readonly live: LiveHeaders;
-  readonly hits: KnownHits;
+  readonly hits: PreparedHits;
   readonly turnEnd: TurnEnd;
   readonly arenas: Arenas;
   /** Takes the connection over: what it sends next is `rest` and then what comes. */
-  handOver(connection: FrontConnection, rest: Buffer): void;
-  onClose(connection: FrontConnection): void;
+  handOver(connection: FastConnection, rest: Buffer): void;
+  onClose(connection: FastConnection): void;
 }
 
 /** Whoever sends more requests in one go is dealt with by the server, which has bounds for that. */
 const mostAtOnce = 16;
+/** The characters of a target without a fragment; Node's parser judges any others. */
+const plainTarget = /^[!-"$-~]*$/;
 /** What a client may send ahead of an answer before it is read no further. */
 const mostAhead = 64 * 1024;
 
-export class FrontConnection implements Answering, Sending {
+/** Reads requests from one socket, and writes the answers at the end of each turn of the event loop. */
+export class FastConnection implements Answering, Sending {
   readonly socket: Socket;
-  readonly #parts: FrontParts;
+  readonly #parts: FastPathParts;
   readonly #listeners;
   #isAsked = false;
   /** Something has happened since it was looked at last. */
   #isActive = true;
   #quietSinceMs = 0;
-  #answering: FrontResponse | undefined;
-  /** What clients are shown is being agreed on: the next request waits for that. */
-  #isHeld = false;
-  /** What came meanwhile. */
+  #answering: FastResponse | undefined;
+  /** Bytes that came while an answer was in flight. */
   #ahead: Buffer | undefined;
   /** Answers that go out at the end of the turn. */
   #text = '';
@@ -59,7 +60,7 @@ export class FrontConnection implements Answering, Sending {
   #from = 0;
   #to = 0;
 
-  constructor(socket: Socket, parts: FrontParts) {
+  constructor(socket: Socket, parts: FastPathParts) {
     this.socket = socket;
     this.#parts = parts;
     this.#listeners = {
@@ -74,12 +75,7 @@ export class FrontConnection implements Answering, Sending {
 
   /** Nothing is under way on it: neither an answer nor bytes that the client has not taken. */
   get isIdle(): boolean {
-    return !this.#isBusy && !this.#isSending && this.socket.writableLength === 0;
-  }
-
-  /** What comes now waits for its turn. */
-  get #isBusy(): boolean {
-    return this.#answering !== undefined || this.#isHeld;
+    return this.#answering === undefined && !this.#isSending && this.socket.writableLength === 0;
   }
 
   get #isSending(): boolean {
@@ -183,18 +179,16 @@ export class FrontConnection implements Answering, Sending {
     if (this.socket.writableEnded) return;
     this.#isActive = true;
     this.#isAsked = true;
-    if (this.#isBusy) this.#keepAhead(chunk);
+    if (this.#answering !== undefined) this.#keepAhead(chunk);
     else this.#serve(chunk);
   }
 
-  /** Answers the requests in `chunk` in order, as far as they are taken. `isAdmitted`: they have waited at the gate. */
-  #serve(chunk: Buffer, isAdmitted = false): void {
-    const { gate } = this.#parts.proxy;
+  /** Answers the requests in `chunk` in order, until the first that the fast path does not take. */
+  #serve(chunk: Buffer): void {
     const text = chunk.toString('latin1');
     let answered = 0;
     for (let from = 0; from < text.length; answered += 1) {
       const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
-      if (head !== undefined && !isAdmitted && gate?.isOpen() === false) return this.#hold(gate, chunk.subarray(from));
       if (head === undefined || !this.#answer(head)) return this.#leave(from === 0 ? chunk : chunk.subarray(from));
       from = head.end;
       if (this.socket.destroyed || this.socket.writableEnded) return undefined;
@@ -209,85 +203,61 @@ export class FrontConnection implements Answering, Sending {
     return this.socket.writableLength === 0 && !isRefused(this.socket);
   }
 
-  /** A request that comes at the wrong moment waits here as it would with the server, where it would stay for good. */
-  #hold(gate: Gate, rest: Buffer): void {
-    this.#isHeld = true;
-    setAnswering(this.socket, true);
-    this.#keepAhead(rest);
-    void gate.pass().then(() => this.#admit());
-  }
-
-  #admit(): void {
-    // The client has gone meanwhile.
-    if (!this.#isHeld) return;
-    this.#isHeld = false;
-    setAnswering(this.socket, false);
-    this.#serveAhead(true);
-  }
-
   #keepAhead(bytes: Buffer): void {
     this.#ahead = this.#ahead === undefined ? bytes : Buffer.concat([this.#ahead, bytes]);
     if (this.#ahead.length > mostAhead) this.socket.pause();
   }
 
-  #serveAhead(isAdmitted: boolean): void {
+  #serveAhead(): void {
     const ahead = this.#ahead;
     if (ahead === undefined) return;
     this.#ahead = undefined;
     // Paused again where too much of it is left.
     this.socket.resume();
-    this.#serve(ahead, isAdmitted);
+    this.#serve(ahead);
   }
 
   /** False: the request is not taken. */
   #answer(head: RequestHead): boolean {
-    const { method, target, block } = head;
     const { proxy, hits, metrics } = this.#parts;
-    const known = proxy.aliases.find(target, block.form);
-    const alias = known ?? readOf(target, block.headers.accept, proxy);
-    if (alias === undefined) return false;
-    const kept = known ?? this.#learnt(head, alias);
-    if (method === 'GET' && kept !== undefined && hits.answer(block, kept, this)) {
+    const { method, target, block } = head;
+    const cached = proxy.targets.find(target, block.form) ?? this.#parse(head);
+    if (cached === undefined) return false;
+    if (method === 'GET' && hits.answer(block, cached, this)) {
       metrics.known.inc();
       return true;
     }
     metrics.read.inc();
-    this.#begin(head, kept ?? alias);
+    this.#begin(head, cached);
     return true;
   }
 
-  /** As it is kept from now on, or for this once; `undefined`: memory has no answer to it. */
-  #learnt(head: RequestHead, alias: Alias): Alias | undefined {
-    if (!this.#comesAgain(alias.read)) return undefined;
-    return this.#parts.proxy.aliases.isWorthLearning() ? this.#learn(head) : alias;
+  /** The read of a target that is new; `undefined`: another route, or a fault, which the server answers. */
+  #parse({ method, target, block }: RequestHead): CachedTarget | undefined {
+    const { proxy } = this.#parts;
+    if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
+    const match = proxy.router.match(method, target);
+    if (match.route.kind !== 'read') return undefined;
+    try {
+      return parseTarget(proxy, match, block.headers.accept);
+    } catch (error) {
+      if (error instanceof GatewayError) return undefined;
+      throw error;
+    }
   }
 
-  /** Most targets with a version of their own come once: they would push out those that come again. */
-  #comesAgain(read: Read): boolean {
-    return isOfLatest(read) || this.#parts.proxy.reader.locate(read) !== undefined;
-  }
-
-  #learn({ target, block }: RequestHead): Alias | undefined {
-    // One that is kept must not keep the text of all that came with it.
-    const own = ownCopy(target);
-    const alias = readOf(own, block.headers.accept, this.#parts.proxy);
-    if (alias !== undefined) this.#parts.proxy.aliases.learn(own, alias);
-    return alias;
-  }
-
-  #begin({ method, target, block: { headers, isKept } }: RequestHead, { route, read }: Alias): void {
+  #begin({ method, target, block: { headers, isKept } }: RequestHead, cached: CachedTarget): void {
     const { proxy, live } = this.#parts;
     const { socket } = this;
-    const response = new FrontResponse({ connection: this, live, onDone: (done) => this.#done(done) });
+    const response = new FastResponse({ connection: this, live, onDone: (done) => this.#done(done) });
     response.shouldKeepAlive = isKept;
     this.#answering = response;
     const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
-    const exchange = new Exchange(request, response, route, proxy.observer);
-    void guard(proxy, exchange, () => answerRead(proxy, exchange, read));
+    answerTarget(proxy, { request, response }, cached);
     if (this.#answering !== undefined) setAnswering(socket, true);
   }
 
-  #done(response: FrontResponse): void {
+  #done(response: FastResponse): void {
     if (this.#answering !== response) return;
     this.#answering = undefined;
     this.#isActive = true;
@@ -296,7 +266,7 @@ export class FrontConnection implements Answering, Sending {
       this.finish();
       return;
     }
-    this.#serveAhead(false);
+    this.#serveAhead();
   }
 
   #leave(rest: Buffer): void {
@@ -325,7 +295,6 @@ export class FrontConnection implements Answering, Sending {
   #giveUp(): void {
     const answering = this.#answering;
     this.#answering = undefined;
-    this.#isHeld = false;
     this.#ahead = undefined;
     answering?.close();
   }

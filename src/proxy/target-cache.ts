@@ -1,32 +1,42 @@
 /**
- * Request targets that have been parsed before. Clients repeat the same text, and looking it up costs a fraction of
- * parsing it; it also lets a hit be answered before any routing.
+ * Parsed targets of reads. Clients repeat the same text, and finding it costs a fraction of parsing it; the answer of the
+ * last hit is prepared beside it.
  */
 import type { Held } from '../cache/memory.ts';
 import type { ContentCoding } from '../cache/entry.ts';
+import type { Operation } from '../access/principal.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { RouteName } from '../metrics/http-metrics.ts';
 import type { Read } from './read.ts';
+import type { Route } from './route.ts';
 
-/** A target's canonical read. */
-export interface Alias {
-  readonly route: RouteName;
+/** A target's route and canonical read. */
+export class CachedTarget {
+  readonly route: Route;
   readonly read: Read;
   /** Of its last answer from memory. */
-  prepared?: PreparedHead | undefined;
+  prepared: PreparedHead | undefined;
+
+  constructor(route: Route, read: Read) {
+    this.route = route;
+    this.read = read;
+  }
+
+  get operation(): Operation {
+    return this.route.operation;
+  }
 }
 
-/** What was found out about the last answer under a target, and holds as long as memory has it. */
+/** The head of the last answer under a target, valid while memory holds the answer. */
 export interface PreparedHead extends Held {
   /** The ledger that the answer is of. */
   readonly chainId: number | undefined;
-  /** When the answer was last told to be in use: whole seconds of `performance.now()`. */
+  /** When memory last recorded a use of the answer: whole seconds of `performance.now()`. */
   usedAt: number;
   readonly version: LedgerVersion | undefined;
   /** The gateway chose the version. */
   readonly isLatest: boolean;
-  /** What `own` says in `Age`. */
+  /** `Age` in `own`. */
   readonly ageSeconds: number;
   /** The coding that the client wanted, where that matters to the answer. */
   readonly wanted: ContentCoding | undefined;
@@ -44,61 +54,62 @@ export interface PreparedHead extends Held {
 }
 
 /** Bound of the texts and the reads they stand for, in bytes; targets are at most 16 kB. */
-export const aliasBytes = 32 * 1024 * 1024;
+export const targetCacheBytes = 32 * 1024 * 1024;
 /** What a read takes beside its texts, the map's slots and a prepared head included. Measured: 540 to 640 and 300. */
 const overheadBytes = 950;
 
-/** Of targets that are not known, once those that are push each other out, one in so many is learnt. */
-const learnOneIn = 16;
+/** When the cache is full, 1 in so many new targets is admitted. */
+const admitOneIn = 16;
 
-export class Aliases {
-  /** Those that were used since the others were put aside, and the others, which go when these are too many. */
-  #fresh = new Map<string, Alias>();
-  #older = new Map<string, Alias>();
+/** Targets by text and form, within `targetCacheBytes`. */
+export class TargetCache {
+  /** Targets used since the last turn-over, and those before, which the next turn-over drops. */
+  #fresh = new Map<string, CachedTarget>();
+  #older = new Map<string, CachedTarget>();
   #freshBytes = 0;
-  #unlearnt = 0;
+  #refused = 0;
 
-  find(target: string, form: AnswerForm): Alias | undefined {
-    const name = aliasOf(target, form);
-    const alias = this.#fresh.get(name);
-    if (alias !== undefined) return alias;
+  find(target: string, form: AnswerForm): CachedTarget | undefined {
+    const name = nameOf(target, form);
+    const cached = this.#fresh.get(name);
+    if (cached !== undefined) return cached;
     const older = this.#older.get(name);
     if (older !== undefined) this.#keep(ownCopy(name), older);
     return older;
   }
 
   /**
-   * Whether it is worth while to learn one more target. While there is room each is; afterwards those that come often
-   * are learnt soon all the same, and the others do not push out what they would be pushed out by themselves.
+   * Whether one more target shall be added. While there is room each is; afterwards 1 in 16, so that frequent targets are
+   * admitted soon, and rare ones do not displace them.
    */
-  isWorthLearning(): boolean {
+  admits(): boolean {
     if (this.#older.size === 0) return true;
-    this.#unlearnt = (this.#unlearnt + 1) % learnOneIn;
-    return this.#unlearnt === 0;
+    this.#refused = (this.#refused + 1) % admitOneIn;
+    return this.#refused === 0;
   }
 
-  /** `target`: a text by itself (`ownCopy`), which is kept. */
-  learn(target: string, alias: Alias): void {
-    // A transaction's answers are final by their hash, which is hardly parsed at all.
-    if (alias.read.operation !== 'transaction') this.#keep(aliasOf(target, alias.read.form), alias);
+  /** `target`: a text by itself (`ownCopy`), which the cache keeps. */
+  add(target: string, cached: CachedTarget): void {
+    // A transaction's answers are final by their hash, which needs hardly any parsing.
+    if (cached.read.operation !== 'transaction') this.#keep(nameOf(target, cached.read.form), cached);
   }
 
-  #keep(name: string, alias: Alias): void {
-    const { read } = alias;
+  #keep(name: string, cached: CachedTarget): void {
+    const { read } = cached;
     // Three texts of their own, each ASCII: a byte per character.
     const bytes = overheadBytes + name.length + read.subject.length + read.wire.path.length;
-    if (this.#freshBytes + bytes > aliasBytes / 2) {
+    if (this.#freshBytes + bytes > targetCacheBytes / 2) {
       this.#older = this.#fresh;
       this.#fresh = new Map();
       this.#freshBytes = 0;
     }
     this.#freshBytes += bytes;
-    this.#fresh.set(name, alias);
+    this.#fresh.set(name, cached);
   }
 }
 
 /** A target holds no space, so the two parts cannot run into each other. */
-function aliasOf(target: string, form: AnswerForm): string {
+function nameOf(target: string, form: AnswerForm): string {
   return form === 'json' ? target : `${target} ${form}`;
 }
 
