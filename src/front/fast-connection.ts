@@ -14,7 +14,7 @@ import { longestTarget } from '../proxy/target.ts';
 import type { Sending, TurnEnd } from '../upstream/wire/turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
 import { FastResponse, type Answering } from './fast-response.ts';
-import type { LiveHeaders } from './live-headers.ts';
+import type { LiveHeaders } from './head-text.ts';
 import type { PreparedHits } from './prepared-hits.ts';
 import { readHead, type HeaderBlocks, type RequestHead } from './request-head.ts';
 

@@ -12,7 +12,7 @@ import type { ServerParts } from '../proxy/server-parts.ts';
 import { TurnEnd } from '../upstream/wire/turn-end.ts';
 import { Arenas } from './arena.ts';
 import { FastConnection, type FastPathParts } from './fast-connection.ts';
-import { LiveHeaders } from './live-headers.ts';
+import { LiveHeaders } from './head-text.ts';
 import { PreparedHits } from './prepared-hits.ts';
 import { HeaderBlocks } from './request-head.ts';
 

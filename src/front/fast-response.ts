@@ -2,8 +2,7 @@
 import type { Socket } from 'node:net';
 import type { Outgoing } from '../proxy/message.ts';
 import type { Arena } from './arena.ts';
-import { headText } from './head-text.ts';
-import type { LiveHeaders } from './live-headers.ts';
+import { headText, type LiveHeaders } from './head-text.ts';
 
 /** Where answers are sent. */
 export interface Answering {

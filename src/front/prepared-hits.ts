@@ -7,20 +7,18 @@ import { performance } from 'node:perf_hooks';
 import type { ContentCoding } from '../cache/entry.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
-import { smallestCompressed } from '../proxy/compress.ts';
 import type { RequestSummary } from '../proxy/exchange.ts';
 import { ageOf } from '../proxy/latest-read.ts';
+import { smallestCompressed } from '../proxy/negotiate.ts';
 import { isOfLatest } from '../proxy/read-answer.ts';
-import type { Read } from '../proxy/read.ts';
-import type { Served } from '../proxy/served.ts';
+import type { Read, ReadResult } from '../proxy/read-result.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
 import type { CachedTarget, PreparedHead } from '../proxy/target-cache.ts';
 import { pieceBytes } from '../proxy/untaken-answers.ts';
 import type { Snapshot } from '../upstream/shown.ts';
 import type { Arenas } from './arena.ts';
 import type { Answering } from './fast-response.ts';
-import { CommonHeads, fieldLines } from './head-text.ts';
-import type { LiveHeaders } from './live-headers.ts';
+import { CommonHeads, fieldLines, type LiveHeaders } from './head-text.ts';
 import type { HeaderBlock } from './request-head.ts';
 
 /** Larger bodies, which are buffers of their own in memory, are written beside their head. */
@@ -165,7 +163,7 @@ export class PreparedHits {
     if (sent === undefined) return undefined;
     const source = { kind: 'memory' } as const;
     const { version } = read;
-    const served: Served = { entry, version, isFinal: true, isLatest, ageSeconds, source };
+    const served: ReadResult = { entry, version, isFinal: true, isLatest, ageSeconds, source };
     const common = this.#commonHeads.of(status, writer.commonHeadOf(served, 'public'));
     const head = writer.ownHeadOf(served, coding);
     if (coding !== undefined) head.push('Content-Encoding', coding);

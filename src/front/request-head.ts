@@ -7,8 +7,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { ContentCoding } from '../cache/entry.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
 import { answerForm, chooseCoding } from '../proxy/negotiate.ts';
-import { ownCopy } from '../proxy/target-cache.ts';
-import { isAuthority } from '../proxy/target.ts';
+import { isAuthority, ownCopy } from '../proxy/target.ts';
 
 /** The headers of a request, judged once for all requests that have the same text there. */
 export interface HeaderBlock {

@@ -4,13 +4,8 @@ import type { Registry } from 'prom-client';
 import type { TlsConfig } from '../config/config.ts';
 import { defaultCiphers } from '../config/tls-ciphers.ts';
 import { createTlsMetrics, type TlsMetrics } from '../metrics/tls-metrics.ts';
-import {
-  keepAliveMs,
-  usualHeadMs,
-  usualInactivityMs,
-  usualRequestMs,
-  type ConnectionTimes,
-} from '../proxy/listener.ts';
+import { keepAliveMs, usualHeadMs, usualInactivityMs, usualRequestMs } from '../proxy/listener.ts';
+import type { ConnectionTimes } from '../proxy/server-parts.ts';
 import { TlsListener } from '../proxy/tls-server.ts';
 import type { Journal } from '../status/events.ts';
 import { Certificates } from './certificates.ts';

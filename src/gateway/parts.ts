@@ -101,7 +101,7 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     untaken,
     times,
     tls: encryption?.listener,
-    isDraining: () => draining.isOn,
+    draining,
   });
   const connections: Connections = new Connections(proxy.server.server, {
     max: config.listen.maxConnections,

@@ -20,7 +20,7 @@ import { Encoder } from '../proxy/encode-submission.ts';
 import type { RequestSummary } from '../proxy/exchange.ts';
 import { Explainer } from '../proxy/explain.ts';
 import { LatestReads } from '../proxy/latest-read.ts';
-import type { ConnectionTimes } from '../proxy/listener.ts';
+import type { ConnectionTimes } from '../proxy/server-parts.ts';
 import { ModuleSource } from '../proxy/module-source.ts';
 import { PassThrough } from '../proxy/pass-through.ts';
 import { Reader } from '../proxy/read.ts';
@@ -65,7 +65,8 @@ export interface ProxyContext {
   readonly usage?: UsageSource | undefined;
   /** Processes that share what is bounded for all of them. */
   readonly processes: number;
-  isDraining(): boolean;
+  /** On once the gateway begins to stop. */
+  readonly draining: { readonly isOn: boolean };
   readonly times: ConnectionTimes;
   readonly overload: Overload;
   readonly untaken: UntakenAnswers;
@@ -95,7 +96,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const cors = new Cors(fleet.dialect);
   const keyHeader = access && (() => access.principals.header);
   const writer = new ResponseWriter(
-    { fleet, cors, keyHeader, untaken: context.untaken, isDraining: () => context.isDraining() },
+    { fleet, cors, keyHeader, untaken: context.untaken, draining: context.draining },
     fleet.dialect,
   );
   const consistency = new Consistency(settings.latest, () => fleet.generation);

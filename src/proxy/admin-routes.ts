@@ -1,6 +1,6 @@
 /** `/admin/*` on the operations port. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { AdminAnswer } from './admin.ts';
+import type { AdminAnswer } from './purge-request.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
 import { findRefusal, isBearer, type AccessRules } from './admin-access.ts';
 
@@ -31,8 +31,22 @@ export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rule
   });
 }
 
-/** Ahead of the body: who may not ask is not listened to. */
-export function guard(rules: () => AccessRules) {
+/** Reads and changes the log's settings. */
+export interface LogFunctions {
+  show(): AdminAnswer;
+  /** `from`: the operator's address. */
+  change(request: unknown, from: string): AdminAnswer;
+}
+
+/** Adds `/admin/log`. */
+export function addLogRoutes(app: FastifyInstance, log: LogFunctions, rules: () => AccessRules): void {
+  const onRequest = guard(rules);
+  app.get('/admin/log', { onRequest }, (_request, reply) => answer(reply, log.show()));
+  app.put('/admin/log', { onRequest }, (request, reply) => answer(reply, log.change(request.body, request.ip)));
+}
+
+/** Refuses an operator without rights ahead of the body. */
+function guard(rules: () => AccessRules) {
   return async ({ headers }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
     const { authorization, origin, host } = headers;
     const refusal = findRefusal(rules(), { authorization, origin, host });
@@ -45,7 +59,7 @@ export function guard(rules: () => AccessRules) {
 }
 
 /** Indented: people read it. */
-export function answer(reply: FastifyReply, { status, body }: AdminAnswer): FastifyReply {
+function answer(reply: FastifyReply, { status, body }: AdminAnswer): FastifyReply {
   return reply
     .code(status)
     .type('application/json')

@@ -7,13 +7,14 @@ import { formatScope, type PurgeScope } from '../cache/purge-scope.ts';
 import type { Journal } from '../status/events.ts';
 import type { Explainer } from './explain.ts';
 import { reportUsage, type UsageSource } from './usage-report.ts';
-import { AdminFault, parseDescribed, parsePurgeRequest, scopeOf, type ScopeParts } from './purge-request.ts';
-
-/** An answer's status and what its JSON body says. */
-export interface AdminAnswer {
-  readonly status: number;
-  readonly body: Readonly<Record<string, unknown>>;
-}
+import {
+  AdminFault,
+  parseDescribed,
+  parsePurgeRequest,
+  scopeOf,
+  type AdminAnswer,
+  type ScopeParts,
+} from './purge-request.ts';
 
 export interface AdminParts extends ScopeParts {
   readonly explainer: Explainer;

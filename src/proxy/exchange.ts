@@ -10,8 +10,7 @@ import type { Span, SpanName } from '../trace/span.ts';
 import { clientOf, type AdmittedRequest, type Result } from './admitted-request.ts';
 import type { Holding } from './body-pool.ts';
 import type { Incoming, Outgoing } from './message.ts';
-import type { RequestSpans } from './request-span.ts';
-import type { Route } from './route.ts';
+import type { RequestSpans, RouteLabel } from './request-span.ts';
 
 /** Who waits for work that is done for a request. */
 export interface Caller {
@@ -101,7 +100,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   #hasEnded = false;
 
   /** Begins when the request is admitted and its body, where the route needs one, is complete. */
-  constructor(received: Received<Incoming, Response>, route: Route, observer: ExchangeObserver) {
+  constructor(received: Received<Incoming, Response>, route: RouteLabel, observer: ExchangeObserver) {
     const { request, response, admitted } = received;
     this.request = request;
     this.response = response;
@@ -109,7 +108,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
     this.admitted = admitted;
     admitted?.follow(this);
     this.#observer = observer;
-    this.#span = observer.spans?.begin(request, route.template);
+    this.#span = observer.spans?.begin(request, route);
     observer.metrics.started();
   }
 

@@ -14,8 +14,8 @@ import { pinTo } from './latest-read.ts';
 import { needOf } from './parse-read.ts';
 import { isOfLatest } from './read-answer.ts';
 import type { Router } from './router.ts';
-import type { Read, Reader } from './read.ts';
-import type { Origin } from './served.ts';
+import type { Origin, Read } from './read-result.ts';
+import type { Reader } from './read.ts';
 
 export interface ExplainerParts {
   readonly fleet: Fleet;

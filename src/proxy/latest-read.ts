@@ -15,8 +15,8 @@ import type { Consistency } from './consistency.ts';
 import type { Caller, Exchange } from './exchange.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import { withVersion } from './parse-read.ts';
-import type { Read, Reader } from './read.ts';
-import type { Served } from './served.ts';
+import type { Read, ReadResult } from './read-result.ts';
+import type { Reader } from './read.ts';
 import type { ServedState } from './served-state.ts';
 
 export interface LatestReadParts {
@@ -38,7 +38,7 @@ export class LatestReads {
   }
 
   /** What memory holds of the read at the shared version, when that satisfies the client. Costs no promise. */
-  find(read: Read, request: Incoming): Served | undefined {
+  find(read: Read, request: Incoming): ReadResult | undefined {
     const snapshot = this.snapshotFor(request);
     const hit = snapshot === undefined ? undefined : this.#parts.reader.find(this.pinned(read, snapshot));
     if (snapshot === undefined || hit === undefined) return undefined;
@@ -57,7 +57,7 @@ export class LatestReads {
   }
 
   /** Reads at the shared version, or at a newer one when the client needs it. */
-  async load(read: Read, exchange: Exchange<Outgoing>): Promise<Served> {
+  async load(read: Read, exchange: Exchange<Outgoing>): Promise<ReadResult> {
     const { reader } = this.#parts;
     const demand = this.#parts.consistency.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#ask(read, demand, exchange);
@@ -87,7 +87,7 @@ export class LatestReads {
   }
 
   /** No staleness at all: each read goes to a node that has got at least as far as anybody has been shown. */
-  async #ask(read: Read, { min }: Demand, caller: Caller): Promise<Served> {
+  async #ask(read: Read, { min }: Demand, caller: Caller): Promise<ReadResult> {
     const { reader, floor } = this.#parts;
     const served = await floor.keep(min, caller.signal, (atLeast) =>
       reader.ask({ ...read, need: { kind: 'head', min: atLeast, isExact: true } }, caller),

@@ -7,22 +7,10 @@ import { GatewayError } from '../ledger/errors.ts';
 import { refuseBehind } from './broken-request.ts';
 import { isRefused, takeTurn } from './connection-state.ts';
 import { handle, refuse } from './handle.ts';
-import { createServer } from './node-http.ts';
+import { createServer } from './lean-http.ts';
 import { awaitContinue } from './request-body.ts';
 import { maxHeaderBytes, mostHeaders } from './request-faults.ts';
-import type { ServerParts } from './server-parts.ts';
-
-/** How long a client may take, in milliseconds. */
-export interface ConnectionTimes {
-  /** For a request's head, from the first byte or, before any, from the connection on. */
-  readonly headMs?: number;
-  /** For a whole request. */
-  readonly requestMs?: number;
-  /** How often is looked at who is over time. */
-  readonly checkMs?: number;
-  /** Nothing read or written for so long while a request is under way: the client takes nothing of its answer. */
-  readonly inactivityMs?: number;
-}
+import type { ConnectionTimes, ServerParts } from './server-parts.ts';
 
 /** Longer than the deadline that a config usually sets, and than what clients of streamed answers are given. */
 export const usualInactivityMs = 90_000;

@@ -9,7 +9,7 @@ import { formatTypeTag, parseStructTag } from '../ledger/type-tag.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Need } from '../upstream/need.ts';
 import { answerForm } from './negotiate.ts';
-import type { Read } from './read.ts';
+import type { Read } from './read-result.ts';
 import type { Submissions } from './submissions.ts';
 import { versionParameter } from './target.ts';
 

@@ -59,7 +59,7 @@ export class PassThrough {
     if (answer.status >= 300) return this.#reply(exchange, answer);
     const { need } = request;
     const newest = answer.info?.version;
-    const pinned = need.kind === 'version' && !match.isList ? need.version : undefined;
+    const pinned = need.kind === 'version' && match.row.isList !== true ? need.version : undefined;
     const shown = pinned ?? (need.kind === 'version' ? endOfList(need.version, newest) : newest);
     if (shown !== undefined) await this.#parts.fleet.show(shown);
     return this.#reply(exchange, answer, pinned);
@@ -119,7 +119,8 @@ export class PassThrough {
   }
 
   #requestOf({ client, request, span }: Exchange, match: Match, body: Buffer | undefined): FleetRequest {
-    const { isHealthCheck, isIdempotent, isOfLedger, need, passedPath: path } = match;
+    const { isIdempotent, need, passedPath: path } = match;
+    const { isHealthCheck = false, isOfLedger = false } = match.row;
     const method = match.method as WireRequest['method'];
     const given = requestHeaders(request.headers);
     // The answer to a POST that reads is of its body: there is nothing at the path to compare (RFC 9110 13.1.2).

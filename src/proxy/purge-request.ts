@@ -11,7 +11,13 @@ import type { Router } from './router.ts';
 export type PurgeRequest =
   { readonly read: DescribedRequest } | { readonly account: string } | { readonly everything: true };
 
-/** What is wrong with an operator's request, for its answer. */
+/** An answer to an operator, as plain data: it may cross to another process. */
+export interface AdminAnswer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** The fault of an operator's request, for its answer. */
 export class AdminFault extends Error {
   override readonly name = 'AdminFault';
   readonly status: 400 | 404 | 503;

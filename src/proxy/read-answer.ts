@@ -2,11 +2,11 @@
 import { GatewayError } from '../ledger/errors.ts';
 import type { Exchange } from './exchange.ts';
 import type { Incoming, Outgoing } from './message.ts';
-import type { Read } from './read.ts';
+import type { Read, ReadResult } from './read-result.ts';
 import type { Match } from './router.ts';
-import type { Served } from './served.ts';
 import type { ServerParts } from './server-parts.ts';
-import { CachedTarget, ownCopy } from './target-cache.ts';
+import { CachedTarget } from './target-cache.ts';
+import { ownCopy } from './target.ts';
 
 /**
  * Parses the read of `match`, and adds it to the target cache where the target is likely to come again: most targets with
@@ -45,7 +45,7 @@ export function requireTime({ overload }: ServerParts): void {
 }
 
 /** Memory's answer to the read, at the version that reads of "latest" share where it names none. */
-function findHit({ reader, latestReads }: ServerParts, read: Read, request: Incoming): Served | undefined {
+function findHit({ reader, latestReads }: ServerParts, read: Read, request: Incoming): ReadResult | undefined {
   return isOfLatest(read) ? latestReads.find(read, request) : reader.find(read);
 }
 
@@ -55,7 +55,7 @@ export function isOfLatest(read: Read): boolean {
 }
 
 /** Writes the answer. After a committed transaction the connection must not receive an older state. */
-export function giveRead(parts: ServerParts, exchange: Exchange<Outgoing>, served: Served): void | Promise<void> {
+export function giveRead(parts: ServerParts, exchange: Exchange<Outgoing>, served: ReadResult): void | Promise<void> {
   const { committedAt } = served.entry;
   if (committedAt !== undefined) parts.consistency.recordSeen(exchange.request, committedAt);
   return parts.writer.read(exchange, served, parts.reader);

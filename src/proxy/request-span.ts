@@ -3,10 +3,17 @@
  * addresses and keys are in none of it: the route is told by its template.
  */
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { Outcome } from '../metrics/http-metrics.ts';
+import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
 import type { Span } from '../trace/span.ts';
 import type { Tracer } from '../trace/tracer.ts';
 import type { Incoming } from './message.ts';
+
+/** A route, as metrics, log lines and spans name it. */
+export interface RouteLabel {
+  readonly name: RouteName;
+  /** Its path below the base path; undefined of a request without a route. */
+  readonly template: string | undefined;
+}
 
 /** A finished request, as its span reports it. */
 export interface SpanSummary {
@@ -35,8 +42,7 @@ export class RequestSpans {
     this.#served = served;
   }
 
-  /** `template`: the route's path below the base path; undefined of a request without a route. */
-  begin({ method = '', headers, httpVersionMajor, httpVersion }: Incoming, template: string | undefined): Span {
+  begin({ method = '', headers, httpVersionMajor, httpVersion }: Incoming, { template }: RouteLabel): Span {
     const { scheme, basePath } = this.#served;
     const isKnown = methods.has(method);
     const route = template === undefined ? undefined : basePath + template || '/';

@@ -3,13 +3,12 @@ import { errorBody, GatewayError } from '../ledger/errors.ts';
 import type { Dialect } from '../ledger/ledger-headers.ts';
 import type { CachedResponse, ContentCoding } from '../cache/entry.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import { smallestCompressed } from './compress.ts';
 import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
-import { chooseCoding, matchesTag } from './negotiate.ts';
+import { chooseCoding, matchesTag, smallestCompressed } from './negotiate.ts';
 import type { Outgoing } from './message.ts';
 import type { Reader } from './read.ts';
-import type { Served, Source } from './served.ts';
+import type { ReadResult, Source } from './read-result.ts';
 import { pieceBytes, type UntakenAnswers } from './untaken-answers.ts';
 
 export interface ResponseWriterParts {
@@ -18,8 +17,8 @@ export interface ResponseWriterParts {
   readonly untaken: UntakenAnswers;
   /** The header that clients' keys come in, where there are keys: lower case. */
   readonly keyHeader?: (() => string) | undefined;
-  /** Whether connections shall be closed after their answer. */
-  isDraining(): boolean;
+  /** On: connections shall be closed after their answer. */
+  readonly draining: { readonly isOn: boolean };
 }
 
 /**
@@ -44,7 +43,7 @@ export class ResponseWriter {
   }
 
   /** Writes a read's answer in the coding the client prefers. Returns a promise only when a body must be coded. */
-  read(exchange: Exchange<Outgoing>, served: Served, reader: Reader): void | Promise<void> {
+  read(exchange: Exchange<Outgoing>, served: ReadResult, reader: Reader): void | Promise<void> {
     const { entry } = served;
     // Before any wait for a coding: who hangs up in it has had the node's work all the same.
     note(exchange, served);
@@ -60,7 +59,7 @@ export class ResponseWriter {
       .then((body) => this.#readAs(exchange, served, body, coding));
   }
 
-  #readAs(exchange: Exchange<Outgoing>, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
+  #readAs(exchange: Exchange<Outgoing>, served: ReadResult, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry } = served;
     const { method } = exchange.request;
     const isConditional = method === 'GET' || method === 'HEAD';
@@ -78,7 +77,7 @@ export class ResponseWriter {
   }
 
   /** Headers that many answers have in common, the content type first. */
-  commonHeadOf({ entry, isFinal, isLatest, source }: Served, scope: CacheScope): string[] {
+  commonHeadOf({ entry, isFinal, isLatest, source }: ReadResult, scope: CacheScope): string[] {
     const isKept = scope !== 'none' && isFinal && entry.isImmutable && !isLatest;
     return [
       'Content-Type',
@@ -93,7 +92,7 @@ export class ResponseWriter {
   }
 
   /** Headers that are of this answer, its coding and length apart. */
-  ownHeadOf({ entry, isFinal, version, source, ageSeconds }: Served, coding: ContentCoding | undefined): string[] {
+  ownHeadOf({ entry, isFinal, version, source, ageSeconds }: ReadResult, coding: ContentCoding | undefined): string[] {
     const head: string[] = [];
     // RFC 9111 5.1: the answer was not made for this request. A version needs no validation to be as it was.
     if (source.kind !== 'upstream') head.push('Age', String(ageSeconds));
@@ -106,7 +105,7 @@ export class ResponseWriter {
 
   /** Nothing beside the answer itself has to be told: no outage, and no wish to close the connection. */
   get isUndisturbed(): boolean {
-    return this.#parts.fleet.outageSinceMs === undefined && !this.#parts.isDraining();
+    return this.#parts.fleet.outageSinceMs === undefined && !this.#parts.draining.isOn;
   }
 
   /** Writes the gateway's own error, or what a bug threw as 500 without its details. */
@@ -183,7 +182,7 @@ export class ResponseWriter {
     for (const item of this.ledgerHeaders()) head.push(item);
     if (exchange.admitted !== undefined) head.push(...exchange.admitted.headers);
     if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request));
-    if (this.#parts.isDraining()) exchange.response.shouldKeepAlive = false;
+    if (this.#parts.draining.isOn) exchange.response.shouldKeepAlive = false;
     endWhereHttpDoes(exchange, head);
   }
 }
@@ -199,7 +198,7 @@ export function endWhereHttpDoes({ request, response }: Exchange<Outgoing>, head
 }
 
 /** Notes what a read came to. */
-function note(exchange: Exchange<Outgoing>, { source, entry, version }: Served): void {
+function note(exchange: Exchange<Outgoing>, { source, entry, version }: ReadResult): void {
   exchange.version = version;
   if (source.kind === 'upstream') exchange.upstream = source.name;
   if (source.kind !== 'memory' && source.isCollapsed) exchange.outcome = 'collapsed';

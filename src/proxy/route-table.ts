@@ -3,6 +3,7 @@
  * read takes a row here, a parser and a test.
  */
 import { findU64, type LedgerVersion } from '../ledger/version.ts';
+import type { RouteName } from '../metrics/http-metrics.ts';
 import type { Need } from '../upstream/need.ts';
 import {
   moduleRead,
@@ -13,7 +14,7 @@ import {
   type ModuleParameters,
   type ResourceParameters,
 } from './parse-read.ts';
-import type { Parameters, PathRow, Route } from './route.ts';
+import type { Parameters, ParseRead, PathRow, Route } from './route.ts';
 import type { Submissions } from './submissions.ts';
 import { numberParameter } from './target.ts';
 
@@ -28,12 +29,8 @@ export const noRoute: Route = { kind: 'none', name: 'none', operation: 'pass', t
 
 const ledgerInfo: Route = { kind: 'ledger info', name: 'ledger_info', operation: 'read', template: '' };
 const view: Route = { kind: 'view', name: 'view', operation: 'view', template: '/view' };
-const encode: Route = {
-  kind: 'encode',
-  name: 'encode_submission',
-  operation: 'encode',
-  template: '/transactions/encode_submission',
-};
+const encodePath = '/transactions/encode_submission';
+const encode: Route = { kind: 'encode', name: 'encode_submission', operation: 'encode', template: encodePath };
 /** A batch has the template of a single submission: a name of metrics and spans that is part of the interface. */
 const submit: Route = { kind: 'submit', name: 'submit', operation: 'submit', template: '/transactions' };
 
@@ -52,55 +49,21 @@ const posted = { allow: 'POST', isReadingPost: true } as const;
 /** All rows, the most general last. `submissions`: which node accepted a transaction, for reads by hash. */
 export function routeTable(submissions: Submissions): readonly PathRow[] {
   return [
-    { path: '', routes: reading(ledgerInfo) },
-    {
-      path: '/accounts/:address/resource/:type',
-      isOfLedger: true,
-      routes: reading({
-        kind: 'read',
-        name: 'resource',
-        operation: 'read',
-        template: '/accounts/:address/resource/:type',
-        parse: (parameters, request) => resourceRead(parameters as unknown as ResourceParameters, request),
-      }),
-    },
-    {
-      path: '/accounts/:address/module/:name',
-      isOfLedger: true,
-      routes: reading({
-        kind: 'read',
-        name: 'module',
-        operation: 'read',
-        template: '/accounts/:address/module/:name',
-        parse: (parameters, request) => moduleRead(parameters as unknown as ModuleParameters, request),
-      }),
-    },
-    {
-      path: '/transactions/by_hash/:hash',
-      isOfLedger: true,
-      routes: reading({
-        kind: 'read',
-        name: 'transaction_by_hash',
-        operation: 'read',
-        template: '/transactions/by_hash/:hash',
-        parse: ({ hash = '' }, request) => transactionRead(hash, request, submissions),
-      }),
-    },
-    {
-      path: '/transactions/wait_by_hash/:hash',
-      isOfLedger: true,
-      routes: {
-        GET: {
-          kind: 'wait',
-          name: 'wait_by_hash',
-          operation: 'read',
-          template: '/transactions/wait_by_hash/:hash',
-          parse: ({ hash = '' }, request) => transactionWait(hash, request, submissions),
-        },
-      },
-    },
+    { path: '', routes: { GET: ledgerInfo, HEAD: ledgerInfo } },
+    readRow('resource', '/accounts/:address/resource/:type', (parameters, request) =>
+      resourceRead(parameters as unknown as ResourceParameters, request),
+    ),
+    readRow('module', '/accounts/:address/module/:name', (parameters, request) =>
+      moduleRead(parameters as unknown as ModuleParameters, request),
+    ),
+    readRow('transaction_by_hash', '/transactions/by_hash/:hash', ({ hash = '' }, request) =>
+      transactionRead(hash, request, submissions),
+    ),
+    waitRow('/transactions/wait_by_hash/:hash', ({ hash = '' }, request) =>
+      transactionWait(hash, request, submissions),
+    ),
     { path: '/view', ...state, ...posted, routes: { POST: view } },
-    { path: '/transactions/encode_submission', ...posted, isOfLedger: true, routes: { POST: encode } },
+    { path: encodePath, ...posted, isOfLedger: true, routes: { POST: encode } },
     {
       path: '/transactions',
       isOfLedger: true,
@@ -132,6 +95,14 @@ export function routeTable(submissions: Submissions): readonly PathRow[] {
   ];
 }
 
-function reading(route: Route) {
-  return { GET: route, HEAD: route };
+/** A read whose answer the cache may keep. */
+function readRow(name: RouteName, path: string, parse: ParseRead): PathRow {
+  const route: Route = { kind: 'read', name, operation: 'read', template: path, parse };
+  return { path, isOfLedger: true, routes: { GET: route, HEAD: route } };
+}
+
+/** A long poll: a HEAD of it would wait for nothing, and is passed. */
+function waitRow(path: string, parse: ParseRead): PathRow {
+  const route: Route = { kind: 'wait', name: 'wait_by_hash', operation: 'read', template: path, parse };
+  return { path, isOfLedger: true, routes: { GET: route } };
 }

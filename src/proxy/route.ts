@@ -1,9 +1,9 @@
 /** A route and a row of the route table (route-table.ts). */
 import type { Operation } from '../access/principal.ts';
-import type { RouteName } from '../metrics/http-metrics.ts';
 import type { Need } from '../upstream/need.ts';
 import type { PathRead } from './parse-read.ts';
-import type { Read } from './read.ts';
+import type { Read } from './read-result.ts';
+import type { RouteLabel } from './request-span.ts';
 
 /**
  * How a request is answered. `read`: from the cache or the fleet. `wait`: from one node, for this client alone. `view`:
@@ -16,17 +16,16 @@ export type RouteKind =
 /** Path parameters by name, decoded. */
 export type Parameters = Readonly<Record<string, string>>;
 
+/** Parses the read that a target asks for. Throws `GatewayError` 400. */
+export type ParseRead = (parameters: Parameters, request: PathRead) => Read;
+
 /** One way to answer a request, shared by all requests that match it. */
-export interface Route {
+export interface Route extends RouteLabel {
   readonly kind: RouteKind;
-  /** The label of metrics and log lines. */
-  readonly name: RouteName;
   /** Keys allow, and plans charge, the request as this operation. */
   readonly operation: Operation;
-  /** Below the base path: part of the name of the request's span. */
-  readonly template: string | undefined;
-  /** Of the kinds `read` and `wait`: parses the request. Throws `GatewayError` 400. */
-  readonly parse?: (parameters: Parameters, request: PathRead) => Read;
+  /** Of the kinds `read` and `wait`. */
+  readonly parse?: ParseRead;
 }
 
 /** One path of the interface. Methods without a route of their own are passed to a node. */

@@ -4,8 +4,7 @@ import type { Operation } from '../access/principal.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import type { Need } from '../upstream/need.ts';
 import { foldedPaths, hasFoldedDots } from './folded-path.ts';
-import type { PathRead } from './parse-read.ts';
-import type { Read } from './read.ts';
+import type { Read } from './read-result.ts';
 import { noRoute, passedRoute, preflightRoute, routeTable } from './route-table.ts';
 import type { Parameters, PathRow, Route } from './route.ts';
 import type { Submissions } from './submissions.ts';
@@ -26,7 +25,10 @@ const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 're
 interface Found {
   readonly row: PathRow;
   readonly parameters: Parameters;
+  readonly fault?: 'notFound' | 'malformed';
 }
+
+const noRow: PathRow = { path: '/*' };
 
 /** The table as find-my-way searches it, by path alone: the method chooses the route within a row. */
 export class Router {
@@ -53,11 +55,11 @@ export class Router {
     return new Match(this, method, target);
   }
 
-  /** The row of a target; `undefined`: it is outside the base path; `'undecodable'`: it is no target. */
-  find(target: string): Found | 'undecodable' | undefined {
+  /** The row of a target; without one, where the target is outside the base path or cannot be decoded. */
+  find(target: string): Found {
     const found = this.#tree.find('GET', target);
-    if (found === null) return undefined;
-    if (found.store === null) return 'undecodable';
+    if (found === null) return { row: noRow, parameters: {}, fault: 'notFound' };
+    if (found.store === null) return { row: noRow, parameters: {}, fault: 'malformed' };
     return { row: found.store as PathRow, parameters: found.params as Parameters };
   }
 
@@ -74,14 +76,12 @@ export class Router {
   /** `Allow`, flat. */
   allowOf(target: string): readonly [name: string, value: string] {
     const [path = ''] = target.split('?', 1);
-    const found = this.find(path.endsWith('/') ? path.slice(0, -1) : path);
-    return ['Allow', (typeof found === 'object' ? found.row.allow : undefined) ?? 'GET, HEAD'];
+    return ['Allow', this.find(path.endsWith('/') ? path.slice(0, -1) : path).row.allow ?? 'GET, HEAD'];
   }
 
   /** The row of a folded path (folded-path.ts), which is below the base path. */
-  rowOfFolded(folded: string): PathRow | undefined {
-    const found = this.find(this.basePath + folded || '/');
-    return typeof found === 'object' ? found.row : undefined;
+  rowOfFolded(folded: string): PathRow {
+    return this.find(this.basePath + folded || '/').row;
   }
 }
 
@@ -90,31 +90,31 @@ export class Match {
   readonly route: Route;
   readonly method: string;
   readonly target: string;
+  /** Traits of the path as nodes read it. */
+  readonly row: PathRow;
   /** Of a request that no route takes: 400 or 404. */
   readonly fault: GatewayError | undefined;
   readonly #router: Router;
-  readonly #row: PathRow | undefined;
   readonly #parameters: Parameters;
   #passedPath: string | undefined;
 
   constructor(router: Router, method: string, target: string) {
+    const { row, parameters, fault } = router.find(target);
     this.#router = router;
     this.method = method;
     this.target = target;
-    const found = router.find(target);
-    if (found === 'undecodable') this.fault = new GatewayError('malformed', 'the request target cannot be decoded');
-    else if (found === undefined && method !== 'OPTIONS') this.fault = notFound();
-    this.#row = typeof found === 'object' ? found.row : undefined;
-    this.#parameters = typeof found === 'object' ? found.parameters : {};
-    this.route = this.fault === undefined ? routeOf(this.#row, method) : noRoute;
+    this.row = row;
+    this.#parameters = parameters;
+    if (fault === 'malformed') this.fault = new GatewayError(fault, 'the request target cannot be decoded');
+    else if (fault !== undefined && method !== 'OPTIONS') this.fault = notFound();
+    this.route = this.fault === undefined ? routeOf(row, method) : noRoute;
   }
 
   /** The read that is asked for, of the kinds `read` and `wait`. Throws `GatewayError` 400. */
   parse(accept: string | undefined): Read {
     const { parse } = this.route;
     if (parse === undefined) throw new Error(`the route ${this.route.name} has no parser`);
-    const request: PathRead = { target: this.target, accept };
-    return parse(this.#parameters, request);
+    return parse(this.#parameters, { target: this.target, accept });
   }
 
   /**
@@ -140,49 +140,37 @@ export class Match {
 
   /** State or history that a passed request needs. */
   get need(): Need {
-    return this.#row?.need?.(this.#parameters, this.target) ?? { kind: 'head' };
+    return this.row.need?.(this.#parameters, this.target) ?? { kind: 'head' };
   }
 
   /** Whether a second node may be asked after a first one failed. */
   get isIdempotent(): boolean {
     const { method } = this;
-    return method === 'GET' || method === 'HEAD' || (method === 'POST' && this.#row?.isReadingPost === true);
+    return method === 'GET' || method === 'HEAD' || (method === 'POST' && this.row.isReadingPost === true);
   }
 
   /** Whether the gateway chooses the version: a read of state that names none. */
   get isReadOfLatest(): boolean {
-    const { isState = false, allow = 'GET, HEAD' } = this.#row ?? {};
+    const { isState = false, allow = 'GET, HEAD' } = this.row;
     if (!isState || !allow.split(', ').includes(this.method)) return false;
     // A version that is named, however badly, is the node's to judge; so is a path that lacks a part.
     return !hasParameter(this.target, 'ledger_version') && !Object.values(this.#parameters).includes('');
-  }
-
-  get isOfLedger(): boolean {
-    return this.#row?.isOfLedger === true;
-  }
-
-  get isList(): boolean {
-    return this.#row?.isList === true;
-  }
-
-  get isHealthCheck(): boolean {
-    return this.#row?.isHealthCheck === true;
   }
 
   #checkedPath(): string {
     const path = pathBelow(this.#router.basePath, this.target);
     if (hasFoldedDots(path)) throw new GatewayError('malformed', 'the path has dot segments');
     const [whole, cut] = foldedPaths(path);
-    if ([whole, cut].some((folded) => this.#router.rowOfFolded(folded)?.isHidden)) throw notFound();
+    if ([whole, cut].some((folded) => this.#router.rowOfFolded(folded).isHidden)) throw notFound();
     // Rights are those of one path: a router that drops `;a` and one that stops there would read two.
     if (whole !== cut) throw new GatewayError('malformed', 'the path has parameters ahead of its last segment');
     return path;
   }
 }
 
-function routeOf(row: PathRow | undefined, method: string): Route {
+function routeOf(row: PathRow, method: string): Route {
   if (method === 'OPTIONS') return preflightRoute;
-  return row?.routes?.[method as 'GET'] ?? passedRoute;
+  return row.routes?.[method as 'GET'] ?? passedRoute;
 }
 
 function notFound(): GatewayError {

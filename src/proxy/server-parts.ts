@@ -6,7 +6,6 @@ import type { Cors } from './cors.ts';
 import type { Encoder } from './encode-submission.ts';
 import type { ExchangeObserver } from './exchange.ts';
 import type { LatestReads } from './latest-read.ts';
-import type { ConnectionTimes } from './listener.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { Reader } from './read.ts';
 import type { Bodies } from './request-body.ts';
@@ -15,6 +14,18 @@ import type { Router } from './router.ts';
 import type { TargetCache } from './target-cache.ts';
 import type { TlsListener } from './tls-server.ts';
 import type { UntakenAnswers } from './untaken-answers.ts';
+
+/** How long a client may take, in milliseconds. */
+export interface ConnectionTimes {
+  /** For a request's head, from the first byte or, before any, from the connection on. */
+  readonly headMs?: number;
+  /** For a whole request. */
+  readonly requestMs?: number;
+  /** How often is looked at who is over time. */
+  readonly checkMs?: number;
+  /** Nothing read or written for so long while a request is under way: the client takes nothing of its answer. */
+  readonly inactivityMs?: number;
+}
 
 export interface Gate {
   /** Whether a request that has just arrived may be answered now. */

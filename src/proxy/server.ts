@@ -5,7 +5,7 @@
 import fastify, { type FastifyInstance } from 'fastify';
 import { answerBrokenRequest } from './broken-request.ts';
 import { createHttpServer, liveHeaders } from './listener.ts';
-import { schemaController } from './no-schemas.ts';
+import { schemaController } from './lean-http.ts';
 import type { ServerParts } from './server-parts.ts';
 
 /** Builds the server; `listen` and `close` are the caller's. */

@@ -7,8 +7,9 @@ import type { ContentCoding } from '../cache/entry.ts';
 import type { Operation } from '../access/principal.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { Read } from './read.ts';
+import type { Read } from './read-result.ts';
 import type { Route } from './route.ts';
+import { ownCopy } from './target.ts';
 
 /** A target's route and canonical read. */
 export class CachedTarget {
@@ -111,9 +112,4 @@ export class TargetCache {
 /** A target holds no space, so the two parts cannot run into each other. */
 function nameOf(target: string, form: AnswerForm): string {
   return form === 'json' ? target : `${target} ${form}`;
-}
-
-/** A part of a text keeps the whole of it in memory; this is a text by itself. */
-export function ownCopy(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1');
 }

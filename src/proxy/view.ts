@@ -3,7 +3,7 @@ import { parseViewBody, type ViewContentType } from '../cache/view-body.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import { answerForm } from './negotiate.ts';
 import { mediaType, needOf, withVersion, type PathRead } from './parse-read.ts';
-import type { Read } from './read.ts';
+import type { Read } from './read-result.ts';
 import { versionParameter } from './target.ts';
 
 /** Nodes compare the whole header text: with a charset parameter it is another type (protocol 2.4). */

@@ -1,7 +1,6 @@
 /** Operators' requests, handed to the workers: one of them speaks for all, the others forget what they hold. */
-import type { AdminAnswer } from '../proxy/admin.ts';
 import type { AdminFunctions } from '../proxy/admin-routes.ts';
-import { AdminFault, parsePurgeRequest, type PurgeRequest } from '../proxy/purge-request.ts';
+import { AdminFault, parsePurgeRequest, type AdminAnswer, type PurgeRequest } from '../proxy/purge-request.ts';
 import type { Crew } from './crew.ts';
 import type { Member } from './forked.ts';
 import { mergeUsage } from '../proxy/usage-report.ts';

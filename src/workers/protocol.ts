@@ -4,7 +4,7 @@ import type { CacheKey } from '../cache/key.ts';
 import type { Config, LogConfig, UpstreamConfig } from '../config/config.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { FamilyData } from '../metrics/family.ts';
-import type { AdminAnswer } from '../proxy/admin.ts';
+import type { AdminAnswer } from '../proxy/purge-request.ts';
 import type { Readiness } from '../proxy/health.ts';
 import type { Told } from '../status/facts.ts';
 import type { NodeReport } from '../upstream/fleet.ts';

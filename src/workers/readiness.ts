@@ -1,5 +1,6 @@
 /** What several workers say of readiness, as one. */
-import type { Disagreement, OutageStatus, Readiness, UpstreamStatus } from '../proxy/health.ts';
+import type { Disagreement } from '../proxy/audits.ts';
+import type { OutageStatus, Readiness, UpstreamStatus } from '../proxy/health.ts';
 
 /** Best first. A node that one worker reaches is there; a node of another chain is so for everybody. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;

@@ -4,7 +4,7 @@ import { cacheKey, readText } from '../../src/cache/key.ts';
 import { marksMatcher, marksOf } from '../../src/cache/purge-marks.ts';
 import { pageMatcher, type PurgeScope } from '../../src/cache/purge-scope.ts';
 import { parseAddress } from '../../src/ledger/address.ts';
-import type { Read } from '../../src/proxy/read.ts';
+import type { Read } from '../../src/proxy/read-result.ts';
 import { readModule, readResource, readTransaction, readView } from '../support/reads.ts';
 
 const store = '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>';

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import { arenaBytes } from '../../src/front/arena.ts';
 import { FastConnection, type FastPathParts } from '../../src/front/fast-connection.ts';
 import { FastResponse } from '../../src/front/fast-response.ts';
-import { LiveHeaders } from '../../src/front/live-headers.ts';
+import { LiveHeaders } from '../../src/front/head-text.ts';
 import { HeaderBlocks } from '../../src/front/request-head.ts';
 import { pieceBytes, UntakenAnswers } from '../../src/proxy/untaken-answers.ts';
 import { ByteBudget } from '../../src/upstream/byte-budget.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
 import { FastResponse } from '../../src/front/fast-response.ts';
-import { LiveHeaders } from '../../src/front/live-headers.ts';
+import { LiveHeaders } from '../../src/front/head-text.ts';
 
 const sent = (): never => assert.fail('sent');
 

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Router } from '../../src/proxy/router.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
-import { CachedTarget, ownCopy, TargetCache, targetCacheBytes } from '../../src/proxy/target-cache.ts';
+import { CachedTarget, TargetCache, targetCacheBytes } from '../../src/proxy/target-cache.ts';
+import { ownCopy } from '../../src/proxy/target.ts';
 
 const tag = '0x1::account::Account';
 

@@ -1,7 +1,7 @@
 /** Reads as the routes parse them, and the keys that the cache keeps their answers under. */
 import { cacheKey, keyText } from '../../src/cache/key.ts';
 import { moduleRead, resourceRead, transactionRead } from '../../src/proxy/parse-read.ts';
-import type { Read } from '../../src/proxy/read.ts';
+import type { Read } from '../../src/proxy/read-result.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
 import { viewRead } from '../../src/proxy/view.ts';
 
