@@ -8,7 +8,7 @@ import { createBuildMetrics } from '../src/metrics/build-metrics.ts';
 import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/metrics/encode-metrics.ts';
 import type { Declared } from '../src/metrics/family.ts';
-import { createFrontMetrics } from '../src/metrics/front-metrics.ts';
+import { createFastPathMetrics } from '../src/metrics/fast-path-metrics.ts';
 import { createHttpMetrics } from '../src/metrics/http-metrics.ts';
 import { createLatestMetrics } from '../src/metrics/latest-metrics.ts';
 import { createLimitMetrics } from '../src/metrics/limit-metrics.ts';
@@ -59,7 +59,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
     'Requests of clients',
     [
       always(createHttpMetrics, (registry) => createBodyMetrics(registry, zero), createLatestMetrics, overload),
-      { when: '`listen.fastPath`, without `access` and `listen.tls`', add: createFrontMetrics },
+      { when: '`listen.fastPath`, without `access` and `listen.tls`', add: createFastPathMetrics },
     ],
   ],
   ['Cache', [always(cache), { when: '`cache.redis`', add: redis }]],

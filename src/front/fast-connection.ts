@@ -3,8 +3,7 @@
  * the fast path does not take, the connection goes to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
-import { GatewayError } from '../ledger/errors.ts';
-import type { FrontMetrics } from '../metrics/front-metrics.ts';
+import type { FastPathMetrics } from '../metrics/fast-path-metrics.ts';
 import { isRefused, setAnswering } from '../proxy/connection-state.ts';
 import { answerTarget } from '../proxy/handle.ts';
 import { parseTarget } from '../proxy/read-answer.ts';
@@ -21,7 +20,7 @@ import { readHead, type HeaderBlocks, type RequestHead } from './request-head.ts
 /** Parts that all connections share. */
 export interface FastPathParts {
   readonly proxy: ServerParts;
-  readonly metrics: FrontMetrics;
+  readonly metrics: FastPathMetrics;
   readonly blocks: HeaderBlocks;
   readonly live: LiveHeaders;
   readonly hits: PreparedHits;
@@ -240,9 +239,9 @@ export class FastConnection implements Answering, Sending {
     if (match.route.kind !== 'read') return undefined;
     try {
       return parseTarget(proxy, match, block.headers.accept);
-    } catch (error) {
-      if (error instanceof GatewayError) return undefined;
-      throw error;
+    } catch {
+      // The server parses the target once more, and reports the fault.
+      return undefined;
     }
   }
 

@@ -5,7 +5,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import type { FrontMetrics } from '../metrics/front-metrics.ts';
+import type { FastPathMetrics } from '../metrics/fast-path-metrics.ts';
 import { isRefused } from '../proxy/connection-state.ts';
 import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
@@ -26,7 +26,7 @@ export class FastPath {
   readonly #timer: NodeJS.Timeout;
 
   /** To be made before anybody else listens for connections of `server`. */
-  constructor(server: Server, parts: ServerParts, metrics: FrontMetrics) {
+  constructor(server: Server, parts: ServerParts, metrics: FastPathMetrics) {
     this.#server = server;
     this.#parts = parts;
     const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];

@@ -1,7 +1,7 @@
 /**
- * The heads of requests that the front takes: `GET` or `HEAD`, HTTP/1.1, in the plainest form that clients write
- * (RFC 9112 2 and 3). What is in any other form is no business of the front, however well formed it may be: it is left
- * to Node's parser, which alone decides what is an error.
+ * The heads of requests that the fast path takes: `GET` or `HEAD`, HTTP/1.1, in the plainest form that clients write
+ * (RFC 9112 2 and 3). Any other form, however well formed, is left to Node's parser, which alone decides what is
+ * an error.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ContentCoding } from '../cache/entry.ts';
@@ -85,7 +85,7 @@ const mostBlocks = 512;
 /** One header: a token, a value of visible ASCII, and between them what everybody writes there. */
 const field = /^([!#$%&'*+.^`|~\w-]+): ?([!-~](?:[\t -~]*[!-~])?)?$/;
 
-/** What frames a message, changes the protocol, or asks for a part: none of it is the front's. */
+/** Headers that frame a message, change the protocol, or ask for a part: the fast path takes none of them. */
 const refused: ReadonlySet<string> = new Set(
   [
     'content-length transfer-encoding trailer te upgrade expect keep-alive proxy-connection http2-settings',

@@ -106,7 +106,7 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
   const connections: Connections = new Connections(proxy.server.server, {
     max: config.listen.maxConnections,
     sessions: encryption?.listener.sessions,
-    front: proxy.front,
+    fastPath: proxy.fastPath,
     onRefused: () => {
       status.refusals.count('connections');
       metrics.connectionRefused();

@@ -5,7 +5,7 @@ import type { Config } from '../config/config.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/audit-metrics.ts';
 import { createBodyMetrics } from '../metrics/body-metrics.ts';
-import { createFrontMetrics } from '../metrics/front-metrics.ts';
+import { createFastPathMetrics } from '../metrics/fast-path-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createHttpMetrics } from '../metrics/http-metrics.ts';
 import { createAccessLogMetrics } from '../metrics/access-log-metrics.ts';
@@ -77,7 +77,7 @@ export interface ProxyContext {
 export interface Proxy {
   readonly server: FastifyInstance;
   /** Answers hits ahead of the server; absent where that is turned off, or cannot be. */
-  readonly front: FastPath | undefined;
+  readonly fastPath: FastPath | undefined;
   readonly admin: Admin;
   readonly audits: Audits;
   /** Hands on what was recorded last of traces. */
@@ -160,9 +160,9 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   };
   const server = createProxyServer(serverParts);
   // Keys, limits and TLS are the business of the server alone.
-  const isFronted = config.listen.fastPath && access === undefined && context.tls === undefined;
-  const front = isFronted ? new FastPath(server.server, serverParts, createFrontMetrics(registry)) : undefined;
-  return { server, front, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
+  const isFast = config.listen.fastPath && access === undefined && context.tls === undefined;
+  const fastPath = isFast ? new FastPath(server.server, serverParts, createFastPathMetrics(registry)) : undefined;
+  return { server, fastPath, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
 
   function buildBodies(): Bodies {
     const bodies: Bodies = new Bodies({ processes: context.processes, onEnded: () => bodyMetrics.ended.inc() });

@@ -57,11 +57,6 @@ export class Consistency {
   }
 }
 
-/** Whether the request says anything about how new its answer must be. */
-export function statesDemand({ headers }: Incoming): boolean {
-  return headers['ledgergate-min-version'] !== undefined || headers['ledgergate-max-staleness'] !== undefined;
-}
-
 const unitMs = { ms: 1, s: 1_000, m: 60_000 } as const;
 
 /** `0`, `200ms`, `2s`, `1m`. */

@@ -1,6 +1,6 @@
 /**
  * A request and the way its answer goes, as far as answering it takes: those of Node's HTTP server are of this form, and
- * so are those of the front.
+ * so are those of the fast path.
  */
 import type { IncomingMessage } from 'node:http';
 
