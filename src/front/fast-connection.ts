@@ -31,11 +31,11 @@ export interface FastPathParts {
   onClose(connection: FastConnection): void;
 }
 
-/** Whoever sends more requests in one go is dealt with by the server, which has bounds for that. */
+/** Requests of one chunk that are answered here; the server has bounds for more. */
 const mostAtOnce = 16;
 /** The characters of a target without a fragment; Node's parser judges any others. */
 const plainTarget = /^[!-"$-~]*$/;
-/** What a client may send ahead of an answer before it is read no further. */
+/** Bytes sent ahead of an answer, at which the socket is paused. */
 const mostAhead = 64 * 1024;
 
 /** Reads requests from one socket, and writes the answers at the end of each turn of the event loop. */
@@ -44,7 +44,7 @@ export class FastConnection implements Answering, Sending {
   readonly #parts: FastPathParts;
   readonly #listeners;
   #isAsked = false;
-  /** Something has happened since it was looked at last. */
+  /** A request or an answer came since the last look at it. */
   #isActive = true;
   #quietSinceMs = 0;
   #answering: FastResponse | undefined;
@@ -82,7 +82,7 @@ export class FastConnection implements Answering, Sending {
   }
 
   send(text: string, encoding: 'latin1' | 'utf8'): void {
-    // What comes in another form goes behind what waits.
+    // An answer in another form goes behind the waiting ones.
     if (this.#arena !== undefined || this.#body !== undefined || encoding !== this.#encoding) this.flush();
     if (this.#text === '') this.#parts.turnEnd.add(this);
     this.#text += text;
@@ -197,7 +197,7 @@ export class FastConnection implements Answering, Sending {
     return undefined;
   }
 
-  /** Who is refused, or takes nothing of what was written already, is dealt with by the server. */
+  /** The server answers on a refused connection, and to a client that takes no answers. */
   #mayAnswer(): boolean {
     return this.socket.writableLength === 0 && !isRefused(this.socket);
   }

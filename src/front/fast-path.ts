@@ -25,12 +25,13 @@ export class FastPath {
   readonly #open = new Set<FastConnection>();
   readonly #timer: NodeJS.Timeout;
 
-  /** To be made before anybody else listens for connections of `server`. */
+  /** `server`: without any listener for connections but its own. */
   constructor(server: Server, parts: ServerParts, metrics: FastPathMetrics) {
     this.#server = server;
     this.#parts = parts;
     const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
-    if (takeConnection === undefined || others.length > 0) throw new Error('somebody else takes the connections');
+    if (takeConnection === undefined || others.length > 0)
+      throw new Error('the server has another listener for connections');
     server.removeAllListeners('connection');
     const live = new LiveHeaders();
     const arenas = new Arenas();
@@ -84,7 +85,7 @@ export class FastPath {
   }
 }
 
-/** As Node's server tells of a request that did not arrive in time. */
+/** The error that Node's server emits for a request that did not arrive in time. */
 function headTimeout(): Error {
   return Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 }

@@ -4,12 +4,12 @@ import type { Outgoing } from '../proxy/message.ts';
 import type { Arena } from './arena.ts';
 import { headText, type LiveHeaders } from './head-text.ts';
 
-/** Where answers are sent. */
+/** The connection that an answer goes out on. */
 export interface Answering {
   readonly socket: Socket;
   /** Sends it at the end of this turn of the event loop. */
   send(text: string, encoding: 'latin1' | 'utf8'): void;
-  /** As `send`, of what lies in `arena` from `from` on, to where it is in use. */
+  /** As `send`, the bytes of `arena` from `from` to its end in use. */
   sendFrom(arena: Arena, from: number): void;
   /** Sends a body with the head that was given last. */
   sendBehind(body: Buffer): void;
@@ -24,6 +24,7 @@ export interface Answering {
   finish(): void;
 }
 
+/** Parts of one answer. */
 export interface ResponseParts {
   readonly connection: Answering;
   readonly live: LiveHeaders;
@@ -31,6 +32,7 @@ export interface ResponseParts {
   readonly onDone: (response: FastResponse) => void;
 }
 
+/** One answer, written in the form of Node's `ServerResponse`. */
 export class FastResponse implements Outgoing {
   statusCode = 200;
   shouldKeepAlive = true;
@@ -50,7 +52,7 @@ export class FastResponse implements Outgoing {
   }
 
   writeHead(status: number, head: readonly string[]): this {
-    // Where this throws, nothing is sent yet, and an error can be.
+    // Nothing is sent when this throws, so that an error can be.
     this.#head = headText(status, head);
     this.statusCode = status;
     this.headersSent = true;

@@ -24,7 +24,7 @@ import type { HeaderBlock } from './request-head.ts';
 /** Larger bodies, which are buffers of their own in memory, are written beside their head. */
 const largestCopied = 16 * 1024;
 const longestHead = 8 * 1024;
-/** What was prepared is looked for anew when it has not been used for so many seconds. */
+/** A prepared head unused for so many seconds is made anew. */
 const longestUnused = 60;
 
 /** The summary of a hit: one object for all of them. */
@@ -43,6 +43,7 @@ class HitSummary implements RequestSummary {
   savedBytes = 0;
 }
 
+/** Answers hits of cached targets, without an exchange. */
 export class PreparedHits {
   readonly #proxy: ServerParts;
   readonly #live: LiveHeaders;
@@ -188,7 +189,7 @@ function secondsOf(ms: number): number {
 /** The form of the head that is prepared. */
 type Wanted = Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'>;
 
-/** Who asks, and since when. */
+/** One request for a prepared hit. */
 interface Asked {
   readonly target: CachedTarget;
   readonly connection: Answering;

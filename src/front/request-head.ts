@@ -22,11 +22,12 @@ export interface HeaderBlock {
   readonly coding: ContentCoding | undefined;
 }
 
+/** A request's head in plain form. */
 export interface RequestHead {
   readonly method: 'GET' | 'HEAD';
   readonly target: string;
   readonly block: HeaderBlock;
-  /** Where the next request begins. */
+  /** Offset of the next request. */
   readonly end: number;
 }
 
@@ -70,10 +71,10 @@ export class HeaderBlocks {
   #judge(text: string): HeaderBlock | undefined {
     if (text.length > longestBlock) return undefined;
     if (this.#judged.has(text)) return this.#judged.get(text);
-    // What is remembered, each header too, must not keep all that came with it.
+    // A cached block, and each of its headers, must not keep the text of the whole chunk.
     const own = ownCopy(text);
     const block = readBlock(own);
-    // Whoever sends another block each time must not fill the memory, nor keep others out.
+    // A client that sends another block each time must not fill the memory, nor keep others out.
     if (this.#judged.size >= mostBlocks) this.#judged.clear();
     this.#judged.set(own, block);
     return block;
@@ -92,7 +93,7 @@ const refused: ReadonlySet<string> = new Set(
     'content-encoding range if-range if-match if-modified-since if-unmodified-since proxy-authorization __proto__',
   ].flatMap((names) => names.split(' ')),
 );
-/** What can change an answer beside its form and coding. */
+/** Headers that can change an answer beside its form and coding. */
 const decisive = /^(?:ledgergate-|origin$|if-none-match$)/;
 
 function readBlock(text: string): HeaderBlock | undefined {

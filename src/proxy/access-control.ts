@@ -9,6 +9,7 @@ import type { AccessMetrics, RefusalReason } from '../metrics/access-metrics.ts'
 import { isBearer } from './admin-access.ts';
 import { AdmittedRequest } from './admitted-request.ts';
 
+/** Parts of access control. */
 export interface AccessControlParts {
   readonly principals: Principals;
   readonly limits: Limits;
@@ -22,6 +23,7 @@ export interface Admission {
   readonly refuse: (error: unknown) => void;
 }
 
+/** Admits requests by key, rights and limits. */
 export class AccessControl {
   readonly #parts: AccessControlParts;
 
@@ -77,7 +79,7 @@ export class AccessControl {
     throw this.#stranger(found, headers[this.header]);
   }
 
-  /** What is in a target is in the logs of everybody on the way, and would be sent on to a node. */
+  /** A target is in the logs of every proxy on the way, and would be sent on to a node. */
   #misplaced(): GatewayError {
     this.#parts.metrics.refused('misplaced key', undefined);
     return new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
@@ -97,7 +99,7 @@ export class AccessControl {
       metrics.refused('operation', plan.name);
       throw new GatewayError('disabled', `this key or plan does not allow the operation "${operation}"`);
     }
-    // Whoever is no browser can claim any origin; that is no reason to make it easier than that.
+    // A program that is no browser can claim any origin, but has to claim one.
     if (origins === undefined || (origin !== undefined && origins.has(origin))) return;
     metrics.refused('origin', plan.name);
     throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');

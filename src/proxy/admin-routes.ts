@@ -4,17 +4,18 @@ import type { AdminAnswer } from './purge-request.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
 import { findRefusal, isBearer, type AccessRules } from './admin-access.ts';
 
-/** Those who answer; with several workers they are in other processes. */
+/** Functions that answer operators; with several workers they run in other processes. */
 export interface AdminFunctions {
-  /** `from`: the address of who asks. */
+  /** `from`: the operator's address. */
   purge(request: unknown, from: string): Promise<AdminAnswer>;
   explain(request: unknown): Promise<AdminAnswer>;
   usage(request: unknown): Promise<AdminAnswer>;
 }
 
-/** As nodes take them, with room for what JSON makes of such a body inside a text. */
+/** In bytes: the body that nodes accept, escaped inside a JSON text. */
 const bodyLimit = 16 * 1024 * 1024;
 
+/** Adds `/admin/purge`, `/admin/explain` and `/admin/usage`. */
 export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: () => AccessRules): void {
   const onRequest = guard(rules);
   app.post('/admin/purge', { onRequest, bodyLimit }, async (request, reply) =>

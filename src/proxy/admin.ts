@@ -1,6 +1,6 @@
 /**
- * What operators ask for on the operations port. Requests and answers are plain data, so that they can come from, and
- * go to, another process.
+ * Answers operators on the operations port. Requests and answers are plain data, so that they can come from, and go to,
+ * another process.
  */
 import type { Purged } from '../cache/purger.ts';
 import { formatScope, type PurgeScope } from '../cache/purge-scope.ts';
@@ -16,6 +16,7 @@ import {
   type ScopeParts,
 } from './purge-request.ts';
 
+/** Parts of the administration of one process. */
 export interface AdminParts extends ScopeParts {
   readonly explainer: Explainer;
   /** Absent: nobody's usage is counted. */
@@ -33,6 +34,7 @@ export interface AdminParts extends ScopeParts {
 /** Each looks through all of memory and Redis. */
 const maxPurges = 4;
 
+/** Answers operators' requests with the cache, the explainer and the usage of one process. */
 export class Admin {
   readonly #parts: AdminParts;
   #purges = 0;
@@ -41,7 +43,7 @@ export class Admin {
     this.#parts = parts;
   }
 
-  /** Purges the whole, and writes to the log who asked for it: `from` is the address of who did. */
+  /** Purges memory, Redis and replicas, and logs `from`, the operator's address. */
   purge(request: unknown, from: string): Promise<AdminAnswer> {
     return answered(async () => {
       const scope = scopeOf(parsePurgeRequest(request), this.#parts);
@@ -60,7 +62,7 @@ export class Admin {
     });
   }
 
-  /** As `purge`, for this process alone: neither Redis nor other replicas hear of it. */
+  /** Purges this process alone: neither Redis nor other replicas. */
   purgeHere(request: unknown): Promise<AdminAnswer> {
     return answered(async () => {
       const scope = scopeOf(parsePurgeRequest(request), this.#parts);

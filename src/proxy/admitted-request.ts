@@ -14,9 +14,9 @@ export interface Result {
   /** Milliseconds that a node took over it, 0 where none was asked for this request alone. */
   readonly upstreamMs: number;
   readonly gasUsed: bigint | undefined;
-  /** Of the answer's body. */
+  /** Length of the answer's body. */
   readonly bytes: number;
-  /** Of the request's body. */
+  /** Length of the request's body. */
   readonly bodyBytes: number;
 }
 
@@ -86,9 +86,9 @@ export class AdmittedRequest {
   }
 
   /**
-   * Who hangs up before the head of an answer has got none. What was done meanwhile counts as the time of a node, and a
-   * view is charged as one that was run (access/cost.ts): nodes go on with it. Of its gas whoever of the others that wait
-   * for the same has the lead from then on is told; where nobody waits any more, it is not known.
+   * The client hung up before the head of an answer. The wait counts as the time of a node, and a view is charged as one
+   * that was run (access/cost.ts), because nodes go on with it. Its gas is charged to the client that leads the flight
+   * from then on; without one, the gas stays unknown.
    */
   #givenUp() {
     const waitedMs = this.#waitsSinceMs === undefined ? 0 : performance.now() - this.#waitsSinceMs;
@@ -102,7 +102,7 @@ export class AdmittedRequest {
   }
 }
 
-/** What an answer is charged as. */
+/** Outcomes as plans charge them. */
 const charged: Readonly<Record<Outcome, Settled['outcome']>> = {
   memory: 'hit',
   redis: 'hit',

@@ -8,6 +8,7 @@ export const varyOfAll = 'Accept, Accept-Encoding, Origin';
 /** A day; browsers take less where they have a lower bound. */
 const preflightSeconds = 86_400;
 
+/** Makes the cross-origin headers of answers. */
 export class Cors {
   readonly #exposed: string;
 

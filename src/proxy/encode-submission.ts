@@ -17,6 +17,7 @@ import type { ResponseWriter } from './response-writer.ts';
 import type { Match } from './router.ts';
 import type { ShadowChecks } from './shadow-checks.ts';
 
+/** Parts of the encoder's route. */
 export interface EncoderParts {
   readonly fleet: Fleet;
   readonly writer: ResponseWriter;
@@ -33,6 +34,7 @@ type Reason = ForwardReasonName;
 
 type Forward = { readonly kind: 'forward'; readonly reason: Reason };
 
+/** Answers requests for signing messages: encoded here, or by a node. */
 export class Encoder {
   readonly #parts: EncoderParts;
 

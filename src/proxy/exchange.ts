@@ -12,13 +12,13 @@ import type { Holding } from './body-pool.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import type { RequestSpans, RouteLabel } from './request-span.ts';
 
-/** Who waits for work that is done for a request. */
+/** The client that work is done for. */
 export interface Caller {
   /** Aborts when nobody waits any more. */
   readonly signal: StopSignal;
-  /** Whoever asks for much at once waits for itself: the name that it is told apart by. */
+  /** Fair-queueing key: tenant, or the client's IPv4 address or /64. */
   readonly client: string;
-  /** What is done is part of. */
+  /** The span that spans of the work belong to. */
   readonly span?: Span | undefined;
   /** Called when a node works on it, once or more. */
   readonly onPlace?: (() => void) | undefined;
@@ -27,14 +27,14 @@ export interface Caller {
 /** One finished request, as metrics, the status page and log lines report it. */
 export interface RequestSummary extends Finished {
   readonly method: string | undefined;
-  /** Whether the client was told anything: the head of an answer is out. */
+  /** Whether the head of an answer is out. */
   readonly isTold: boolean;
   /** The node that answered this request, or the one whose answer it shares. */
   readonly upstream: string | undefined;
   readonly upstreamMs: number;
   /** The ledger version that the answer's body belongs to. */
   readonly version: LedgerVersion | undefined;
-  /** Of the answer's body. */
+  /** Length of the answer's body. */
   readonly bytes: number;
   /** Unexpected exception (a bug), reported as 500. */
   readonly bug: unknown;
@@ -43,7 +43,7 @@ export interface RequestSummary extends Finished {
   readonly trace?: SpanName | undefined;
 }
 
-/** What a request's end is reported to. */
+/** Receives the begin and the end of each request. */
 export interface ExchangeObserver {
   readonly metrics: HttpMetrics;
   /** How long a request may wait for its answer, whatever is done for it. */
@@ -75,7 +75,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   readonly response: Response;
   readonly route: RouteName;
   readonly admitted: AdmittedRequest | undefined;
-  /** Where the answer came from; what it came to, for metrics and log lines. */
+  /** Source of the answer, for metrics and log lines. */
   outcome: Outcome = 'local';
   /** The node that answered this request, or the one whose answer it shares. */
   upstream: string | undefined;
@@ -89,11 +89,11 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   holding: Holding | undefined;
   /** Unexpected exception (a bug), reported as 500. */
   bug: unknown;
-  /** Of a body that no node had to send for this request. */
+  /** Length of a body that no node had to send for this request. */
   savedBytes = 0;
   readonly #observer: ExchangeObserver;
   readonly #startedMs = performance.now();
-  /** Where traces are recorded. */
+  /** Absent: traces are not recorded. */
   readonly #span: Span | undefined;
   #abort: Stop | undefined;
   #deadline: NodeJS.Timeout | undefined;
@@ -196,7 +196,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   }
 }
 
-/** Whoever works on the request keeps to the same bound and knows more of what went wrong: it speaks first. */
+/** Milliseconds for the work itself, which has the same deadline, to report a more precise error. */
 const graceMs = 200;
 
 function tooLate(): GatewayError {

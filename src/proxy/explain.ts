@@ -1,4 +1,4 @@
-/** What the gateway would do with a request, and what it knows that decides it. Asks no node and changes nothing. */
+/** Explains how the gateway would answer a request, and the state that decides it. Asks no node and changes nothing. */
 import type { CachedResponse } from '../cache/entry.ts';
 import { keyText } from '../cache/key.ts';
 import type { ReadThrough } from '../cache/read-through.ts';
@@ -17,6 +17,7 @@ import type { Router } from './router.ts';
 import type { Origin, Read } from './read-result.ts';
 import type { Reader } from './read.ts';
 
+/** Parts of an explainer. */
 export interface ExplainerParts {
   readonly fleet: Fleet;
   readonly latest: Latest;
@@ -31,6 +32,7 @@ export interface ExplainerParts {
 /** Plain data, 64-bit numbers as text. */
 export type Explanation = Readonly<Record<string, unknown>>;
 
+/** Explains described requests. */
 export class Explainer {
   readonly #parts: ExplainerParts;
 
@@ -134,7 +136,7 @@ function heldOf({ body, digest, status, isImmutable, coded }: CachedResponse): E
   return { state: 'held', status, bytes: body.length, digest, codings, isImmutable };
 }
 
-/** What becomes of the answer, in words. */
+/** How long the answer is kept, in words. */
 function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): string {
   if (operation === 'transaction') return 'for 10 minutes once it is committed; never while it is pending or unknown';
   const missing = operation === 'view' ? '' : ', and a 404 because it is not there';

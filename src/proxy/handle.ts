@@ -192,7 +192,7 @@ interface Bodied {
   readonly check: () => void;
 }
 
-/** As `run`, once the body is complete. Faults of head or body become answers. */
+/** Reads the body, then does as `run`. Faults of head or body become answers. */
 function withBody(
   parts: ServerParts,
   received: ServerRequest,

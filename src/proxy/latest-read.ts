@@ -19,6 +19,7 @@ import type { Read, ReadResult } from './read-result.ts';
 import type { Reader } from './read.ts';
 import type { ServedState } from './served-state.ts';
 
+/** Parts of reads of the latest version. */
 export interface LatestReadParts {
   readonly fleet: Fleet;
   readonly reader: Reader;
@@ -28,6 +29,7 @@ export interface LatestReadParts {
   readonly served: ServedState;
 }
 
+/** Answers reads that name no version. */
 export class LatestReads {
   readonly #parts: LatestReadParts;
   /** Reads of targets that were parsed before, at the version that they were last pinned to. */

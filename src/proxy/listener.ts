@@ -17,8 +17,11 @@ export const usualInactivityMs = 90_000;
 
 /** Longer than balancers keep idle connections (60 s), so that they never send into one that is closing. */
 export const keepAliveMs = 75_000;
+/** Default of `ConnectionTimes.headMs`. */
 export const usualHeadMs = 15_000;
+/** Default of `ConnectionTimes.requestMs`. */
 export const usualRequestMs = 60_000;
+/** Default of `ConnectionTimes.checkMs`. */
 export const usualCheckMs = 2_500;
 
 function httpOptions({ headMs = usualHeadMs, requestMs = usualRequestMs, checkMs = usualCheckMs }: ConnectionTimes) {
@@ -30,7 +33,7 @@ function httpOptions({ headMs = usualHeadMs, requestMs = usualRequestMs, checkMs
     keepAliveTimeout: keepAliveMs,
     // Checked below: Node's own refusal has no body.
     requireHostHeader: false,
-    // Of two Host headers, or two content types, Node would take the first without a word; joined they are neither.
+    // Node would silently take the first of two Host headers, or content types; joined they are neither.
     joinDuplicateHeaders: true,
   };
 }

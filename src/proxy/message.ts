@@ -4,11 +4,13 @@
  */
 import type { IncomingMessage } from 'node:http';
 
+/** A request, as far as answering it needs it. */
 export type Incoming = Pick<
   IncomingMessage,
   'method' | 'url' | 'headers' | 'socket' | 'httpVersion' | 'httpVersionMajor'
 >;
 
+/** A response, as far as answering needs it. */
 export interface Outgoing {
   statusCode: number;
   /** False: the connection ends with the answer. */

@@ -31,6 +31,7 @@ import type { ServedState } from './served-state.ts';
 import type { Submissions } from './submissions.ts';
 import type { UntakenAnswers } from './untaken-answers.ts';
 
+/** Parts of passed requests. */
 export interface PassThroughParts {
   readonly router: Router;
   readonly fleet: Fleet;
@@ -44,6 +45,7 @@ export interface PassThroughParts {
   readonly untaken: UntakenAnswers;
 }
 
+/** Sends requests on to nodes, and their answers back. */
 export class PassThrough {
   readonly #parts: PassThroughParts;
 

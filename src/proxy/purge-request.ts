@@ -1,4 +1,4 @@
-/** What an operator asks to be purged, in plain data, and what that means for the cache. */
+/** An operator's purge, in plain data, and its scope in the cache. */
 import { readText } from '../cache/key.ts';
 import type { PurgeScope } from '../cache/purge-scope.ts';
 import { findAddress } from '../ledger/address.ts';
@@ -66,6 +66,7 @@ export function parseDescribed(value: unknown, where: string): DescribedRequest 
   return { target, ...rest };
 }
 
+/** Parts that turn a described read into a scope. */
 export interface ScopeParts {
   readonly router: Router;
   readonly reader: Reader;

@@ -16,7 +16,7 @@ export interface Read {
   readonly form: AnswerForm;
   readonly wire: WireRequest;
   readonly need: Need;
-  /** Of a long poll: the same question, to be answered at once. */
+  /** A long poll has one: the same request, answered at once. */
   readonly atOnce?: WireRequest;
   /** The key that was made last, kept here because targets that were parsed before have one `Read`. */
   keyed?: Keyed | undefined;
@@ -28,7 +28,7 @@ interface Keyed {
   readonly key: CacheKey;
 }
 
-/** Where an answer came from, for `Cache-Status`. */
+/** Source of an answer, for `Cache-Status`. */
 export type Source =
   | { readonly kind: 'memory' }
   | { readonly kind: 'redis'; readonly isCollapsed: boolean }

@@ -22,6 +22,7 @@ import type { Caller } from './exchange.ts';
 import { compress } from './negotiate.ts';
 import { resultOf, type Origin, type Read, type ReadResult } from './read-result.ts';
 
+/** Parts of a reader. */
 export interface ReaderParts {
   readonly fleet: Fleet;
   readonly sender: Sender;
@@ -38,6 +39,7 @@ interface Keep {
   readonly chainId: number;
 }
 
+/** Answers reads from memory, Redis or the fleet. */
 export class Reader {
   readonly #parts: ReaderParts;
   readonly #codings = new Coalescer<Buffer>();

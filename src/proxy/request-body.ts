@@ -6,10 +6,11 @@ import { BodyPace } from './body-pace.ts';
 import { BodyPool, type Holding } from './body-pool.ts';
 import { isHttp2 } from './request-faults.ts';
 
+/** Bounds of request bodies. */
 export interface BodyLimits {
-  /** Of one body. Default: what nodes accept, 8 MiB (protocol 2.4). */
+  /** Bound of one body. Default: 8 MiB, as nodes accept (protocol 2.4). */
   readonly maxBytes?: number;
-  /** Of all bodies whose requests are not answered yet, and of answers made of them. */
+  /** Bound of all bodies whose requests are not answered yet, and of answers made of them. */
   readonly maxHeldBytes?: number;
   /** Processes that share `maxHeldBytes`; one body fits in each. Default 1. */
   readonly processes?: number;
@@ -41,6 +42,7 @@ export const allHeldBytes = 256 * 1024 * 1024;
 /** Smaller bodies are not counted: they take no more than what every connection takes for its buffers. */
 const uncountedBytes = 16 * 1024;
 
+/** Reads request bodies within their bounds. */
 export class Bodies {
   readonly #maxBytes: number;
   readonly #pool: BodyPool;
@@ -77,7 +79,7 @@ export class Bodies {
     let size = 0;
     let holding: Holding | undefined;
     const stop = (): void => {
-      // What still listens would keep the pieces beside the whole.
+      // A listener would keep the pieces beside the whole.
       request.off('data', onData).off('end', onEnd);
       pieces = new Pieces();
     };
@@ -116,7 +118,7 @@ export class Bodies {
       if (work !== undefined) holding?.keepFor(work);
     };
     request.on('data', onData).on('end', onEnd);
-    // What is read of a refused body takes its time as well.
+    // Reading a refused body takes its time as well.
     request.on('data', (chunk: Buffer) => this.#pace.note(request, chunk.length));
     // Without a listener, a client that hangs up would end the process.
     request.on('error', () => undefined);

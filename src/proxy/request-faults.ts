@@ -1,4 +1,4 @@
-/** What is wrong with a request before its route looks at it, in the interface's words. */
+/** Faults of a request's head, ahead of its route, in the interface's words. */
 import type { IncomingMessage } from 'node:http';
 import { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../ledger/errors.ts';
@@ -7,7 +7,7 @@ import { isAuthority, longestTarget } from './target.ts';
 /** More headers than any client and the proxies in front of it send; Node would leave out what comes after its bound. */
 export const mostHeaders = 200;
 
-/** Of a request's head: above the longest target and the usual headers; Node's default of 16 kB would refuse targets that are served. */
+/** Bound of a head, in bytes: the longest target and the usual headers. Node's default of 16 kB would refuse served targets. */
 export const maxHeaderBytes = longestTarget + 32 * 1024;
 
 /** Bound of `Connection`, in characters: a reader must not skip a name in it, which would reach a node. */
@@ -45,12 +45,12 @@ export function isHttp2(request: object): boolean {
   return request instanceof Http2ServerRequest;
 }
 
-/** Of HTTP/1 the parser counts; HTTP/2 counts 32 more for each header (RFC 9113 6.5.2), which are none on the wire. */
+/** The parser counts those of HTTP/1; HTTP/2 counts 32 more for each header (RFC 9113 6.5.2), which are none on the wire. */
 function bytesOf(headers: readonly string[]): number {
   return headers.reduce((sum, text) => sum + text.length, 0);
 }
 
-/** The host decides nothing here, but who is in front may have believed another one (RFC 9112 3.2). */
+/** The host decides nothing here, but a proxy in front may have believed another one (RFC 9112 3.2). */
 function faultOfHost(host: string | undefined, httpVersion: string): GatewayError | undefined {
   if (host === undefined) {
     return httpVersion === '1.0' ? undefined : new GatewayError('malformed', 'the request has no Host header');
@@ -59,8 +59,8 @@ function faultOfHost(host: string | undefined, httpVersion: string): GatewayErro
 }
 
 /**
- * Of a body in another transfer coding than `chunked`, Node finds the end and leaves the coding on; HTTP/1.0 knows
- * none, so that who is in front may have taken the body for a next request (RFC 9112 6.1).
+ * Node finds the end of a body in another transfer coding than `chunked`, and leaves the coding on. HTTP/1.0 has none, so
+ * that a proxy in front may have taken the body for a next request (RFC 9112 6.1).
  */
 function faultOfBody({ headers, httpVersion }: RequestHead): GatewayError | undefined {
   const { 'transfer-encoding': coding, 'content-type': type } = headers;

@@ -1,6 +1,6 @@
 /**
- * What a trace tells of a client's request, in the words of OpenTelemetry's conventions for HTTP. Paths, queries,
- * addresses and keys are in none of it: the route is told by its template.
+ * The span of a client's request, in the words of OpenTelemetry's conventions for HTTP. It holds no path, query, address or
+ * key: the route is named by its template.
  */
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
@@ -27,12 +27,13 @@ export interface SpanSummary {
 
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
 
-/** Where clients connect. */
+/** The address that clients connect to. */
 export interface Served {
   readonly scheme: 'http' | 'https';
   readonly basePath: string;
 }
 
+/** Begins and ends the spans of client requests. */
 export class RequestSpans {
   readonly #tracer: Tracer;
   readonly #served: Served;
@@ -55,7 +56,7 @@ export class RequestSpans {
     });
   }
 
-  /** What the client did wrong is no error of ours; a client that hung up before it was told anything has no status. */
+  /** A client's error is no error of the span. A client that hung up before an answer's head has no status. */
   end(span: Span, { status, outcome, upstream, version, isTold }: SpanSummary): void {
     span.note({
       'http.response.status_code': isTold ? status : undefined,

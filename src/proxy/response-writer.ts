@@ -11,6 +11,7 @@ import type { Reader } from './read.ts';
 import type { ReadResult, Source } from './read-result.ts';
 import { pieceBytes, type UntakenAnswers } from './untaken-answers.ts';
 
+/** Parts of a response writer. */
 export interface ResponseWriterParts {
   readonly fleet: Fleet;
   readonly cors: Cors;

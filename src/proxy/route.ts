@@ -24,7 +24,7 @@ export interface Route extends RouteLabel {
   readonly kind: RouteKind;
   /** Keys allow, and plans charge, the request as this operation. */
   readonly operation: Operation;
-  /** Of the kinds `read` and `wait`. */
+  /** Routes of the kinds `read` and `wait` have one. */
   readonly parse?: ParseRead;
 }
 

@@ -10,6 +10,7 @@ import type { Parameters, PathRow, Route } from './route.ts';
 import type { Submissions } from './submissions.ts';
 import { hasParameter, longestTarget, pathBelow } from './target.ts';
 
+/** Options of a router. */
 export interface RouterOptions {
   /** Empty, or `/v1`. */
   readonly basePath: string;
@@ -92,7 +93,7 @@ export class Match {
   readonly target: string;
   /** Traits of the path as nodes read it. */
   readonly row: PathRow;
-  /** Of a request that no route takes: 400 or 404. */
+  /** 400 or 404 for a request that no route takes. */
   readonly fault: GatewayError | undefined;
   readonly #router: Router;
   readonly #parameters: Parameters;

@@ -34,6 +34,7 @@ export interface Gate {
   pass(): Promise<void>;
 }
 
+/** Sheds reads while the process is overloaded. */
 export interface Overload {
   /** Whether there is more work than this process gets done. */
   isOverloaded(): boolean;
@@ -41,6 +42,7 @@ export interface Overload {
   onShed(): void;
 }
 
+/** Parts of the clients' port. */
 export interface ServerParts {
   readonly router: Router;
   readonly targets: TargetCache;

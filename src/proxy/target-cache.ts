@@ -15,7 +15,7 @@ import { ownCopy } from './target.ts';
 export class CachedTarget {
   readonly route: Route;
   readonly read: Read;
-  /** Of its last answer from memory. */
+  /** Head of its last answer from memory. */
   prepared: PreparedHead | undefined;
 
   constructor(route: Route, read: Read) {
@@ -47,16 +47,16 @@ export interface PreparedHead extends Held {
   readonly status: number;
   /** The part of the head that many answers have in common, from the status line on: one buffer for all of them. */
   readonly common: Buffer;
-  /** What comes behind it, up to the live headers. */
+  /** Headers behind `common`, up to the live headers. */
   readonly own: string;
-  /** Of the body, as it is given and as it is. */
+  /** Length of the body, as it is sent and as it is. */
   readonly sentBytes: number;
   readonly bodyBytes: number;
 }
 
 /** Bound of the texts and the reads they stand for, in bytes; targets are at most 16 kB. */
 export const targetCacheBytes = 32 * 1024 * 1024;
-/** What a read takes beside its texts, the map's slots and a prepared head included. Measured: 540 to 640 and 300. */
+/** Bytes of an entry beside its texts, slots of the map and a prepared head included. Measured: 540 to 640 and 300. */
 const overheadBytes = 950;
 
 /** When the cache is full, 1 in so many new targets is admitted. */

@@ -23,6 +23,7 @@ export interface CertifiedKey {
   readonly key: string;
 }
 
+/** Options of a TLS listener. */
 export interface TlsListenerOptions {
   readonly pair: CertifiedKey;
   /** Names of OpenSSL, best first. */
@@ -43,15 +44,16 @@ export interface H2Handlers {
   /** A request that expects anything else. */
   readonly expectation: Serve;
   refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
-  /** Of all headers of a request, in bytes. */
+  /** Bound of all headers of a request, in bytes. */
   readonly maxHeaderBytes: number;
 }
 
 /** Streams that a client may have under way on a connection: a page's worth. */
 const mostStreams = 100;
-/** Of answers that a client has not taken, bodies included, on a connection. */
+/** Bound of answers on a connection that its client has not taken, bodies included. */
 const mostSessionMegabytes = 64;
 
+/** The TLS server ahead of one HTTP server. */
 export class TlsListener {
   readonly sessions: H2Sessions;
   readonly #options: TlsListenerOptions;
@@ -131,7 +133,7 @@ export class TlsListener {
       maxHeaderListPairs: 2 * mostHeaders,
       maxSessionMemory: mostSessionMegabytes,
       maxSessionInvalidFrames: 100,
-      // Who takes requests back as fast as it makes them (CVE-2023-44487) loses the connection.
+      // A client that resets requests as fast as it sends them (CVE-2023-44487) loses the connection.
       streamResetBurst: 200,
       streamResetRate: 50,
     });
