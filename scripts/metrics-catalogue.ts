@@ -8,7 +8,7 @@ import { createBuildMetrics, createReloadMetrics } from '../src/metrics/reload-m
 import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
 import { createEncodeMetrics } from '../src/metrics/encode-metrics.ts';
 import type { Declared } from '../src/metrics/family.ts';
-import { createFrontMetrics, createHttpMetrics, createLatestMetrics } from '../src/metrics/http-metrics.ts';
+import { createFastPathMetrics, createHttpMetrics, createLatestMetrics } from '../src/metrics/http-metrics.ts';
 import { createLimitMetrics } from '../src/metrics/limit-metrics.ts';
 import { createRedisMetrics } from '../src/metrics/redis-metrics.ts';
 import { createSenderMetrics } from '../src/metrics/sender-metrics.ts';
@@ -53,7 +53,7 @@ const parts: readonly (readonly [title: string, parts: readonly Part[]])[] = [
     'Requests of clients',
     [
       always(createHttpMetrics, (registry) => createBodyMetrics(registry, zero), createLatestMetrics, overload),
-      { when: '`listen.fastPath`, without `access` and `listen.tls`', add: createFrontMetrics },
+      { when: '`listen.fastPath`, without `access` and `listen.tls`', add: createFastPathMetrics },
     ],
   ],
   ['Cache', [always(cache), { when: '`cache.redis`', add: redis }]],

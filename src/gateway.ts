@@ -13,7 +13,7 @@ import { packageVersion } from './gateway/package-version.ts';
 import { createReloadMetrics } from './metrics/reload-metrics.ts';
 import { portOf, reachable, schemeOf } from './gateway/address.ts';
 import { startServing } from './gateway/serving.ts';
-import type { ConnectionTimes } from './proxy/listener.ts';
+import type { ConnectionTimes } from './proxy/server-parts.ts';
 import { createOperationsServer, type UpstreamStatus } from './proxy/health.ts';
 import { factsOf } from './status/present.ts';
 

@@ -3,19 +3,21 @@
  * client that takes nothing keeps what its answer lies in.
  */
 export const arenaBytes = 64 * 1024;
-/** So many that are free are kept. */
+/** Bound of the free arenas that are kept. */
 const mostSpare = 16;
 
+/** One buffer that answers lie in until they are sent. */
 export class Arena {
   readonly bytes = Buffer.allocUnsafeSlow(arenaBytes);
-  /** What is in use, from the beginning. */
+  /** Bytes in use, from the beginning. */
   used = 0;
   /** Answers that are still to be sent. */
   waiting = 0;
-  /** Some of it is on its way, and must stay as it is. */
+  /** The kernel has not taken some of it yet, which must stay as it is. */
   isLent = false;
 }
 
+/** The arenas of a process: one that answers are written to, and those in use or free. */
 export class Arenas {
   #current = new Arena();
   readonly #spare: Arena[] = [];

@@ -1,5 +1,6 @@
 /** Heads of answers as text, in the form that Node's HTTP server gives them. */
-import { STATUS_CODES } from '../proxy/node-http.ts';
+import { STATUS_CODES } from '../proxy/lean-http.ts';
+import { keepAliveMs } from '../proxy/listener.ts';
 
 /** Bytes that HTTP forbids in a field value (RFC 9110 5.5): a line feed would begin another header. */
 const forbiddenInValue = /[^\t -~\x80-\xff]/;
@@ -37,3 +38,41 @@ export class CommonHeads {
 }
 
 const mostKnown = 64;
+
+const keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveMs / 1000}\r\n\r\n`;
+const close = 'Connection: close\r\n\r\n';
+
+/** Headers that all answers have at a moment: the ledger's, encoded when they change, and the date, each second. */
+export class LiveHeaders {
+  #untilMs = -Infinity;
+  #date = '';
+  #ledger: readonly string[] | undefined;
+  #kept = Buffer.alloc(0);
+  #closing = Buffer.alloc(0);
+
+  /** The end of a head, with the empty line. */
+  endOfHead(isKept: boolean): string {
+    this.#renewDate(performance.now());
+    return this.#date + (isKept ? keepAlive : close);
+  }
+
+  /** The ledger headers and the end of a head. `nowMs`: `performance.now()`. */
+  bytes(ledger: readonly string[], isKept: boolean, nowMs: number): Buffer {
+    this.#renewDate(nowMs);
+    if (ledger !== this.#ledger) {
+      this.#ledger = ledger;
+      const lines = fieldLines(ledger) + this.#date;
+      this.#kept = Buffer.from(lines + keepAlive, 'latin1');
+      this.#closing = Buffer.from(lines + close, 'latin1');
+    }
+    return isKept ? this.#kept : this.#closing;
+  }
+
+  #renewDate(nowMs: number): void {
+    if (nowMs < this.#untilMs) return;
+    const dateMs = Date.now();
+    this.#untilMs = nowMs + 1000 - (dateMs % 1000);
+    this.#date = `Date: ${new Date(dateMs).toUTCString()}\r\n`;
+    this.#ledger = undefined;
+  }
+}

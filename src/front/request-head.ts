@@ -1,14 +1,13 @@
 /**
- * The heads of requests that the front takes: `GET` or `HEAD`, HTTP/1.1, in the plainest form that clients write
- * (RFC 9112 2 and 3). What is in any other form is no business of the front, however well formed it may be: it is left
- * to Node's parser, which alone decides what is an error.
+ * The heads of requests that the fast path takes: `GET` or `HEAD`, HTTP/1.1, in the plainest form that clients write
+ * (RFC 9112 2 and 3). Any other form, however well formed, is left to Node's parser, which alone decides what is
+ * an error.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ContentCoding } from '../cache/entry.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
-import { ownCopy } from '../proxy/aliases.ts';
 import { answerForm, chooseCoding } from '../proxy/negotiate.ts';
-import { isAuthority } from '../proxy/target.ts';
+import { isAuthority, ownCopy } from '../proxy/target.ts';
 
 /** The headers of a request, judged once for all requests that have the same text there. */
 export interface HeaderBlock {
@@ -23,11 +22,12 @@ export interface HeaderBlock {
   readonly coding: ContentCoding | undefined;
 }
 
+/** A request's head in plain form. */
 export interface RequestHead {
   readonly method: 'GET' | 'HEAD';
   readonly target: string;
   readonly block: HeaderBlock;
-  /** Where the next request begins. */
+  /** Offset of the next request. */
   readonly end: number;
 }
 
@@ -71,10 +71,10 @@ export class HeaderBlocks {
   #judge(text: string): HeaderBlock | undefined {
     if (text.length > longestBlock) return undefined;
     if (this.#judged.has(text)) return this.#judged.get(text);
-    // What is remembered, each header too, must not keep all that came with it.
+    // A cached block, and each of its headers, must not keep the text of the whole chunk.
     const own = ownCopy(text);
     const block = readBlock(own);
-    // Whoever sends another block each time must not fill the memory, nor keep others out.
+    // A client that sends another block each time must not fill the memory, nor keep others out.
     if (this.#judged.size >= mostBlocks) this.#judged.clear();
     this.#judged.set(own, block);
     return block;
@@ -86,14 +86,14 @@ const mostBlocks = 512;
 /** One header: a token, a value of visible ASCII, and between them what everybody writes there. */
 const field = /^([!#$%&'*+.^`|~\w-]+): ?([!-~](?:[\t -~]*[!-~])?)?$/;
 
-/** What frames a message, changes the protocol, or asks for a part: none of it is the front's. */
+/** Headers that frame a message, change the protocol, or ask for a part: the fast path takes none of them. */
 const refused: ReadonlySet<string> = new Set(
   [
     'content-length transfer-encoding trailer te upgrade expect keep-alive proxy-connection http2-settings',
     'content-encoding range if-range if-match if-modified-since if-unmodified-since proxy-authorization __proto__',
   ].flatMap((names) => names.split(' ')),
 );
-/** What can change an answer beside its form and coding. */
+/** Headers that can change an answer beside its form and coding. */
 const decisive = /^(?:ledgergate-|origin$|if-none-match$)/;
 
 function readBlock(text: string): HeaderBlock | undefined {

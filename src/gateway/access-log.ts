@@ -8,7 +8,7 @@ import { whoOf } from '../access/usage-tally.ts';
 import type { AccessLogConfig } from '../config/config.ts';
 import type { AccessLogMetrics } from '../metrics/log-metrics.ts';
 import { toldOutcome, toldStatus } from '../metrics/http-metrics.ts';
-import type { Ended } from '../proxy/exchange.ts';
+import type { RequestSummary } from '../proxy/exchange.ts';
 
 export interface AccessLogParts {
   readonly log: Logger;
@@ -45,7 +45,7 @@ export class AccessLog {
   }
 
   /** To be called with every request that has ended. */
-  note(ended: Ended, seconds: number): void {
+  note(ended: RequestSummary, seconds: number): void {
     const { share, slowMs, failed } = this.#parts.rules();
     if (ended.bug !== undefined) this.#tellFault(ended, ended.bug);
     const isFailed = ended.status >= 500 || ended.outcome === 'failed';
@@ -64,7 +64,7 @@ export class AccessLog {
   }
 
   /** Where it happened and not what with: messages of such errors repeat what they were given. */
-  #tellFault({ route, method }: Ended, bug: unknown): void {
+  #tellFault({ route, method }: RequestSummary, bug: unknown): void {
     if (!this.#faults.take()) return;
     const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
     const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
@@ -72,8 +72,8 @@ export class AccessLog {
   }
 }
 
-function lineOf(ended: Ended, seconds: number): object {
-  const { route, method, upstream, version, upstreamMs, bytes, visit, trace } = ended;
+function lineOf(ended: RequestSummary, seconds: number): object {
+  const { route, method, upstream, version, upstreamMs, bytes, admitted, trace } = ended;
   return {
     route,
     method,
@@ -85,7 +85,7 @@ function lineOf(ended: Ended, seconds: number): object {
     seconds: Math.round(seconds * 1e6) / 1e6,
     upstreamMs: Math.round(upstreamMs * 1e3) / 1e3,
     bytes,
-    ...whose(visit?.principal),
+    ...whose(admitted?.principal),
     trace_id: trace?.traceId,
     span_id: trace?.spanId,
   };

@@ -6,7 +6,7 @@ import type { PurgeScope } from '../cache/purge-scope.ts';
 import { purge } from '../cache/purger.ts';
 import { ReadThrough } from '../cache/read-through.ts';
 import { createCacheMetrics } from '../metrics/cache-metrics.ts';
-import type { Origin } from '../proxy/served.ts';
+import type { Origin } from '../proxy/read-result.ts';
 import { LedgerIdentity } from '../upstream/ledger-identity.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import type { FleetParts } from './fleet.ts';

@@ -6,13 +6,8 @@ import { digestOf, FileWatch } from '../config/text-file.ts';
 import { defaultCiphers } from '../config/tls-ciphers.ts';
 import { readTlsPair, type TlsPair } from '../config/tls-pair.ts';
 import { createTlsMetrics, type TlsMetrics } from '../metrics/tls-metrics.ts';
-import {
-  keepAliveMs,
-  usualHeadMs,
-  usualInactivityMs,
-  usualRequestMs,
-  type ConnectionTimes,
-} from '../proxy/listener.ts';
+import { keepAliveMs, usualHeadMs, usualInactivityMs, usualRequestMs } from '../proxy/listener.ts';
+import type { ConnectionTimes } from '../proxy/server-parts.ts';
 import { TlsListener } from '../proxy/tls-server.ts';
 import type { Journal } from '../status/events.ts';
 

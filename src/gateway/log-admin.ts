@@ -3,8 +3,8 @@ import type { Logger } from 'pino';
 import type { LogConfig } from '../config/config.ts';
 import { logChange } from '../config/log-schema.ts';
 import { durationMs } from '../config/units.ts';
-import type { AdminAnswer } from '../proxy/admin.ts';
-import type { LogFunctions } from '../proxy/log-routes.ts';
+import type { AdminAnswer } from '../proxy/purge-request.ts';
+import type { LogFunctions } from '../proxy/admin-routes.ts';
 
 export interface LogAdminParts {
   readonly log: Logger;

@@ -5,33 +5,33 @@ import type { Config } from '../config/config.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/upstream-metrics.ts';
 import { createBodyMetrics } from '../metrics/overload-metrics.ts';
-import { createFrontMetrics, createHttpMetrics, createLatestMetrics, toldOutcome } from '../metrics/http-metrics.ts';
+import { createFastPathMetrics, createHttpMetrics, createLatestMetrics, toldOutcome } from '../metrics/http-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createAccessLogMetrics } from '../metrics/log-metrics.ts';
-import { Front } from '../front/front.ts';
+import { FastPath } from '../front/fast-path.ts';
+import { AccessControl } from '../proxy/access-control.ts';
 import { Admin } from '../proxy/admin.ts';
 import { Audits, type Stored } from '../proxy/audits.ts';
-import { Aliases } from '../proxy/aliases.ts';
 import { Cors } from '../proxy/cors.ts';
 import { Encoder } from '../proxy/encode-submission.ts';
-import type { Ended } from '../proxy/exchange.ts';
+import type { RequestSummary } from '../proxy/exchange.ts';
 import { Explainer } from '../proxy/explain.ts';
 import { Freshness } from '../proxy/freshness.ts';
-import { Gatekeeper } from '../proxy/gatekeeper.ts';
-import type { ConnectionTimes } from '../proxy/listener.ts';
+import type { ConnectionTimes } from '../proxy/server-parts.ts';
 import { ModuleSource } from '../proxy/module-source.ts';
-import { RequestParser } from '../proxy/parse-request.ts';
 import { PassThrough } from '../proxy/pass-through.ts';
 import { Reader } from '../proxy/read.ts';
-import { Replier } from '../proxy/reply.ts';
 import { Bodies } from '../proxy/request-body.ts';
 import { RequestSpans } from '../proxy/request-span.ts';
+import { ResponseWriter } from '../proxy/response-writer.ts';
+import { Router } from '../proxy/router.ts';
 import { createProxyServer } from '../proxy/server.ts';
 import type { Overload, ServerParts } from '../proxy/server-parts.ts';
 import type { UsageSource } from '../proxy/usage-report.ts';
 import type { UntakenAnswers } from '../proxy/untaken-answers.ts';
 import { ShadowChecks } from '../proxy/shadow-checks.ts';
 import type { Submissions } from '../proxy/submissions.ts';
+import { TargetCache } from '../proxy/target-cache.ts';
 import type { Distances } from '../status/distances.ts';
 import { findTracer } from '../trace/tracer.ts';
 import type { AccessParts } from './access.ts';
@@ -61,7 +61,8 @@ export interface ProxyContext {
   readonly usage?: UsageSource | undefined;
   /** Processes that share what is bounded for all of them. */
   readonly processes: number;
-  isDraining(): boolean;
+  /** On once the gateway begins to stop. */
+  readonly draining: { readonly isOn: boolean };
   readonly times: ConnectionTimes;
   readonly overload: Overload;
   readonly untaken: UntakenAnswers;
@@ -72,7 +73,7 @@ export interface ProxyContext {
 export interface Proxy {
   readonly server: FastifyInstance;
   /** Answers hits ahead of the server; absent where that is turned off, or cannot be. */
-  readonly front: Front | undefined;
+  readonly fastPath: FastPath | undefined;
   readonly admin: Admin;
   readonly audits: Audits;
   /** Hands on what was recorded last of traces. */
@@ -90,8 +91,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored });
   const cors = new Cors(fleet.dialect);
   const keyHeader = access && (() => access.principals.header);
-  const replier = new Replier(
-    { fleet, cors, keyHeader, untaken: context.untaken, isDraining: () => context.isDraining() },
+  const writer = new ResponseWriter(
+    { fleet, cors, keyHeader, untaken: context.untaken, draining: context.draining },
     fleet.dialect,
   );
   const freshness = new Freshness({
@@ -101,11 +102,12 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     limits: settings.latest,
     metrics: createLatestMetrics(registry),
   });
+  const router = new Router({ basePath, submissions });
   const passThrough = new PassThrough({
-    basePath,
+    router,
     fleet,
     sender,
-    replier,
+    writer,
     submissions,
     latest,
     freshness,
@@ -126,34 +128,32 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     onEnd: onEnd(distances, accessLog),
   };
   const encoder = buildEncoder();
-  const aliases = new Aliases();
   const serverParts: ServerParts = {
-    basePath,
-    times: context.times,
+    router,
+    targets: new TargetCache(),
+    access: access && new AccessControl(access),
+    bodies: buildBodies(),
     overload: context.overload,
-    untaken: context.untaken,
     fleet,
     reader,
     memory,
-    replier,
     passThrough,
     get encoder() {
       return settings.encode.enabled ? encoder : undefined;
     },
-    submissions,
     freshness,
-    aliases,
-    gatekeeper: access && new Gatekeeper({ basePath, ...access }),
-    bodies: buildBodies(),
     cors,
+    writer,
+    untaken: context.untaken,
     observer,
+    times: context.times,
     tls: context.tls,
   };
   const server = createProxyServer(serverParts);
   // Keys, limits and TLS are the business of the server alone.
-  const isFronted = config.listen.fastPath && access === undefined && context.tls === undefined;
-  const front = isFronted ? new Front(server.server, serverParts, createFrontMetrics(registry)) : undefined;
-  return { server, front, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
+  const isFast = config.listen.fastPath && access === undefined && context.tls === undefined;
+  const fastPath = isFast ? new FastPath(server.server, serverParts, createFastPathMetrics(registry)) : undefined;
+  return { server, fastPath, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
 
   function buildBodies(): Bodies {
     const bodies: Bodies = new Bodies({ processes: context.processes, onEnded: () => bodyMetrics.ended.inc() });
@@ -183,14 +183,13 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   }
 
   function buildAdmin(): Admin {
-    const parser = new RequestParser({ basePath, submissions });
     const { tiers, metrics, purge, purgeHere } = cache;
     const explainer = new Explainer({
       fleet,
       latest,
       reader,
       tiers,
-      parser,
+      router,
       get maxStalenessMs() {
         return settings.latest.maxStalenessMs;
       },
@@ -201,7 +200,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     const { usage } = context;
     const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purged(scope);
     return new Admin({
-      parser,
+      router,
       reader,
       chainId: () => fleet.chainId,
       explainer,
@@ -219,7 +218,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     const { signingDomain } = config.encode;
     return new Encoder({
       fleet,
-      replier,
+      writer,
       passThrough,
       proof,
       modules,
@@ -249,8 +248,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
 
 /** Records the end of each request beside the metrics. */
 function onEnd(distances: Distances, accessLog: AccessLog) {
-  return (ended: Ended, seconds: number): void => {
-    distances.count(toldOutcome(ended), ended.version);
-    accessLog.note(ended, seconds);
+  return (summary: RequestSummary, seconds: number): void => {
+    distances.count(toldOutcome(summary), summary.version);
+    accessLog.note(summary, seconds);
   };
 }

@@ -134,12 +134,12 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     untaken,
     times,
     tls: encryption?.listener,
-    isDraining: () => draining.isOn,
+    draining,
   });
   const connections: Connections = new Connections(proxy.server.server, {
     max: config.listen.maxConnections,
     sessions: encryption?.listener.sessions,
-    front: proxy.front,
+    fastPath: proxy.fastPath,
     onRefused: () => metrics.connectionRefused(),
     onDisplaced: () => metrics.connectionDisplaced(),
   });

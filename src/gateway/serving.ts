@@ -7,7 +7,7 @@ import type { Config, LogConfig } from '../config/config.ts';
 import type { Admin } from '../proxy/admin.ts';
 import { drain } from '../proxy/drain.ts';
 import type { Readiness } from '../proxy/health.ts';
-import type { ConnectionTimes } from '../proxy/listener.ts';
+import type { ConnectionTimes } from '../proxy/server-parts.ts';
 import type { Journal } from '../status/events.ts';
 import type { Told } from '../status/facts.ts';
 import { portOf } from './address.ts';

@@ -184,10 +184,10 @@ export function createLatestMetrics(registry: Registry) {
 const frontAnswers = ['known', 'read'] as const;
 
 /** Counts of the fast path. */
-export type FrontMetrics = ReturnType<typeof createFrontMetrics>;
+export type FastPathMetrics = ReturnType<typeof createFastPathMetrics>;
 
 /** Registers the families of the fast path. */
-export function createFrontMetrics(registry: Registry) {
+export function createFastPathMetrics(registry: Registry) {
   const requests = new Counter(registry, {
     name: 'ledgergate_fast_path_requests_total',
     help: 'Requests taken ahead of the HTTP server: known (answered from memory under a target that was read before), read (other reads).',

@@ -1,20 +1,21 @@
 /** `/admin/*` on the operations port. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { AdminAnswer } from './admin.ts';
+import type { AdminAnswer } from './purge-request.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
 import { findRefusal, isBearer, type AccessRules } from './admin-access.ts';
 
-/** Those who answer; with several workers they are in other processes. */
+/** Functions that answer operators; with several workers they run in other processes. */
 export interface AdminFunctions {
-  /** `from`: the address of who asks. */
+  /** `from`: the operator's address. */
   purge(request: unknown, from: string): Promise<AdminAnswer>;
   explain(request: unknown): Promise<AdminAnswer>;
   usage(request: unknown): Promise<AdminAnswer>;
 }
 
-/** As nodes take them, with room for what JSON makes of such a body inside a text. */
+/** In bytes: the body that nodes accept, escaped inside a JSON text. */
 const bodyLimit = 16 * 1024 * 1024;
 
+/** Adds `/admin/purge`, `/admin/explain` and `/admin/usage`. */
 export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: () => AccessRules): void {
   const onRequest = guard(rules);
   app.post('/admin/purge', { onRequest, bodyLimit }, async (request, reply) =>
@@ -31,8 +32,22 @@ export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rule
   });
 }
 
-/** Ahead of the body: who may not ask is not listened to. */
-export function guard(rules: () => AccessRules) {
+/** Reads and changes the log's settings. */
+export interface LogFunctions {
+  show(): AdminAnswer;
+  /** `from`: the operator's address. */
+  change(request: unknown, from: string): AdminAnswer;
+}
+
+/** Adds `/admin/log`. */
+export function addLogRoutes(app: FastifyInstance, log: LogFunctions, rules: () => AccessRules): void {
+  const onRequest = guard(rules);
+  app.get('/admin/log', { onRequest }, (_request, reply) => answer(reply, log.show()));
+  app.put('/admin/log', { onRequest }, (request, reply) => answer(reply, log.change(request.body, request.ip)));
+}
+
+/** Refuses an operator without rights ahead of the body. */
+function guard(rules: () => AccessRules) {
   return async ({ headers }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
     const { authorization, origin, host } = headers;
     const refusal = findRefusal(rules(), { authorization, origin, host });
@@ -45,7 +60,7 @@ export function guard(rules: () => AccessRules) {
 }
 
 /** Indented: people read it. */
-export function answer(reply: FastifyReply, { status, body }: AdminAnswer): FastifyReply {
+function answer(reply: FastifyReply, { status, body }: AdminAnswer): FastifyReply {
   return reply
     .code(status)
     .type('application/json')

@@ -1,20 +1,22 @@
 /**
- * What operators ask for on the operations port. Requests and answers are plain data, so that they can come from, and
- * go to, another process.
+ * Answers operators on the operations port. Requests and answers are plain data, so that they can come from, and go to,
+ * another process.
  */
 import type { Purged } from '../cache/purger.ts';
 import { formatScope, type PurgeScope } from '../cache/purge-scope.ts';
 import type { Journal } from '../status/events.ts';
 import type { Explainer } from './explain.ts';
 import { reportUsage, type UsageSource } from './usage-report.ts';
-import { AdminFault, parseDescribed, parsePurgeRequest, scopeOf, type ScopeParts } from './purge-request.ts';
+import {
+  AdminFault,
+  parseDescribed,
+  parsePurgeRequest,
+  scopeOf,
+  type AdminAnswer,
+  type ScopeParts,
+} from './purge-request.ts';
 
-/** An answer's status and what its JSON body says. */
-export interface AdminAnswer {
-  readonly status: number;
-  readonly body: Readonly<Record<string, unknown>>;
-}
-
+/** Parts of the administration of one process. */
 export interface AdminParts extends ScopeParts {
   readonly explainer: Explainer;
   /** Absent: nobody's usage is counted. */
@@ -32,6 +34,7 @@ export interface AdminParts extends ScopeParts {
 /** Each looks through all of memory and Redis. */
 const maxPurges = 4;
 
+/** Answers operators' requests with the cache, the explainer and the usage of one process. */
 export class Admin {
   readonly #parts: AdminParts;
   #purges = 0;
@@ -40,10 +43,10 @@ export class Admin {
     this.#parts = parts;
   }
 
-  /** Purges the whole, and writes to the log who asked for it: `from` is the address of who did. */
+  /** Purges memory, Redis and replicas, and logs `from`, the operator's address. */
   purge(request: unknown, from: string): Promise<AdminAnswer> {
     return answered(async () => {
-      const scope = await scopeOf(parsePurgeRequest(request), this.#parts);
+      const scope = scopeOf(parsePurgeRequest(request), this.#parts);
       if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are under way: try again`);
       this.#purges += 1;
       try {
@@ -59,10 +62,10 @@ export class Admin {
     });
   }
 
-  /** As `purge`, for this process alone: neither Redis nor other replicas hear of it. */
+  /** Purges this process alone: neither Redis nor other replicas. */
   purgeHere(request: unknown): Promise<AdminAnswer> {
     return answered(async () => {
-      const scope = await scopeOf(parsePurgeRequest(request), this.#parts);
+      const scope = scopeOf(parsePurgeRequest(request), this.#parts);
       return { memory: await this.#parts.purgeHere(scope) };
     });
   }

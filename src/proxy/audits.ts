@@ -11,8 +11,7 @@ import type { NodeAnswer } from '../upstream/exchange.ts';
 import type { Sender } from '../upstream/sender.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { compareAnswers, firstDifference } from './compare-answers.ts';
-import type { Disagreement } from './health.ts';
-import type { Read } from './read.ts';
+import type { Read } from './read-result.ts';
 
 /** A read whose answer is kept. */
 export interface Stored {
@@ -20,6 +19,16 @@ export interface Stored {
   readonly key: CacheKey;
   readonly chainId: number;
   readonly answer: NodeAnswer;
+}
+
+/** Two nodes that gave different final answers to the same pinned reads, names in order. */
+export interface Disagreement {
+  readonly upstreams: readonly [string, string];
+  readonly count: number;
+  /** How often a third node contradicted each. */
+  readonly lost: Readonly<Record<string, number>>;
+  /** ISO 8601. */
+  readonly last: string;
 }
 
 /** What people are told of two answers that differ; nothing of what was asked or answered. */

@@ -2,7 +2,7 @@
 import type { Duplex } from 'node:stream';
 import { errorBody, GatewayError, type Fault } from '../ledger/errors.ts';
 import { markBroken, responseBefore } from './connection-state.ts';
-import { STATUS_CODES } from './node-http.ts';
+import { STATUS_CODES } from './lean-http.ts';
 
 const faults: Readonly<Record<string, readonly [Fault, string]>> = {
   HPE_HEADER_OVERFLOW: ['headersTooLarge', 'the request head is too large'],

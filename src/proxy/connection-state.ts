@@ -9,7 +9,7 @@ const excess = Symbol('requests that are not answered any more');
 const isBroken = Symbol('the refusal of what came last is on its way');
 const isSeenThrough = Symbol('its answer is given to a client that sends no more');
 const isOneTooMany = Symbol('refused');
-const answering = Symbol('request of the front under way');
+const answering = Symbol('request of the fast path in flight');
 const below = Symbol('connection that carries this one');
 const streams = Symbol('streams under way');
 
@@ -140,7 +140,7 @@ export function responseBefore(socket: Duplex): ServerResponse | undefined {
 
 /** Whether every request that came on it is answered, and the client has taken the answers. */
 export function isAnswered(socket: Duplex): boolean {
-  // What the front has answered is remembered nowhere else.
+  // Answers of the fast path are recorded nowhere else.
   if (socket.writableLength > 0) return false;
   const connection = connectionOf(socket);
   if (connection[answering] === true) return false;
@@ -164,7 +164,7 @@ export function streamEnds(socket: Duplex): void {
   connection[streams] = (connection[streams] ?? 1) - 1;
 }
 
-/** Whether the front has a request on it that waits for its answer. */
+/** Records whether the fast path has a request in flight on the connection. */
 export function setAnswering(socket: Duplex, isAnswering: boolean): void {
   (socket as Connection)[answering] = isAnswering;
 }

@@ -20,7 +20,7 @@ export interface ConnectionsOptions {
   /** Those of the connections that speak HTTP/2, under TLS. */
   readonly sessions?: H2Sessions | undefined;
   /** Has those of the connections that Node's server has not been given. */
-  readonly front?: { closeIdle(): void } | undefined;
+  readonly fastPath?: { closeIdle(): void } | undefined;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
 }
@@ -79,7 +79,7 @@ export class Connections {
   closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#options.sessions?.close();
-    this.#options.front?.closeIdle();
+    this.#options.fastPath?.closeIdle();
     for (const socket of [...this.#open.keys(), ...this.#refused]) {
       if (this.#isSilent(socket)) socket.destroy();
     }

@@ -8,6 +8,7 @@ export const varyOfAll = 'Accept, Accept-Encoding, Origin';
 /** A day; browsers take less where they have a lower bound. */
 const preflightSeconds = 86_400;
 
+/** Makes the cross-origin headers of answers. */
 export class Cors {
   readonly #exposed: string;
 
@@ -19,9 +20,9 @@ export class Cors {
     this.#exposed = [...ledger, ...more, ...own, ...limits].join(', ');
   }
 
-  /** Headers for an answer to `request`, flat; empty for a request that no page made, or one of a page that may not ask. */
-  headers({ headers: { origin } }: Incoming, isAllowed: IsAllowed = anyOrigin): readonly string[] {
-    if (!isReadable(origin) || !isAllowed(origin)) return [];
+  /** Headers for an answer to `request`, flat; empty for a request that no page made. */
+  headers({ headers: { origin } }: Incoming): readonly string[] {
+    if (!isReadable(origin)) return [];
     return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': this.#exposed }).flat();
   }
 
@@ -30,11 +31,11 @@ export class Cors {
    * leave out of it: who may do what is said to the request itself. A public page is not let into a private network:
    * `Access-Control-Request-Private-Network` gets no answer.
    */
-  preflight({ headers }: Incoming, isAllowed: IsAllowed = anyOrigin): string[] | undefined {
+  preflight({ headers }: Incoming): string[] | undefined {
     const { origin } = headers;
     if (origin === undefined || headers['access-control-request-method'] === undefined) return undefined;
     const vary = ['Vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers'];
-    if (!isReadable(origin) || !isAllowed(origin)) return vary;
+    if (!isReadable(origin)) return vary;
     const asked = headers['access-control-request-headers'];
     const told = Object.entries({
       ...granted(origin),
@@ -54,11 +55,6 @@ const longestList = 4096;
 function isReadable(origin: string | undefined): origin is string {
   return origin !== undefined && origin.length <= longestOrigin;
 }
-
-/** Whether a page of this origin may use the gateway. */
-export type IsAllowed = (origin: string) => boolean;
-
-const anyOrigin: IsAllowed = () => true;
 
 /** Public SDKs send `credentials: include`, which a wildcard origin would not satisfy; nothing here trusts cookies. */
 function granted(origin: string): Readonly<Record<string, string>> {

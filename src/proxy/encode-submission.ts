@@ -13,12 +13,14 @@ import type { Exchange } from './exchange.ts';
 import type { ModuleSource } from './module-source.ts';
 import { answerForm } from './negotiate.ts';
 import type { PassThrough } from './pass-through.ts';
-import type { Replier } from './reply.ts';
+import type { ResponseWriter } from './response-writer.ts';
+import type { Match } from './router.ts';
 import type { ShadowChecks } from './shadow-checks.ts';
 
+/** Parts of the encoder's route. */
 export interface EncoderParts {
   readonly fleet: Fleet;
-  readonly replier: Replier;
+  readonly writer: ResponseWriter;
   readonly passThrough: PassThrough;
   readonly modules: ModuleSource;
   readonly proof: ShadowProof;
@@ -32,6 +34,7 @@ type Reason = ForwardReasonName;
 
 type Forward = { readonly kind: 'forward'; readonly reason: Reason };
 
+/** Answers requests for signing messages: encoded here, or by a node. */
 export class Encoder {
   readonly #parts: EncoderParts;
 
@@ -40,20 +43,20 @@ export class Encoder {
   }
 
   /** Expects the head to have passed `requireJson`. */
-  async serve(exchange: Exchange, body: Buffer): Promise<void> {
-    const { fleet, proof, checks, metrics, replier } = this.#parts;
+  async serve(exchange: Exchange, match: Match, body: Buffer): Promise<void> {
+    const { fleet, proof, checks, metrics, writer } = this.#parts;
     const span = exchange.span?.begin('encode');
     const outcome = await this.#encode(exchange, body);
     span?.note({ 'ledgergate.encode.result': resultOf(outcome), 'ledgergate.encode.reason': reasonOf(outcome) });
     span?.end();
-    if (outcome.kind !== 'encoded') return this.#handOn(exchange, body, outcome);
+    if (outcome.kind !== 'encoded') return this.#handOn(exchange, match, body, outcome);
     const { hex, signature, functionId = 'no function' } = outcome;
     // Nothing is waited for between this look and the answer: what turns out doubtful now is not given out any more.
-    if (!proof.isTrusted(functionId)) return this.#handOn(exchange, body, forward('distrusted function'));
+    if (!proof.isTrusted(functionId)) return this.#handOn(exchange, match, body, forward('distrusted function'));
     metrics.local();
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
     exchange.holding?.addAnswer(hex.length);
-    replier.write(exchange, 200, head, `"${hex}"`);
+    writer.write(exchange, 200, head, `"${hex}"`);
     const version = fleet.head?.version;
     const check = checks.consider({ functionId, signature, hex, body, version, client: exchange.client });
     if (check !== undefined) exchange.holding?.keepFor(check);
@@ -87,12 +90,13 @@ export class Encoder {
   /** A node answers, in the words clients know; a certain refusal is answered here when no node can be asked. */
   async #handOn(
     exchange: Exchange,
+    match: Match,
     body: Buffer,
     outcome: Forward | Extract<EncodeOutcome, { kind: 'refused' | 'forward' }>,
   ): Promise<void> {
     const { metrics, passThrough } = this.#parts;
     try {
-      await passThrough.serve(exchange, body);
+      await passThrough.serve(exchange, match, body);
       metrics.forwarded(reasonOf(outcome) ?? 'refused locally');
     } catch (error) {
       const isNodeless = error instanceof GatewayError && error.fault === 'unavailable' && !exchange.signal.aborted;

@@ -7,51 +7,51 @@ import { CancelToken, type StopSignal } from '../ledger/stop.ts';
 import type { Finished, HttpMetrics, Outcome, RouteName } from '../metrics/http-metrics.ts';
 import { passedOn } from '../trace/trace-context.ts';
 import type { Span, SpanName } from '../trace/span.ts';
+import { clientOf, type AdmittedRequest, type Result } from './admitted-request.ts';
 import type { Holding } from './body-pool.ts';
 import type { Incoming, Outgoing } from './message.ts';
-import type { RequestSpans } from './request-span.ts';
-import { clientOf, visitOf, type Result, type Visit } from './visit.ts';
+import type { RequestSpans, RouteLabel } from './request-span.ts';
 
-/** Who waits for work that is done for a request. */
+/** The client that work is done for. */
 export interface Caller {
   /** Aborts when nobody waits any more. */
   readonly signal: StopSignal;
-  /** Whoever asks for much at once waits for itself: the name that it is told apart by. */
+  /** Fair-queueing key: tenant, or the client's IPv4 address or /64. */
   readonly client: string;
-  /** What is done is part of. */
+  /** The span that spans of the work belong to. */
   readonly span?: Span | undefined;
   /** Called when a node works on it, once or more. */
   readonly onPlace?: (() => void) | undefined;
 }
 
-/** What a request came to, as metrics, the status page and log lines tell it. */
-export interface Ended extends Finished {
+/** One finished request, as metrics, the status page and log lines report it. */
+export interface RequestSummary extends Finished {
   readonly method: string | undefined;
-  /** Whether the client was told anything: the head of an answer is out. */
+  /** Whether the head of an answer is out. */
   readonly isTold: boolean;
   /** The node that answered this request, or the one whose answer it shares. */
   readonly upstream: string | undefined;
   readonly upstreamMs: number;
   /** The ledger version that the answer's body belongs to. */
   readonly version: LedgerVersion | undefined;
-  /** Of the answer's body. */
+  /** Length of the answer's body. */
   readonly bytes: number;
-  /** What was thrown and should not have been. */
+  /** Unexpected exception (a bug), reported as 500. */
   readonly bug: unknown;
-  /** For whom it was; undefined where everybody may ask. */
-  readonly visit: Visit | undefined;
+  /** Its principal; undefined where access is open to everybody. */
+  readonly admitted: AdmittedRequest | undefined;
   readonly trace?: SpanName | undefined;
 }
 
-/** What a request's end is reported to. */
+/** Receives the begin and the end of each request. */
 export interface ExchangeObserver {
   readonly metrics: HttpMetrics;
   /** How long a request may wait for its answer, whatever is done for it. */
   readonly deadlineMs: number;
   /** Absent: nobody records traces. */
   readonly spans?: RequestSpans | undefined;
-  /** Called once per request, when its answer is out or its client gone. What it is given is not to be kept. */
-  onEnd(ended: Ended, seconds: number): void;
+  /** Called once per request, when its answer is out or its client gone. `summary` is valid during the call only. */
+  onEnd(summary: RequestSummary, seconds: number): void;
 }
 
 /** A node that was asked for one request. */
@@ -61,14 +61,21 @@ interface Asked {
   readonly gasUsed: unknown;
 }
 
+/** A request that a transport received, and the response that goes back over it. */
+export interface Received<Request extends Incoming, Response extends Outgoing> {
+  readonly request: Request;
+  readonly response: Response;
+  /** Undefined where access is open to everybody, and of a refused request. */
+  readonly admitted?: AdmittedRequest | undefined;
+}
+
 /** `Response`: where an answer may be streamed, the whole of Node's. */
-export class Exchange<Response extends Outgoing = ServerResponse> implements Caller, Result, Ended {
+export class Exchange<Response extends Outgoing = ServerResponse> implements Caller, Result, RequestSummary {
   readonly request: Incoming;
   readonly response: Response;
   readonly route: RouteName;
-  /** For whom it is, and what it comes to; undefined where everybody may ask, and of what was not let in. */
-  readonly visit: Visit | undefined;
-  /** Where the answer came from; what it came to, for metrics and log lines. */
+  readonly admitted: AdmittedRequest | undefined;
+  /** Source of the answer, for metrics and log lines. */
   outcome: Outcome = 'local';
   /** The node that answered this request, or the one whose answer it shares. */
   upstream: string | undefined;
@@ -80,24 +87,26 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   bodyBytes = 0;
   /** Memory of its body, where that is large enough to count. */
   holding: Holding | undefined;
-  /** What was thrown and should not have been. */
+  /** Unexpected exception (a bug), reported as 500. */
   bug: unknown;
-  /** Of a body that no node had to send for this request. */
+  /** Length of a body that no node had to send for this request. */
   savedBytes = 0;
   readonly #observer: ExchangeObserver;
   readonly #startedMs = performance.now();
-  /** Where traces are recorded. */
+  /** Absent: traces are not recorded. */
   readonly #span: Span | undefined;
   #abort: CancelToken | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #hasEnded = false;
 
-  constructor(request: Incoming, response: Response, route: RouteName, observer: ExchangeObserver) {
+  /** Begins when the request is admitted and its body, where the route needs one, is complete. */
+  constructor(received: Received<Incoming, Response>, route: RouteLabel, observer: ExchangeObserver) {
+    const { request, response, admitted } = received;
     this.request = request;
     this.response = response;
-    this.route = route;
-    this.visit = visitOf(response);
-    this.visit?.follow(this);
+    this.route = route.name;
+    this.admitted = admitted;
+    admitted?.follow(this);
     this.#observer = observer;
     this.#span = observer.spans?.begin(request, route);
     observer.metrics.started();
@@ -111,7 +120,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
     if (this.#abort === undefined) {
       const abort = new CancelToken();
       this.#abort = abort;
-      this.visit?.noteWait();
+      this.admitted?.noteWait();
       const onClose = (): void => {
         if (!this.#hasEnded) abort.abort(new Error('the client hung up'));
         this.end();
@@ -127,7 +136,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
 
   /** The tenant where there are keys, else the address; of IPv6 the part that one customer is given (a /64). */
   get client(): string {
-    return clientOf(this.request, this.visit);
+    return clientOf(this.request, this.admitted);
   }
 
   /** The request's own where traces are recorded, else one that only carries the client's trace on to nodes. */
@@ -161,7 +170,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
     const seconds = (performance.now() - this.#startedMs) / 1000;
     if (this.#span !== undefined) this.#observer.spans?.end(this.#span, this);
     this.#observer.metrics.finished(this, seconds);
-    this.visit?.settle(this.response);
+    this.admitted?.settle(this.response);
     this.#observer.onEnd(this, seconds);
   }
 
@@ -187,7 +196,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   }
 }
 
-/** Whoever works on the request keeps to the same bound and knows more of what went wrong: it speaks first. */
+/** Milliseconds for the work itself, which has the same deadline, to report a more precise error. */
 const graceMs = 200;
 
 function tooLate(): GatewayError {

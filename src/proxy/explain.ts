@@ -1,4 +1,4 @@
-/** What the gateway would do with a request, and what it knows that decides it. Asks no node and changes nothing. */
+/** Explains how the gateway would answer a request, and the state that decides it. Asks no node and changes nothing. */
 import type { CachedResponse } from '../cache/entry.ts';
 import { keyText } from '../cache/key.ts';
 import type { ReadThrough } from '../cache/read-through.ts';
@@ -9,19 +9,21 @@ import type { Latest } from '../upstream/latest.ts';
 import { positionOf, type Need } from '../upstream/need.ts';
 import { holdingOf, type Candidate, type Criterion } from '../upstream/ranking.ts';
 import { errorBody } from '../ledger/errors.ts';
-import { isOfLatest } from './answer-read.ts';
+import { parseRequest, type DescribedRequest, type Parsed } from './described-request.ts';
 import { pinTo } from './freshness.ts';
-import type { DescribedRequest, Parsed, RequestParser } from './parse-request.ts';
-import { needOf } from './path-read.ts';
-import type { Read, Reader } from './read.ts';
-import type { Origin } from './served.ts';
+import { needOf } from './parse-read.ts';
+import { isOfLatest } from './read-answer.ts';
+import type { Router } from './router.ts';
+import type { Origin, Read } from './read-result.ts';
+import type { Reader } from './read.ts';
 
+/** Parts of an explainer. */
 export interface ExplainerParts {
   readonly fleet: Fleet;
   readonly latest: Latest;
   readonly reader: Reader;
   readonly tiers: ReadThrough<Origin>;
-  readonly parser: RequestParser;
+  readonly router: Router;
   /** How old a state may be by default, in milliseconds. */
   readonly maxStalenessMs: number;
   readonly maxAttempts: number;
@@ -30,6 +32,7 @@ export interface ExplainerParts {
 /** Plain data, 64-bit numbers as text. */
 export type Explanation = Readonly<Record<string, unknown>>;
 
+/** Explains described requests. */
 export class Explainer {
   readonly #parts: ExplainerParts;
 
@@ -38,7 +41,7 @@ export class Explainer {
   }
 
   async explain(request: DescribedRequest): Promise<Explanation> {
-    const parsed = await this.#parts.parser.parse(request);
+    const parsed = parseRequest(this.#parts.router, request);
     switch (parsed.kind) {
       case 'refused': {
         const { status, code, message } = parsed.error;
@@ -133,7 +136,7 @@ function heldOf({ body, digest, status, isImmutable, coded }: CachedResponse): E
   return { state: 'held', status, bytes: body.length, digest, codings, isImmutable };
 }
 
-/** What becomes of the answer, in words. */
+/** How long the answer is kept, in words. */
 function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): string {
   if (operation === 'transaction') return 'for 10 minutes once it is committed; never while it is pending or unknown';
   const missing = operation === 'view' ? '' : ', and a 404 because it is not there';

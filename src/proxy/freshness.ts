@@ -14,9 +14,9 @@ import type { Demand, Latest, PublishedState } from '../upstream/latest.ts';
 import { errorCodeOf } from '../upstream/classify.ts';
 import type { Exchange } from './exchange.ts';
 import type { Incoming, Outgoing } from './message.ts';
-import { withVersion } from './path-read.ts';
-import type { Read, Reader } from './read.ts';
-import type { Served } from './served.ts';
+import { withVersion } from './parse-read.ts';
+import type { Read, ReadResult } from './read-result.ts';
+import type { Reader } from './read.ts';
 
 /** Bounds of the config, in milliseconds; read at each use. */
 export interface StalenessLimits {
@@ -68,7 +68,7 @@ export class Freshness {
   }
 
   /** The answer of memory at the shared version, when that satisfies the client. Costs no promise. */
-  findRead(read: Read, request: Asking): Served | undefined {
+  findRead(read: Read, request: Asking): ReadResult | undefined {
     const state = this.find(request);
     const hit = state === undefined ? undefined : this.#parts.reader.find(this.pinned(read, state));
     if (state === undefined || hit === undefined) return undefined;
@@ -77,7 +77,7 @@ export class Freshness {
   }
 
   /** Reads at the shared version, or at a newer one when the client needs it. */
-  async load(read: Read, exchange: Exchange<Outgoing>): Promise<Served> {
+  async load(read: Read, exchange: Exchange<Outgoing>): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
     const demand = this.demandOf(exchange.request);
     if (demand.maxStalenessMs === 0) return this.#askNow(read, demand, exchange);
@@ -131,7 +131,7 @@ export class Freshness {
   }
 
   /** No staleness at all: the read goes to a node that has reached every version that a client was given. */
-  async #askNow(read: Read, { min }: Demand, exchange: Exchange<Outgoing>): Promise<Served> {
+  async #askNow(read: Read, { min }: Demand, exchange: Exchange<Outgoing>): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
     const served = await latest.aboveFloor(min, exchange.signal, (floor) =>
       reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true } }, exchange),

@@ -5,12 +5,11 @@ import type { AccessRules } from './admin-access.ts';
 import type { Exposition } from '../metrics/exposition.ts';
 import type { ReloadResult } from '../metrics/reload-metrics.ts';
 import type { StatusFacts } from '../status/facts.ts';
+import type { Disagreement } from './audits.ts';
 import { answerBrokenRequest } from './broken-request.ts';
 import { takeTurn } from './connection-state.ts';
-import { addAdminRoutes, type AdminFunctions } from './admin-routes.ts';
-import { addLogRoutes, type LogFunctions } from './log-routes.ts';
-import { createServer } from './node-http.ts';
-import { schemaController } from './no-schemas.ts';
+import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
+import { createServer, schemaController } from './lean-http.ts';
 import { findHostRefusal, type HostRefusal, type HostRules } from './operations-hosts.ts';
 import { addStatusRoutes } from './status-routes.ts';
 
@@ -37,16 +36,6 @@ export interface OutageStatus {
   readonly since: string;
   /** The version that headers go on telling. */
   readonly head: string | undefined;
-}
-
-/** Two nodes that gave different final answers to the same pinned reads, names in order. */
-export interface Disagreement {
-  readonly upstreams: readonly [string, string];
-  readonly count: number;
-  /** How often a third node contradicted each. */
-  readonly lost: Readonly<Record<string, number>>;
-  /** ISO 8601. */
-  readonly last: string;
 }
 
 /** Whether the gateway can answer, and what it knows. */

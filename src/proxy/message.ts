@@ -1,14 +1,16 @@
 /**
  * A request and the way its answer goes, as far as answering it takes: those of Node's HTTP server are of this form, and
- * so are those of the front.
+ * so are those of the fast path.
  */
 import type { IncomingMessage } from 'node:http';
 
+/** A request, as far as answering it needs it. */
 export type Incoming = Pick<
   IncomingMessage,
   'method' | 'url' | 'headers' | 'socket' | 'httpVersion' | 'httpVersionMajor'
 >;
 
+/** A response, as far as answering needs it. */
 export interface Outgoing {
   statusCode: number;
   /** False: the connection ends with the answer. */

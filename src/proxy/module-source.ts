@@ -9,7 +9,7 @@ import type { LoadModule } from '../encode/load-layout.ts';
 import type { Address } from '../ledger/address.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import { FairFlights, type FlightTurn } from './fair-flights.ts';
-import { moduleRead } from './module.ts';
+import { moduleRead } from './parse-read.ts';
 import type { Reader } from './read.ts';
 
 export interface ModuleSourceOptions {

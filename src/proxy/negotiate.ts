@@ -1,7 +1,9 @@
-/** What the client can take: the answer's form by `Accept`, its coding by `Accept-Encoding`, what it has already. */
+/** The answer's form by `Accept`, its coding by `Accept-Encoding`, and whether the client has it already. */
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib';
 import type { ContentCoding } from '../cache/entry.ts';
 import type { AnswerForm } from '../ledger/answer-form.ts';
-import { ownCopy } from './aliases.ts';
+import { ownCopy } from './target.ts';
 
 /**
  * The form a node would answer in (protocol 2.3): the first entry that is exactly one of the two media types, without
@@ -93,4 +95,18 @@ function skipBlanks(text: string, from: number, step: 1 | -1): number {
   let at = from;
   while (text[at] === ' ' || text[at] === '\t') at += step;
   return at;
+}
+
+const compressors: Readonly<Record<ContentCoding, (body: Buffer) => Promise<Buffer>>> = {
+  gzip: (body) => promisify(gzip)(body, { level: 6 }),
+  br: (body) => promisify(brotliCompress)(body, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } }),
+  zstd: (body) => promisify(zstdCompress)(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
+};
+
+/** Smaller bodies fit one packet either way, and compressing 400 bytes saves half of nothing. */
+export const smallestCompressed = 1024;
+
+/** The body in `coding`, compressed off the main thread. */
+export function compress(coding: ContentCoding, body: Buffer): Promise<Buffer> {
+  return compressors[coding](body);
 }

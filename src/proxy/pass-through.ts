@@ -14,7 +14,6 @@ import type { NodeAnswer, StreamedAnswer } from '../upstream/exchange.ts';
 import type { FleetRequest } from '../upstream/fleet-request.ts';
 import type { WireRequest } from '../upstream/node-client.ts';
 import type { Sender } from '../upstream/sender.ts';
-import { allowOf } from './allowed-methods.ts';
 import type { Exchange } from './exchange.ts';
 import type { Freshness } from './freshness.ts';
 import {
@@ -27,30 +26,24 @@ import {
   withoutFreshness,
 } from './headers.ts';
 import { acceptedCodings } from './negotiate.ts';
-import {
-  isHealthCheck,
-  isIdempotent,
-  isList,
-  isOfLedger,
-  isReadOfLatest,
-  needOfPath,
-  passedPath,
-} from './passed-path.ts';
-import type { Replier } from './reply.ts';
+import type { ResponseWriter } from './response-writer.ts';
+import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';
 import type { UntakenAnswers } from './untaken-answers.ts';
 
+/** Parts of passed requests. */
 export interface PassThroughParts {
-  readonly basePath: string;
+  readonly router: Router;
   readonly fleet: Fleet;
   readonly sender: Sender;
-  readonly replier: Replier;
+  readonly writer: ResponseWriter;
   readonly submissions: Submissions;
   readonly latest: Latest;
   readonly freshness: Freshness;
   readonly untaken: UntakenAnswers;
 }
 
+/** Sends requests on to nodes, and their answers back. */
 export class PassThrough {
   readonly #parts: PassThroughParts;
 
@@ -58,34 +51,29 @@ export class PassThrough {
     this.#parts = parts;
   }
 
-  /** Whether it only reads: throws `GatewayError` 400 or 404 for what no node shall see. */
-  isRead({ target, request }: Exchange): boolean {
-    return isIdempotent(request.method ?? '', passedPath(this.#parts.basePath, target));
-  }
-
   /** Sends the request on and streams the answer back. */
-  async serve(exchange: Exchange, body: Buffer | undefined): Promise<void> {
-    const request = this.#requestOf(exchange, body);
-    if (isReadOfLatest(request.wire.method, request.wire.path)) return this.#serveLatest(exchange, request);
+  async serve(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
+    const request = this.#requestOf(exchange, match, body);
+    if (match.isReadOfLatest) return this.#serveLatest(exchange, request);
     const answer = await this.#parts.sender.stream(request, exchange.signal);
     if (answer.status >= 300) return this.#reply(exchange, answer);
-    const { need, wire } = request;
-    const pinned = need.kind === 'version' && !isList(wire.path) ? need.version : undefined;
+    const { need } = request;
+    const pinned = need.kind === 'version' && match.row.isList !== true ? need.version : undefined;
     return this.#reply(exchange, answer, pinned);
   }
 
   /** The ledger info in BCS, from a node that has got as far as anybody has been shown. */
-  async ledgerInfo(exchange: Exchange): Promise<void> {
-    const request = this.#requestOf(exchange, undefined);
+  async ledgerInfo(exchange: Exchange, match: Match): Promise<void> {
+    const request = this.#requestOf(exchange, match, undefined);
     const wire = { ...request.wire, path: '', headers: withoutConditions(request.wire.headers) };
     const { min } = this.#parts.freshness.demandOf(exchange.request);
     return this.#serveHead(exchange, { ...request, wire, promised: 'bcs' }, min);
   }
 
-  /** A submission: one node, and its answer tells which transaction it took. */
-  async submit(exchange: Exchange, body: Buffer | undefined): Promise<void> {
+  /** A submission goes to one node, whose answer names the transaction that it accepted. */
+  async submit(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
     const { sender, submissions } = this.#parts;
-    const request = { ...this.#requestOf(exchange, body), need: { kind: 'head' } as const, isIdempotent: false };
+    const request = { ...this.#requestOf(exchange, match, body), need: { kind: 'head' } as const, isIdempotent: false };
     // The node's word is remembered even when the client has gone: it may look the hash up over another connection.
     const answer = await sender.whole(request, AbortSignal.timeout(submissionBoundMs));
     await submissions.learn(answer.upstream.name, answer);
@@ -124,28 +112,19 @@ export class PassThrough {
     return this.#reply(exchange, { ...answer, headers }, status < 300 ? info?.version : undefined);
   }
 
-  #requestOf(exchange: Exchange, body: Buffer | undefined): FleetRequest {
-    const path = passedPath(this.#parts.basePath, exchange.target);
-    const method = exchange.request.method as WireRequest['method'];
-    const given = requestHeaders(exchange.request.headers);
+  #requestOf({ client, request, span }: Exchange, match: Match, body: Buffer | undefined): FleetRequest {
+    const { isIdempotent, need, passedPath: path } = match;
+    const { isHealthCheck = false, isOfLedger = false } = match.row;
+    const method = match.method as WireRequest['method'];
+    const given = requestHeaders(request.headers);
     // The answer to a POST that reads is of its body: there is nothing at the path to compare (RFC 9110 13.1.2).
-    const isRead = isIdempotent(method, path);
-    const wire = { method, path, headers: isRead && method === 'POST' ? withoutConditions(given) : given, body };
-    const promised = isOfLedger(path) ? 'either' : undefined;
-    const { client, span } = exchange;
-    return {
-      wire,
-      need: needOfPath(path),
-      promised,
-      isIdempotent: isRead,
-      isHealthCheck: isHealthCheck(path),
-      client,
-      span,
-    };
+    const headers = isIdempotent && method === 'POST' ? withoutConditions(given) : given;
+    const promised = isOfLedger ? 'either' : undefined;
+    return { wire: { method, path, headers, body }, need, promised, isIdempotent, isHealthCheck, client, span };
   }
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
-    const { replier, fleet, untaken } = this.#parts;
+    const { writer, fleet, untaken } = this.#parts;
     const { response } = exchange;
     const coding = takenCoding(exchange, answer);
     const body = bodyIn(answer, coding);
@@ -155,7 +134,7 @@ export class PassThrough {
     const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
     if (isDecoded) head.push('Content-Length', String(body.length));
     if (pinned !== undefined) head.push('Ledgergate-Served-Version', String(pinned));
-    replier.addCommon(exchange, head);
+    writer.addCommon(exchange, head);
     response.writeHead(answer.status, head);
     exchange.begin();
     if (Buffer.isBuffer(body)) {
@@ -179,18 +158,23 @@ export class PassThrough {
   }
 
   /** The node's headers that reach the client, and the gateway's own about coding and caches. */
-  #headOf({ visit, target }: Exchange, answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefined): string[] {
+  #headOf(
+    { admitted, target }: Exchange,
+    answer: NodeAnswer | StreamedAnswer,
+    coding: NodeCoding | undefined,
+  ): string[] {
     const given = coding === answer.coding ? answer.headers : withoutCoding(answer.headers);
-    const vary = mergedVary(this.#parts.replier.vary, answer.headers['vary']);
-    const kept = vary === undefined ? withoutFreshness(given) : visit?.isPrivate === true ? forOneClient(given) : given;
+    const vary = mergedVary(this.#parts.writer.vary, answer.headers['vary']);
+    const kept =
+      vary === undefined ? withoutFreshness(given) : admitted?.isPrivate === true ? forOneClient(given) : given;
     // A cache would take the type of a 304 over for its stored answer (RFC 9110 15.4.5).
     const shown = answer.status === 304 ? { ...kept, 'content-type': undefined } : kept;
-    const head = responseHeaders(shown, { secret: answer.upstream.headers, isCounted: visit !== undefined });
+    const head = responseHeaders(shown, { secret: answer.upstream.headers, isCounted: admitted !== undefined });
     if (coding !== undefined) head.push('Content-Encoding', coding);
     head.push('Vary', vary ?? '*');
     if (kept['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
     // Nodes name no methods with it.
-    if (answer.status === 405 && kept['allow'] === undefined) head.push(...allowOf(target));
+    if (answer.status === 405 && kept['allow'] === undefined) head.push(...this.#parts.router.allowOf(target));
     return head;
   }
 }

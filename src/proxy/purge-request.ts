@@ -1,16 +1,23 @@
-/** What an operator asks to be purged, in plain data, and what that means for the cache. */
+/** An operator's purge, in plain data, and its scope in the cache. */
 import { readText } from '../cache/key.ts';
 import type { PurgeScope } from '../cache/purge-scope.ts';
 import { findAddress } from '../ledger/address.ts';
 import { quote } from '../ledger/errors.ts';
-import type { DescribedRequest, RequestParser } from './parse-request.ts';
+import { parseRequest, type DescribedRequest } from './described-request.ts';
 import type { Reader } from './read.ts';
+import type { Router } from './router.ts';
 
 /** Exactly one of them. */
 export type PurgeRequest =
   { readonly read: DescribedRequest } | { readonly account: string } | { readonly everything: true };
 
-/** What is wrong with an operator's request, for its answer. */
+/** An answer to an operator, as plain data: it may cross to another process. */
+export interface AdminAnswer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** The fault of an operator's request, for its answer. */
 export class AdminFault extends Error {
   override readonly name = 'AdminFault';
   readonly status: 400 | 404 | 503;
@@ -59,14 +66,15 @@ export function parseDescribed(value: unknown, where: string): DescribedRequest 
   return { target, ...rest };
 }
 
+/** Parts that turn a described read into a scope. */
 export interface ScopeParts {
-  readonly parser: RequestParser;
+  readonly router: Router;
   readonly reader: Reader;
   readonly chainId: () => number | undefined;
 }
 
 /** Throws `AdminFault`: 400, or 503 while no node has told its chain. */
-export async function scopeOf(request: PurgeRequest, parts: ScopeParts): Promise<PurgeScope> {
+export function scopeOf(request: PurgeRequest, parts: ScopeParts): PurgeScope {
   if ('everything' in request) return { kind: 'everything' };
   const chainId = parts.chainId();
   if (chainId === undefined) throw new AdminFault(503, 'no node has told which chain this is: try again');
@@ -76,12 +84,8 @@ export async function scopeOf(request: PurgeRequest, parts: ScopeParts): Promise
   return { kind: 'account', chainId, address };
 }
 
-async function scopeOfRead(
-  request: DescribedRequest,
-  chainId: number,
-  { parser, reader }: ScopeParts,
-): Promise<PurgeScope> {
-  const parsed = await parser.parse(request);
+function scopeOfRead(request: DescribedRequest, chainId: number, { router, reader }: ScopeParts): PurgeScope {
+  const parsed = parseRequest(router, request);
   if (parsed.kind === 'refused') {
     const { status, message } = parsed.error;
     throw new AdminFault(400, `no read: a client would be told ${status}, ${message}`);

@@ -6,46 +6,23 @@
  */
 import { Coalescer } from '../cache/coalesce.ts';
 import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } from '../cache/entry.ts';
-import { cacheKey, type CacheKey, type Operation } from '../cache/key.ts';
+import { cacheKey, type CacheKey } from '../cache/key.ts';
 import type { CacheLocation, MemoryCache } from '../cache/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../cache/policy.ts';
 import type { Load, Loaded, ReadThrough } from '../cache/read-through.ts';
-import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import type { CacheMetrics } from '../metrics/cache-metrics.ts';
 import { retryOwnFlight } from '../upstream/queue.ts';
 import type { NodeAnswer } from '../upstream/exchange.ts';
-import type { WireRequest } from '../upstream/node-client.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import type { Need } from '../upstream/need.ts';
 import type { Sender } from '../upstream/sender.ts';
 import type { Stored } from './audits.ts';
-import { compress } from './compress.ts';
 import type { Caller } from './exchange.ts';
-import { served, type Origin, type Served } from './served.ts';
+import { compress } from './negotiate.ts';
+import { resultOf, type Origin, type Read, type ReadResult } from './read-result.ts';
 
-/** One read, parsed and canonical. `wire` is made from the canonical parts only. */
-export interface Read {
-  readonly operation: Operation;
-  readonly subject: string;
-  /** The version the client named. */
-  readonly version: LedgerVersion | undefined;
-  readonly form: AnswerForm;
-  readonly wire: WireRequest;
-  readonly need: Need;
-  /** Of a long poll: the same question, to be answered at once. */
-  readonly atOnce?: WireRequest;
-  /** The key that was made last, kept here because targets that were parsed before have one `Read`. */
-  keyed?: Keyed | undefined;
-}
-
-interface Keyed {
-  readonly of: Read;
-  readonly chainId: number;
-  readonly key: CacheKey;
-}
-
+/** Parts of a reader. */
 export interface ReaderParts {
   readonly fleet: Fleet;
   readonly sender: Sender;
@@ -62,6 +39,7 @@ interface Keep {
   readonly chainId: number;
 }
 
+/** Answers reads from memory, Redis or the fleet. */
 export class Reader {
   readonly #parts: ReaderParts;
   readonly #codings = new Coalescer<Buffer>();
@@ -86,7 +64,7 @@ export class Reader {
   }
 
   /** What memory holds of the read. Nothing is waited for, so a hit costs no promise. */
-  find(read: Read): Served | undefined {
+  find(read: Read): ReadResult | undefined {
     const key = this.keyOf(read);
     const entry = key === undefined ? undefined : this.#parts.tiers.find(key);
     if (entry === undefined) return undefined;
@@ -102,7 +80,7 @@ export class Reader {
   }
 
   /** Looks in the shared tier and asks the fleet, together with everyone who asks for the same now. */
-  async load(read: Read, caller: Caller): Promise<Served> {
+  async load(read: Read, caller: Caller): Promise<ReadResult> {
     const key = this.keyOf(read);
     const { chainId, generation } = this.#parts.fleet;
     if (key === undefined || chainId === undefined) return this.ask(read, caller);
@@ -115,7 +93,7 @@ export class Reader {
       try {
         const { value, isLeader } = await tiers.load(key, flight, caller, load);
         if (!isLeader) metrics.coalesced.inc();
-        return served(read, value, !isLeader);
+        return resultOf(read, value, !isLeader);
       } catch (error) {
         // The first of the followers to come back leads.
         if (!retryOwnFlight(error, caller.client) || flights === maxFlights) throw error;
@@ -124,12 +102,12 @@ export class Reader {
   }
 
   /** Asks the fleet for this client alone, and keeps nothing. */
-  async ask(read: Read, caller: Caller): Promise<Served> {
-    return served(read, await this.#fetch(read, undefined, caller), false);
+  async ask(read: Read, caller: Caller): Promise<ReadResult> {
+    return resultOf(read, await this.#fetch(read, undefined, caller), false);
   }
 
   /** The entry's body in `coding`: compressed once, and kept with the entry while that is in memory. */
-  async codedBody({ entry, isFinal }: Served, coding: ContentCoding, signal: StopSignal): Promise<Buffer> {
+  async codedBody({ entry, isFinal }: ReadResult, coding: ContentCoding, signal: StopSignal): Promise<Buffer> {
     const known = entry.coded[coding];
     if (known !== undefined) return known;
     if (!isFinal) return compress(coding, entry.body);

@@ -6,10 +6,11 @@ import { BodyPace } from './body-pace.ts';
 import { BodyPool, type Holding } from './body-pool.ts';
 import { isHttp2 } from './request-faults.ts';
 
+/** Bounds of request bodies. */
 export interface BodyLimits {
-  /** Of one body. Default: what nodes accept, 8 MiB (protocol 2.4). */
+  /** Bound of one body. Default: 8 MiB, as nodes accept (protocol 2.4). */
   readonly maxBytes?: number;
-  /** Of all bodies whose requests are not answered yet, and of answers made of them. */
+  /** Bound of all bodies whose requests are not answered yet, and of answers made of them. */
   readonly maxHeldBytes?: number;
   /** Processes that share `maxHeldBytes`; one body fits in each. Default 1. */
   readonly processes?: number;
@@ -41,12 +42,13 @@ export const allHeldBytes = 256 * 1024 * 1024;
 /** Smaller bodies are not counted: they take no more than what every connection takes for its buffers. */
 const uncountedBytes = 16 * 1024;
 
+/** Reads request bodies within their bounds. */
 export class Bodies {
   readonly #maxBytes: number;
   readonly #pool: BodyPool;
   readonly #pace = new BodyPace();
 
-  constructor({ maxBytes = 8 * 1024 * 1024, maxHeldBytes = allHeldBytes, processes = 1, onEnded }: BodyLimits = {}) {
+  constructor({ maxBytes = longestBody, maxHeldBytes = allHeldBytes, processes = 1, onEnded }: BodyLimits = {}) {
     this.#maxBytes = maxBytes;
     const share = processes === 1 ? maxHeldBytes : Math.max(maxBytes, Math.floor(maxHeldBytes / processes));
     this.#pool = new BodyPool({ maxBytes: share, largestBytes: maxBytes, ...(onEnded && { onEnded }) });
@@ -63,7 +65,11 @@ export class Bodies {
    * The body counts until the response is closed and what `done` began has ended: a submission outlives its client.
    */
   read({ request, response, client, faultOfHead }: Uploading, done: WithBody): void {
-    const fault = this.#faultOfLength(request) ?? faultOfHead?.();
+    const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
+    // Nodes want a length; a chunked body is measured here.
+    const announced = length ?? (coding === undefined ? undefined : 0);
+    const faultOfLength = faultOfBodyLength(announced === undefined ? undefined : Number(announced), this.#maxBytes);
+    const fault = faultOfLength ?? faultOfHead?.();
     if (fault !== undefined) {
       void done(fault);
       return;
@@ -73,7 +79,7 @@ export class Bodies {
     let size = 0;
     let holding: Holding | undefined;
     const stop = (): void => {
-      // What still listens would keep the pieces beside the whole.
+      // A listener would keep the pieces beside the whole.
       request.off('data', onData).off('end', onEnd);
       pieces = new Pieces();
     };
@@ -112,20 +118,20 @@ export class Bodies {
       if (work !== undefined) holding?.keepFor(work);
     };
     request.on('data', onData).on('end', onEnd);
-    // What is read of a refused body takes its time as well.
+    // Reading a refused body takes its time as well.
     request.on('data', (chunk: Buffer) => this.#pace.note(request, chunk.length));
     // Without a listener, a client that hangs up would end the process.
     request.on('error', () => undefined);
   }
+}
 
-  /** Nodes want a length; a chunked body is measured here, but a POST with no body at all is told so (protocol 2.4). */
-  #faultOfLength({ headers }: IncomingMessage): GatewayError | undefined {
-    const { 'content-length': length, 'transfer-encoding': coding } = headers;
-    if (length === undefined && coding === undefined) {
-      return new GatewayError('lengthRequired', 'missing `Content-Length` header');
-    }
-    return Number(length ?? 0) > this.#maxBytes ? tooLarge() : undefined;
-  }
+/** In bytes: nodes accept no longer body (protocol 2.4). */
+const longestBody = 8 * 1024 * 1024;
+
+/** 411 or 413. `bytes`: undefined of a request that announces no body; 0 of one that announces no length. */
+export function faultOfBodyLength(bytes: number | undefined, maxBytes = longestBody): GatewayError | undefined {
+  if (bytes === undefined) return new GatewayError('lengthRequired', 'missing `Content-Length` header');
+  return bytes > maxBytes ? tooLarge() : undefined;
 }
 
 const isAwaited = Symbol('the client waits for 100 Continue');

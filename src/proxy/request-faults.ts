@@ -1,43 +1,24 @@
-/** What is wrong with a request before its route looks at it, in the interface's words. */
+/** Faults of a request's head, ahead of its route, in the interface's words. */
 import type { IncomingMessage } from 'node:http';
 import { Http2ServerRequest } from 'node:http2';
-import { GatewayError, type Fault } from '../ledger/errors.ts';
-import { allowOf } from './allowed-methods.ts';
+import { GatewayError } from '../ledger/errors.ts';
 import { isAuthority, longestTarget } from './target.ts';
-
-export const notFound = (): GatewayError => new GatewayError('notFound', 'not found');
-
-/** 405, with the methods that the interface has for the target (RFC 9110 15.5.6). */
-export const notAllowed = (target: string): GatewayError =>
-  new GatewayError('methodNotAllowed', 'method not allowed', { headers: allowOf(target) });
-
-const fastifyFaults: Readonly<Record<string, Fault>> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupportedMediaType',
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'malformed',
-  FST_ERR_BAD_URL: 'malformed',
-  FST_ERR_NOT_FOUND: 'notFound',
-};
-
-/** Fastify's own faults by their code, in the interface's words. */
-export function asGatewayError(error: unknown): unknown {
-  const code = error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;
-  const fault = code === undefined ? undefined : fastifyFaults[code];
-  if (fault === undefined) return error;
-  return new GatewayError(fault, fault === 'malformed' ? 'the request target cannot be decoded' : 'request refused');
-}
 
 /** More headers than any client and the proxies in front of it send; Node would leave out what comes after its bound. */
 export const mostHeaders = 200;
 
-/** Of a request's head: above the longest target and the usual headers; Node's default of 16 kB would refuse targets that are served. */
+/** Bound of a head, in bytes: the longest target and the usual headers. Node's default of 16 kB would refuse served targets. */
 export const maxHeaderBytes = longestTarget + 32 * 1024;
 
 /** Bound of `Connection`, in characters: a reader must not skip a name in it, which would reach a node. */
 const longestConnection = 1024;
 
-/** What is refused before any route is looked for. Expects repeated headers to be joined by commas. */
-export function faultOfHead(request: IncomingMessage): GatewayError | undefined {
-  const { url = '', method = '', headers, httpVersion, rawHeaders } = request;
+/** The parts of a request's head that its validity depends on. */
+export type RequestHead = Pick<IncomingMessage, 'url' | 'headers' | 'httpVersion' | 'rawHeaders'>;
+
+/** The fault of a head, ahead of routing. Expects repeated headers to be joined by commas. */
+export function faultOfHead(request: RequestHead): GatewayError | undefined {
+  const { url = '', headers, httpVersion, rawHeaders } = request;
   if (url.length > longestTarget) {
     return new GatewayError('uriTooLong', `the request target is longer than ${longestTarget} characters`);
   }
@@ -56,20 +37,20 @@ export function faultOfHead(request: IncomingMessage): GatewayError | undefined 
   } else if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return new GatewayError('ambiguous', `HTTP/${httpVersion} is not spoken here in this form`);
   }
-  return faultOfHost(headers.host, httpVersion) ?? faultOfBody(request) ?? faultOfMethod(method, url);
+  return faultOfHost(headers.host, httpVersion) ?? faultOfBody(request);
 }
 
 /** Whether a request came over HTTP/2. */
-export function isHttp2(request: IncomingMessage): boolean {
+export function isHttp2(request: object): boolean {
   return request instanceof Http2ServerRequest;
 }
 
-/** Of HTTP/1 the parser counts; HTTP/2 counts 32 more for each header (RFC 9113 6.5.2), which are none on the wire. */
+/** The parser counts those of HTTP/1; HTTP/2 counts 32 more for each header (RFC 9113 6.5.2), which are none on the wire. */
 function bytesOf(headers: readonly string[]): number {
   return headers.reduce((sum, text) => sum + text.length, 0);
 }
 
-/** The host decides nothing here, but who is in front may have believed another one (RFC 9112 3.2). */
+/** The host decides nothing here, but a proxy in front may have believed another one (RFC 9112 3.2). */
 function faultOfHost(host: string | undefined, httpVersion: string): GatewayError | undefined {
   if (host === undefined) {
     return httpVersion === '1.0' ? undefined : new GatewayError('malformed', 'the request has no Host header');
@@ -78,10 +59,10 @@ function faultOfHost(host: string | undefined, httpVersion: string): GatewayErro
 }
 
 /**
- * Of a body in another transfer coding than `chunked`, Node finds the end and leaves the coding on; HTTP/1.0 knows
- * none, so that who is in front may have taken the body for a next request (RFC 9112 6.1).
+ * Node finds the end of a body in another transfer coding than `chunked`, and leaves the coding on. HTTP/1.0 has none, so
+ * that a proxy in front may have taken the body for a next request (RFC 9112 6.1).
  */
-function faultOfBody({ headers, httpVersion }: IncomingMessage): GatewayError | undefined {
+function faultOfBody({ headers, httpVersion }: RequestHead): GatewayError | undefined {
   const { 'transfer-encoding': coding, 'content-type': type } = headers;
   if (coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')) {
     return new GatewayError('ambiguous', 'the only transfer coding is chunked, of HTTP/1.1');
@@ -90,11 +71,4 @@ function faultOfBody({ headers, httpVersion }: IncomingMessage): GatewayError | 
   return type?.includes(',') === true
     ? new GatewayError('malformed', 'there is more than one Content-Type')
     : undefined;
-}
-
-const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
-
-/** The router throws at methods that are newer than it. */
-function faultOfMethod(method: string, target: string): GatewayError | undefined {
-  return methods.has(method) ? undefined : notAllowed(target);
 }

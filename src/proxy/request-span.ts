@@ -1,6 +1,6 @@
 /**
- * What a trace tells of a client's request, in the words of OpenTelemetry's conventions for HTTP. Paths, queries,
- * addresses and keys are in none of it: the route is told by its template.
+ * The span of a client's request, in the words of OpenTelemetry's conventions for HTTP. It holds no path, query, address or
+ * key: the route is named by its template.
  */
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { Outcome, RouteName } from '../metrics/http-metrics.ts';
@@ -8,38 +8,32 @@ import type { Span } from '../trace/span.ts';
 import type { Tracer } from '../trace/tracer.ts';
 import type { Incoming } from './message.ts';
 
-/** What is known of a request at its end. */
-export interface Ended {
+/** A route, as metrics, log lines and spans name it. */
+export interface RouteLabel {
+  readonly name: RouteName;
+  /** Its path below the base path; undefined of a request without a route. */
+  readonly template: string | undefined;
+}
+
+/** A finished request, as its span reports it. */
+export interface SpanSummary {
   readonly status: number;
   readonly outcome: Outcome;
   readonly upstream: string | undefined;
   readonly version: LedgerVersion | undefined;
-  /** Whether the client was told anything. */
+  /** Whether the head of an answer is out. */
   readonly isTold: boolean;
 }
 
-/** Below the base path. A batch of submissions has the route of one. */
-const templates: Readonly<Record<RouteName, string | undefined>> = {
-  resource: '/accounts/:address/resource/:type',
-  module: '/accounts/:address/module/:name',
-  view: '/view',
-  transaction_by_hash: '/transactions/by_hash/:hash',
-  wait_by_hash: '/transactions/wait_by_hash/:hash',
-  encode_submission: '/transactions/encode_submission',
-  submit: '/transactions',
-  ledger_info: '',
-  pass_through: '/*',
-  none: undefined,
-};
-
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
 
-/** Where clients connect. */
+/** The address that clients connect to. */
 export interface Served {
   readonly scheme: 'http' | 'https';
   readonly basePath: string;
 }
 
+/** Begins and ends the spans of client requests. */
 export class RequestSpans {
   readonly #tracer: Tracer;
   readonly #served: Served;
@@ -49,9 +43,8 @@ export class RequestSpans {
     this.#served = served;
   }
 
-  begin({ method = '', headers, httpVersionMajor, httpVersion }: Incoming, name: RouteName): Span {
+  begin({ method = '', headers, httpVersionMajor, httpVersion }: Incoming, { template }: RouteLabel): Span {
     const { scheme, basePath } = this.#served;
-    const template = templates[name];
     const isKnown = methods.has(method);
     const route = template === undefined ? undefined : basePath + template || '/';
     const verb = isKnown ? method : 'HTTP';
@@ -63,8 +56,8 @@ export class RequestSpans {
     });
   }
 
-  /** What the client did wrong is no error of ours; a client that hung up before it was told anything has no status. */
-  end(span: Span, { status, outcome, upstream, version, isTold }: Ended): void {
+  /** A client's error is no error of the span. A client that hung up before an answer's head has no status. */
+  end(span: Span, { status, outcome, upstream, version, isTold }: SpanSummary): void {
     span.note({
       'http.response.status_code': isTold ? status : undefined,
       'ledgergate.outcome': isTold ? outcome : ('refused' satisfies Outcome),

@@ -1,21 +1,33 @@
-/** What the listening port is made of. */
+/** The parts that answer client requests, shared by all transports. */
 import type { MemoryCache } from '../cache/memory.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import type { Aliases } from './aliases.ts';
+import type { AccessControl } from './access-control.ts';
 import type { Cors } from './cors.ts';
 import type { Encoder } from './encode-submission.ts';
 import type { ExchangeObserver } from './exchange.ts';
 import type { Freshness } from './freshness.ts';
-import type { Gatekeeper } from './gatekeeper.ts';
-import type { ConnectionTimes } from './listener.ts';
 import type { PassThrough } from './pass-through.ts';
 import type { Reader } from './read.ts';
-import type { Replier } from './reply.ts';
 import type { Bodies } from './request-body.ts';
-import type { Submissions } from './submissions.ts';
+import type { ResponseWriter } from './response-writer.ts';
+import type { Router } from './router.ts';
+import type { TargetCache } from './target-cache.ts';
 import type { TlsListener } from './tls-server.ts';
 import type { UntakenAnswers } from './untaken-answers.ts';
 
+/** How long a client may take, in milliseconds. */
+export interface ConnectionTimes {
+  /** For a request's head, from the first byte or, before any, from the connection on. */
+  readonly headMs?: number;
+  /** For a whole request. */
+  readonly requestMs?: number;
+  /** How often is looked at who is over time. */
+  readonly checkMs?: number;
+  /** Nothing read or written for so long while a request is under way: the client takes nothing of its answer. */
+  readonly inactivityMs?: number;
+}
+
+/** Sheds reads while the process is overloaded. */
 export interface Overload {
   /** Whether there is more work than this process gets done. */
   isOverloaded(): boolean;
@@ -23,26 +35,26 @@ export interface Overload {
   onShed(): void;
 }
 
+/** Parts of the clients' port. */
 export interface ServerParts {
-  readonly basePath: string;
-  readonly times: ConnectionTimes;
+  readonly router: Router;
+  readonly targets: TargetCache;
+  /** Absent: access is open to everybody. */
+  readonly access: AccessControl | undefined;
+  readonly bodies: Bodies;
   readonly overload: Overload;
-  readonly untaken: UntakenAnswers;
   readonly fleet: Pick<Fleet, 'view'>;
   readonly reader: Reader;
   readonly memory: MemoryCache;
-  readonly replier: Replier;
   readonly passThrough: PassThrough;
   /** Absent: nodes encode. */
   readonly encoder: Encoder | undefined;
   readonly freshness: Freshness;
-  readonly submissions: Submissions;
-  /** Absent: everybody may ask for everything. */
-  readonly gatekeeper: Gatekeeper | undefined;
-  readonly aliases: Aliases;
-  readonly bodies: Bodies;
   readonly cors: Cors;
+  readonly writer: ResponseWriter;
+  readonly untaken: UntakenAnswers;
   readonly observer: ExchangeObserver;
+  readonly times: ConnectionTimes;
   /** Absent: plain HTTP. */
   readonly tls?: TlsListener | undefined;
 }

@@ -92,3 +92,8 @@ const visible = /^[!$-;=?-[\]_a-z|~]*$/;
  * percent signs, and stray ones; empty segments.
  */
 const escapes = /(?:^|\/)(?:\.|%2e){1,2}(?=\/|;|%3b|$)|%(?:2f|5c|[01][\da-f]|7f|25)|%(?![\da-f]{2})|\/\//i;
+
+/** A part of a text keeps the whole of it in memory; this is a text by itself. */
+export function ownCopy(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1');
+}

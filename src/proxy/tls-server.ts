@@ -15,7 +15,7 @@ import { GatewayError } from '../ledger/errors.ts';
 import { runsOver } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
-import { mostHeaders, notAllowed } from './request-faults.ts';
+import { mostHeaders } from './request-faults.ts';
 
 /** PEM texts. */
 export interface CertifiedKey {
@@ -23,6 +23,7 @@ export interface CertifiedKey {
   readonly key: string;
 }
 
+/** Options of a TLS listener. */
 export interface TlsListenerOptions {
   readonly pair: CertifiedKey;
   /** Names of OpenSSL, best first. */
@@ -31,23 +32,28 @@ export interface TlsListenerOptions {
   onHandshakeFailed(): void;
 }
 
-/** What is done with requests of HTTP/2, in the form of HTTP/1.1's. */
+/** Takes one request of HTTP/2, in the form of HTTP/1.1's. */
+type Serve = (request: IncomingMessage, response: ServerResponse) => void;
+
+/** The listener's functions for each kind of request. */
 export interface H2Handlers {
-  request(request: IncomingMessage, response: ServerResponse): void;
+  readonly request: Serve;
   /** A request that expects `100 Continue` before it sends its body. */
-  expecting(request: IncomingMessage, response: ServerResponse): void;
+  readonly expecting: Serve;
+  readonly connect: Serve;
+  /** A request that expects anything else. */
+  readonly expectation: Serve;
   refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
-  /** CONNECT, and expectations that are none of ours. */
-  unserved(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
-  /** Of all headers of a request, in bytes. */
+  /** Bound of all headers of a request, in bytes. */
   readonly maxHeaderBytes: number;
 }
 
 /** Streams that a client may have under way on a connection: a page's worth. */
 const mostStreams = 100;
-/** Of answers that a client has not taken, bodies included, on a connection. */
+/** Bound of answers on a connection that its client has not taken, bodies included. */
 const mostSessionMegabytes = 64;
 
+/** The TLS server ahead of one HTTP server. */
 export class TlsListener {
   readonly sessions: H2Sessions;
   readonly #options: TlsListenerOptions;
@@ -127,32 +133,21 @@ export class TlsListener {
       maxHeaderListPairs: 2 * mostHeaders,
       maxSessionMemory: mostSessionMegabytes,
       maxSessionInvalidFrames: 100,
-      // Who takes requests back as fast as it makes them (CVE-2023-44487) loses the connection.
+      // A client that resets requests as fast as it sends them (CVE-2023-44487) loses the connection.
       streamResetBurst: 200,
       streamResetRate: 50,
     });
     const take =
-      (serve: (request: IncomingMessage, response: ServerResponse) => void) =>
+      (serve: Serve) =>
       (request: H2Request, response: H2Response): void => {
         this.sessions.begin(request.stream);
         this.#bound(request, response, handlers);
         serve(request as unknown as IncomingMessage, response as unknown as ServerResponse);
       };
-    const unserved = (error: (target: string) => GatewayError) =>
-      take((request, response) => handlers.unserved(request, response, error(request.url ?? '')));
-    h2.on(
-      'request',
-      take((request, response) => handlers.request(request, response)),
-    );
-    h2.on(
-      'checkContinue',
-      take((request, response) => handlers.expecting(request, response)),
-    );
-    h2.on('connect', unserved(notAllowed) as never);
-    h2.on(
-      'checkExpectation',
-      unserved(() => new GatewayError('expectationFailed', 'only 100-continue can be expected')),
-    );
+    h2.on('request', take(handlers.request));
+    h2.on('checkContinue', take(handlers.expecting));
+    h2.on('connect', take(handlers.connect) as never);
+    h2.on('checkExpectation', take(handlers.expectation));
     return h2;
   }
 

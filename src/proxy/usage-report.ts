@@ -1,8 +1,7 @@
 /** `GET /admin/usage`: who used how much, as JSON or as CSV. Pure but for the report it asks for. */
 import { maxRows, type UsageReport } from '../access/usage.ts';
 import { mergeRows, type UsageQuery, type UsageRow } from '../access/usage-tally.ts';
-import type { AdminAnswer } from './admin.ts';
-import { AdminFault } from './purge-request.ts';
+import { AdminFault, type AdminAnswer } from './purge-request.ts';
 
 /** Where usage is counted. */
 export interface UsageSource {

@@ -1,9 +1,9 @@
 /** `POST /view`: runs a read-only function. Pinned, its answer is as final as a resource's. */
 import { parseViewBody, type ViewContentType } from '../cache/view-body.ts';
 import { GatewayError } from '../ledger/errors.ts';
-import { mediaType, needOf, withVersion, type PathRead } from './path-read.ts';
 import { answerForm } from './negotiate.ts';
-import type { Read } from './read.ts';
+import { mediaType, needOf, withVersion, type PathRead } from './parse-read.ts';
+import type { Read } from './read-result.ts';
 import { versionParameter } from './target.ts';
 
 /** Nodes compare the whole header text: with a charset parameter it is another type (protocol 2.4). */

@@ -7,7 +7,7 @@ import type { Config, LogConfig, UpstreamConfig } from '../config/config.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { PeerEvent } from '../gateway/peer-workers.ts';
 import type { FamilyData } from '../metrics/family.ts';
-import type { AdminAnswer } from '../proxy/admin.ts';
+import type { AdminAnswer } from '../proxy/purge-request.ts';
 import type { Readiness } from '../proxy/health.ts';
 import type { Told } from '../status/facts.ts';
 

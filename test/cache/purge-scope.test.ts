@@ -14,7 +14,7 @@ import {
 import { LedgerNames, RedisKeys } from '../../src/cache/redis-keys.ts';
 import { anyTerm } from '../support/answers.ts';
 import { parseAddress } from '../../src/ledger/address.ts';
-import type { Read } from '../../src/proxy/read.ts';
+import type { Read } from '../../src/proxy/read-result.ts';
 import { readModule, readResource, readTransaction, readView } from '../support/reads.ts';
 
 const chainId = 4;

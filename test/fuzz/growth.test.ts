@@ -18,15 +18,13 @@ import { findTypeTag } from '../../src/ledger/type-tag.ts';
 import { findU64 } from '../../src/ledger/version.ts';
 import { parseKeysFile } from '../../src/config/keys-file.ts';
 import { HeaderBlocks, readHead } from '../../src/front/request-head.ts';
-import { readOf } from '../../src/front/read-target.ts';
 import { passedOn } from '../../src/trace/trace-context.ts';
 import { findScope } from '../../src/cache/purge-scope.ts';
 import { findRefusal } from '../../src/proxy/admin-access.ts';
 import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
 import { requestHeaders } from '../../src/proxy/headers.ts';
-import { operationOf } from '../../src/proxy/operation.ts';
-import { isOfLedger, needOfPath, passedPath } from '../../src/proxy/passed-path.ts';
-import { RequestParser } from '../../src/proxy/parse-request.ts';
+import { parseRequest } from '../../src/proxy/described-request.ts';
+import { Router } from '../../src/proxy/router.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
 import { parseDemand } from '../../src/proxy/freshness.ts';
 import { isAuthority, originForm, versionParameter } from '../../src/proxy/target.ts';
@@ -44,11 +42,11 @@ const submission = (values: string): string =>
 const encode = (text: string) =>
   encodeSubmission(text, { chainId: 4, signingDomain: 'APTOS', loadModule: () => Promise.resolve(undefined) });
 
-const operation = (target: string): string => operationOf('POST', target, '/v1');
-const submissions = new Submissions();
-const parser = new RequestParser({ basePath: '/v1', submissions });
-const route = (target: string): unknown => parser.parse({ target });
-const readPlain = (target: string): unknown => readOf(target, undefined, { basePath: '/v1', submissions });
+const router = new Router({ basePath: '/v1', submissions: new Submissions() });
+const operation = (target: string): string => router.match('POST', target).operation;
+const route = (target: string): unknown => parseRequest(router, { target });
+const passedPath = (target: string): string => router.match('GET', target).passedPath;
+const need = (target: string): unknown => router.match('GET', target).need;
 const readBlock = (lines: string): unknown => readHead(`GET /v1 HTTP/1.1\r\n${lines}\r\n`, 0, new HeaderBlocks());
 const limits = { maxStalenessMs: 200, minClientStalenessMs: 100, maxClientStalenessMs: 10_000 };
 const demand = (headers: IncomingHttpHeaders): unknown => parseDemand(headers, limits, undefined);
@@ -121,10 +119,10 @@ const rows: readonly (readonly [
       `{"abi":{"address":"0x1","name":"m","exposed_functions":[${list(n, (at) => `{"name":"f${at}","is_entry":true,"generic_type_params":[],"params":["u8"]}`)}],"structs":[]}}`,
     compileModule,
   ],
-  ['slashes of a path', 1_000, (n) => `/v1${'/a'.repeat(n)}/..x`, (text) => passedPath('/v1', text)],
-  ['dots of a path', 2_000, (n) => `/v1/${'.'.repeat(n)}`, (text) => passedPath('/v1', text)],
-  ['percent signs of a path', 1_000, (n) => `/v1/${'%61'.repeat(n)}`, (text) => needOfPath(passedPath('/v1', text))],
-  ['digits of a path', 1_000, (n) => `/blocks/by_height/${'1'.repeat(n)}`, needOfPath],
+  ['slashes of a path', 1_000, (n) => `/v1${'/a'.repeat(n)}/..x`, passedPath],
+  ['dots of a path', 2_000, (n) => `/v1/${'.'.repeat(n)}`, passedPath],
+  ['percent signs of a path', 1_000, (n) => `/v1/${'%61'.repeat(n)}`, passedPath],
+  ['digits of a path', 1_000, (n) => `/v1/blocks/by_height/${'1'.repeat(n)}`, need],
   ['slashes of an operation', 2_000, (n) => `/v1/view${'/'.repeat(n)}`, operation],
   ['parameters of segments', 2_000, (n) => `/v1/${';/'.repeat(n)}`, operation],
   ['dot segments of an operation', 1_000, (n) => `/v1${'/..'.repeat(n)}`, operation],
@@ -132,12 +130,12 @@ const rows: readonly (readonly [
   ['marks behind a letter', 500, (n) => `/v1/a${'%cc%95%cc%80'.repeat(n)}`, operation],
   ['letters of another form', 500, (n) => `/v1/${'%ef%b7%ba'.repeat(n)}`, operation],
   ['a path that is not UTF-8', 1_000, (n) => `/v1/${'%ff'.repeat(n)}`, operation],
-  ['parameters of a path that is passed', 500, (n) => `/v1${'/a;b'.repeat(n)}`, (text) => passedPath('/v1', text)],
-  ['an account that is passed', 1_000, (n) => `/accounts/${'a'.repeat(n)}/balance/${'b'.repeat(n)}/`, isOfLedger],
+  ['parameters of a path that is passed', 500, (n) => `/v1${'/a;b'.repeat(n)}`, passedPath],
+  ['an account that is passed', 1_000, (n) => `/v1/accounts/${'a'.repeat(n)}/balance/${'b'.repeat(n)}/`, need],
   ['parts of a path that is routed', 400, (n) => `/v1${'/a'.repeat(n)}`, route],
   ['a parameter of a route', 400, (n) => `/v1/accounts/0x1/resource/${'%3C'.repeat(n / 2)}`, route],
   ['parameters that are routed', 250, (n) => `/v1/accounts/0x1/module/a?${'a=b&'.repeat(n)}`, route],
-  ['a type on the fast path', 60, (n) => `/v1/accounts/0x1/resource/${'%20:'.repeat(n)}!`, readPlain],
+  ['a type in a target', 60, (n) => `/v1/accounts/0x1/resource/${'%20:'.repeat(n)}!`, route],
   ['headers on the fast path', 3, (n) => `Host: a\r\n${lines(n, (at) => `a${at}: b\r\n`)}`, readBlock],
   ['blanks of a header on the fast path', 200, (n) => `Host: a\r\nx: a${' '.repeat(n)}\r\n`, readBlock],
   ['a head without an end', 1_000, (n) => 'a: b\r\n'.repeat(n), readBlock],

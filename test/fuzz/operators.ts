@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { loadConfig } from '../../src/config/load.ts';
 import { ConfigError, formatProblem } from '../../src/config/problem.ts';
 import { findRefusal } from '../../src/proxy/admin-access.ts';
-import { RequestParser } from '../../src/proxy/parse-request.ts';
+import { parseRequest } from '../../src/proxy/described-request.ts';
 import { AdminFault, parseDescribed, parsePurgeRequest } from '../../src/proxy/purge-request.ts';
+import { Router } from '../../src/proxy/router.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
 import { fc } from '../support/fast-check.ts';
 import { changed, soup } from './soup.ts';
@@ -53,7 +54,7 @@ const yamlWords = [
 ];
 const yaml = fc.oneof(changed(fc.constant(config), ...yamlWords), soup(...yamlWords, 'upstreams', 'listen', 'a', '5s'));
 
-const parser = new RequestParser({ basePath: '/v1', submissions: new Submissions() });
+const router = new Router({ basePath: '/v1', submissions: new Submissions() });
 const described = fc.record(
   {
     target: soup(
@@ -110,8 +111,8 @@ export const operatorTargets = [
       if (request !== undefined) assert.equal(typeof request.target, 'string');
     },
   ),
-  fuzzTarget('described request', described, async (request) => {
-    const parsed = await parser.parse(request);
+  fuzzTarget('described request', described, (request) => {
+    const parsed = parseRequest(router, request);
     if (parsed.kind === 'refused') assert.ok(parsed.error.status < 500, parsed.error.message);
   }),
   fuzzTarget(

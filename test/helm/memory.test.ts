@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { aliasBytes } from '../../src/proxy/aliases.ts';
 import { moduleBytes } from '../../src/proxy/module-source.ts';
 import { allHeldBytes } from '../../src/proxy/request-body.ts';
+import { targetCacheBytes } from '../../src/proxy/target-cache.ts';
 import { answerBounds } from '../../src/upstream/byte-budget.ts';
 import { parse } from 'yaml';
 import { chartFolder, container, matrix, refusal, render, withoutHelm } from '../support/helm.ts';
@@ -125,6 +125,6 @@ test('the figures that the chart reckons with are those of the sources and of th
 
   assert.equal(values.memory.inFlightMiB, (allHeldBytes + answerBounds.all) / mebi);
   assert.equal(values.memory.processMiB, processMiB);
-  assert.equal((aliasBytes + moduleBytes) / mebi + 80, workingMiB);
+  assert.equal((targetCacheBytes + moduleBytes) / mebi + 80, workingMiB);
   assert.match(results, new RegExp(`needs ${perConnection / 1000} kB for each connection it allows`));
 });

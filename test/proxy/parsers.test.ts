@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../src/ledger/errors.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
-import { transactionRead } from '../../src/proxy/transaction.ts';
+import { transactionRead } from '../../src/proxy/parse-read.ts';
 import { viewRead } from '../../src/proxy/view.ts';
 import { fc } from '../support/fast-check.ts';
 import { keyOf, readModule, readResource, readTransaction, readView } from '../support/reads.ts';

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fastify from 'fastify';
 import type { UsageQuery, UsageRow } from '../../src/access/usage-tally.ts';
-import { Admin, type AdminAnswer, type AdminParts } from '../../src/proxy/admin.ts';
+import { Admin, type AdminParts } from '../../src/proxy/admin.ts';
+import type { AdminAnswer } from '../../src/proxy/purge-request.ts';
 import { addAdminRoutes } from '../../src/proxy/admin-routes.ts';
 import { mergeUsage, parseUsageQuery, usageCsv, type UsageSource } from '../../src/proxy/usage-report.ts';
 

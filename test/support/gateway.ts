@@ -5,7 +5,7 @@ import { request as send, type Dispatcher } from 'undici';
 import type { Limits } from '../../src/access/ticket.ts';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
 import { startGateway, type RunningGateway } from '../../src/gateway.ts';
-import type { ConnectionTimes } from '../../src/proxy/listener.ts';
+import type { ConnectionTimes } from '../../src/proxy/server-parts.ts';
 
 export interface NodeAddress {
   readonly url: string;

@@ -1,10 +1,8 @@
 /** Reads as the routes parse them, and the keys that the cache keeps their answers under. */
 import { cacheKey, keyText } from '../../src/cache/key.ts';
-import { moduleRead } from '../../src/proxy/module.ts';
-import type { Read } from '../../src/proxy/read.ts';
-import { resourceRead } from '../../src/proxy/resource.ts';
+import { moduleRead, resourceRead, transactionRead } from '../../src/proxy/parse-read.ts';
+import type { Read } from '../../src/proxy/read-result.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
-import { transactionRead } from '../../src/proxy/transaction.ts';
 import { viewRead } from '../../src/proxy/view.ts';
 
 export interface ReadOptions {
@@ -18,7 +16,7 @@ function request({ query = '?ledger_version=5', accept }: ReadOptions): { target
 }
 
 export function readResource(address: string, tag: string, options: ReadOptions = {}): Read {
-  return resourceRead({ address, tag }, request(options));
+  return resourceRead({ address, type: tag }, request(options));
 }
 
 export function readModule(address: string, name: string, options: ReadOptions = {}): Read {

@@ -1,9 +1,34 @@
-/** The result of one read: the answer, its source, and the facts that the response reports. */
+/** One read, and its result: the answer, its source, and the facts that the response reports. */
 import type { CachedResponse } from '../cache/entry.ts';
+import type { CacheKey, Operation } from '../cache/key.ts';
 import { fromRedis, type Loaded } from '../cache/read-through.ts';
+import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { WireRequest } from '../upstream/node-client.ts';
+import type { Need } from '../upstream/need.ts';
 
-/** Where an answer came from, for `Cache-Status`. */
+/** One read, parsed and canonical. `wire` is made from the canonical parts only. */
+export interface Read {
+  readonly operation: Operation;
+  readonly subject: string;
+  /** The version the client named. */
+  readonly version: LedgerVersion | undefined;
+  readonly form: AnswerForm;
+  readonly wire: WireRequest;
+  readonly need: Need;
+  /** A long poll has one: the same request, answered at once. */
+  readonly atOnce?: WireRequest;
+  /** The key that was made last, kept here because targets that were parsed before have one `Read`. */
+  keyed?: Keyed | undefined;
+}
+
+interface Keyed {
+  readonly of: Read;
+  readonly chainId: number;
+  readonly key: CacheKey;
+}
+
+/** Source of an answer, for `Cache-Status`. */
 export type Source =
   | { readonly kind: 'memory' }
   | { readonly kind: 'redis'; readonly isCollapsed: boolean }
@@ -16,7 +41,7 @@ export type Source =
     };
 
 /** An answer ready to be written. `isFinal`: it is the answer for ever, and is kept. */
-export interface Served {
+export interface ReadResult {
   readonly entry: CachedResponse;
   /** Version of the ledger state that the body belongs to. */
   readonly version: LedgerVersion | undefined;
@@ -37,11 +62,11 @@ export interface Origin {
 }
 
 /** Turns a load's result into the result of one of the reads that waited for it. */
-export function served(
+export function resultOf(
   read: { readonly version: LedgerVersion | undefined },
   { answer, isFinal, origin }: Loaded<Origin | typeof fromRedis>,
   isCollapsed: boolean,
-): Served {
+): ReadResult {
   const isShared = origin === fromRedis;
   // A success is of the version that was asked for, kept or not: one that may be incomplete, or is compressed, as well.
   const isOfRead = isFinal || answer.status < 300;

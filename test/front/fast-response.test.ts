@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
-import { FrontResponse } from '../../src/front/front-response.ts';
-import { LiveHeaders } from '../../src/front/live-headers.ts';
+import { FastResponse } from '../../src/front/fast-response.ts';
+import { LiveHeaders } from '../../src/front/head-text.ts';
 
 const sent = (): never => assert.fail('sent');
 
@@ -16,7 +16,7 @@ test('a head that HTTP forbids is refused before anything counts as sent, so tha
     flush: sent,
     finish: sent,
   };
-  const response = new FrontResponse({ connection, live: new LiveHeaders(), onDone: () => undefined });
+  const response = new FastResponse({ connection, live: new LiveHeaders(), onDone: () => undefined });
 
   assert.throws(() => response.writeHead(200, ['X-Node-Cursor', 'a\r\nX: b']), /forbids/);
 

@@ -1,45 +1,46 @@
 /**
- * The front: takes accepted connections ahead of Node's HTTP server, answers the reads that it recognises completely,
- * and hands a connection over, with every byte that was not answered, as soon as anything else comes on it
- * (docs/front.md).
+ * The fast path: takes accepted connections ahead of Node's HTTP server, answers reads in plain form, and hands a
+ * connection over, with every byte that is not answered, as soon as anything else comes on it (docs/front.md).
  */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
-import type { FrontMetrics } from '../metrics/http-metrics.ts';
+import type { FastPathMetrics } from '../metrics/http-metrics.ts';
 import { isRefused } from '../proxy/connection-state.ts';
 import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs } from '../proxy/listener.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
 import { TurnEnd } from './turn-end.ts';
 import { Arenas } from './arena.ts';
-import { FrontConnection, type FrontParts } from './front-connection.ts';
-import { KnownHits } from './known-hits.ts';
-import { LiveHeaders } from './live-headers.ts';
+import { FastConnection, type FastPathParts } from './fast-connection.ts';
+import { LiveHeaders } from './head-text.ts';
+import { PreparedHits } from './prepared-hits.ts';
 import { HeaderBlocks } from './request-head.ts';
 
 type TakeConnection = (this: Server, socket: Socket) => void;
 
-export class Front {
+/** The fast path of one server. */
+export class FastPath {
   readonly #server: Server;
   readonly #parts: ServerParts;
-  readonly #open = new Set<FrontConnection>();
+  readonly #open = new Set<FastConnection>();
   readonly #timer: NodeJS.Timeout;
 
-  /** To be made before anybody else listens for connections of `server`. */
-  constructor(server: Server, parts: ServerParts, metrics: FrontMetrics) {
+  /** `server`: without any listener for connections but its own. */
+  constructor(server: Server, parts: ServerParts, metrics: FastPathMetrics) {
     this.#server = server;
     this.#parts = parts;
     const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
-    if (takeConnection === undefined || others.length > 0) throw new Error('somebody else takes the connections');
+    if (takeConnection === undefined || others.length > 0)
+      throw new Error('the server has another listener for connections');
     server.removeAllListeners('connection');
     const live = new LiveHeaders();
     const arenas = new Arenas();
-    const shared: FrontParts = {
+    const shared: FastPathParts = {
       proxy: parts,
       metrics,
       blocks: new HeaderBlocks(),
       live,
-      hits: new KnownHits(parts, live, arenas),
+      hits: new PreparedHits(parts, live, arenas),
       arenas,
       turnEnd: new TurnEnd(),
       handOver: (connection, rest) => {
@@ -53,7 +54,7 @@ export class Front {
       onClose: (connection) => this.#open.delete(connection),
     };
     server.on('connection', (socket: Socket) => {
-      this.#open.add(new FrontConnection(socket, shared));
+      this.#open.add(new FastConnection(socket, shared));
     });
     const { checkMs = usualCheckMs } = parts.times;
     this.#timer = setInterval(() => this.#endQuiet(), checkMs);
@@ -84,7 +85,7 @@ export class Front {
   }
 }
 
-/** As Node's server tells of a request that did not arrive in time. */
+/** The error that Node's server emits for a request that did not arrive in time. */
 function headTimeout(): Error {
   return Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { resourceRead } from '../../src/proxy/resource.ts';
+import { resourceRead } from '../../src/proxy/parse-read.ts';
 
-function subjectOf(tag: string): string {
-  return resourceRead({ address: '0x1', tag }, { target: '/', accept: undefined }).subject;
+function subjectOf(type: string): string {
+  return resourceRead({ address: '0x1', type }, { target: '/', accept: undefined }).subject;
 }
 
 test('a type is the same read in each of its spellings, however often and after however many others', () => {

@@ -1,34 +1,33 @@
-/** One request that was let in: for whom it is, and what it comes to. */
+/** One request that access control admitted: its principal, its limits, its result. */
 import { countedNetwork } from '../access/client-address.ts';
 import type { Operation, Principal } from '../access/principal.ts';
 import type { Settled, Ticket } from '../access/ticket.ts';
 import type { Outcome } from '../metrics/http-metrics.ts';
 import type { Incoming, Outgoing } from './message.ts';
 
-export type Admitted = Extract<Ticket, { kind: 'admitted' }>;
+/** A ticket of a request within its limits. */
+export type AdmittedTicket = Extract<Ticket, { kind: 'admitted' }>;
 
-/** On the response itself, because a member costs a hit a tenth of what a map would. */
-const visit = Symbol('visit');
-
-/** What a request has come to, as far as is known. */
+/** Result of a request so far. */
 export interface Result {
   readonly outcome: Outcome;
-  /** What a node took over it, 0 where none was asked for this request alone. */
+  /** Milliseconds that a node took over it, 0 where none was asked for this request alone. */
   readonly upstreamMs: number;
   readonly gasUsed: bigint | undefined;
-  /** Of the answer's body. */
+  /** Length of the answer's body. */
   readonly bytes: number;
-  /** Of the request's body. */
+  /** Length of the request's body. */
   readonly bodyBytes: number;
 }
 
-/** Until something else is known it is answered here. */
+/** Before an answer exists. */
 const nothingYet: Result = { outcome: 'local', upstreamMs: 0, gasUsed: undefined, bytes: 0, bodyBytes: 0 };
 
-export class Visit {
+/** Charges one request to its principal, once, when its answer is out and no work for it is in flight. */
+export class AdmittedRequest {
   readonly principal: Principal;
   readonly operation: Operation;
-  readonly #ticket: Admitted;
+  readonly #ticket: AdmittedTicket;
   #isSettled = false;
   #isWorkedOn = false;
   /** Whether the head of an answer was out at the end; undefined before the end. */
@@ -36,28 +35,28 @@ export class Visit {
   #result = nothingYet;
   #waitsSinceMs: number | undefined;
 
-  constructor(principal: Principal, operation: Operation, ticket: Admitted) {
+  constructor(principal: Principal, operation: Operation, ticket: AdmittedTicket) {
     this.principal = principal;
     this.operation = operation;
     this.#ticket = ticket;
   }
 
-  /** Headers that go on its answer, whatever that is. */
+  /** Headers of its answer, flat, whatever the answer is. */
   get headers(): readonly string[] {
     return this.#ticket.headers;
   }
 
-  /** Whether the answer is for whoever has a key, so that nobody in between may hand it to others. */
+  /** Whether the answer is for the holder of a key: a cache in between must not hand it to others. */
   get isPrivate(): boolean {
     return this.principal.name !== undefined;
   }
 
-  /** What it comes to is known there from now on. */
+  /** Reads the result from `result` from now on. */
   follow(result: Result): void {
     this.#result = result;
   }
 
-  /** From now on somebody works on it. */
+  /** The request begins to wait for work. */
   noteWait(): void {
     this.#waitsSinceMs ??= performance.now();
   }
@@ -82,14 +81,14 @@ export class Visit {
     const { operation } = this;
     const { upstreamMs, gasUsed, bytes, bodyBytes } = this.#result;
     const outcome = charged[this.#result.outcome];
-    const told = this.#isAnswered ? { outcome, status: statusCode, upstreamMs } : this.#givenUp();
-    this.#ticket.settle({ operation, ...told, gasUsed, bytes, bodyBytes });
+    const answer = this.#isAnswered ? { outcome, status: statusCode, upstreamMs } : this.#givenUp();
+    this.#ticket.settle({ operation, ...answer, gasUsed, bytes, bodyBytes });
   }
 
   /**
-   * Who hangs up before the head of an answer has got none. What was done meanwhile counts as the time of a node, and a
-   * view is charged as one that was run (access/cost.ts): nodes go on with it. Of its gas whoever of the others that wait
-   * for the same has the lead from then on is told; where nobody waits any more, it is not known.
+   * The client hung up before the head of an answer. The wait counts as the time of a node, and a view is charged as one
+   * that was run (access/cost.ts), because nodes go on with it. Its gas is charged to the client that leads the flight
+   * from then on; without one, the gas stays unknown.
    */
   #givenUp() {
     const waitedMs = this.#waitsSinceMs === undefined ? 0 : performance.now() - this.#waitsSinceMs;
@@ -103,7 +102,7 @@ export class Visit {
   }
 }
 
-/** What an answer is charged as. */
+/** Outcomes as plans charge them. */
 const charged: Readonly<Record<Outcome, Settled['outcome']>> = {
   memory: 'hit',
   redis: 'hit',
@@ -118,16 +117,7 @@ const charged: Readonly<Record<Outcome, Settled['outcome']>> = {
 /** No status says so; this one is what access logs of proxies have for it. */
 const hungUp = 499;
 
-/** Undefined where everybody may ask. */
-export function visitOf(response: Outgoing): Visit | undefined {
-  return (response as { [visit]?: Visit })[visit];
-}
-
-/** Whom a request shares with, and waits behind: the tenant where there are keys, else the address (of IPv6 the /64). */
-export function clientOf({ socket }: Pick<Incoming, 'socket'>, visit: Visit | undefined): string {
-  return visit?.principal.tenant ?? countedNetwork(socket.remoteAddress ?? '');
-}
-
-export function setVisit(response: Outgoing, of: Visit): void {
-  (response as { [visit]?: Visit })[visit] = of;
+/** Fair-queueing key of a request: the tenant where there are keys, else the client's IPv4 address or /64. */
+export function clientOf({ socket }: Pick<Incoming, 'socket'>, admitted: AdmittedRequest | undefined): string {
+  return admitted?.principal.tenant ?? countedNetwork(socket.remoteAddress ?? '');
 }

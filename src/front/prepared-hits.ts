@@ -7,38 +7,36 @@ import { performance } from 'node:perf_hooks';
 import type { ContentCoding } from '../cache/entry.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { RouteName } from '../metrics/http-metrics.ts';
-import type { Alias, PreparedHead } from '../proxy/aliases.ts';
-import { isOfLatest } from '../proxy/answer-read.ts';
-import { smallestCompressed } from '../proxy/compress.ts';
-import type { Ended } from '../proxy/exchange.ts';
+import type { RequestSummary } from '../proxy/exchange.ts';
 import { ageOf } from '../proxy/freshness.ts';
-import type { Read } from '../proxy/read.ts';
-import type { Served } from '../proxy/served.ts';
+import { smallestCompressed } from '../proxy/negotiate.ts';
+import { isOfLatest } from '../proxy/read-answer.ts';
+import type { Read, ReadResult } from '../proxy/read-result.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
+import type { CachedTarget, PreparedHead } from '../proxy/target-cache.ts';
 import { pieceBytes } from '../proxy/untaken-answers.ts';
 import type { FleetView } from '../upstream/fleet-view.ts';
 import type { PublishedState } from '../upstream/latest.ts';
 import type { Arenas } from './arena.ts';
-import type { Answering } from './front-response.ts';
-import { CommonHeads, fieldLines } from './head-text.ts';
-import type { LiveHeaders } from './live-headers.ts';
+import type { Answering } from './fast-response.ts';
+import { CommonHeads, fieldLines, type LiveHeaders } from './head-text.ts';
 import type { HeaderBlock } from './request-head.ts';
 
 /** Larger bodies, which are buffers of their own in memory, are written beside their head. */
 const largestCopied = 16 * 1024;
 const longestHead = 8 * 1024;
-/** What was prepared is looked for anew when it has not been used for so many seconds. */
+/** A prepared head unused for so many seconds is made anew. */
 const longestUnused = 60;
 
-/** What is told of an answer: one object for all of them. */
-class Hit implements Ended {
+/** The summary of a hit: one object for all of them. */
+class HitSummary implements RequestSummary {
   readonly method = 'GET';
   readonly isTold = true;
   readonly outcome = 'memory';
   readonly upstream = undefined;
   readonly upstreamMs = 0;
   readonly bug = undefined;
-  readonly visit = undefined;
+  readonly admitted = undefined;
   route: RouteName = 'none';
   status = 200;
   version: LedgerVersion | undefined;
@@ -46,11 +44,12 @@ class Hit implements Ended {
   savedBytes = 0;
 }
 
-export class KnownHits {
+/** Answers hits of cached targets, without an exchange. */
+export class PreparedHits {
   readonly #proxy: ServerParts;
   readonly #live: LiveHeaders;
   readonly #commonHeads = new CommonHeads();
-  readonly #hit = new Hit();
+  readonly #hit = new HitSummary();
   readonly #arenas: Arenas;
 
   constructor(proxy: ServerParts, live: LiveHeaders, arenas: Arenas) {
@@ -60,14 +59,14 @@ export class KnownHits {
   }
 
   /** Answers a `GET`; false: not answered, and nothing has happened. */
-  answer(block: HeaderBlock, alias: Alias, connection: Answering): boolean {
-    const { fleet, observer, replier } = this.#proxy;
+  answer(block: HeaderBlock, target: CachedTarget, connection: Answering): boolean {
+    const { fleet, observer, writer } = this.#proxy;
     const { view } = fleet;
     const { isPlain, isKept, coding } = block;
-    if (!isPlain || !view.isPlain || replier.isDraining || observer.spans !== undefined) return false;
+    if (!isPlain || !view.isPlain || writer.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
-    const asked = { alias, connection, nowMs, isKept, view };
-    const { prepared } = alias;
+    const asked = { target, connection, nowMs, isKept, view };
+    const { prepared } = target;
     if (prepared !== undefined && !prepared.isLatest && this.#isGood(prepared, coding, asked)) {
       return this.#give(prepared, asked);
     }
@@ -77,12 +76,12 @@ export class KnownHits {
   /** Looks for the answer in memory, at the version of now where the read names none. */
   #find({ headers, coding }: HeaderBlock, asked: Asked): boolean {
     const { freshness } = this.#proxy;
-    const { alias } = asked;
-    const isLatest = isOfLatest(alias.read);
+    const { target } = asked;
+    const isLatest = isOfLatest(target.read);
     const snapshot = isLatest ? freshness.find({ headers, socket: asked.connection.socket }) : undefined;
     if (isLatest && snapshot === undefined) return false;
-    const version = snapshot === undefined ? alias.read.version : snapshot.info.version;
-    const { prepared } = alias;
+    const version = snapshot === undefined ? target.read.version : snapshot.info.version;
+    const { prepared } = target;
     const ageSeconds = snapshot === undefined ? 0 : ageOf(snapshot, asked.nowMs);
     if (
       prepared?.version === version &&
@@ -92,9 +91,9 @@ export class KnownHits {
     ) {
       return this.#give(prepared, asked, snapshot);
     }
-    const read = snapshot === undefined ? alias.read : freshness.pinned(alias.read, snapshot);
+    const read = snapshot === undefined ? target.read : freshness.pinned(target.read, snapshot);
     const made = this.#prepare(read, { isLatest, ageSeconds, wanted: coding }, asked);
-    alias.prepared = made;
+    target.prepared = made;
     return made !== undefined && this.#give(made, asked, snapshot);
   }
 
@@ -106,7 +105,7 @@ export class KnownHits {
   /** Writes head and body, and tells that it did; false where the wanted form of the body is not there any more. */
   #give(prepared: PreparedHead, asked: Asked, snapshot?: PublishedState): boolean {
     const { memory, observer, reader, freshness } = this.#proxy;
-    const { alias, nowMs } = asked;
+    const { target, nowMs } = asked;
     if (!this.#write(prepared, asked)) return false;
     const now = secondsOf(nowMs);
     // Once a second is enough: which answers go first is a matter of minutes.
@@ -118,7 +117,7 @@ export class KnownHits {
     reader.noteHit();
     if (snapshot !== undefined) freshness.noteServed(snapshot);
     const hit = this.#hit;
-    hit.route = alias.route;
+    hit.route = target.route.name;
     hit.status = prepared.status;
     hit.version = prepared.version;
     hit.bytes = prepared.sentBytes;
@@ -155,7 +154,7 @@ export class KnownHits {
 
   /** `undefined`: memory does not have the answer, or not in the wanted coding. */
   #prepare(read: Read, { isLatest, ageSeconds, wanted }: Wanted, { view }: Asked): PreparedHead | undefined {
-    const { memory, reader, replier } = this.#proxy;
+    const { memory, reader, writer } = this.#proxy;
     const held = reader.locate(read);
     if (held === undefined) return undefined;
     const entry = memory.answerOf(held);
@@ -166,9 +165,9 @@ export class KnownHits {
     if (sent === undefined) return undefined;
     const source = { kind: 'memory' } as const;
     const { version } = read;
-    const served: Served = { entry, version, isFinal: true, isLatest, ageSeconds, source };
-    const common = this.#commonHeads.of(status, replier.commonHeadOf(served, 'public'));
-    const head = replier.ownHeadOf(served, coding);
+    const served: ReadResult = { entry, version, isFinal: true, isLatest, ageSeconds, source };
+    const common = this.#commonHeads.of(status, writer.commonHeadOf(served, 'public'));
+    const head = writer.ownHeadOf(served, coding);
     if (coding !== undefined) head.push('Content-Encoding', coding);
     head.push('Content-Length', String(sent.length));
     const own = fieldLines(head);
@@ -191,9 +190,9 @@ function secondsOf(ms: number): number {
 /** The form of the head that is prepared. */
 type Wanted = Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'>;
 
-/** Who asks, and since when. */
+/** One request for a prepared hit. */
 interface Asked {
-  readonly alias: Alias;
+  readonly target: CachedTarget;
   readonly connection: Answering;
   /** `performance.now()`. */
   readonly nowMs: number;

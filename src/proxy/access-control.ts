@@ -1,4 +1,4 @@
-/** Whom a request is from, whether they may ask for it, and whether it is within their limits: decided before routing. */
+/** Authenticates a request, checks its rights, and admits it within the limits of its plan: ahead of its route. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { holdsKey } from '../access/key-set.ts';
 import type { Operation, Principal } from '../access/principal.ts';
@@ -7,20 +7,27 @@ import type { Limits, Ticket } from '../access/ticket.ts';
 import { GatewayError } from '../ledger/errors.ts';
 import type { AccessMetrics, RefusalReason } from '../metrics/access-metrics.ts';
 import { isBearer } from './admin-access.ts';
-import { operationOf } from './operation.ts';
-import { setVisit, Visit } from './visit.ts';
+import { AdmittedRequest } from './admitted-request.ts';
 
-export interface GatekeeperParts {
-  readonly basePath: string;
+/** Parts of access control. */
+export interface AccessControlParts {
   readonly principals: Principals;
   readonly limits: Limits;
   readonly metrics: AccessMetrics;
 }
 
-export class Gatekeeper {
-  readonly #parts: GatekeeperParts;
+/** The two ends of an admission: exactly one is called, or neither when the client hangs up first. */
+export interface Admission {
+  /** `admitted`: undefined for a preflight, which has no key. */
+  readonly serve: (admitted: AdmittedRequest | undefined) => void;
+  readonly refuse: (error: unknown) => void;
+}
 
-  constructor(parts: GatekeeperParts) {
+/** Admits requests by key, rights and limits. */
+export class AccessControl {
+  readonly #parts: AccessControlParts;
+
+  constructor(parts: AccessControlParts) {
     this.#parts = parts;
   }
 
@@ -30,27 +37,25 @@ export class Gatekeeper {
   }
 
   /**
-   * Calls `serve`, now or when the limits allow it, or `refuse`, or neither when the client hangs up first. Throws
-   * `GatewayError` for what is refused at once.
+   * Calls `serve`, now or when the limits allow it, or `refuse`. Throws `GatewayError` for a refusal at once. `match`:
+   * yields the operation, which is computed for a request with a principal only.
    */
   admit(
     request: IncomingMessage,
     response: ServerResponse,
-    { serve, refuse }: { readonly serve: () => void; readonly refuse: (error: unknown) => void },
+    match: { readonly operation: Operation },
+    { serve, refuse }: Admission,
   ): void {
     // Browsers send no key with a preflight; no other OPTIONS is answered with anything.
-    if (request.method === 'OPTIONS') return serve();
-    const { url = '', method = '' } = request;
-    if (holdsKey(url)) throw this.#misplaced();
-    const operation = operationOf(method, url, this.#parts.basePath);
+    if (request.method === 'OPTIONS') return serve(undefined);
+    if (holdsKey(request.url ?? '')) throw this.#misplaced();
     const principal = this.#findPrincipal(request);
+    const { operation } = match;
     this.#requireRights(principal, operation, request.headers.origin);
     const abort = new AbortController();
     const ticket = this.#parts.limits.admit(principal, operation, abort.signal);
     if (!(ticket instanceof Promise)) {
-      if (ticket.kind === 'left') return;
-      this.#enter(response, principal, operation, ticket);
-      return serve();
+      return ticket.kind === 'left' ? undefined : serve(this.#enter(principal, operation, ticket));
     }
     const onClose = (): void => abort.abort(new Error('the client hung up'));
     response.once('close', onClose);
@@ -58,9 +63,9 @@ export class Gatekeeper {
       response.off('close', onClose);
       if (late.kind === 'left') return;
       try {
-        const visit = this.#enter(response, principal, operation, late);
-        if (response.destroyed) visit.settle(response);
-        else serve();
+        const admitted = this.#enter(principal, operation, late);
+        if (response.destroyed) admitted.settle(response);
+        else serve(admitted);
       } catch (error) {
         refuse(error);
       }
@@ -74,7 +79,7 @@ export class Gatekeeper {
     throw this.#stranger(found, headers[this.header]);
   }
 
-  /** What is in a target is in the logs of everybody on the way, and would be sent on to a node. */
+  /** A target is in the logs of every proxy on the way, and would be sent on to a node. */
   #misplaced(): GatewayError {
     this.#parts.metrics.refused('misplaced key', undefined);
     return new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
@@ -94,18 +99,14 @@ export class Gatekeeper {
       metrics.refused('operation', plan.name);
       throw new GatewayError('disabled', `this key or plan does not allow the operation "${operation}"`);
     }
-    // Whoever is no browser can claim any origin; that is no reason to make it easier than that.
+    // A program that is no browser can claim any origin, but has to claim one.
     if (origins === undefined || (origin !== undefined && origins.has(origin))) return;
     metrics.refused('origin', plan.name);
     throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');
   }
 
-  #enter(response: ServerResponse, principal: Principal, operation: Operation, ticket: Told): Visit {
-    if (ticket.kind === 'admitted') {
-      const visit = new Visit(principal, operation, ticket);
-      setVisit(response, visit);
-      return visit;
-    }
+  #enter(principal: Principal, operation: Operation, ticket: Answered): AdmittedRequest {
+    if (ticket.kind === 'admitted') return new AdmittedRequest(principal, operation, ticket);
     const { because, retryAfterMs } = ticket;
     const reason: RefusalReason = because === 'limit' ? 'limit' : 'not counted';
     this.#parts.metrics.refused(reason, principal.plan.name);
@@ -116,8 +117,8 @@ export class Gatekeeper {
   }
 }
 
-/** What somebody is there to hear of. */
-type Told = Exclude<Ticket, { kind: 'left' }>;
+/** A ticket whose client still waits for the answer. */
+type Answered = Exclude<Ticket, { kind: 'left' }>;
 
 /** A request without credentials, or with those of another scheme, gets no error code (RFC 6750 3.1). */
 function challengeOf(header: string, given: string | readonly string[] | undefined): readonly string[] {

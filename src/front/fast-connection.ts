@@ -1,52 +1,54 @@
 /**
- * One client's connection while the front has it. Requests are answered one after the other; with the first bytes that
- * are not taken the connection goes to the HTTP server, for good, before anything of that request was answered.
+ * One client's connection while the fast path has it. Requests are answered one after the other; with the first bytes that
+ * the fast path does not take, the connection goes to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
-import type { FrontMetrics } from '../metrics/http-metrics.ts';
-import { ownCopy, type Alias } from '../proxy/aliases.ts';
-import { answerRead, guard, isOfLatest } from '../proxy/answer-read.ts';
+import type { FastPathMetrics } from '../metrics/http-metrics.ts';
 import { isRefused, setAnswering } from '../proxy/connection-state.ts';
-import { Exchange } from '../proxy/exchange.ts';
-import type { Read } from '../proxy/read.ts';
+import { answerTarget } from '../proxy/handle.ts';
+import { parseTarget } from '../proxy/read-answer.ts';
 import type { ServerParts } from '../proxy/server-parts.ts';
+import type { CachedTarget } from '../proxy/target-cache.ts';
+import { longestTarget } from '../proxy/target.ts';
 import type { Sending, TurnEnd } from './turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
-import { FrontResponse, type Answering } from './front-response.ts';
-import type { KnownHits } from './known-hits.ts';
-import type { LiveHeaders } from './live-headers.ts';
-import { readOf } from './read-target.ts';
+import { FastResponse, type Answering } from './fast-response.ts';
+import type { LiveHeaders } from './head-text.ts';
+import type { PreparedHits } from './prepared-hits.ts';
 import { readHead, type HeaderBlocks, type RequestHead } from './request-head.ts';
 
-/** What all connections share. */
-export interface FrontParts {
+/** Parts that all connections share. */
+export interface FastPathParts {
   readonly proxy: ServerParts;
-  readonly metrics: FrontMetrics;
+  readonly metrics: FastPathMetrics;
   readonly blocks: HeaderBlocks;
   readonly live: LiveHeaders;
-  readonly hits: KnownHits;
+  readonly hits: PreparedHits;
   readonly turnEnd: TurnEnd;
   readonly arenas: Arenas;
   /** Takes the connection over: what it sends next is `rest` and then what comes. */
-  handOver(connection: FrontConnection, rest: Buffer): void;
-  onClose(connection: FrontConnection): void;
+  handOver(connection: FastConnection, rest: Buffer): void;
+  onClose(connection: FastConnection): void;
 }
 
-/** Whoever sends more requests in one go is dealt with by the server, which has bounds for that. */
+/** Requests of one chunk that are answered here; the server has bounds for more. */
 const mostAtOnce = 16;
-/** What a client may send ahead of an answer before it is read no further. */
+/** The characters of a target without a fragment; Node's parser judges any others. */
+const plainTarget = /^[!-"$-~]*$/;
+/** Bytes sent ahead of an answer, at which the socket is paused. */
 const mostAhead = 64 * 1024;
 
-export class FrontConnection implements Answering, Sending {
+/** Reads requests from one socket, and writes the answers at the end of each turn of the event loop. */
+export class FastConnection implements Answering, Sending {
   readonly socket: Socket;
-  readonly #parts: FrontParts;
+  readonly #parts: FastPathParts;
   readonly #listeners;
   #isAsked = false;
-  /** Something has happened since it was looked at last. */
+  /** A request or an answer came since the last look at it. */
   #isActive = true;
   #quietSinceMs = 0;
-  #answering: FrontResponse | undefined;
-  /** What came meanwhile. */
+  #answering: FastResponse | undefined;
+  /** Bytes that came while an answer was in flight. */
   #ahead: Buffer | undefined;
   /** Answers that go out at the end of the turn. */
   #text = '';
@@ -57,7 +59,7 @@ export class FrontConnection implements Answering, Sending {
   #from = 0;
   #to = 0;
 
-  constructor(socket: Socket, parts: FrontParts) {
+  constructor(socket: Socket, parts: FastPathParts) {
     this.socket = socket;
     this.#parts = parts;
     this.#listeners = {
@@ -80,7 +82,7 @@ export class FrontConnection implements Answering, Sending {
   }
 
   send(text: string, encoding: 'latin1' | 'utf8'): void {
-    // What comes in another form goes behind what waits.
+    // An answer in another form goes behind the waiting ones.
     if (this.#arena !== undefined || this.#body !== undefined || encoding !== this.#encoding) this.flush();
     if (this.#text === '') this.#parts.turnEnd.add(this);
     this.#text += text;
@@ -180,7 +182,7 @@ export class FrontConnection implements Answering, Sending {
     else this.#serve(chunk);
   }
 
-  /** Answers the requests in `chunk` in order, as far as they are taken. */
+  /** Answers the requests in `chunk` in order, until the first that the fast path does not take. */
   #serve(chunk: Buffer): void {
     const text = chunk.toString('latin1');
     let answered = 0;
@@ -195,7 +197,7 @@ export class FrontConnection implements Answering, Sending {
     return undefined;
   }
 
-  /** Who is refused, or takes nothing of what was written already, is dealt with by the server. */
+  /** The server answers on a refused connection, and to a client that takes no answers. */
   #mayAnswer(): boolean {
     return this.socket.writableLength === 0 && !isRefused(this.socket);
   }
@@ -216,53 +218,45 @@ export class FrontConnection implements Answering, Sending {
 
   /** False: the request is not taken. */
   #answer(head: RequestHead): boolean {
-    const { method, target, block } = head;
     const { proxy, hits, metrics } = this.#parts;
-    const known = proxy.aliases.find(target, block.form);
-    const alias = known ?? readOf(target, block.headers.accept, proxy);
-    if (alias === undefined) return false;
-    const kept = known ?? this.#learnt(head, alias);
-    if (method === 'GET' && kept !== undefined && hits.answer(block, kept, this)) {
+    const { method, target, block } = head;
+    const cached = proxy.targets.find(target, block.form) ?? this.#parse(head);
+    if (cached === undefined) return false;
+    if (method === 'GET' && hits.answer(block, cached, this)) {
       metrics.known.inc();
       return true;
     }
     metrics.read.inc();
-    this.#begin(head, kept ?? alias);
+    this.#begin(head, cached);
     return true;
   }
 
-  /** As it is kept from now on, or for this once; `undefined`: memory has no answer to it. */
-  #learnt(head: RequestHead, alias: Alias): Alias | undefined {
-    if (!this.#comesAgain(alias.read)) return undefined;
-    return this.#parts.proxy.aliases.isWorthLearning() ? this.#learn(head) : alias;
+  /** The read of a target that is new; `undefined`: another route, or a fault, which the server answers. */
+  #parse({ method, target, block }: RequestHead): CachedTarget | undefined {
+    const { proxy } = this.#parts;
+    if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
+    const match = proxy.router.match(method, target);
+    if (match.route.kind !== 'read') return undefined;
+    try {
+      return parseTarget(proxy, match, block.headers.accept);
+    } catch {
+      // The server parses the target once more, and reports the fault.
+      return undefined;
+    }
   }
 
-  /** Most targets with a version of their own come once: they would push out those that come again. */
-  #comesAgain(read: Read): boolean {
-    return isOfLatest(read) || this.#parts.proxy.reader.locate(read) !== undefined;
-  }
-
-  #learn({ target, block }: RequestHead): Alias | undefined {
-    // One that is kept must not keep the text of all that came with it.
-    const own = ownCopy(target);
-    const alias = readOf(own, block.headers.accept, this.#parts.proxy);
-    if (alias !== undefined) this.#parts.proxy.aliases.learn(own, alias);
-    return alias;
-  }
-
-  #begin({ method, target, block: { headers, isKept } }: RequestHead, { route, read }: Alias): void {
+  #begin({ method, target, block: { headers, isKept } }: RequestHead, cached: CachedTarget): void {
     const { proxy, live } = this.#parts;
     const { socket } = this;
-    const response = new FrontResponse({ connection: this, live, onDone: (done) => this.#done(done) });
+    const response = new FastResponse({ connection: this, live, onDone: (done) => this.#done(done) });
     response.shouldKeepAlive = isKept;
     this.#answering = response;
     const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
-    const exchange = new Exchange(request, response, route, proxy.observer);
-    void guard(proxy, exchange, () => answerRead(proxy, exchange, read));
+    answerTarget(proxy, { request, response }, cached);
     if (this.#answering !== undefined) setAnswering(socket, true);
   }
 
-  #done(response: FrontResponse): void {
+  #done(response: FastResponse): void {
     if (this.#answering !== response) return;
     this.#answering = undefined;
     this.#isActive = true;

@@ -1,16 +1,15 @@
-/** The answer to one request that the front has taken, in the form and with the headers of Node's HTTP server. */
+/** The answer to one request that the fast path has taken, in the form and with the headers of Node's HTTP server. */
 import type { Socket } from 'node:net';
 import type { Outgoing } from '../proxy/message.ts';
 import type { Arena } from './arena.ts';
-import { headText } from './head-text.ts';
-import type { LiveHeaders } from './live-headers.ts';
+import { headText, type LiveHeaders } from './head-text.ts';
 
-/** Where answers are sent. */
+/** The connection that an answer goes out on. */
 export interface Answering {
   readonly socket: Socket;
   /** Sends it at the end of this turn of the event loop. */
   send(text: string, encoding: 'latin1' | 'utf8'): void;
-  /** As `send`, of what lies in `arena` from `from` on, to where it is in use. */
+  /** As `send`, the bytes of `arena` from `from` to its end in use. */
   sendFrom(arena: Arena, from: number): void;
   /** Sends a body with the head that was given last. */
   sendBehind(body: Buffer): void;
@@ -25,14 +24,16 @@ export interface Answering {
   finish(): void;
 }
 
+/** Parts of one answer. */
 export interface ResponseParts {
   readonly connection: Answering;
   readonly live: LiveHeaders;
   /** Called when the answer is handed to the socket, or the connection shall end without one. */
-  readonly onDone: (response: FrontResponse) => void;
+  readonly onDone: (response: FastResponse) => void;
 }
 
-export class FrontResponse implements Outgoing {
+/** One answer, written in the form of Node's `ServerResponse`. */
+export class FastResponse implements Outgoing {
   statusCode = 200;
   shouldKeepAlive = true;
   headersSent = false;
@@ -51,7 +52,7 @@ export class FrontResponse implements Outgoing {
   }
 
   writeHead(status: number, head: readonly string[]): this {
-    // Where this throws, nothing is sent yet, and an error can be.
+    // Nothing is sent when this throws, so that an error can be.
     this.#head = headText(status, head);
     this.statusCode = status;
     this.headersSent = true;

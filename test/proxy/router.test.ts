@@ -1,46 +1,58 @@
-// What a request is charged and refused by is told before it is routed: it must be what the routes make of it.
+// One router decides the route and the operation of a request, in every spelling of its target.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
 import type { Operation } from '../../src/access/principal.ts';
-import { operationOf } from '../../src/proxy/operation.ts';
-import { addRoutes, routerOptions } from '../../src/proxy/routes.ts';
+import { Router } from '../../src/proxy/router.ts';
+import type { RouteKind } from '../../src/proxy/route.ts';
 import { Submissions } from '../../src/proxy/submissions.ts';
+import { longestTarget } from '../../src/proxy/target.ts';
 import { fc } from '../support/fast-check.ts';
 
-const operationOfRoute: Readonly<Record<string, Operation>> = {
-  view: 'view',
-  encode_submission: 'encode',
-  pass_through: 'pass',
-};
+const routers = { '/v1': newRouter('/v1'), '': newRouter('') };
+
+function newRouter(basePath: string): Router {
+  return new Router({ basePath, submissions: new Submissions() });
+}
+
+function operationOf(method: string, target: string, basePath: '/v1' | ''): Operation {
+  return routers[basePath].match(method, target).operation;
+}
 
 /** Inject would make a URL of the target, and with it another target. */
 const rewriteUrl = ({ headers }: { headers: object }): string => (headers as { target: string }).target;
 
-const takes = (operation: Operation | undefined) => (_request: unknown, reply: { send(text: string): void }) =>
-  reply.send(operation ?? 'none');
+const ownPaths: readonly (readonly [methods: readonly ('GET' | 'HEAD' | 'POST')[], path: string, RouteKind])[] = [
+  [['GET', 'HEAD'], '/accounts/:address/resource/:type', 'read'],
+  [['GET', 'HEAD'], '/accounts/:address/module/:name', 'read'],
+  [['GET', 'HEAD'], '/transactions/by_hash/:hash', 'read'],
+  [['GET'], '/transactions/wait_by_hash/:hash', 'wait'],
+  [['POST'], '/view', 'view'],
+  [['POST'], '/transactions/encode_submission', 'encode'],
+  [['POST'], '/transactions', 'submit'],
+  [['POST'], '/transactions/batch', 'submit'],
+];
 
-/** Tells which operation the gateway's own routes take a request for; `undefined`: none of them takes it. */
-function routesOf(t: TestContext, basePath: string) {
-  const app = fastify({ exposeHeadRoutes: false, routerOptions, rewriteUrl });
+const sends = (kind: RouteKind) => (_request: unknown, reply: { send(text: string): void }) => reply.send(kind);
+
+/** The route by which Fastify would answer a request, with one handler for each method and path. */
+function fastifyRoutes(t: TestContext, basePath: string) {
+  const app = fastify({ exposeHeadRoutes: false, routerOptions: { maxParamLength: longestTarget }, rewriteUrl });
   t.after(() => app.close());
-  addRoutes(
-    app,
-    { basePath, submissions: new Submissions() },
-    {
-      read: () => takes('read'),
-      view: takes('view'),
-      raw: (name: string) => takes(operationOfRoute[name]),
-      submit: takes('submit'),
-      wait: () => takes('read'),
-      ledgerInfo: takes('read'),
-      preflight: takes(undefined),
-    },
-  );
-  return async (method: 'GET' | 'POST' | 'PUT', target: string): Promise<string | undefined> => {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
+  for (const [method, path, kind] of ownPaths) {
+    app.route({ method: [...method], url: basePath + path, handler: sends(kind) });
+  }
+  for (const url of new Set([basePath || '/', `${basePath}/`])) {
+    app.route({ method: ['GET', 'HEAD'], url, handler: sends('ledger info') });
+  }
+  if (basePath !== '') app.route({ method: ['POST', 'PUT'], url: basePath, handler: sends('passed') });
+  app.route({ method: ['GET', 'HEAD', 'POST', 'PUT'], url: `${basePath}/*`, handler: sends('passed') });
+  return async (method: 'GET' | 'POST' | 'PUT', target: string): Promise<string> => {
     const { statusCode, body } = await app.inject({ method, url: '/', headers: { host: 'a', target } });
-    return statusCode === 200 ? body : undefined;
+    return statusCode === 200 ? body : 'none';
   };
 }
 
@@ -97,21 +109,19 @@ const spelled = fc
     return characters.join('') + end;
   });
 
-for (const basePath of ['/v1', '']) {
-  test(`the operation of a request is that of its route, in every spelling, below "${basePath}"`, async (t) => {
-    const routed = routesOf(t, basePath);
+for (const basePath of ['/v1', ''] as const) {
+  test(`a request takes the route that a server's router finds, in every spelling, below "${basePath}"`, async (t) => {
+    const routed = fastifyRoutes(t, basePath);
     const seen = new Set<string>();
     await fc.assert(
       fc.asyncProperty(fc.constantFrom('GET', 'POST', 'PUT'), spelled, async (method, path) => {
         const target = basePath + path;
         fc.pre(target.startsWith('/'));
-        const route = await routed(method, target);
-        if (route === undefined) return;
-        const operation = operationOf(method, target, basePath);
+        const { route, operation } = routers[basePath].match(method, target);
+        assert.equal(route.kind, await routed(method, target), `${method} ${target}`);
         seen.add(operation);
         // A passed path counts as what a node's router may fold it into.
-        if (route === 'pass') return;
-        assert.equal(operation, route, `${method} ${target}`);
+        if (route.kind !== 'passed' && route.kind !== 'none') assert.equal(operation, route.operation);
       }),
       { numRuns: 3_000 },
     );
@@ -228,13 +238,17 @@ const spelledPath = fc
 
 test('a path counts as the operation that it looks like, in whatever spelling', () => {
   fc.assert(
-    fc.property(spelledPath, fc.constantFrom('/v1', ''), ({ method, operation, spelled }, basePath) => {
-      const counted = operationOf(method, basePath + spelled, basePath);
-      // A router that stops at a parameter reads another path than one that drops it: the stricter of both counts.
-      const isOneOfTwo = /[;?#]|%3[bf]|%23|%00/i.test(spelled);
-      const allowed = isOneOfTwo ? strictest.slice(0, strictest.indexOf(operation) + 1) : [operation];
-      assert.ok(allowed.includes(counted), `${method} ${spelled} counts as ${counted}`);
-    }),
+    fc.property(
+      spelledPath,
+      fc.constantFrom('/v1' as const, '' as const),
+      ({ method, operation, spelled }, basePath) => {
+        const counted = operationOf(method, basePath + spelled, basePath);
+        // A router that stops at a parameter reads another path than one that drops it: the stricter of both counts.
+        const isOneOfTwo = /[;?#]|%3[bf]|%23|%00/i.test(spelled);
+        const allowed = isOneOfTwo ? strictest.slice(0, strictest.indexOf(operation) + 1) : [operation];
+        assert.ok(allowed.includes(counted), `${method} ${spelled} counts as ${counted}`);
+      },
+    ),
     { numRuns: 20_000 },
   );
 });
@@ -252,4 +266,30 @@ test('every spelling of a view in docs/access.md counts as a view', () => {
   );
   assert.ok(spellings.length >= 18);
   for (const path of spellings) assert.equal(operationOf('POST', `/v1${path}`, '/v1'), 'view', path);
+});
+
+const allowed: readonly (readonly [target: string, methods: string])[] = [
+  ['/v1/view', 'POST'],
+  ['/v1/view/?x', 'POST'],
+  ['/v1/vie%77', 'POST'],
+  ['/v1/tables/0x1/raw_item', 'POST'],
+  ['/v1/transactions/simulate', 'POST'],
+  ['/v1/transactions/batch', 'POST'],
+  ['/v1/transactions', 'GET, HEAD, POST'],
+  ['/v1/transactions/by_hash/0x1', 'GET, HEAD'],
+  ['/v1', 'GET, HEAD'],
+  ['*', 'GET, HEAD'],
+];
+
+for (const [target, methods] of allowed) {
+  test(`a 405 for ${target} allows ${methods}`, () => {
+    assert.deepEqual(routers['/v1'].notAllowed(target).headers, ['Allow', methods]);
+  });
+}
+
+test('a request that no route takes has a fault, and counts as the operation that a node would see', () => {
+  const outside = routers['/v1'].match('GET', '/v2/accounts/0x1');
+  const undecodable = routers['/v1'].match('POST', '/v1/view%ff');
+  assert.deepEqual([outside.fault?.status, outside.route.name], [404, 'none']);
+  assert.deepEqual([undecodable.fault?.status, undecodable.operation], [400, 'view']);
 });

@@ -3,17 +3,17 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { arenaBytes } from '../../src/front/arena.ts';
-import { FrontConnection, type FrontParts } from '../../src/front/front-connection.ts';
-import { FrontResponse } from '../../src/front/front-response.ts';
-import { LiveHeaders } from '../../src/front/live-headers.ts';
+import { FastConnection, type FastPathParts } from '../../src/front/fast-connection.ts';
+import { FastResponse } from '../../src/front/fast-response.ts';
+import { LiveHeaders } from '../../src/front/head-text.ts';
 import { HeaderBlocks } from '../../src/front/request-head.ts';
 import { pieceBytes, UntakenAnswers } from '../../src/proxy/untaken-answers.ts';
 import { ByteBudget } from '../../src/upstream/byte-budget.ts';
 import { TurnEnd } from '../../src/front/turn-end.ts';
 import { until } from '../support/eventually.ts';
 
-/** A connection of the front's that gets no request, and its client. */
-async function frontConnection(t: TestContext) {
+/** A connection of the fast path, without the parts that answer reads, and its client. */
+async function fastConnection(t: TestContext) {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -27,11 +27,11 @@ async function frontConnection(t: TestContext) {
   const budget = new ByteBudget({ largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 });
   const untaken = new UntakenAnswers(budget, { refused: () => undefined, ended: () => undefined });
   const parts = { proxy: { untaken }, blocks, turnEnd: new TurnEnd(), onClose: () => undefined };
-  return { connection: new FrontConnection(socket, parts as unknown as FrontParts), client, untaken, budget };
+  return { connection: new FastConnection(socket, parts as unknown as FastPathParts), client, untaken, budget };
 }
 
 /** Short answers on `connection` until the kernel takes no more of them. */
-function fillWithShort(connection: FrontConnection): void {
+function fillWithShort(connection: FastConnection): void {
   while (connection.socket.writableLength === 0) {
     connection.send('a'.repeat(32 * 1024), 'latin1');
     connection.flush();
@@ -39,9 +39,9 @@ function fillWithShort(connection: FrontConnection): void {
 }
 
 /** An answer by pieces, of which the kernel has taken all but the last. */
-function sendLong({ connection, untaken }: Awaited<ReturnType<typeof frontConnection>>): void {
+function sendLong({ connection, untaken }: Awaited<ReturnType<typeof fastConnection>>): void {
   const live = new LiveHeaders();
-  const response = new FrontResponse({ connection, live, onDone: () => undefined });
+  const response = new FastResponse({ connection, live, onDone: () => undefined });
   const body = Buffer.alloc(pieceBytes + 1_000, 'a');
   untaken.hold(response, body);
   response.writeHead(200, ['Content-Length', String(body.length)]);
@@ -53,7 +53,7 @@ function sendLong({ connection, untaken }: Awaited<ReturnType<typeof frontConnec
 }
 
 test('short answers that were not taken at once count until they are, and not until the connection ends', async (t) => {
-  const { connection, client, budget } = await frontConnection(t);
+  const { connection, client, budget } = await fastConnection(t);
   fillWithShort(connection);
   const heldBefore = budget.held;
 
@@ -66,7 +66,7 @@ test('short answers that were not taken at once count until they are, and not un
 });
 
 test('short answers that were not taken count until their client has gone', async (t) => {
-  const { connection, client, budget } = await frontConnection(t);
+  const { connection, client, budget } = await fastConnection(t);
   fillWithShort(connection);
 
   client.resetAndDestroy();
@@ -74,7 +74,7 @@ test('short answers that were not taken count until their client has gone', asyn
 });
 
 test('an answer by pieces counts until the kernel has its short last piece', async (t) => {
-  const front = await frontConnection(t);
+  const front = await fastConnection(t);
   sendLong(front);
   const heldBefore = front.budget.held;
 
@@ -85,7 +85,7 @@ test('an answer by pieces counts until the kernel has its short last piece', asy
 });
 
 test('an answer by pieces counts until its client has gone', async (t) => {
-  const front = await frontConnection(t);
+  const front = await fastConnection(t);
   sendLong(front);
 
   front.client.resetAndDestroy();
@@ -93,7 +93,7 @@ test('an answer by pieces counts until its client has gone', async (t) => {
 });
 
 test('a connection is quiet from the moment on when its answer has been taken, not when it was given', async (t) => {
-  const { connection, client } = await frontConnection(t);
+  const { connection, client } = await fastConnection(t);
   connection.send('a'.repeat(32 * 1024 * 1024), 'latin1');
   connection.flush();
   assert.equal(connection.quietMs(0), 0);

@@ -3,23 +3,23 @@ import { errorBody, GatewayError } from '../ledger/errors.ts';
 import type { Dialect } from '../ledger/ledger-headers.ts';
 import type { CachedResponse, ContentCoding } from '../cache/entry.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import { smallestCompressed } from './compress.ts';
 import { varyOfAll, type Cors } from './cors.ts';
 import type { Exchange } from './exchange.ts';
-import { chooseCoding, matchesTag } from './negotiate.ts';
+import { chooseCoding, matchesTag, smallestCompressed } from './negotiate.ts';
 import type { Outgoing } from './message.ts';
 import type { Reader } from './read.ts';
-import type { Served, Source } from './served.ts';
+import type { ReadResult, Source } from './read-result.ts';
 import { pieceBytes, type UntakenAnswers } from './untaken-answers.ts';
 
-export interface ReplierParts {
+/** Parts of a response writer. */
+export interface ResponseWriterParts {
   readonly fleet: Pick<Fleet, 'view'>;
   readonly cors: Cors;
   readonly untaken: UntakenAnswers;
   /** The header that clients' keys come in, where there are keys: lower case. */
   readonly keyHeader?: (() => string) | undefined;
-  /** Whether connections shall be closed after their answer. */
-  isDraining(): boolean;
+  /** On: connections shall be closed after their answer. */
+  readonly draining: { readonly isOn: boolean };
 }
 
 /**
@@ -31,19 +31,20 @@ export type CacheScope = 'public' | 'private' | 'none';
 /** Larger bodies are cheaper written beside the head than copied behind it. */
 const largestJoined = 4 * 1024;
 
-export class Replier {
-  readonly #parts: ReplierParts;
+/** Writes the answers of one process. */
+export class ResponseWriter {
+  readonly #parts: ResponseWriterParts;
   readonly #gasUsed: string;
   readonly #cursor: string;
 
-  constructor(parts: ReplierParts, dialect: Dialect) {
+  constructor(parts: ResponseWriterParts, dialect: Dialect) {
     this.#parts = parts;
     this.#gasUsed = dialect.gasUsed;
     this.#cursor = dialect.cursor;
   }
 
   /** Writes a read's answer in the coding the client prefers. Returns a promise only when a body must be coded. */
-  read(exchange: Exchange<Outgoing>, served: Served, reader: Reader): void | Promise<void> {
+  read(exchange: Exchange<Outgoing>, served: ReadResult, reader: Reader): void | Promise<void> {
     const { entry } = served;
     // Before any wait for a coding: who hangs up in it has had the node's work all the same.
     note(exchange, served);
@@ -59,11 +60,11 @@ export class Replier {
       .then((body) => this.#readAs(exchange, served, body, coding));
   }
 
-  #readAs(exchange: Exchange<Outgoing>, served: Served, body: Buffer, coding: ContentCoding | undefined): void {
+  #readAs(exchange: Exchange<Outgoing>, served: ReadResult, body: Buffer, coding: ContentCoding | undefined): void {
     const { entry } = served;
     const { method } = exchange.request;
     const isConditional = method === 'GET' || method === 'HEAD';
-    const scope = !isConditional ? 'none' : exchange.visit?.isPrivate === true ? 'private' : 'public';
+    const scope = !isConditional ? 'none' : exchange.admitted?.isPrivate === true ? 'private' : 'public';
     const head = this.commonHeadOf(served, scope);
     head.push(...this.ownHeadOf(served, coding));
     const isHeld = isConditional && served.isFinal && entry.status === 200;
@@ -77,7 +78,7 @@ export class Replier {
   }
 
   /** Headers that many answers have in common, the content type first. */
-  commonHeadOf({ entry, isFinal, isLatest, source }: Served, scope: CacheScope): string[] {
+  commonHeadOf({ entry, isFinal, isLatest, source }: ReadResult, scope: CacheScope): string[] {
     const isKept = scope !== 'none' && isFinal && entry.isImmutable && !isLatest;
     return [
       'Content-Type',
@@ -92,7 +93,7 @@ export class Replier {
   }
 
   /** Headers that are of this answer, its coding and length apart. */
-  ownHeadOf({ entry, isFinal, version, source, ageSeconds }: Served, coding: ContentCoding | undefined): string[] {
+  ownHeadOf({ entry, isFinal, version, source, ageSeconds }: ReadResult, coding: ContentCoding | undefined): string[] {
     const head: string[] = [];
     // RFC 9111 5.1: the answer was not made for this request. A version needs no validation to be as it was.
     if (source.kind !== 'upstream') head.push('Age', String(ageSeconds));
@@ -103,9 +104,9 @@ export class Replier {
     return head;
   }
 
-  /** Whether connections shall be closed after their answer. */
+  /** Whether connections are closed behind their answer. */
   get isDraining(): boolean {
-    return this.#parts.isDraining();
+    return this.#parts.draining.isOn;
   }
 
   /** Writes the gateway's own error, or what a bug threw as 500 without its details. */
@@ -175,7 +176,7 @@ export class Replier {
   /** Adds live ledger headers, those of the limits, cross-origin headers, and the wish to close while draining. */
   addCommon(exchange: Exchange<Outgoing>, head: string[]): void {
     for (const item of this.#parts.fleet.view.headers) head.push(item);
-    if (exchange.visit !== undefined) head.push(...exchange.visit.headers);
+    if (exchange.admitted !== undefined) head.push(...exchange.admitted.headers);
     if (exchange.request.headers.origin !== undefined) head.push(...this.#parts.cors.headers(exchange.request));
     if (this.isDraining) exchange.response.shouldKeepAlive = false;
     endWhereHttpDoes(exchange, head);
@@ -193,7 +194,7 @@ export function endWhereHttpDoes({ request, response }: Exchange<Outgoing>, head
 }
 
 /** Notes what a read came to. */
-function note(exchange: Exchange<Outgoing>, { source, entry, version }: Served): void {
+function note(exchange: Exchange<Outgoing>, { source, entry, version }: ReadResult): void {
   exchange.version = version;
   if (source.kind === 'upstream') exchange.upstream = source.name;
   if (source.kind !== 'memory' && source.isCollapsed) exchange.outcome = 'collapsed';
