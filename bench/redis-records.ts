@@ -14,7 +14,7 @@ import { constants, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompre
 import { Redis } from 'ioredis';
 import { cacheKey } from '../src/cache/key.ts';
 import { decodeRecord, encodeRecord, encodeReference } from '../src/cache/record.ts';
-import { RedisKeys } from '../src/cache/redis-keys.ts';
+import { RedisKeys } from '../src/cache/redis/redis-keys.ts';
 import { ledgerVersion } from '../src/ledger/version.ts';
 import modules from '../src/sample/data/modules.json' with { type: 'json' };
 import resources from '../src/sample/data/resources.json' with { type: 'json' };

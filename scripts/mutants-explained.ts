@@ -5,17 +5,17 @@
 const equal = 'the result is the same either way';
 
 export const explained: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  'src/access/account.ts': {
+  'src/access/limits/account.ts': {
     'extraCost > 0 => extraCost >= 0': 'nothing is added',
   },
-  'src/access/window.ts': {
+  'src/access/limits/window.ts': {
     'this.#used <= 0 => this.#used < 0': equal,
     'part < this.#newest => part <= this.#newest': 'the result after the loop is that of its last part',
     'steps <= 0 => steps < 0': 'sums the same amounts anew',
     'this.#oldest < this.#newest => true': 'the loop ends at what is in use, which is not above the newest part',
     'this.#oldest < this.#newest => this.#oldest <= this.#newest': 'the loop ends at what is in use',
   },
-  'src/cache/history-terms.ts': {
+  'src/cache/redis/history-terms.ts': {
     'one.id < other.id => one.id <= other.id': 'no two fields of a hash have one name',
     '\'\' => "Stryker was here!"': 'for types alone: a group of a match, or no match and no number',
     '[] => ["Stryker was here"]': 'no number either way',
@@ -29,7 +29,7 @@ export const explained: Readonly<Record<string, Readonly<Record<string, string>>
     'other !== undefined => true': 'for types alone: undefined is above no version',
     'other > one => other >= one': equal,
   },
-  'src/upstream/classify.ts': {
+  'src/upstream/dispatch/classify.ts': {
     'answer.status < 300 => false': 'spares a success the look into its body; the default is final as well',
     'answer.status < 300 => answer.status <= 300': 'the default is final as well',
     '\'\' => "Stryker was here!"': equal,

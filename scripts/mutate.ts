@@ -11,17 +11,26 @@ import { explained } from './mutants-explained.ts';
 
 /** Each file of decisions, with the tests that have to notice when it is wrong. */
 const decisions: Readonly<Record<string, readonly string[]>> = {
-  'src/access/account.ts': ['test/access/window.test.ts', 'test/access/limits-memory.test.ts'],
-  'src/access/window.ts': ['test/access/window.test.ts'],
-  'src/cache/history-terms.ts': ['test/cache/history-terms.test.ts'],
-  'src/cache/key.ts': ['test/proxy/keys.test.ts', 'test/cache/key.test.ts'],
+  'src/access/limits/account.ts': ['test/access/limits/window.test.ts', 'test/access/limits/limits-memory.test.ts'],
+  'src/access/limits/window.ts': ['test/access/limits/window.test.ts'],
+  'src/cache/redis/history-terms.ts': ['test/cache/redis/history-terms.test.ts'],
+  'src/cache/key.ts': ['test/proxy/routes/keys.test.ts', 'test/cache/key.test.ts'],
   'src/cache/policy.ts': ['test/cache/policy.test.ts'],
-  'src/cache/view-body.ts': ['test/cache/view-body.test.ts', 'test/proxy/canonical-vectors.test.ts'],
+  'src/cache/view-body.ts': ['test/cache/view-body.test.ts', 'test/proxy/routes/canonical-vectors.test.ts'],
   'src/upstream/monotonic-floor.ts': ['test/upstream/monotonic-floor.test.ts'],
-  'src/upstream/ranking.ts': ['test/upstream/candidates.test.ts', 'test/upstream/explain-selection.test.ts'],
-  'src/upstream/retention-window.ts': ['test/upstream/retention-window.test.ts'],
-  'src/upstream/candidates.ts': ['test/upstream/candidates.test.ts', 'test/upstream/explain-selection.test.ts'],
-  'src/upstream/classify.ts': ['test/upstream/classify.test.ts', 'test/upstream/shedding.test.ts'],
+  'src/upstream/select/ranking.ts': [
+    'test/upstream/select/candidates.test.ts',
+    'test/upstream/select/explain-selection.test.ts',
+  ],
+  'src/upstream/node/retention-window.ts': ['test/upstream/node/retention-window.test.ts'],
+  'src/upstream/select/candidates.ts': [
+    'test/upstream/select/candidates.test.ts',
+    'test/upstream/select/explain-selection.test.ts',
+  ],
+  'src/upstream/dispatch/classify.ts': [
+    'test/upstream/dispatch/classify.test.ts',
+    'test/upstream/dispatch/shedding.test.ts',
+  ],
 };
 
 /** Percent of the mutants that have to be killed or explained. */

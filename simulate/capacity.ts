@@ -1,6 +1,7 @@
 /** From simulated rates to cores, bytes and nodes, by the measured cost of single steps (`measured.ts`). */
 import { assumed, measured } from './measured.ts';
-import type { Call, Outcome, Server } from './run.ts';
+import type { Outcome } from './run.ts';
+import type { Call, Server } from './tally.ts';
 import { groupSize, type Shape } from './shape.ts';
 import type { Kind } from './traffic.ts';
 

@@ -1,14 +1,15 @@
 /** Counts of a trace, simulated and played to real gateways. */
 import { request } from 'undici';
 import { pino } from 'pino';
-import { startGateway, type RunningGateway } from '../src/gateway.ts';
+import { startGateway, type RunningGateway } from '../src/gateway/gateway.ts';
 import { ManualClock } from '../src/sample/ledger-clock.ts';
 import { createSampleNode, type SampleNode } from '../src/sample/sample-node.ts';
 import { testConfig } from '../test/support/gateway.ts';
 import { freePort } from '../test/support/free-port.ts';
 import { RedisServer } from '../test/support/redis-server.ts';
 import { SimulatedLedger } from './ledger.ts';
-import { add, replicasOf, Tally, type Server } from './run.ts';
+import { replicasOf } from './run.ts';
+import { add, Tally, type Server } from './tally.ts';
 import type { Step, Trace } from './trace.ts';
 import type { Arrival } from './traffic.ts';
 

@@ -3,12 +3,12 @@
  * reads in flight and the time of nodes are simulated.
  */
 import { cacheKey, keyText } from '../src/cache/key.ts';
-import { MemoryCache } from '../src/cache/memory.ts';
+import { MemoryCache } from '../src/cache/memory/memory.ts';
 import { answerTo, epochOf } from './answer.ts';
 import type { LatestBlock } from './latest.ts';
 import { chainId, type SimulatedLedger } from './ledger.ts';
 import { exponential, type Random } from './random.ts';
-import type { Server, Tally } from './run.ts';
+import type { Server, Tally } from './tally.ts';
 import type { Shape } from './shape.ts';
 import type { SharedRedis } from './shared-redis.ts';
 import type { Arrival, Subject } from './traffic.ts';

@@ -9,7 +9,8 @@ import { randomOf } from './random.ts';
 import { Replica } from './replica.ts';
 import { groupSize, type Shape } from './shape.ts';
 import { SharedRedis } from './shared-redis.ts';
-import { TrafficSource, type Kind } from './traffic.ts';
+import { Tally } from './tally.ts';
+import { TrafficSource } from './traffic.ts';
 
 export interface RunOptions {
   readonly seed: number;
@@ -17,53 +18,6 @@ export interface RunOptions {
   readonly requests: number;
   /** Simulated replicas. Default 1. */
   readonly sample?: number;
-}
-
-/** `flight`: joined a read of the same replica. `followed`: waited for another replica's read. */
-export type Server = 'memory' | 'flight' | 'redis' | 'followed' | 'upstream' | 'local';
-
-/** Calls of nodes. */
-export type Call = 'full' | 'archival' | 'look' | 'submit';
-
-/** Counts of the measured part. */
-export class Tally {
-  readonly #fromMs: number;
-  readonly kinds = new Map<Kind, Map<Server, number>>();
-  readonly calls = new Map<Call, number>();
-  /** Commands and bytes of each server of the Redis. */
-  readonly shardCommands: number[];
-  readonly shardBytes: number[];
-  /** Bytes that are added to Redis. */
-  storedBytes = 0;
-  /** Bodies that are sent to clients. */
-  sentBytes = 0;
-
-  constructor(fromMs: number, shards = 1) {
-    this.#fromMs = fromMs;
-    this.shardCommands = Array.from({ length: shards }, () => 0);
-    this.shardBytes = Array.from({ length: shards }, () => 0);
-  }
-
-  counts(atMs: number): boolean {
-    return atMs >= this.#fromMs;
-  }
-
-  serve(atMs: number, kind: Kind, server: Server): void {
-    if (!this.counts(atMs)) return;
-    let byServer = this.kinds.get(kind);
-    if (byServer === undefined) this.kinds.set(kind, (byServer = new Map()));
-    add(byServer, server);
-  }
-
-  call(atMs: number, call: Call): void {
-    if (this.counts(atMs)) add(this.calls, call);
-  }
-
-  command(atMs: number, shard: number, bytes: number): void {
-    if (!this.counts(atMs)) return;
-    this.shardCommands[shard] = (this.shardCommands[shard] ?? 0) + 1;
-    this.shardBytes[shard] = (this.shardBytes[shard] ?? 0) + bytes;
-  }
 }
 
 export interface Outcome {
@@ -111,8 +65,4 @@ export function replicasOf(
     { length: count },
     (_, index) => new Replica({ shape, ledger, latest, tally, redis, random: randomOf(seed, 1_000 + index) }),
   );
-}
-
-export function add<Name>(counts: Map<Name, number>, name: Name): void {
-  counts.set(name, (counts.get(name) ?? 0) + 1);
 }

@@ -33,9 +33,11 @@ async function lint(t: TestContext, files: Readonly<Record<string, string>>): Pr
 
 const restricted = 'eslint(no-restricted-imports)';
 const leaf = "export const leaf = 'leaf';\n";
-const above = ['gateway', 'main', 'workers', 'commands', 'proxy', 'status', 'front'];
+const above = ['gateway', 'main', 'workers', 'commands', 'proxy'];
 
-/** What each folder must not import. */
+const below = ['access', 'cache', 'upstream', 'encode'];
+
+/** The folders that each folder must not import. */
 const forbidden: Readonly<Record<string, readonly string[]>> = {
   ledger: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'metrics', 'sample', 'trace'],
   cache: [...above, 'access', 'upstream', 'encode', 'config', 'sample'],
@@ -46,29 +48,19 @@ const forbidden: Readonly<Record<string, readonly string[]>> = {
   trace: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'ledger', 'sample', 'metrics'],
   config: [...above, 'access', 'cache', 'upstream', 'encode', 'metrics', 'sample', 'trace'],
   sample: [...above, 'access', 'cache', 'upstream', 'encode', 'config', 'metrics', 'trace'],
-  status: [
-    'gateway',
-    'main',
-    'workers',
-    'commands',
-    'proxy',
-    'front',
-    'access',
-    'cache',
-    'upstream',
-    'encode',
-    'config',
-    'sample',
-    'trace',
-  ],
-  proxy: ['gateway', 'main', 'workers', 'commands', 'front', 'config', 'sample'],
-  front: ['gateway', 'main', 'workers', 'commands', 'status', 'access', 'encode', 'config', 'sample'],
+  'proxy/operations/status': [...above.filter((folder) => folder !== 'proxy'), ...below, 'config', 'sample', 'trace'],
+  proxy: ['gateway', 'main', 'workers', 'commands', 'config', 'sample'],
   gateway: ['main', 'workers', 'commands', 'sample'],
-  workers: ['main', 'commands', 'front', 'sample'],
+  workers: ['main', 'commands', 'sample'],
 };
 
 function importOf(path: string): string {
   return `import { leaf } from '${path}';\nexport const used = leaf;\n`;
+}
+
+/** The way from a folder below `src` up to `src`. */
+function upFrom(folder: string): string {
+  return '../'.repeat(folder.split('/').length);
 }
 
 /** The ways to import: a value, a type, on the way through, everything. */
@@ -83,8 +75,7 @@ for (const [folder, targets] of Object.entries(forbidden)) {
   test(`${folder} imports none of ${targets.join(', ')}`, async (t) => {
     const planted = Object.fromEntries(
       targets.map((target, index) => {
-        const isFile = ['gateway', 'main', 'workers'].includes(target);
-        const path = isFile ? `../${target}.ts` : `../${target}/leaf.ts`;
+        const path = `${upFrom(folder)}${target === 'main' ? 'main.ts' : `${target}/leaf.ts`}`;
         return [`src/${folder}/to-${target}.ts`, statements[index % statements.length]?.(path) ?? ''];
       }),
     );
@@ -98,11 +89,16 @@ for (const [folder, targets] of Object.entries(forbidden)) {
   });
 }
 
-test('OpenTelemetry is imported by trace and by nobody else', async (t) => {
+test('OpenTelemetry is imported by trace alone', async (t) => {
   const library = importOf('@opentelemetry/api');
   const folders = [...Object.keys(forbidden), 'commands'].filter((folder) => folder !== 'trace');
   const planted = Object.fromEntries(
-    [...folders.map((folder) => `src/${folder}/telemetry.ts`), 'src/main.ts', 'src/gateway.ts', 'src/workers.ts']
+    [
+      ...folders.map((folder) => `src/${folder}/telemetry.ts`),
+      'src/main.ts',
+      'src/gateway/gateway.ts',
+      'src/workers/workers.ts',
+    ]
       .sort()
       .map((path) => [path, library]),
   );
@@ -135,16 +131,19 @@ test('a path that takes a detour, or comes from a folder further down, is seen',
   );
 });
 
-test('files that import one another in a circle are refused, in one folder and across folders', async (t) => {
+test('files that import one another in a circle are refused, types included', async (t) => {
   const files = {
     'src/cache/one.ts': `import { two } from './two.ts';\nexport const one = (): number => two();\n`,
     'src/cache/two.ts': `import { one } from './one.ts';\nexport const two = (): number => one();\n`,
     'src/proxy/a.ts': `import { b } from './b.ts';\nexport const a = (): number => b();\n`,
     'src/proxy/b.ts': `import { c } from './c.ts';\nexport const b = (): number => c();\n`,
     'src/proxy/c.ts': `import { a } from './a.ts';\nexport const c = (): number => a();\n`,
+    'src/trace/name.ts': `import type { Kind } from './kind.ts';\nexport interface Name {\n  readonly kind: Kind;\n}\n`,
+    'src/trace/kind.ts': `import type { Name } from './name.ts';\nexport interface Kind {\n  readonly name: Name;\n}\n`,
     'src/proxy/outside.ts': `import { a } from './a.ts';\nexport const outside = a;\n`,
   };
-  const circle = ['src/cache/one.ts', 'src/cache/two.ts', 'src/proxy/a.ts', 'src/proxy/b.ts', 'src/proxy/c.ts'];
+  const values = ['src/cache/one.ts', 'src/cache/two.ts', 'src/proxy/a.ts', 'src/proxy/b.ts', 'src/proxy/c.ts'];
+  const circle = [...values, 'src/trace/kind.ts', 'src/trace/name.ts'];
   assert.deepEqual(
     await lint(t, files),
     circle.map((path) => `${path}: import(no-cycle)`),
@@ -152,12 +151,15 @@ test('files that import one another in a circle are refused, in one folder and a
 });
 
 test('imports that point down are taken', async (t) => {
-  const files: Record<string, string> = { 'src/main.ts': importOf('./gateway.ts'), 'src/gateway.ts': leaf };
+  const files: Record<string, string> = {
+    'src/main.ts': importOf('./gateway/gateway.ts'),
+    'src/gateway/gateway.ts': leaf,
+  };
   for (const folder of Object.keys(forbidden)) files[`src/${folder}/leaf.ts`] = leaf;
-  for (const folder of ['cache', 'upstream', 'encode', 'access', 'proxy', 'status', 'config']) {
-    files[`src/${folder}/down.ts`] = importOf('../ledger/leaf.ts');
+  for (const folder of ['cache', 'upstream', 'encode', 'access', 'proxy', 'proxy/operations/status', 'config']) {
+    files[`src/${folder}/down.ts`] = importOf(`${upFrom(folder)}ledger/leaf.ts`);
   }
-  for (const folder of ['cache', 'upstream', 'access', 'encode', 'metrics', 'ledger', 'status', 'trace']) {
+  for (const folder of ['cache', 'upstream', 'access', 'encode', 'metrics', 'ledger', 'trace']) {
     files[`src/proxy/to-${folder}.ts`] = importOf(`../${folder}/leaf.ts`);
   }
   assert.deepEqual(await lint(t, files), []);

@@ -8,7 +8,7 @@
 import { LRUCache } from 'lru-cache';
 import { keyText, type CacheKey } from '../../src/cache/key.ts';
 import type { CachedResponse } from '../../src/cache/entry.ts';
-import { MemoryCache } from '../../src/cache/memory.ts';
+import { MemoryCache } from '../../src/cache/memory/memory.ts';
 import { answerOf, bodyOf, keyOf } from './cache-data.ts';
 
 const fills: Readonly<Record<string, (count: number) => unknown>> = {

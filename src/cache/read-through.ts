@@ -7,10 +7,10 @@ import type { StopSignal } from '../ledger/stop.ts';
 import { Coalescer } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';
-import type { Leases, Turn } from './leases.ts';
-import type { MemoryCache } from './memory.ts';
-import { keyMatcher, type PurgeScope } from './purge-scope.ts';
-import type { Inspected, Lookup, Miss, SharedTier } from './shared-tier.ts';
+import type { Leases, Turn } from './redis/leases.ts';
+import type { MemoryCache } from './memory/memory.ts';
+import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
+import type { Inspected, Lookup, Miss, SharedTier } from './redis/shared-tier.ts';
 
 /** What a load gave. `isFinal`: it is the answer for ever (or for as long as it says), and may be kept. */
 export interface Loaded<Origin> {

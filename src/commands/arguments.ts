@@ -1,8 +1,8 @@
 /** Command line and environment into settings: a flag beats its variable. */
 import { parseArgs } from 'node:util';
-import type { Environment } from '../config/interpolate.ts';
-import { nearMissHint } from '../config/near-miss.ts';
-import type { GivenSettings } from '../config/overrides.ts';
+import type { Environment } from '../config/source/interpolate.ts';
+import { nearMissHint } from '../config/source/near-miss.ts';
+import type { GivenSettings } from '../config/source/overrides.ts';
 import { type Command, UsageError } from './command.ts';
 import { type Flag, type FlagName, flags, variableOf } from './flags.ts';
 

@@ -1,6 +1,6 @@
 /** The parts of a command, and its inputs from the outside. */
-import type { Environment } from '../config/interpolate.ts';
-import type { GivenSettings } from '../config/overrides.ts';
+import type { Environment } from '../config/source/interpolate.ts';
+import type { GivenSettings } from '../config/source/overrides.ts';
 import type { FlagName } from './flags.ts';
 
 /** 0: fine. 1: something failed while running. 2: bad usage or config. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { buffer } from 'node:stream/consumers';
-import { chainIds } from '../config/schema-parts.ts';
+import { chainIds } from '../config/schema/schema-parts.ts';
 import { compileModule, type CompiledModule } from '../encode/abi.ts';
 import { encodeSubmission } from '../encode/encode-submission.ts';
 import { explainSubmission, formatExplanation } from '../encode/explain.ts';

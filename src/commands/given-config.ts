@@ -1,6 +1,6 @@
 /** The config a call asks for: its file, under its flags and variables. */
-import { type LoadedConfig, loadConfig } from '../config/load.ts';
-import { overridesOf } from '../config/overrides.ts';
+import { type LoadedConfig, loadConfig } from '../config/source/load.ts';
+import { overridesOf } from '../config/source/overrides.ts';
 import { type Call, UsageError } from './command.ts';
 import { strayVariables } from './flags.ts';
 

@@ -1,5 +1,5 @@
 /** `health [URL]`: is the gateway of this container ready? Loads next to nothing, because it is run every few seconds. */
-import { get } from '../proxy/lean-http.ts';
+import { get } from '../proxy/http/server/lean-http.ts';
 import type { Call, ExitCode } from './command.ts';
 import { operationsUrl } from './operations-url.ts';
 

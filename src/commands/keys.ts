@@ -1,10 +1,10 @@
 /** `keys create|list|revoke --file FILE`: the keys of clients. A running gateway reads the file again by itself. */
 import { existsSync } from 'node:fs';
-import { createKey, hashKey } from '../access/key-set.ts';
-import { nearMissHint } from '../config/near-miss.ts';
+import { createKey, hashKey } from '../access/keys/key-set.ts';
+import { nearMissHint } from '../config/source/near-miss.ts';
 import { withKey, withoutKey } from '../config/keys-edit.ts';
 import { parseKeysFile, type FileKey } from '../config/keys-file.ts';
-import { readText } from '../config/text-file.ts';
+import { readText } from '../config/source/text-file.ts';
 import { type Call, type ExitCode, RuntimeFailure, UsageError } from './command.ts';
 import type { FlagName } from './flags.ts';
 import { replaceFile } from './replace-file.ts';

@@ -1,9 +1,9 @@
 /** Reads the config again when its file changes or SIGHUP comes, and hands it to the gateway. */
 import type { Logger } from 'pino';
-import type { LoadedConfig } from '../config/load.ts';
-import { ConfigError, formatProblem } from '../config/problem.ts';
-import { FileWatch } from '../config/text-file.ts';
-import type { RunningGateway } from '../gateway.ts';
+import type { LoadedConfig } from '../config/source/load.ts';
+import { ConfigError, formatProblem } from '../config/source/problem.ts';
+import { FileWatch } from '../config/source/text-file.ts';
+import type { RunningGateway } from '../gateway/gateway.ts';
 
 /** Source of a config, so that it can be read again. */
 export interface ConfigSource {

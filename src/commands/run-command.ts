@@ -1,6 +1,6 @@
 /** Runs the arguments of the program, and returns an exit code. */
-import { nearMissHint } from '../config/near-miss.ts';
-import { ConfigError, formatProblem } from '../config/problem.ts';
+import { nearMissHint } from '../config/source/near-miss.ts';
+import { ConfigError, formatProblem } from '../config/source/problem.ts';
 import { packageVersion } from '../gateway/package-version.ts';
 import { parseArguments } from './arguments.ts';
 import { type Command, type ExitCode, RuntimeFailure, type Terminal, UsageError } from './command.ts';

@@ -4,13 +4,13 @@ import { flushCompileCache } from 'node:module';
 import { availableParallelism } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { checkKeysFile } from '../config/keys-file.ts';
-import type { LoadedConfig } from '../config/load.ts';
-import { ConfigError } from '../config/problem.ts';
-import { createProcessLog } from '../gateway/log.ts';
-import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway.ts';
+import type { LoadedConfig } from '../config/source/load.ts';
+import { ConfigError } from '../config/source/problem.ts';
+import { createProcessLog } from '../gateway/log/log.ts';
+import { type GatewayOptions, type RunningGateway, startGateway } from '../gateway/gateway.ts';
 import { type ExitCode, RuntimeFailure, type Terminal } from './command.ts';
 import { Reloading, type ConfigSource } from './reload.ts';
-import { inspectTls } from './inspect-tls.ts';
+import { inspectTls } from './check/inspect-tls.ts';
 import { formatTable } from './text-table.ts';
 
 /** Terminal, reload source and announcements of a run. */
@@ -57,7 +57,7 @@ export async function runGateway(
 async function start(config: Config, options: GatewayOptions): Promise<RunningGateway> {
   const processes = config.workers === 'auto' ? availableParallelism() : config.workers;
   if (processes === 1) return startGateway(config, options);
-  const { startWorkers } = await import('../workers.ts');
+  const { startWorkers } = await import('../workers/workers.ts');
   return startWorkers(config, processes, options);
 }
 

@@ -1,5 +1,5 @@
-import { loadConfig } from '../config/load.ts';
-import { type Override, overridesOf } from '../config/overrides.ts';
+import { loadConfig } from '../config/source/load.ts';
+import { type Override, overridesOf } from '../config/source/overrides.ts';
 import { curlExamples } from '../sample/curl-examples.ts';
 import { startSampleFleet } from '../sample/sample-fleet.ts';
 import type { Call, ExitCode } from './command.ts';

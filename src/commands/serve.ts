@@ -1,5 +1,5 @@
 import type { Call, ExitCode } from './command.ts';
-import { digestOf } from '../config/text-file.ts';
+import { digestOf } from '../config/source/text-file.ts';
 import { givenFile, loadGivenConfig } from './given-config.ts';
 import { runGateway } from './run-gateway.ts';
 

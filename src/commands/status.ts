@@ -1,8 +1,8 @@
 /** `status [URL]`: what the status page of a running gateway shows, in a terminal. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { get } from '../proxy/lean-http.ts';
-import type { StatusFacts } from '../status/facts.ts';
-import { statusLines } from '../status/terminal.ts';
+import { get } from '../proxy/http/server/lean-http.ts';
+import type { StatusFacts } from '../proxy/operations/status/facts.ts';
+import { statusLines } from '../proxy/operations/status/terminal.ts';
 import { type Call, type ExitCode, RuntimeFailure, type Screen, type Terminal } from './command.ts';
 import { operationsUrl } from './operations-url.ts';
 

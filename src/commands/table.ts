@@ -17,7 +17,7 @@ export const commands: readonly Command[] = [
     usage: ['check FILE [--offline] [--format json]'],
     flags: [...configFlags, 'offline', 'format'],
     operand: 'FILE',
-    load: async () => (await import('./check.ts')).check,
+    load: async () => (await import('./check/check.ts')).check,
   },
   {
     name: 'config',

@@ -2,7 +2,7 @@
  * What differs between the config that is in force and a newly read one: which keys are applied while the gateway runs,
  * and which keep their value until it is started again. A pure function of the two.
  */
-import { isMapping } from './key-path.ts';
+import { isMapping } from './source/key-path.ts';
 import type { Config } from './config.ts';
 
 /**

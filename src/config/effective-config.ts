@@ -1,8 +1,8 @@
 /** The effective config as it may be shown to people: in the file's own form, without secrets. */
-import { escapeInterpolation } from './interpolate.ts';
-import type { KeyPath } from './key-path.ts';
-import type { Positions } from './positions.ts';
-import type { FileConfig } from './schema.ts';
+import { escapeInterpolation } from './source/interpolate.ts';
+import type { KeyPath } from './source/key-path.ts';
+import type { Positions } from './source/positions.ts';
+import type { FileConfig } from './schema/schema.ts';
 
 /** A `FileConfig` in which no text is secret any more. Reads as a config file of its own. */
 export type ShownConfig = FileConfig;

@@ -1,10 +1,10 @@
 /** Turns the schema's findings into problems a person can act on: where, which key, what was expected, what was met. */
 import type { z } from 'zod';
-import { findValue, formatPath, isMapping, type KeyPath } from './key-path.ts';
-import { findNearMiss, nearMissHint } from './near-miss.ts';
-import type { Positions } from './positions.ts';
-import { isSamePlace, type Problem } from './problem.ts';
-import { configJsonSchema } from './schema.ts';
+import { findValue, formatPath, isMapping, type KeyPath } from './source/key-path.ts';
+import { findNearMiss, nearMissHint } from './source/near-miss.ts';
+import type { Positions } from './source/positions.ts';
+import { isSamePlace, type Problem } from './source/problem.ts';
+import { configJsonSchema } from './schema/schema.ts';
 
 export interface Explained {
   /** What was checked: the file with flags and variables laid over it. */

@@ -1,15 +1,15 @@
 /** The file of keys: strict like the config, and read again while the gateway runs. No message quotes a value. */
 import { z } from 'zod';
-import { operations, origins, planName } from './access-schema.ts';
+import { operations, origins, planName } from './schema/access-schema.ts';
 import type { Config, Operation } from './config.ts';
 import { explainIssues } from './explain.ts';
-import { findValue } from './key-path.ts';
-import { nearMissHint } from './near-miss.ts';
-import type { Positions } from './positions.ts';
-import { ConfigError, type Problem } from './problem.ts';
-import { pattern } from './schema-parts.ts';
-import { readText } from './text-file.ts';
-import { readYaml } from './yaml-source.ts';
+import { findValue } from './source/key-path.ts';
+import { nearMissHint } from './source/near-miss.ts';
+import type { Positions } from './source/positions.ts';
+import { ConfigError, type Problem } from './source/problem.ts';
+import { pattern } from './schema/schema-parts.ts';
+import { readText } from './source/text-file.ts';
+import { readYaml } from './source/yaml-source.ts';
 
 /** A key as the file says it, `tenant` filled in. */
 export interface FileKey {

@@ -2,7 +2,7 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import type { TlsFiles } from './config.ts';
-import { readText } from './text-file.ts';
+import { readText } from './source/text-file.ts';
 
 /** PEM texts. */
 export interface TlsPair {

@@ -1,12 +1,12 @@
 /** Builds who may ask and how much: keys from file and Redis, and their limits. */
-import type { Plan } from '../access/principal.ts';
-import { Principals, type AccessRules, type KeySource } from '../access/principals.ts';
-import type { Limits } from '../access/ticket.ts';
-import type { Usage } from '../access/usage.ts';
+import type { Plan } from '../access/keys/principal.ts';
+import { Principals, type AccessRules, type KeySource } from '../access/keys/principals.ts';
+import type { Limits } from '../access/limits/ticket.ts';
+import type { Usage } from '../access/usage/usage.ts';
 import type { AccessConfig, PlanConfig } from '../config/config.ts';
 import { keysFileWarnings, parseKeysFile, type FileKey } from '../config/keys-file.ts';
-import { ConfigError } from '../config/problem.ts';
-import { digestOf, FileWatch, readText } from '../config/text-file.ts';
+import { ConfigError } from '../config/source/problem.ts';
+import { digestOf, FileWatch, readText } from '../config/source/text-file.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
 import type { PeerWorkers } from './peer-workers.ts';

@@ -1,14 +1,14 @@
 /** Builds the tiers of the cache, and the news between replicas that share one. */
 import type { Config } from '../config/config.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import { MemoryCache } from '../cache/memory.ts';
-import type { PurgeScope } from '../cache/purge-scope.ts';
-import { purge } from '../cache/purger.ts';
+import { MemoryCache } from '../cache/memory/memory.ts';
+import type { PurgeScope } from '../cache/purge/purge-scope.ts';
+import { purge } from '../cache/purge/purger.ts';
 import { ReadThrough } from '../cache/read-through.ts';
 import { createCacheMetrics } from '../metrics/cache-metrics.ts';
-import type { Origin } from '../proxy/read-result.ts';
-import { LedgerIdentity } from '../upstream/ledger-identity.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { Origin } from '../proxy/reads/read-result.ts';
+import { LedgerIdentity } from '../upstream/node/ledger-identity.ts';
+import type { Upstream } from '../upstream/node/upstream.ts';
 import type { FleetParts } from './fleet.ts';
 import type { Settings } from './settings.ts';
 import type { SharedCache, SharedCacheParts } from './shared-cache.ts';

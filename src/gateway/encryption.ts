@@ -2,14 +2,14 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { TlsConfig, TlsFiles } from '../config/config.ts';
-import { digestOf, FileWatch } from '../config/text-file.ts';
+import { digestOf, FileWatch } from '../config/source/text-file.ts';
 import { defaultCiphers } from '../config/tls-ciphers.ts';
 import { readTlsPair, type TlsPair } from '../config/tls-pair.ts';
 import { createTlsMetrics, type TlsMetrics } from '../metrics/tls-metrics.ts';
-import { keepAliveMs, usualHeadMs, usualInactivityMs, usualRequestMs } from '../proxy/listener.ts';
-import type { ConnectionTimes } from '../proxy/server-parts.ts';
-import { TlsListener } from '../proxy/tls-server.ts';
-import type { Journal } from '../status/events.ts';
+import { keepAliveMs, usualHeadMs, usualInactivityMs, usualRequestMs } from '../proxy/http/server/listener.ts';
+import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
+import { TlsListener } from '../proxy/http/server/tls-server.ts';
+import type { Journal } from '../proxy/operations/status/events.ts';
 
 export interface EncryptionContext {
   readonly log: Logger;

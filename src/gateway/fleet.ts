@@ -6,19 +6,19 @@ import { dialectOf } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createSenderMetrics } from '../metrics/sender-metrics.ts';
 import { createUpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import type { OutageStatus, UpstreamStatus } from '../proxy/health.ts';
+import type { Journal } from '../proxy/operations/status/events.ts';
+import type { OutageStatus, UpstreamStatus } from '../proxy/operations/operations-server.ts';
 import type { ByteBudget } from '../upstream/byte-budget.ts';
 import { Fleet, type FleetEvents } from '../upstream/fleet.ts';
 import { Latest, type LatestEvents } from '../upstream/latest.ts';
-import { Prober } from '../upstream/probe.ts';
-import { readClasses } from '../upstream/need.ts';
-import { Sender } from '../upstream/sender.ts';
-import { Upstream } from '../upstream/upstream.ts';
+import { Prober } from '../upstream/node/probe.ts';
+import { readClasses } from '../upstream/select/need.ts';
+import { Sender } from '../upstream/dispatch/sender.ts';
+import { Upstream } from '../upstream/node/upstream.ts';
 import { Witness } from '../upstream/witness.ts';
 import { Nodes } from './nodes.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { Settings } from './settings.ts';
-import type { StatusSource } from './status.ts';
 
 /** What others want to hear of the fleet. */
 export interface FleetListener {
@@ -41,12 +41,11 @@ export interface FleetOptions {
   readonly answerBudget: ByteBudget;
   readonly peers: PeerWorkers | undefined;
   /** Takes what is remembered. */
-  readonly status: StatusSource;
+  readonly journal: Journal;
 }
 
 export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
-  const { settings, answerBudget, peers, ownLag, status } = options;
-  const { journal } = status;
+  const { settings, answerBudget, peers, ownLag, journal } = options;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.

@@ -1,21 +1,21 @@
 /** Builds what counts clients' requests: in Redis for all replicas, in the primary for all workers, or here. */
 import { randomUUID } from 'node:crypto';
 import type { Registry } from 'prom-client';
-import type { Counter } from '../access/counter.ts';
-import { PlanLimits } from '../access/limits.ts';
-import { FallbackCounter, type WhenRedisIsDown } from '../access/limits-fallback.ts';
-import { MemoryCounter } from '../access/limits-memory.ts';
-import { RedisCounter } from '../access/limits-redis.ts';
-import { RemoteCounter, type Desk } from '../access/limits-remote.ts';
-import type { Limits } from '../access/ticket.ts';
-import { LimitQueue } from '../access/limit-queue.ts';
-import { Usage } from '../access/usage.ts';
-import { UsageStore } from '../access/usage-store.ts';
-import { connectRedis } from '../cache/redis-client.ts';
-import { RedisLink, type TroubleChange } from '../cache/redis-link.ts';
+import type { Counter } from '../access/limits/counter.ts';
+import { PlanLimits } from '../access/limits/limits.ts';
+import { FallbackCounter, type WhenRedisIsDown } from '../access/limits/limits-fallback.ts';
+import { MemoryCounter } from '../access/limits/limits-memory.ts';
+import { RedisCounter } from '../access/limits/limits-redis.ts';
+import { RemoteCounter, type Desk } from '../access/limits/limits-remote.ts';
+import type { Limits } from '../access/limits/ticket.ts';
+import { LimitQueue } from '../access/limits/limit-queue.ts';
+import { Usage } from '../access/usage/usage.ts';
+import { UsageStore } from '../access/usage/usage-store.ts';
+import { connectRedis } from '../cache/redis/redis-client.ts';
+import { RedisLink, type TroubleChange } from '../cache/redis/redis-link.ts';
 import type { AccessConfig, RedisConfig } from '../config/config.ts';
 import { createLimitMetrics, type LimitMetrics } from '../metrics/limit-metrics.ts';
-import type { Journal } from '../status/events.ts';
+import type { Journal } from '../proxy/operations/status/events.ts';
 
 export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usage'>;
 

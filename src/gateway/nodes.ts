@@ -6,10 +6,10 @@ import type { Logger } from 'pino';
 import type { UpstreamConfig } from '../config/config.ts';
 import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
-import type { Journal } from '../status/events.ts';
+import type { Journal } from '../proxy/operations/status/events.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import type { Finding, Prober } from '../upstream/probe.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { Finding, Prober } from '../upstream/node/probe.ts';
+import type { Upstream } from '../upstream/node/upstream.ts';
 
 export interface NodesParts {
   readonly fleet: Fleet;

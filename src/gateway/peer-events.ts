@@ -1,7 +1,7 @@
 /** Applies events of other workers to this one. Each is checked against the state here, like an answer of a node. */
 import type { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import type { Submissions } from '../proxy/submissions.ts';
+import type { Submissions } from '../proxy/routes/submissions.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import type { Latest } from '../upstream/latest.ts';
 import type { Cache } from './cache.ts';

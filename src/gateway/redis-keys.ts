@@ -1,12 +1,12 @@
 /** Keys in Redis: read every two seconds. While they cannot be read, those that were read last stay in force. */
 import { setImmediate } from 'node:timers/promises';
-import type { KeyRecord } from '../access/key-set.ts';
-import type { Principals } from '../access/principals.ts';
-import { connectRedis } from '../cache/redis-client.ts';
+import type { KeyRecord } from '../access/keys/key-set.ts';
+import type { Principals } from '../access/keys/principals.ts';
+import { connectRedis } from '../cache/redis/redis-client.ts';
 import type { RedisConfig } from '../config/config.ts';
 import { findKey } from '../config/keys-file.ts';
 import type { AccessMetrics } from '../metrics/access-metrics.ts';
-import type { Journal } from '../status/events.ts';
+import type { Journal } from '../proxy/operations/status/events.ts';
 
 /** Parts that keys of every source are given to and reported by. */
 export interface KeysContext {

@@ -2,8 +2,8 @@
 import { compareConfigs } from '../config/changes.ts';
 import type { Config } from '../config/config.ts';
 import type { ReloadMetrics, ReloadResult } from '../metrics/reload-metrics.ts';
-import type { ReloadStatus } from '../proxy/health.ts';
-import type { Journal } from '../status/events.ts';
+import type { ReloadStatus } from '../proxy/operations/operations-server.ts';
+import type { Journal } from '../proxy/operations/status/events.ts';
 
 export interface ReloadsParts {
   readonly journal: Journal;

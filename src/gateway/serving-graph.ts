@@ -1,21 +1,24 @@
 /** Builds and joins the parts of a process that answers clients. Nothing listens, and no node is asked, before it is started. */
+import type { Logger } from 'pino';
+import type { Limits } from '../access/limits/ticket.ts';
+import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
+import type { PeerWorkers } from './peer-workers.ts';
 import type { Config, RedisConfig } from '../config/config.ts';
 import { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { createOverloadMetrics, type OverloadMetrics } from '../metrics/overload-metrics.ts';
-import { Connections } from '../proxy/connections.ts';
-import { usualInactivityMs } from '../proxy/listener.ts';
-import { LoopLag } from '../proxy/loop-lag.ts';
-import { Submissions } from '../proxy/submissions.ts';
-import { UntakenAnswers } from '../proxy/untaken-answers.ts';
+import { Connections } from '../proxy/http/server/connections.ts';
+import { usualInactivityMs } from '../proxy/http/server/listener.ts';
+import { LoopLag } from '../proxy/http/server/loop-lag.ts';
+import { Submissions } from '../proxy/routes/submissions.ts';
+import { UntakenAnswers } from '../proxy/http/untaken-answers.ts';
 import { createAnswerBudget } from '../upstream/byte-budget.ts';
 import type { PublishedState } from '../upstream/latest.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { Upstream } from '../upstream/node/upstream.ts';
 import { buildCache, type Cache } from './cache.ts';
 import { buildFleet } from './fleet.ts';
-import { LogControl } from './log.ts';
+import { LogControl } from './log/log.ts';
 import { buildProxy } from './proxy.ts';
-import type { ServingOptions } from './serving.ts';
 import { createSettings, type Settings } from './settings.ts';
 import { StatusSource, type StatusParts } from './status.ts';
 
@@ -56,6 +59,27 @@ export function shareOf(config: Config, processes: number): Config {
 
 export type Parts = ReturnType<typeof buildParts>;
 
+/** Options of one serving process beside its config. */
+export interface ServingOptions {
+  readonly log: Logger;
+  /** `close` goes on taking new connections for so long. Default 0. */
+  readonly drainDelayMs?: number | undefined;
+  /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
+  readonly now?: (() => number) | undefined;
+  /** A client that takes nothing of a streamed answer for this long loses it. Default 30,000. */
+  readonly stallMs?: number | undefined;
+  /** How long clients may take; what is not given is as usual. */
+  readonly times?: ConnectionTimes | undefined;
+  /** Whether there is more work than gets done; tests say so. Default: told by the event loop. */
+  readonly isOverloaded?: (() => boolean) | undefined;
+  /** Who counts requests; tests do it themselves. Default: as the config says. */
+  readonly limits?: Limits | undefined;
+  /** Processes that serve together: what is bounded for the gateway as a whole is shared among them. Default 1. */
+  readonly processes?: number | undefined;
+  /** The other workers, where several serve. */
+  readonly peers?: PeerWorkers | undefined;
+}
+
 /** `config`: the share of this process. `optional`: as `loadOptional` of it. */
 export function buildParts(config: Config, options: ServingOptions, optional: Optional) {
   const { log, now = () => performance.now(), processes = 1, peers, limits } = options;
@@ -81,7 +105,7 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
   };
   const answerBudget = createAnswerBudget(processes);
   const shared = { settings, processes, peers, status, answerBudget };
-  const fleetParts = buildFleet(config, log, listener, { ...shared, ownLag: () => lag.lagMs });
+  const fleetParts = buildFleet(config, log, listener, { ...shared, journal: status.journal, ownLag: () => lag.lagMs });
   const { fleet, registry, sender } = fleetParts;
   const cache: Cache = buildCache(config, settings, fleetParts, {
     status,

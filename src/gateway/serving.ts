@@ -1,40 +1,26 @@
 /** The part of the gateway that answers clients: built, listening, and drained. There is one in every process. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import type { Limits } from '../access/ticket.ts';
 import type { Config, LogConfig } from '../config/config.ts';
-import type { Admin } from '../proxy/admin.ts';
-import { drain } from '../proxy/drain.ts';
-import type { Readiness } from '../proxy/health.ts';
-import type { ConnectionTimes } from '../proxy/server-parts.ts';
-import type { Journal } from '../status/events.ts';
-import type { Told } from '../status/facts.ts';
+import type { Admin } from '../proxy/operations/admin.ts';
+import { drain } from '../proxy/http/server/drain.ts';
+import type { Readiness } from '../proxy/operations/operations-server.ts';
+import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
+import type { Journal } from '../proxy/operations/status/events.ts';
+import type { Told } from '../proxy/operations/status/facts.ts';
 import { portOf } from './address.ts';
 import { outageOf, statusOf } from './fleet.ts';
 import { applyPeerEvent } from './peer-events.ts';
-import type { PeerEvent, PeerWorkers } from './peer-workers.ts';
-import { buildParts, freeParts, inactivityMs, loadOptional, shareOf, type Parts } from './serving-graph.ts';
-
-export interface ServingOptions {
-  readonly log: Logger;
-  /** `close` goes on taking new connections for so long. Default 0. */
-  readonly drainDelayMs?: number | undefined;
-  /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
-  readonly now?: (() => number) | undefined;
-  /** A client that takes nothing of a streamed answer for this long loses it. Default 30,000. */
-  readonly stallMs?: number | undefined;
-  /** How long clients may take; what is not given is as usual. */
-  readonly times?: ConnectionTimes | undefined;
-  /** Whether there is more work than gets done; tests say so. Default: told by the event loop. */
-  readonly isOverloaded?: (() => boolean) | undefined;
-  /** Who counts requests; tests do it themselves. Default: as the config says. */
-  readonly limits?: Limits | undefined;
-  /** Processes that serve together: what is bounded for the gateway as a whole is shared among them. Default 1. */
-  readonly processes?: number | undefined;
-  /** The other workers, where several serve. */
-  readonly peers?: PeerWorkers | undefined;
-}
+import type { PeerEvent } from './peer-workers.ts';
+import {
+  buildParts,
+  freeParts,
+  inactivityMs,
+  loadOptional,
+  shareOf,
+  type Parts,
+  type ServingOptions,
+} from './serving-graph.ts';
 
 export interface Serving {
   readonly port: number;

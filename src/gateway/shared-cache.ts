@@ -1,23 +1,23 @@
 /** Builds the shared tier: answers, leases and news in Redis. */
 import type { Registry } from 'prom-client';
 import type { RedisConfig } from '../config/config.ts';
-import type { MemoryCache } from '../cache/memory.ts';
-import type { PurgeScope } from '../cache/purge-scope.ts';
+import type { MemoryCache } from '../cache/memory/memory.ts';
+import type { PurgeScope } from '../cache/purge/purge-scope.ts';
 import type { Shared } from '../cache/read-through.ts';
-import { clearRedis } from '../cache/redis-clear.ts';
-import { History } from '../cache/history.ts';
-import { HistoryRegistry } from '../cache/history-registry.ts';
-import { everyTerm, type Checkpoint, type Look, type Term } from '../cache/history-terms.ts';
-import { Leases } from '../cache/leases.ts';
-import { connectRedis, connectSubscriber } from '../cache/redis-client.ts';
-import { LedgerNames, RedisKeys } from '../cache/redis-keys.ts';
-import { withoutAddress } from '../cache/redis-failure.ts';
-import { RedisLink, type TroubleChange } from '../cache/redis-link.ts';
-import { SharedState, type NewsListener } from '../cache/shared-state.ts';
-import { SharedTier } from '../cache/shared-tier.ts';
-import { WriteQueue } from '../cache/write-queue.ts';
+import { clearRedis } from '../cache/purge/redis-clear.ts';
+import { History } from '../cache/redis/history.ts';
+import { HistoryRegistry } from '../cache/redis/history-registry.ts';
+import { everyTerm, type Checkpoint, type Look, type Term } from '../cache/redis/history-terms.ts';
+import { Leases } from '../cache/redis/leases.ts';
+import { connectRedis, connectSubscriber } from '../cache/redis/redis-client.ts';
+import { LedgerNames, RedisKeys } from '../cache/redis/redis-keys.ts';
+import { withoutAddress } from '../cache/redis/redis-failure.ts';
+import { RedisLink, type TroubleChange } from '../cache/redis/redis-link.ts';
+import { SharedState, type NewsListener } from '../cache/redis/shared-state.ts';
+import { SharedTier } from '../cache/redis/shared-tier.ts';
+import { WriteQueue } from '../cache/redis/write-queue.ts';
 import { createRedisMetrics } from '../metrics/redis-metrics.ts';
-import type { Journal } from '../status/events.ts';
+import type { Journal } from '../proxy/operations/status/events.ts';
 import type { Settings } from './settings.ts';
 
 export interface SharedCacheParts {

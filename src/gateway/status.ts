@@ -2,16 +2,16 @@
 import { performance } from 'node:perf_hooks';
 import type { Registry } from 'prom-client';
 import { readFamilies } from '../metrics/family.ts';
-import { countedFamilies, countsOf, type Counts } from '../status/counts.ts';
-import { Distances } from '../status/distances.ts';
-import { EdgeWatch } from '../status/edges.ts';
-import { Journal } from '../status/events.ts';
-import type { CacheFacts, LoadFacts, NodeTold, Told } from '../status/facts.ts';
-import type { Lines } from '../status/line-throttle.ts';
-import { Windows } from '../status/windows.ts';
+import { countedFamilies, countsOf, type Counts } from '../proxy/operations/status/counts.ts';
+import { Distances } from '../proxy/operations/status/distances.ts';
+import { EdgeWatch } from '../proxy/operations/status/edges.ts';
+import { Journal } from '../proxy/operations/status/events.ts';
+import type { CacheFacts, LoadFacts, NodeTold, Told } from '../proxy/operations/status/facts.ts';
+import type { Lines } from '../proxy/operations/status/line-throttle.ts';
+import { Windows } from '../proxy/operations/status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import { readClasses } from '../upstream/need.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import { readClasses } from '../upstream/select/need.ts';
+import type { Upstream } from '../upstream/node/upstream.ts';
 import { statusOf } from './fleet.ts';
 
 /** The sources of the sample of each second. */

@@ -7,7 +7,7 @@ import { Histogram } from './histogram.ts';
 
 /**
  * `connection`: refused, reset, cut off. `status`: a status that shows a broken node. `chain`: of another chain.
- * `bad answer`: a success that cannot be what was asked for (`upstream/validate.ts` tells what it may be).
+ * `bad answer`: a success that cannot be what was asked for (`upstream/dispatch/validate.ts` tells what it may be).
  * Two say nothing of the node: `queue`, no connection became free in time, and `size`, more than is read at once.
  */
 const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;

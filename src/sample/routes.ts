@@ -1,17 +1,23 @@
 /** Which operation a path means. Everything that is not here is a 404, as an unknown route is on a real node. */
 import type { Answer } from './answer.ts';
 import type { Call } from './call.ts';
-import { answerEncodeSubmission } from './encode-operation.ts';
+import { answerEncodeSubmission } from './operations/encode-operation.ts';
 import {
   answerBlockByHeight,
   answerBlockByVersion,
   answerGasPrice,
   answerHealthy,
   answerLedgerInfo,
-} from './ledger-operations.ts';
-import { answerAccount, answerBalance, answerModule, answerResource, answerTableItem } from './state-operations.ts';
-import { answerByHash, answerByVersion, answerSubmit, answerWaitByHash } from './transaction-operations.ts';
-import { answerView } from './view-operation.ts';
+} from './operations/ledger-operations.ts';
+import {
+  answerAccount,
+  answerBalance,
+  answerModule,
+  answerResource,
+  answerTableItem,
+} from './operations/state-operations.ts';
+import { answerByHash, answerByVersion, answerSubmit, answerWaitByHash } from './operations/transaction-operations.ts';
+import { answerView } from './operations/view-operation.ts';
 
 /** Name of a route of the interface, for faults and logs. */
 export type RouteName = (typeof table)[number][0];

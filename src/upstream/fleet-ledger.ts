@@ -4,9 +4,9 @@
  * back (nodes restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
-import { isConfirmed, isCredible } from './credible-head.ts';
-import { electChain } from './ledger-identity.ts';
-import type { Upstream } from './upstream.ts';
+import { isConfirmed, isCredible } from './node/credible-head.ts';
+import { electChain } from './node/ledger-identity.ts';
+import type { Upstream } from './node/upstream.ts';
 
 /** Changes of the fleet as a whole, for log and status page. */
 export type FleetChange = 'node foreign' | 'node suspect' | 'rollback' | 'history replaced' | 'outage' | 'outage over';

@@ -7,10 +7,10 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
 import { viewOf, type FleetView } from './fleet-view.ts';
-import type { ReadClass } from './need.ts';
-import type { Unit } from './retention-window.ts';
-import { headToleranceMs, type Candidate } from './ranking.ts';
-import type { Upstream } from './upstream.ts';
+import type { ReadClass } from './select/need.ts';
+import type { Unit } from './node/retention-window.ts';
+import { headToleranceMs, type Candidate } from './select/ranking.ts';
+import type { Upstream } from './node/upstream.ts';
 import { VersionWaiters } from './version-waiters.ts';
 
 /** Changes of the fleet, each reported once. */

@@ -10,7 +10,7 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import type { Fleet } from './fleet.ts';
 import { MonotonicFloor } from './monotonic-floor.ts';
-import type { Sender } from './sender.ts';
+import type { Sender } from './dispatch/sender.ts';
 
 /** A ledger state that reads of "latest" share: the ledger info of a node, from one answer. */
 export interface PublishedState {

@@ -3,10 +3,10 @@
  * transactions up to there (`accumulator_root_hash`), so two nodes with the same root at a version agree on everything
  * up to it.
  */
-import type { NodeAnswer } from './exchange.ts';
+import type { NodeAnswer } from './dispatch/exchange.ts';
 import type { Fleet } from './fleet.ts';
-import type { Prober } from './probe.ts';
-import type { Upstream } from './upstream.ts';
+import type { Prober } from './node/probe.ts';
+import type { Upstream } from './node/upstream.ts';
 
 /** The root of the accumulator at a version. */
 export interface Root {

@@ -1,7 +1,12 @@
 /** Operators' requests: one worker answers for all; a purge reaches every worker before it is confirmed. */
-import type { AdminFunctions } from '../proxy/admin-routes.ts';
-import { AdminFault, parsePurgeRequest, type AdminAnswer, type PurgeRequest } from '../proxy/purge-request.ts';
-import { mergeUsage } from '../proxy/usage-report.ts';
+import type { AdminFunctions } from '../proxy/operations/admin-routes.ts';
+import {
+  AdminFault,
+  parsePurgeRequest,
+  type AdminAnswer,
+  type PurgeRequest,
+} from '../proxy/operations/purge-request.ts';
+import { mergeUsage } from '../proxy/operations/usage-report.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
 /** A purge scans Redis in steps. */

@@ -1,5 +1,5 @@
 /** Counts clients' requests against their limits for all workers: several of them grant no more than one would. */
-import { MemoryCounter } from '../access/limits-memory.ts';
+import { MemoryCounter } from '../access/limits/limits-memory.ts';
 import type { PrimaryHandlers } from './protocol.ts';
 
 /** Settles a request, by its id. */

@@ -2,14 +2,14 @@
  * Every message between the primary and its workers, one method per message type. `Channel` parses a message once and
  * calls the method of its name. Messages are structured clones: 64-bit numbers are bigint, bytes are bytes.
  */
-import type { Charge, Count } from '../access/counter.ts';
+import type { Charge, Count } from '../access/limits/counter.ts';
 import type { Config, LogConfig, UpstreamConfig } from '../config/config.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { PeerEvent } from '../gateway/peer-workers.ts';
 import type { FamilyData } from '../metrics/family.ts';
-import type { AdminAnswer } from '../proxy/purge-request.ts';
-import type { Readiness } from '../proxy/health.ts';
-import type { Told } from '../status/facts.ts';
+import type { AdminAnswer } from '../proxy/operations/purge-request.ts';
+import type { Readiness } from '../proxy/operations/operations-server.ts';
+import type { Told } from '../proxy/operations/status/facts.ts';
 
 /** Messages to a worker; a return value is the answer. */
 export interface WorkerHandlers {

@@ -1,6 +1,6 @@
 /** The readiness of several workers as that of one gateway. Pure. */
-import type { Disagreement } from '../proxy/audits.ts';
-import type { OutageStatus, Readiness, UpstreamStatus } from '../proxy/health.ts';
+import type { Disagreement } from '../proxy/reads/audits.ts';
+import type { OutageStatus, Readiness, UpstreamStatus } from '../proxy/operations/operations-server.ts';
 
 /** Best first. A node that one worker reaches is usable; a node of another chain is foreign to all workers. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;

@@ -1,6 +1,6 @@
 /** A worker: serves clients with the setup of the primary, and handles its messages. */
 import cluster from 'node:cluster';
-import { createProcessLog } from '../gateway/log.ts';
+import { createProcessLog } from '../gateway/log/log.ts';
 import type { PeerWorkers } from '../gateway/peer-workers.ts';
 import { startServing, type Serving } from '../gateway/serving.ts';
 import { familiesOf } from '../metrics/family.ts';

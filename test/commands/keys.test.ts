@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test, type TestContext } from 'node:test';
-import { hashKey } from '../../src/access/key-set.ts';
+import { hashKey } from '../../src/access/keys/key-set.ts';
 import { parseKeysFile } from '../../src/config/keys-file.ts';
 import { call } from './command-line.ts';
 

@@ -3,8 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { type LoadedConfig, loadConfig, type LoadOptions } from '../../src/config/load.ts';
-import { ConfigError, formatProblem } from '../../src/config/problem.ts';
+import { type LoadedConfig, loadConfig, type LoadOptions } from '../../src/config/source/load.ts';
+import { ConfigError, formatProblem } from '../../src/config/source/problem.ts';
 
 /** Writes `text` to a file of its own, which goes when the test ends. */
 export function configFile(t: TestContext, text: string): string {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parse, stringify } from 'yaml';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/source/load.ts';
 import { configFile, loadText, oneUpstream } from './config-file.ts';
 
 test('what a file leaves out is the default of the contract, in ms and bytes', (t) => {

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
-import { createOperationsServer } from '../../src/proxy/health.ts';
-import { routeTable } from '../../src/proxy/route-table.ts';
-import { Router } from '../../src/proxy/router.ts';
-import { Submissions } from '../../src/proxy/submissions.ts';
+import { createOperationsServer } from '../../src/proxy/operations/operations-server.ts';
+import { routeTable } from '../../src/proxy/routes/route-table.ts';
+import { Router } from '../../src/proxy/routes/router.ts';
+import { Submissions } from '../../src/proxy/routes/submissions.ts';
 import { documentFile, OpenApi, type Operation } from '../support/openapi.ts';
 
 const document = new OpenApi();

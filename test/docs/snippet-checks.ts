@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { parse, parseDocument } from 'yaml';
-import { loadConfig } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/source/load.ts';
 import { parseKeysFile } from '../../src/config/keys-file.ts';
 import { startNginx, withoutNginx } from '../support/nginx.ts';
 import { OpenApi } from '../support/openapi.ts';

@@ -1,18 +1,18 @@
 /** The parsers that decide rights: keys and their files, forwarded addresses, operations, plain heads and targets. */
 import assert from 'node:assert/strict';
 import { isIP } from 'node:net';
-import { createKey, hashKey, holdsKey } from '../../src/access/key-set.ts';
-import { clientAddress, countedNetwork, Networks } from '../../src/access/client-address.ts';
-import { Principals } from '../../src/access/principals.ts';
-import type { Operation, Plan } from '../../src/access/principal.ts';
+import { createKey, hashKey, holdsKey } from '../../src/access/keys/key-set.ts';
+import { clientAddress, countedNetwork, Networks } from '../../src/access/keys/client-address.ts';
+import { Principals } from '../../src/access/keys/principals.ts';
+import type { Operation, Plan } from '../../src/access/keys/principal.ts';
 import { findKey, parseKeysFile } from '../../src/config/keys-file.ts';
-import { ConfigError } from '../../src/config/problem.ts';
-import { HeaderBlocks, readHead } from '../../src/front/request-head.ts';
+import { ConfigError } from '../../src/config/source/problem.ts';
+import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import { AdminFault } from '../../src/proxy/purge-request.ts';
-import { Router } from '../../src/proxy/router.ts';
-import { Submissions } from '../../src/proxy/submissions.ts';
-import { parseUsageQuery } from '../../src/proxy/usage-report.ts';
+import { AdminFault } from '../../src/proxy/operations/purge-request.ts';
+import { Router } from '../../src/proxy/routes/router.ts';
+import { Submissions } from '../../src/proxy/routes/submissions.ts';
+import { parseUsageQuery } from '../../src/proxy/operations/usage-report.ts';
 import { fc } from '../support/fast-check.ts';
 import { changed, soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';

@@ -3,14 +3,20 @@ import assert from 'node:assert/strict';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { GatewayError } from '../../src/ledger/errors.ts';
-import { parseDemand } from '../../src/proxy/freshness.ts';
-import { requestHeaders } from '../../src/proxy/headers.ts';
-import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/negotiate.ts';
-import { Router } from '../../src/proxy/router.ts';
-import { Submissions } from '../../src/proxy/submissions.ts';
-import { faultOfHead } from '../../src/proxy/request-faults.ts';
+import { parseDemand } from '../../src/proxy/reads/freshness.ts';
+import { requestHeaders } from '../../src/proxy/http/headers.ts';
+import { answerForm, chooseCoding, matchesTag } from '../../src/proxy/http/negotiate.ts';
+import { Router } from '../../src/proxy/routes/router.ts';
+import { Submissions } from '../../src/proxy/routes/submissions.ts';
+import { faultOfHead } from '../../src/proxy/http/request-faults.ts';
 import { passedOn } from '../../src/trace/trace-context.ts';
-import { decodedPath, isAuthority, numberParameter, originForm, versionParameter } from '../../src/proxy/target.ts';
+import {
+  decodedPath,
+  isAuthority,
+  numberParameter,
+  originForm,
+  versionParameter,
+} from '../../src/proxy/http/target.ts';
 import { fc } from '../support/fast-check.ts';
 import { soup } from './soup.ts';
 import { attempt, fuzzTarget } from './target.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { drainDelayMs } from '../../src/commands/serve.ts';
 import { drainMs } from '../../src/gateway/serving.ts';
-import { slackMs } from '../../src/workers.ts';
+import { slackMs } from '../../src/workers/workers.ts';
 import { goodbyeMs } from '../../src/workers/worker-process.ts';
 import { container, matrix, only, refusal, render, withoutHelm } from '../support/helm.ts';
 

@@ -1,7 +1,7 @@
 /** Answers as the tiers keep them. */
 import { contentDigest, type AnswerContent, type CachedResponse } from '../../src/cache/entry.ts';
 import { cacheKey, type CacheKey } from '../../src/cache/key.ts';
-import type { NamedTerm } from '../../src/cache/redis-keys.ts';
+import type { NamedTerm } from '../../src/cache/redis/redis-keys.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 
 /** A final answer; `body` as text, or as a number of bytes that are all alike. */

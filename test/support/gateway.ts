@@ -2,10 +2,10 @@
 import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { request as send, type Dispatcher } from 'undici';
-import type { Limits } from '../../src/access/ticket.ts';
+import type { Limits } from '../../src/access/limits/ticket.ts';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
-import { startGateway, type RunningGateway } from '../../src/gateway.ts';
-import type { ConnectionTimes } from '../../src/proxy/server-parts.ts';
+import { startGateway, type RunningGateway } from '../../src/gateway/gateway.ts';
+import type { ConnectionTimes } from '../../src/proxy/routes/server-parts.ts';
 
 export interface NodeAddress {
   readonly url: string;

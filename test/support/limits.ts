@@ -2,12 +2,12 @@
 import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import type { Operation, Plan, Principal } from '../../src/access/principal.ts';
-import type { Settled, Ticket } from '../../src/access/ticket.ts';
-import type { Costs } from '../../src/access/cost.ts';
+import type { Operation, Plan, Principal } from '../../src/access/keys/principal.ts';
+import type { Settled, Ticket } from '../../src/access/limits/ticket.ts';
+import type { Costs } from '../../src/access/limits/cost.ts';
 import type { RedisTarget } from '../../src/config/config.ts';
 import { createLimits, type BuiltLimits, type LimitsConfig } from '../../src/gateway/limits.ts';
-import { Journal } from '../../src/status/events.ts';
+import { Journal } from '../../src/proxy/operations/status/events.ts';
 import type { LogLine } from './gateway.ts';
 
 export const usualCosts: Costs = {

@@ -3,10 +3,10 @@ import type { TestContext } from 'node:test';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import type { StopSignal } from '../../src/ledger/stop.ts';
 import { createAnswerBudget } from '../../src/upstream/byte-budget.ts';
-import type { NodeAnswer, Progress } from '../../src/upstream/exchange.ts';
-import { fetchWhole } from '../../src/upstream/fetch-whole.ts';
-import type { Purpose, WireRequest } from '../../src/upstream/node-client.ts';
-import { Upstream, type UpstreamOptions } from '../../src/upstream/upstream.ts';
+import type { NodeAnswer, Progress } from '../../src/upstream/dispatch/exchange.ts';
+import { fetchWhole } from '../../src/upstream/dispatch/fetch-whole.ts';
+import type { Purpose, WireRequest } from '../../src/upstream/node/node-client.ts';
+import { Upstream, type UpstreamOptions } from '../../src/upstream/node/upstream.ts';
 
 /** A node on this machine; the test's end closes its connections. */
 export function nodeAt(t: TestContext, port: number, options: Partial<UpstreamOptions> = {}): Upstream {

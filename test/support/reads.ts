@@ -1,9 +1,9 @@
 /** Reads as the routes parse them, and the keys that the cache keeps their answers under. */
 import { cacheKey, keyText } from '../../src/cache/key.ts';
-import { moduleRead, resourceRead, transactionRead } from '../../src/proxy/parse-read.ts';
-import type { Read } from '../../src/proxy/read-result.ts';
-import { Submissions } from '../../src/proxy/submissions.ts';
-import { viewRead } from '../../src/proxy/view.ts';
+import { moduleRead, resourceRead, transactionRead } from '../../src/proxy/routes/parse-read.ts';
+import type { Read } from '../../src/proxy/reads/read-result.ts';
+import { Submissions } from '../../src/proxy/routes/submissions.ts';
+import { viewRead } from '../../src/proxy/routes/view.ts';
 
 export interface ReadOptions {
   /** With its question mark. */

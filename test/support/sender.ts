@@ -9,9 +9,9 @@ import { createSenderMetrics, type SenderMetrics } from '../../src/metrics/sende
 import { createUpstreamMetrics, type UpstreamMetrics } from '../../src/metrics/upstream-metrics.ts';
 import { quietEvents } from './fleet-events.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
-import type { SendLimits } from '../../src/upstream/fleet-request.ts';
-import { Sender } from '../../src/upstream/sender.ts';
-import { Upstream } from '../../src/upstream/upstream.ts';
+import type { SendLimits } from '../../src/upstream/dispatch/fleet-request.ts';
+import { Sender } from '../../src/upstream/dispatch/sender.ts';
+import { Upstream } from '../../src/upstream/node/upstream.ts';
 
 /** What a node does with a request. */
 export type Answer = (request: IncomingMessage, response: ServerResponse) => void;

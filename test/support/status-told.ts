@@ -1,8 +1,8 @@
 /** What a process might tell of itself. */
-import type { NodeTold, StatusFacts, Surroundings, Told } from '../../src/status/facts.ts';
-import { factsOf } from '../../src/status/present.ts';
-import type { Counts } from '../../src/status/counts.ts';
-import type { WindowCounts } from '../../src/status/windows.ts';
+import type { NodeTold, StatusFacts, Surroundings, Told } from '../../src/proxy/operations/status/facts.ts';
+import { factsOf } from '../../src/proxy/operations/status/present.ts';
+import type { Counts } from '../../src/proxy/operations/status/counts.ts';
+import type { WindowCounts } from '../../src/proxy/operations/status/windows.ts';
 
 export function nodeTold(known: Partial<NodeTold> = {}): NodeTold {
   return {

@@ -1,5 +1,5 @@
 /** What the operations port of a gateway tells of its state. */
-import type { StatusFacts } from '../../src/status/facts.ts';
+import type { StatusFacts } from '../../src/proxy/operations/status/facts.ts';
 import { fetchReply } from './gateway.ts';
 
 export async function statusOf({ operationsUrl }: { readonly operationsUrl: string }): Promise<StatusFacts> {

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../src/ledger/version.ts';
 import { Fleet } from '../../src/upstream/fleet.ts';
-import { Upstream } from '../../src/upstream/upstream.ts';
+import { Upstream } from '../../src/upstream/node/upstream.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
 

@@ -1,0 +1,194 @@
+/**
+ * Answers in memory, each held once however many reads have it. Small ones lie in slabs and are made into objects when
+ * they are asked for; large ones, and the few of unusual form, stay objects.
+ */
+import { bodyLength, bodyOffset, bodyOffsetOf, readHead, writeHead } from '../answer-record.ts';
+import { nothingCoded, ownBytes, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
+import { firstField, HashIndex, none, type Row } from './hash-index.ts';
+import { largestPiece, mostPages, Slabs } from './slabs.ts';
+import { WideMap } from './wide-map.ts';
+
+/** An answer in memory: its row. */
+export type AnswerId = Row;
+
+/** Bytes of an answer beside its record: a row of 20, in a table that is four fifths full on average. */
+const tableBytes = 25;
+/** Bytes of an answer that stays an object, beside its body. Measured. */
+const objectBytes = 750;
+/** Bytes of a compressed form beside its body. Measured. */
+const formBytes = 750;
+
+/** `ref`: the block of its record, or `none` for an object; `uses`: reads that have the answer. */
+const field = { ref: firstField, uses: firstField + 1 };
+const fields = 2;
+/** Characters of a digest, which lies ahead of the record in its block. */
+const digestBytes = 22;
+
+/** From `from` up to and without `to`. */
+export interface BytesRange {
+  bytes: Buffer;
+  from: number;
+  to: number;
+}
+
+export class Answers {
+  readonly #mostPages: number;
+  #slabs: Slabs;
+  #rows = new HashIndex(fields);
+  readonly #objects = new WideMap<CachedResponse>();
+  /** Compressed forms of answers that have any. */
+  readonly #coded = new WideMap<Coded>();
+  #objectBytes = 0;
+  #codedBytes = 0;
+  readonly #range: BytesRange = { bytes: Buffer.alloc(0), from: 0, to: 0 };
+
+  constructor(most = mostPages) {
+    this.#mostPages = most;
+    this.#slabs = this.#emptySlabs();
+  }
+
+  get count(): number {
+    return this.#rows.size;
+  }
+
+  /** Of all answers, by the accounting that bounds them. */
+  get bytes(): number {
+    return this.#slabs.liveBytes + this.#objectBytes + this.#codedBytes + this.count * tableBytes;
+  }
+
+  /** Counts one more read that has the answer. */
+  hold(answer: CachedResponse): AnswerId {
+    const id = this.find(answer.digest) ?? this.#add(answer);
+    this.#rows.set(id, field.uses, this.#rows.get(id, field.uses) + 1);
+    return id;
+  }
+
+  /** Counts one read less; the answer goes with the last. */
+  release(id: AnswerId): void {
+    const uses = this.#rows.get(id, field.uses) - 1;
+    this.#rows.set(id, field.uses, uses);
+    if (uses === 0) this.#remove(id);
+  }
+
+  /** The answer: of one that lies in a slab a new object, whose bytes are its own. */
+  get(id: AnswerId): CachedResponse {
+    const ref = this.#rows.get(id, field.ref);
+    const coded = this.codedOf(id);
+    if (ref === none) return { ...this.#objectOf(id), coded };
+    const { bytes, from, to } = this.bodyOf(id);
+    // A copy: the block's next record must not show in an answer that is still being sent.
+    const body = Buffer.allocUnsafe(to - from);
+    bytes.copy(body, 0, from, to);
+    const offset = this.#slabs.offsetAt(ref);
+    const digest = bytes.toString('latin1', offset, offset + digestBytes);
+    const { status, contentType, gasUsed, cursor, committedAt, isImmutable } = readHead(bytes, offset + digestBytes);
+    return { status, contentType, body, gasUsed, cursor, committedAt, isImmutable, digest, coded };
+  }
+
+  /** Where the body lies: to be used before anything else is done with the cache, and the object before the next call. */
+  bodyOf(id: AnswerId): Readonly<BytesRange> {
+    const range = this.#range;
+    const ref = this.#rows.get(id, field.ref);
+    if (ref === none) {
+      range.bytes = this.#objectOf(id).body;
+      range.from = 0;
+      range.to = range.bytes.length;
+      return range;
+    }
+    const offset = this.#slabs.offsetAt(ref) + digestBytes;
+    range.bytes = this.#slabs.bufferAt(ref);
+    range.from = bodyOffset(range.bytes, offset);
+    range.to = range.from + bodyLength(range.bytes, offset);
+    return range;
+  }
+
+  /** The compressed forms that are known of the answer. */
+  codedOf(id: AnswerId): Coded {
+    return this.#coded.get(id) ?? nothingCoded;
+  }
+
+  find(digest: string): AnswerId | undefined {
+    const rows = this.#rows;
+    for (let id = rows.first(hashOf(digest)); id !== none; id = rows.after(id)) {
+      if (this.#isOf(id, digest)) return id;
+    }
+    return undefined;
+  }
+
+  /** Keeps a compressed form that the answer does not have yet. */
+  addCoded(id: AnswerId, coding: ContentCoding, body: Buffer): void {
+    const coded = this.codedOf(id);
+    if (coded[coding] !== undefined) return;
+    this.#coded.set(id, { ...coded, [coding]: ownBytes(body) });
+    this.#codedBytes += formBytes + body.length;
+  }
+
+  /** Forgets everything, in one go however much it is. */
+  clear(): void {
+    this.#slabs = this.#emptySlabs();
+    this.#rows = new HashIndex(fields);
+    this.#objects.clear();
+    this.#coded.clear();
+    this.#objectBytes = 0;
+    this.#codedBytes = 0;
+  }
+
+  #emptySlabs(): Slabs {
+    return new Slabs((id, ref) => {
+      this.#rows.set(id, field.ref, ref);
+    }, this.#mostPages);
+  }
+
+  #objectOf(id: AnswerId): CachedResponse {
+    return this.#objects.get(id) as CachedResponse;
+  }
+
+  #isOf(id: AnswerId, digest: string): boolean {
+    const ref = this.#rows.get(id, field.ref);
+    if (ref === none) return this.#objectOf(id).digest === digest;
+    const [bytes, offset] = [this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref)];
+    for (let index = 0; index < digestBytes; index += 1) {
+      if (bytes[offset + index] !== digest.charCodeAt(index)) return false;
+    }
+    return digest.length === digestBytes;
+  }
+
+  #add(answer: CachedResponse): AnswerId {
+    const id = this.#rows.add(hashOf(answer.digest));
+    this.#rows.set(id, field.uses, 0);
+    const bodyAt = bodyOffsetOf(answer);
+    const pieceBytes = digestBytes + (bodyAt ?? Infinity) + answer.body.length;
+    if (bodyAt === undefined || pieceBytes > largestPiece || !this.#slabs.hasRoom) {
+      // Compressed forms that it came with are counted nowhere.
+      this.#objects.set(id, { ...answer, body: ownBytes(answer.body), coded: nothingCoded });
+      this.#objectBytes += objectBytes + answer.body.length;
+      this.#rows.set(id, field.ref, none);
+      return id;
+    }
+    const ref = this.#slabs.take(pieceBytes, id);
+    const [bytes, offset] = [this.#slabs.bufferAt(ref), this.#slabs.offsetAt(ref)];
+    bytes.write(answer.digest, offset, 'latin1');
+    writeHead(bytes, offset + digestBytes, answer);
+    answer.body.copy(bytes, offset + digestBytes + bodyAt);
+    this.#rows.set(id, field.ref, ref);
+    return id;
+  }
+
+  #remove(id: AnswerId): void {
+    for (const body of Object.values(this.codedOf(id))) this.#codedBytes -= formBytes + body.length;
+    this.#coded.delete(id);
+    const ref = this.#rows.get(id, field.ref);
+    if (ref === none) {
+      this.#objectBytes -= objectBytes + this.#objectOf(id).body.length;
+      this.#objects.delete(id);
+    } else this.#slabs.give(ref);
+    this.#rows.remove(id);
+  }
+}
+
+/** Digests are evenly spread, so a few of their characters are a hash. */
+function hashOf(digest: string): number {
+  let hash = 0;
+  for (let index = 0; index < 8; index += 1) hash = Math.imul(hash, 67) + digest.charCodeAt(index);
+  return hash >>> 0;
+}

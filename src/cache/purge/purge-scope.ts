@@ -1,0 +1,125 @@
+/** The scope of a purge: which pages and keys it covers, and its text in messages between replicas. Pure. */
+import { findAddress, type Address } from '../../ledger/address.ts';
+import { digestMark, keyOn, keyText, type CacheKey } from '../key.ts';
+
+export type PurgeScope =
+  /** One read at one version. */
+  | { readonly kind: 'read'; readonly key: CacheKey }
+  /** One read at every version; `read` is its `readText`. */
+  | { readonly kind: 'versions'; readonly read: string }
+  /** Resources and modules of an account, and all views: a view's answer may depend on any account. */
+  | { readonly kind: 'account'; readonly chainId: number; readonly address: Address }
+  | { readonly kind: 'everything' };
+
+/** Starts of the pages that may depend on an account's state. `chainId`: the key's first part. */
+export function accountStarts(chainId: number, address: string): readonly string[] {
+  const own = ['resource', 'module'].flatMap((operation) => [
+    `${chainId}|${operation}|${address}/`,
+    // A subject that is kept as a digest may be of any account.
+    `${chainId}|${operation}|${digestMark}`,
+  ]);
+  return [...own, `${chainId}|view|`];
+}
+
+/** Tells of a page of keys whether something on it is within the scope. */
+export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
+  switch (scope.kind) {
+    case 'read':
+      return (page) => page === scope.key.page;
+    case 'versions':
+      return (page) => page.startsWith(scope.read) && /^\d*$/.test(page.slice(scope.read.length));
+    case 'account': {
+      const starts = accountStarts(scope.chainId, scope.address);
+      return (page) => starts.some((start) => page.startsWith(start));
+    }
+    case 'everything':
+      return () => true;
+  }
+}
+
+/**
+ * A page's hashes that a purge of memory looks at in place of its text, each of 32 bits. Another read or account may
+ * have the same one, by chance or by choice: then one read too many is forgotten, and read again.
+ */
+export interface PurgeMarks {
+  /** Of the read, whatever the version. */
+  readonly read: number;
+  /** Of the account; 0: of none. Views, and subjects that are kept as digests, may be of any account of their chain. */
+  readonly account: number;
+}
+
+const anyAccount = '*';
+
+export function marksOf(page: string): PurgeMarks {
+  return { read: markOf(page, page.lastIndexOf('|') + 1), account: accountMark(page) };
+}
+
+/** As `pageMatcher`, by a page's marks. */
+export function marksMatcher(scope: Exclude<PurgeScope, { kind: 'read' }>): (marks: PurgeMarks) => boolean {
+  switch (scope.kind) {
+    case 'versions': {
+      const wanted = markOf(scope.read);
+      return ({ read }) => read === wanted;
+    }
+    case 'account': {
+      const wanted = markOf(`${scope.chainId}|${scope.address}`);
+      const any = markOf(`${scope.chainId}|${anyAccount}`);
+      return ({ account }) => account === wanted || account === any;
+    }
+    case 'everything':
+      return () => true;
+  }
+}
+
+function accountMark(page: string): number {
+  const operationAt = page.indexOf('|') + 1;
+  if (page.startsWith('transaction|', operationAt)) return 0;
+  const subjectAt = page.indexOf('|', operationAt) + 1;
+  const isOfAny = page.startsWith('view|', operationAt) || page.startsWith(digestMark, subjectAt);
+  if (isOfAny) return markOf(`${page.slice(0, operationAt)}${anyAccount}`);
+  return markOf(page, operationAt, subjectAt, page.indexOf('/', subjectAt));
+}
+
+/** FNV-1a of the text up to `end` and, behind that, from `from` to `to`. No copy of the text: each store makes two. */
+function markOf(text: string, end = text.length, from = end, to = end): number {
+  let mark = 0x811c9dc5;
+  const length = end + to - from;
+  for (let index = 0; index < length; index += 1) {
+    mark = Math.imul(mark ^ text.charCodeAt(index < end ? index : index - end + from), 0x01000193);
+  }
+  return mark >>> 0;
+}
+
+/** Tells of a key whether its read is within the scope. */
+export function keyMatcher(scope: PurgeScope): (key: CacheKey) => boolean {
+  const matches = pageMatcher(scope);
+  if (scope.kind !== 'read') return ({ page }) => matches(page);
+  return ({ page, slot }) => matches(page) && slot === scope.key.slot;
+}
+
+export function formatScope(scope: PurgeScope): string {
+  switch (scope.kind) {
+    case 'read':
+      return `read ${keyText(scope.key)}`;
+    case 'versions':
+      return `versions ${scope.read}`;
+    case 'account':
+      return `account ${scope.chainId} ${scope.address}`;
+    case 'everything':
+      return 'everything';
+  }
+}
+
+/** `undefined` for a text of another form. */
+export function findScope(text: string): PurgeScope | undefined {
+  if (text === 'everything') return { kind: 'everything' };
+  const [, kind = '', rest = ''] = /^(read|versions|account) (.+)$/s.exec(text) ?? [];
+  if (kind === 'versions') return { kind, read: rest };
+  if (kind === 'read') {
+    const [, page, slot] = /^(.+)@(\d{1,4})$/s.exec(rest) ?? [];
+    return page === undefined ? undefined : { kind, key: keyOn(page, Number(slot)) };
+  }
+  const [, chainId, hex = ''] = /^(\d{1,3}) (0x[0-9a-f]{1,64})$/.exec(rest) ?? [];
+  const address = kind === 'account' ? findAddress(hex) : undefined;
+  return address === undefined ? undefined : { kind: 'account', chainId: Number(chainId), address };
+}

@@ -1,0 +1,90 @@
+/**
+ * Takes away what a purge covers from Redis, in small steps: the server serves everybody else in between, and nothing
+ * here is ever waited for by a read.
+ */
+import type { Redis } from 'ioredis';
+import type { CacheKey } from '../key.ts';
+import type { PurgeScope } from './purge-scope.ts';
+import type { LedgerNames } from '../redis/redis-keys.ts';
+import type { RedisLink } from '../redis/redis-link.ts';
+
+/** Keys that one step looks at: well under a millisecond of the server's time. */
+const stepKeys = 500;
+/** A server that takes longer for one step is in trouble. */
+const stepMs = 2_000;
+/** Enough for a hundred million keys; a purge that takes longer is given up. */
+const longestMs = 300_000;
+
+/** What belongs to the ledger that is purged. */
+export interface Clearing {
+  readonly names: LedgerNames;
+  /** Every term of its history that may hold something. */
+  readonly terms: readonly string[];
+}
+
+/**
+ * Deletes what is kept of the scope: the number of keys (or, of one read, of references), or `undefined` when Redis,
+ * or a part of it, could not be cleared. Answers without references stay until their time is over: nothing finds them.
+ */
+export async function clearRedis(
+  link: RedisLink,
+  { names, terms }: Clearing,
+  scope: PurgeScope,
+): Promise<number | undefined> {
+  if (scope.kind === 'read') return clearRead(link, names.pagesOf(scope.key, terms), scope.key);
+  const servers = link.servers('master');
+  // A part whose circuit is open would keep what it has.
+  if (servers.length === 0 || link.trouble('circuit open') !== undefined) return undefined;
+  const untilMs = performance.now() + longestMs;
+  let cleared = 0;
+  for (const pattern of patternsOf(names, scope)) {
+    for (const server of servers) {
+      const deleted = await clearPattern(link, server, pattern, untilMs);
+      if (deleted === undefined) return undefined;
+      cleared += deleted;
+    }
+  }
+  return cleared;
+}
+
+/** Removes the reference from each of these pages: the number of references, or `undefined` where one may be left. */
+async function clearRead(link: RedisLink, pages: readonly string[], key: CacheKey): Promise<number | undefined> {
+  let cleared = 0;
+  for (const page of pages) {
+    const outcome = await link.write(page, (client) => client.hdel(page, String(key.slot)));
+    const deleted =
+      'failure' in outcome && outcome.failure === 'wrong type'
+        ? await link.write(page, (client) => client.unlink(page))
+        : outcome;
+    if (!('value' in deleted)) return undefined;
+    cleared += deleted.value;
+  }
+  return cleared;
+}
+
+function patternsOf(names: LedgerNames, scope: Exclude<PurgeScope, { kind: 'read' }>): readonly string[] {
+  switch (scope.kind) {
+    case 'versions':
+      return [names.pagesOfRead(scope.read)];
+    case 'account':
+      return names.pagesOfAccount(scope.chainId, scope.address);
+    case 'everything':
+      return [names.all];
+  }
+}
+
+async function clearPattern(link: RedisLink, server: Redis, pattern: string, untilMs: number) {
+  let cursor = '0';
+  let cleared = 0;
+  do {
+    const scanned = await link.runFor(stepMs, () => server.scan(cursor, 'MATCH', pattern, 'COUNT', stepKeys));
+    if (!('value' in scanned) || performance.now() > untilMs) return undefined;
+    const [next, found] = scanned.value;
+    // One command per key: in a cluster, the keys of one command must be of one slot.
+    const deleted = await link.runFor(stepMs, () => Promise.all(found.map((name) => server.unlink(name))));
+    if (!('value' in deleted)) return undefined;
+    cleared += deleted.value.reduce((sum, count) => sum + count, 0);
+    cursor = next;
+  } while (cursor !== '0');
+  return cleared;
+}

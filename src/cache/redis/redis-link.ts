@@ -1,0 +1,226 @@
+/**
+ * Commands to Redis: each is bounded in time, and a circuit breaker keeps commands from a server that does not answer
+ * (fail open: Redis is only speed). Nothing here rejects.
+ */
+import calculateSlot from 'cluster-key-slot';
+import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
+import type { Span } from '../../trace/span.ts';
+import { Breaker } from './breaker.ts';
+import type { Redis } from 'ioredis';
+import type { RedisClient } from './redis-client.ts';
+import { failureOf, isOfServer, reasonOf, TimeoutError, type CommandFailure, type Failure } from './redis-failure.ts';
+
+export type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
+
+/** `circuit open`: the server gets no command but trials. `read-only`: it refuses writes, and reads go on. */
+export type Trouble = 'circuit open' | 'read-only';
+
+export interface LinkOptions {
+  /** Longest wait for one command, in milliseconds. */
+  readonly timeoutMs: number;
+  /** A name that may be looked up to see whether Redis is well, where no other has been asked for yet. */
+  readonly trialKey: string;
+  onFailure(failure: CommandFailure): void;
+  /** Once per change, of one server: a cluster has several, a single one has the address ''. */
+  onTrouble(change: TroubleChange): void;
+}
+
+export interface TroubleChange {
+  readonly server: string;
+  readonly trouble: Trouble;
+  readonly isOn: boolean;
+  readonly reason: string;
+}
+
+export interface CommandOptions {
+  /** The longest wait, on the clock of `performance.now()`, beside the usual bound. */
+  readonly untilMs?: number;
+  /** The command is traced as a part of this span, by `name` alone: a trace shows no keys and values. */
+  readonly span?: Span | undefined;
+  readonly name?: string;
+}
+
+type Command<T> = (client: RedisClient) => Promise<T>;
+
+type Breakers = Readonly<Record<Trouble, Breaker>>;
+
+/** Of a value for each ms of the bound: at 100 MB/s it takes a fifth of that, so that a few may follow each other. */
+const bytesPerMs = 20_000;
+/** Who asks for the usual bound may come this much later with its command. */
+const slackMs = 1;
+/** More servers than this are remembered only while they are in trouble. */
+const maxKnownServers = 64;
+
+export class RedisLink {
+  /** Resolves when there is a connection, or a reason why there is none. */
+  readonly started: Promise<void>;
+  readonly #client: RedisClient;
+  readonly #options: LinkOptions;
+  /** Of servers that were in trouble, by address; a single server has the address ''. */
+  readonly #servers = new Map<string, Breakers>();
+  #lastError = '';
+  /** No connection yet, and no failure either: nothing is sent, and nothing is said. */
+  #isStarting = true;
+
+  constructor(connect: (onError: (error: Error) => void) => RedisClient, options: LinkOptions) {
+    this.#options = options;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.started = promise;
+    const onStarted = (): void => {
+      this.#isStarting = false;
+      resolve();
+    };
+    this.#client = connect((error) => {
+      this.#lastError = error.message;
+      this.#breakersOf('', options.trialKey)['circuit open'].open(error.message);
+      onStarted();
+    });
+    this.#client.once('ready', onStarted);
+  }
+
+  /** Why Redis, or a part of it, is in this trouble now; `undefined` when it is not. */
+  trouble(kind: Trouble): string | undefined {
+    if (this.#isStarting && kind === 'circuit open') return 'connecting';
+    for (const breakers of this.#servers.values()) {
+      const { reason } = breakers[kind];
+      if (reason !== undefined) return reason;
+    }
+    return undefined;
+  }
+
+  /**
+   * Larger values are not for this way: those behind them would have to wait, and the server would pass for a slow one.
+   */
+  get longestValue(): number {
+    return this.#options.timeoutMs * bytesPerMs;
+  }
+
+  /** Whether commands that write `key` would not be sent. */
+  isClosed(key: string): boolean {
+    const breakers = this.#servers.get(this.#serverOf(key));
+    return this.#isStarting || breakers?.['circuit open'].isOpen === true || breakers?.['read-only'].isOpen === true;
+  }
+
+  /** Runs a command on `key`. */
+  read<T>(key: string, command: Command<T>, options: CommandOptions = {}): Promise<Outcome<T>> {
+    return traced(options, () => this.#run(key, command, options.untilMs, false));
+  }
+
+  /** As `read`, for commands that write: not while the server refuses them. */
+  write<T>(key: string, command: Command<T>, options: CommandOptions = {}): Promise<Outcome<T>> {
+    return traced(options, () => this.#run(key, command, options.untilMs, true));
+  }
+
+  /** The server, or those of a cluster: only primaries hold keys to delete. None while a cluster is not known. */
+  servers(role: 'master' | 'all'): readonly Redis[] {
+    return 'slots' in this.#client ? this.#client.nodes(role) : [this.#client];
+  }
+
+  /** Runs an operator's command, which may take longer than those that reads wait for: at most `ms`. */
+  async runFor<T>(ms: number, command: () => Promise<T>): Promise<Outcome<T>> {
+    const outcome = await this.#bounded(command, ms);
+    if ('value' in outcome) return outcome;
+    const failure = failureOf(outcome.error, true);
+    this.#options.onFailure(failure);
+    return { failure };
+  }
+
+  close(): void {
+    for (const breakers of this.#servers.values()) for (const breaker of Object.values(breakers)) breaker.end();
+    this.#client.disconnect();
+  }
+
+  async #run<T>(key: string, command: Command<T>, untilMs = Infinity, isWrite: boolean): Promise<Outcome<T>> {
+    const server = this.#serverOf(key);
+    const breakers = this.#servers.get(server);
+    if (isWrite && breakers?.['read-only'].isOpen === true) return { failure: 'refused' };
+    if (this.#isStarting || breakers?.['circuit open'].isOpen === true) return { failure: 'closed' };
+    const { timeoutMs } = this.#options;
+    const ms = Math.min(timeoutMs, untilMs - performance.now());
+    let sent: Promise<T> | undefined;
+    const outcome = await this.#bounded((client) => (sent = command(client)), ms);
+    if ('value' in outcome) return outcome;
+    const failure = failureOf(outcome.error, isWrite);
+    this.#options.onFailure(failure);
+    const reason = reasonOf(failure, outcome.error, { timeoutMs, lastError: this.#lastError });
+    // Earlier steps of who asks took a part of the time. The server is given all of it.
+    if (failure === 'timeout' && ms < timeoutMs - slackMs && sent !== undefined) {
+      const late = sent;
+      void this.#bounded(() => late, timeoutMs - ms).then((rest) => {
+        if ('error' in rest && rest.error instanceof TimeoutError)
+          this.#breakersOf(server, key)['circuit open'].open(reason);
+      });
+      return { failure };
+    }
+    if (failure === 'refused') this.#breakersOf(server, key)['read-only'].open(reason);
+    if (isOfServer(failure)) this.#breakersOf(server, key)['circuit open'].open(reason);
+    return { failure };
+  }
+
+  #bounded<T>(command: Command<T>, ms: number): Promise<{ value: T } | { error: Error }> {
+    return new Promise((resolve) => {
+      const timer = setPatientTimeout(() => resolve({ error: new TimeoutError() }), Math.max(1, ms));
+      const onError = (error: unknown): void => {
+        clearTimeout(timer);
+        resolve({ error: error instanceof Error ? error : new Error(String(error)) });
+      };
+      const onValue = (value: T): void => {
+        clearTimeout(timer);
+        resolve({ value });
+      };
+      try {
+        command(this.#client).then(onValue, onError);
+      } catch (error) {
+        // The client may also throw at once.
+        onError(error);
+      }
+    });
+  }
+
+  /** The server of a cluster that holds `key`; a single server is one. */
+  #serverOf(key: string): string {
+    if (!('slots' in this.#client)) return '';
+    return this.#client.slots[calculateSlot(key)]?.[0] ?? '';
+  }
+
+  #breakersOf(server: string, key: string): Breakers {
+    const known = this.#servers.get(server);
+    if (known !== undefined) return known;
+    this.#forgetOldServers();
+    const breaker = (trouble: Trouble, trial: Command<unknown>): Breaker =>
+      new Breaker({
+        trial: () => this.#isWell(trial),
+        onChange: (isOn, reason) => this.#options.onTrouble({ server, trouble, isOn, reason }),
+      });
+    const breakers = {
+      'circuit open': breaker('circuit open', (client) => client.hget(key, '0')),
+      // Changes nothing, because nothing has this name, and is refused as any other write is. The braces put it into
+      // the slot of `key` (Redis Cluster specification, hash tags).
+      'read-only': breaker('read-only', (client) => client.set(`${key}!{${key}}`, '', 'XX')),
+    };
+    this.#servers.set(server, breakers);
+    return breakers;
+  }
+
+  async #isWell(trial: Command<unknown>): Promise<boolean> {
+    const outcome = await this.#bounded(trial, this.#options.timeoutMs);
+    return 'value' in outcome || failureOf(outcome.error, false) === 'wrong type';
+  }
+
+  #forgetOldServers(): void {
+    if (this.#servers.size < maxKnownServers) return;
+    for (const [server, breakers] of this.#servers) {
+      if (!Object.values(breakers).some(({ isOpen }) => isOpen)) this.#servers.delete(server);
+    }
+  }
+}
+
+async function traced<T>({ span, name = '' }: CommandOptions, run: () => Promise<Outcome<T>>): Promise<Outcome<T>> {
+  if (span === undefined) return run();
+  const attributes = { 'db.system.name': 'redis', 'db.operation.name': name };
+  const command = span.begin(name, { kind: 'client', attributes });
+  const outcome = await run();
+  if ('failure' in outcome) command.fail(outcome.failure);
+  command.end();
+  return outcome;
+}

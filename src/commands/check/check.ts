@@ -1,0 +1,72 @@
+/** `check FILE`: checks the config, probes every upstream against it, and inspects Redis. */
+import { checkKeysFile } from '../../config/keys-file.ts';
+import { ConfigError, type Problem } from '../../config/source/problem.ts';
+import type { Call, ExitCode } from '../command.ts';
+import { formatReport, jsonReport } from './check-report.ts';
+import { type GivenConfig, givenFile, loadGivenConfig } from '../given-config.ts';
+import { inspectFleet, type Inspection } from './inspect-fleet.ts';
+import { inspectRedis, type RedisInspection } from './inspect-redis.ts';
+import { inspectTls, noTls } from './inspect-tls.ts';
+import { probe } from './probe.ts';
+import { probeRedis } from './probe-redis.ts';
+
+/** Longest wait for Redis. */
+const redisTimeoutMs = 2_000;
+
+/** 0 only when all is fine; 2: the config is wrong; 1: an upstream or Redis is. */
+export async function check(call: Call): Promise<ExitCode> {
+  const { loaded, problems } = tryLoad(call);
+  const isOffline = call.given.has('offline');
+  const inspection = loaded === undefined || isOffline ? undefined : await inspect(loaded);
+  const tls = loaded === undefined ? noTls : inspectTls(loaded);
+  const found = [...(inspection?.fleet.findings ?? []), ...(inspection?.redis.findings ?? [])];
+  const findings = found.map(({ path, message }): Problem => ({
+    path,
+    message,
+    where: loaded?.whereIs(path) ?? { kind: 'nowhere' },
+  }));
+  const report = {
+    file: loaded?.file ?? givenFile('check', call),
+    problems: [...problems, ...tls.problems, ...findings],
+    warnings: [...(loaded?.warnings ?? []), ...tls.warnings, ...(inspection?.redis.warnings ?? [])],
+    upstreams: inspection?.fleet.upstreams,
+  };
+  call.terminal.out(call.given.get('format')?.values[0] === 'json' ? jsonReport(report) : formatReport(report));
+  if (problems.length + tls.problems.length > 0) return 2;
+  return report.problems.length > 0 ? 1 : 0;
+}
+
+function tryLoad(call: Call): { readonly loaded?: GivenConfig; readonly problems: readonly Problem[] } {
+  try {
+    const loaded = loadGivenConfig('check', call);
+    const warnings = [...loaded.warnings, ...checkKeysFile(loaded.config)];
+    return { loaded: { ...loaded, warnings }, problems: [] };
+  } catch (error) {
+    if (error instanceof ConfigError) return { problems: error.problems };
+    throw error;
+  }
+}
+
+async function inspect(given: GivenConfig): Promise<{ readonly fleet: Inspection; readonly redis: RedisInspection }> {
+  const [fleet, redis] = await Promise.all([lookAtFleet(given), lookAtRedis(given)]);
+  return { fleet, redis };
+}
+
+async function lookAtRedis({ config }: GivenConfig): Promise<RedisInspection> {
+  const { redis } = config.cache;
+  if (redis === undefined) return { findings: [], warnings: [] };
+  return inspectRedis(await probeRedis(redis.target, { keyPrefix: redis.keyPrefix, timeoutMs: redisTimeoutMs }));
+}
+
+async function lookAtFleet({ config, shown }: GivenConfig): Promise<Inspection> {
+  const { dialect, upstream } = config;
+  const probed = await Promise.all(
+    config.upstreams.map(async ({ name, tier, url, headers }, index) => ({
+      name,
+      tier,
+      url: shown.upstreams[index]?.url ?? '',
+      outcome: await probe(url, { dialect, timeoutMs: upstream.timeoutMs, headers }),
+    })),
+  );
+  return inspectFleet(probed, config);
+}

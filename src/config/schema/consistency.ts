@@ -1,0 +1,157 @@
+/**
+ * Values that are fine alone and impossible together. The checks run whether or not the schema accepted every value, so
+ * that one start reports every problem; a value without a usable form is left to the schema.
+ */
+import { isFitForCredentials } from '../header-names.ts';
+import { findDurationMs } from './units.ts';
+import { findValue, isMapping, type KeyPath } from '../source/key-path.ts';
+import { nearMissHint } from '../source/near-miss.ts';
+import type { Positions } from '../source/positions.ts';
+import type { Problem } from '../source/problem.ts';
+import { configSchema } from './schema.ts';
+
+type Read = (path: KeyPath) => unknown;
+
+/** A problem, before its place is looked up. `atKey`: at the key and not at its value. */
+interface Finding {
+  readonly path: KeyPath;
+  readonly message: string;
+  readonly atKey?: boolean;
+}
+
+/** `root`: the config as given, flags and variables laid over the file. */
+export function findContradictions(root: unknown, positions: Positions): readonly Problem[] {
+  const defaults = configSchema.parse({ upstreams: [{ name: 'any', url: 'http://any.invalid' }] });
+  const read: Read = (path) => findValue(root, path) ?? findValue(defaults, path);
+  // Of two keys the one that was written is the one to point at; the other may be a default.
+  const given = (path: KeyPath, other: KeyPath): KeyPath => (positions.findValue(path) === undefined ? other : path);
+  const findings = [
+    ...longerThanDeadline(['upstream', 'timeout'], read, given),
+    ...longerThanDeadline(['latest', 'waitForVersion'], read, given),
+    ...samePortTwice(read, given),
+    ...repeatedNames(read),
+    ...ownAddress(read),
+    ...redisServers(read),
+    ...access(root),
+    ...credentialNames(read),
+  ];
+  return findings.map(({ path, message, atKey }) => ({
+    where: atKey === true ? positions.ofKey(path) : positions.ofValue(path),
+    path,
+    message,
+  }));
+}
+
+type Given = (path: KeyPath, other: KeyPath) => KeyPath;
+
+function longerThanDeadline(path: KeyPath, read: Read, given: Given): readonly Finding[] {
+  const deadlinePath = ['upstream', 'deadline'];
+  const deadline = findDurationMs(read(deadlinePath));
+  const part = findDurationMs(read(path));
+  if (part === undefined || deadline === undefined || part <= deadline) return [];
+  const message = `${path.join('.')} (${String(read(path))}) is longer than upstream.deadline (${String(read(deadlinePath))})`;
+  return [{ path: given(path, deadlinePath), message }];
+}
+
+function samePortTwice(read: Read, given: Given): readonly Finding[] {
+  const port = read(['operations', 'port']);
+  // Port 0 is picked by the system, which never picks one twice.
+  if (typeof port !== 'number' || port === 0 || port !== read(['listen', 'port'])) return [];
+  if (!sameHost(read(['listen', 'host']), read(['operations', 'host']))) return [];
+  const path = given(['operations', 'port'], ['listen', 'port']);
+  return [{ path, message: `listen.port and operations.port are both ${port}` }];
+}
+
+function repeatedNames(read: Read): readonly Finding[] {
+  const first = new Map<string, number>();
+  return upstreamsOf(read).flatMap((upstream, index) => {
+    const name = findValue(upstream, ['name']);
+    if (typeof name !== 'string') return [];
+    const earlier = first.get(name);
+    first.set(name, earlier ?? index);
+    const message = `the name "${name}" is already taken by upstreams[${earlier}]`;
+    return earlier === undefined ? [] : [{ path: ['upstreams', index, 'name'], message }];
+  });
+}
+
+/** An upstream that is the gateway itself would send every miss round in a circle. */
+function ownAddress(read: Read): readonly Finding[] {
+  const port = read(['listen', 'port']);
+  return upstreamsOf(read).flatMap((upstream, index) => {
+    const text = findValue(upstream, ['url']);
+    if (typeof text !== 'string' || !URL.canParse(text)) return [];
+    const url = new URL(text);
+    const upstreamPort = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port);
+    const host = url.hostname.replace(/^\[|\]$/g, '');
+    if (upstreamPort !== port || !isLocal(host) || !sameHost(host, read(['listen', 'host']))) return [];
+    const message = `is the gateway's own address: listen.port is ${port}, too (give the gateway another port)`;
+    return [{ path: ['upstreams', index, 'url'], message }];
+  });
+}
+
+function redisServers(read: Read): readonly Finding[] {
+  const path = ['cache', 'redis'];
+  const redis = read(path);
+  if (!isMapping(redis)) return [];
+  const given = ['url', 'cluster', 'sentinel'].filter((key) => redis[key] !== undefined);
+  if (given.length === 1) return [];
+  const met = given.length === 0 ? 'none of them' : given.join(' and ');
+  return [{ path, message: `needs exactly one of url, cluster, sentinel; got ${met}`, atKey: true }];
+}
+
+/** Plans that are named and not there, keys without a place, and an endpoint that would refuse everybody. */
+function access(root: unknown): readonly Finding[] {
+  const at = (...path: string[]): unknown => findValue(root, ['access', ...path]);
+  if (!isMapping(at())) return [];
+  const [name, plans, redis] = [at('anonymous'), at('plans'), at('keys', 'redis')];
+  const findings: Finding[] = [];
+  if (typeof name === 'string' && isMapping(plans) && !Object.hasOwn(plans, name)) {
+    const message = `there is no plan "${name}" in access.plans${nearMissHint(name, Object.keys(plans))}`;
+    findings.push({ path: ['access', 'anonymous'], message });
+  }
+  if (redis === true && !isMapping(findValue(root, ['cache', 'redis']))) {
+    findings.push({ path: ['access', 'keys', 'redis'], message: 'needs cache.redis: that is where the keys are' });
+  }
+  // The commonest way there is a key that is left out.
+  if (![at('keys', 'file'), redis, name].some((value) => (value ?? false) !== false)) {
+    const message = 'needs keys (keys.file or keys.redis), or a plan for requests without one (anonymous)';
+    findings.push({ path: ['access'], message, atKey: true });
+  }
+  return findings;
+}
+
+/** Two spellings of one name would be one header; some names mean something on the way to the node. */
+function credentialNames(read: Read): readonly Finding[] {
+  return upstreamsOf(read).flatMap((upstream, index) => {
+    const headers = findValue(upstream, ['headers']);
+    const names = isMapping(headers) ? Object.keys(headers) : [];
+    const seen = new Set<string>();
+    return names.flatMap((name) => {
+      const isSecond = seen.has(name.toLowerCase());
+      seen.add(name.toLowerCase());
+      if (!isSecond && isFitForCredentials(name)) return [];
+      const message = isSecond
+        ? 'the header is given twice'
+        : 'is no header for a credential: the gateway writes it itself';
+      return [{ path: ['upstreams', index, 'headers', name], message, atKey: true }];
+    });
+  });
+}
+
+function upstreamsOf(read: Read): readonly unknown[] {
+  const upstreams = read(['upstreams']);
+  return Array.isArray(upstreams) ? upstreams : [];
+}
+
+/** True when sockets on both hosts would meet: equal, or one of them stands for every address. */
+function sameHost(left: unknown, right: unknown): boolean {
+  return left === right || isEvery(left) || isEvery(right) || (isLocal(left) && isLocal(right));
+}
+
+function isEvery(host: unknown): boolean {
+  return host === '0.0.0.0' || host === '::';
+}
+
+function isLocal(host: unknown): boolean {
+  return host === 'localhost' || host === '127.0.0.1' || host === '::1' || isEvery(host);
+}

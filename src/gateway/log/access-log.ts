@@ -1,0 +1,125 @@
+/**
+ * One line for a request: for a share of all, and for those that failed or were slow, so that what went wrong can be
+ * found afterwards. It tells the route by its template; paths, queries, bodies and keys are in none.
+ */
+import type { Logger } from 'pino';
+import type { Principal } from '../../access/keys/principal.ts';
+import { whoOf } from '../../access/usage/usage-tally.ts';
+import type { AccessLogConfig } from '../../config/config.ts';
+import type { AccessLogMetrics } from '../../metrics/log-metrics.ts';
+import { toldOutcome, toldStatus } from '../../metrics/http-metrics.ts';
+import type { RequestSummary } from '../../proxy/http/exchange.ts';
+
+export interface AccessLogParts {
+  readonly log: Logger;
+  readonly metrics: AccessLogMetrics;
+  /** Asked at each request, for it may change. */
+  readonly rules: () => AccessLogConfig;
+  /** Monotonic, in milliseconds. */
+  readonly now?: () => number;
+  readonly random?: () => number;
+}
+
+/** Bounds how many lines are written, however often there is a reason for one. */
+interface Rate {
+  readonly perSecond: number;
+  /** At once, after a time without any. */
+  readonly most: number;
+}
+
+/** When everything fails, so many lines tell it as well as all. */
+const extraordinary = { perSecond: 50, most: 100 };
+/** A fault of ours is the same each time. */
+const faults = { perSecond: 1, most: 10 };
+
+export class AccessLog {
+  readonly #parts: AccessLogParts;
+  readonly #rate: LineRate;
+  readonly #faults: LineRate;
+
+  constructor(parts: AccessLogParts) {
+    const { now = () => performance.now() } = parts;
+    this.#parts = parts;
+    this.#rate = new LineRate(extraordinary, now);
+    this.#faults = new LineRate(faults, now);
+  }
+
+  /** To be called with every request that has ended. */
+  note(ended: RequestSummary, seconds: number): void {
+    const { share, slowMs, failed } = this.#parts.rules();
+    if (ended.bug !== undefined) this.#tellFault(ended, ended.bug);
+    const isFailed = ended.status >= 500 || ended.outcome === 'failed';
+    const isExtraordinary = seconds * 1000 > slowMs || (isFailed && failed);
+    if (share === 0 && !isExtraordinary) return;
+    const { log, metrics, random = Math.random } = this.#parts;
+    if (!log.isLevelEnabled('info')) return;
+    if (random() >= share) {
+      if (!isExtraordinary) return;
+      if (!this.#rate.take()) {
+        metrics.dropped();
+        return;
+      }
+    }
+    log.info(lineOf(ended, seconds), 'answered');
+  }
+
+  /** Where it happened and not what with: messages of such errors repeat what they were given. */
+  #tellFault({ route, method }: RequestSummary, bug: unknown): void {
+    if (!this.#faults.take()) return;
+    const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
+    const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
+    this.#parts.log.error({ route, method, name, at: at.map((line) => line.trim()) }, 'a fault of the gateway');
+  }
+}
+
+function lineOf(ended: RequestSummary, seconds: number): object {
+  const { route, method, upstream, version, upstreamMs, bytes, admitted, trace } = ended;
+  return {
+    route,
+    method,
+    status: toldStatus(ended),
+    outcome: toldOutcome(ended),
+    upstream,
+    // As text: pino takes three times as long over a line with a bigint in it.
+    version: version?.toString(),
+    seconds: Math.round(seconds * 1e6) / 1e6,
+    upstreamMs: Math.round(upstreamMs * 1e3) / 1e3,
+    bytes,
+    ...whose(admitted?.principal),
+    trace_id: trace?.traceId,
+    span_id: trace?.spanId,
+  };
+}
+
+/** Who has no key is counted by an address, which is nobody's name and in no line. */
+function whose(principal: Principal | undefined): object {
+  if (principal === undefined) return {};
+  const [, tenant, plan] = whoOf(principal);
+  return { tenant: tenant ?? undefined, plan };
+}
+
+/** A token bucket of lines. */
+class LineRate {
+  readonly #rate: Rate;
+  readonly #now: () => number;
+  #left: number;
+  #atMs: number;
+
+  constructor(rate: Rate, now: () => number) {
+    this.#rate = rate;
+    this.#now = now;
+    this.#left = rate.most;
+    this.#atMs = now();
+  }
+
+  /** Whether one more may be written now; it counts as written then. */
+  take(): boolean {
+    const nowMs = this.#now();
+    const { perSecond, most } = this.#rate;
+    this.#left = Math.min(most, this.#left + ((nowMs - this.#atMs) / 1000) * perSecond);
+    this.#atMs = nowMs;
+    if (this.#left < 1) return false;
+    this.#left -= 1;
+    return true;
+  }
+}

@@ -1,0 +1,69 @@
+/** The log settings in force: those of the config, or of an operator until the config is read again. */
+import type { Logger } from 'pino';
+import type { LogConfig } from '../../config/config.ts';
+import { logChange } from '../../config/schema/log-schema.ts';
+import { durationMs } from '../../config/schema/units.ts';
+import type { AdminAnswer } from '../../proxy/operations/purge-request.ts';
+import type { LogFunctions } from '../../proxy/operations/admin-routes.ts';
+
+export interface LogAdminParts {
+  readonly log: Logger;
+  /** Puts it in force, in every process. */
+  readonly apply: (inForce: LogConfig) => void;
+}
+
+export class LogAdmin implements LogFunctions {
+  readonly #parts: LogAdminParts;
+  #inForce: LogConfig;
+  #by: 'config' | 'operator' = 'config';
+
+  constructor(config: LogConfig, parts: LogAdminParts) {
+    this.#inForce = config;
+    this.#parts = parts;
+  }
+
+  get inForce(): LogConfig {
+    return this.#inForce;
+  }
+
+  /** The config was read again: what it says is in force. */
+  reload(config: LogConfig): void {
+    this.#put(config, 'config');
+  }
+
+  show(): AdminAnswer {
+    return { status: 200, body: { ...shown(this.#inForce), by: this.#by } };
+  }
+
+  change(request: unknown, from: string): AdminAnswer {
+    const parsed = logChange.safeParse(request);
+    if (!parsed.success) {
+      const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'the body'}: ${message}`);
+      return { status: 400, body: { message: problems.join('; ') } };
+    }
+    const { level = this.#inForce.level, access: { slow, ...access } = {} } = parsed.data;
+    const before = this.#inForce.access;
+    const slowMs = slow === undefined ? before.slowMs : durationMs(slow);
+    const { share = before.share, failed = before.failed } = access;
+    const next = { level, access: { share, slowMs, failed } };
+    // Told of under the more talkative of the two.
+    const { log } = this.#parts;
+    const tell = (): void => log.info({ from, ...shown(next) }, 'what is logged was changed');
+    const isHeard = log.isLevelEnabled('info');
+    if (isHeard) tell();
+    this.#put(next, 'operator');
+    if (!isHeard) tell();
+    return this.show();
+  }
+
+  #put(next: LogConfig, by: 'config' | 'operator'): void {
+    this.#inForce = next;
+    this.#by = by;
+    this.#parts.apply(next);
+  }
+}
+
+/** In the words of the config. */
+function shown({ level, access: { slowMs, ...access } }: LogConfig) {
+  return { level, access: { ...access, slow: `${slowMs}ms` } };
+}

@@ -1,0 +1,300 @@
+/**
+ * One client's connection while the fast path has it. Requests are answered one after the other; with the first bytes that
+ * the fast path does not take, the connection goes to the HTTP server for good, before any answer to that request.
+ */
+import type { Socket } from 'node:net';
+import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
+import { isRefused, setAnswering } from '../server/connection-state.ts';
+import { answerTarget } from '../../routes/handle.ts';
+import { parseTarget } from '../../routes/read-answer.ts';
+import type { ServerParts } from '../../routes/server-parts.ts';
+import type { CachedTarget } from '../../routes/target-cache.ts';
+import { longestTarget } from '../target.ts';
+import type { Sending, TurnEnd } from './turn-end.ts';
+import { arenaBytes, type Arena, type Arenas } from './arena.ts';
+import { FastResponse, type Answering } from './response.ts';
+import type { LiveHeaders } from './head-text.ts';
+import type { PreparedHits } from './prepared-hits.ts';
+import { readHead, type HeaderBlocks, type RequestHead } from './request-head.ts';
+
+/** Parts that all connections share. */
+export interface FastPathParts {
+  readonly proxy: ServerParts;
+  readonly metrics: FastPathMetrics;
+  readonly blocks: HeaderBlocks;
+  readonly live: LiveHeaders;
+  readonly hits: PreparedHits;
+  readonly turnEnd: TurnEnd;
+  readonly arenas: Arenas;
+  /** Takes the connection over: what it sends next is `rest` and then what comes. */
+  handOver(connection: FastConnection, rest: Buffer): void;
+  onClose(connection: FastConnection): void;
+}
+
+/** Requests of one chunk that are answered here; the server has bounds for more. */
+const mostAtOnce = 16;
+/** The characters of a target without a fragment; Node's parser judges any others. */
+const plainTarget = /^[!-"$-~]*$/;
+/** Bytes sent ahead of an answer, at which the socket is paused. */
+const mostAhead = 64 * 1024;
+
+/** Reads requests from one socket, and writes the answers at the end of each turn of the event loop. */
+export class FastConnection implements Answering, Sending {
+  readonly socket: Socket;
+  readonly #parts: FastPathParts;
+  readonly #listeners;
+  #isAsked = false;
+  /** A request or an answer came since the last look at it. */
+  #isActive = true;
+  #quietSinceMs = 0;
+  #answering: FastResponse | undefined;
+  /** Bytes that came while an answer was in flight. */
+  #ahead: Buffer | undefined;
+  /** Answers that go out at the end of the turn. */
+  #text = '';
+  #encoding: 'latin1' | 'utf8' = 'latin1';
+  #arena: Arena | undefined;
+  /** Large, and of its own: it goes out behind them. */
+  #body: Buffer | undefined;
+  #from = 0;
+  #to = 0;
+
+  constructor(socket: Socket, parts: FastPathParts) {
+    this.socket = socket;
+    this.#parts = parts;
+    this.#listeners = {
+      data: (chunk: Buffer) => this.#take(chunk),
+      end: () => this.#end(),
+      timeout: () => this.#endStuck(),
+      error: () => socket.destroy(),
+      close: () => this.#close(),
+    };
+    for (const [event, listener] of Object.entries(this.#listeners)) socket.on(event, listener);
+  }
+
+  /** Nothing is under way on it: neither an answer nor bytes that the client has not taken. */
+  get isIdle(): boolean {
+    return this.#answering === undefined && !this.#isSending && this.socket.writableLength === 0;
+  }
+
+  get #isSending(): boolean {
+    return this.#text !== '' || this.#arena !== undefined;
+  }
+
+  send(text: string, encoding: 'latin1' | 'utf8'): void {
+    // An answer in another form goes behind the waiting ones.
+    if (this.#arena !== undefined || this.#body !== undefined || encoding !== this.#encoding) this.flush();
+    if (this.#text === '') this.#parts.turnEnd.add(this);
+    this.#text += text;
+    this.#encoding = encoding;
+  }
+
+  sendFrom(arena: Arena, from: number): void {
+    const to = arena.used;
+    const isNext = this.#arena === arena && this.#to === from && this.#body === undefined;
+    if (!isNext) {
+      // First, so that what is sent now does not free it.
+      this.#parts.arenas.hold(arena);
+      this.flush();
+      this.#parts.turnEnd.add(this);
+      this.#arena = arena;
+      this.#from = from;
+    }
+    this.#to = to;
+  }
+
+  sendBehind(body: Buffer): void {
+    this.#body = body;
+  }
+
+  sendPiece(piece: Buffer, onSent?: () => void): boolean {
+    return this.socket.write(piece, onSent);
+  }
+
+  finish(): void {
+    this.flush();
+    this.socket.destroySoon();
+  }
+
+  flush(): void {
+    const text = this.#text;
+    const arena = this.#arena;
+    const body = this.#body;
+    this.#text = '';
+    this.#arena = undefined;
+    this.#body = undefined;
+    if (body !== undefined) this.socket.cork();
+    if (text !== '') this.#write(text);
+    else if (arena !== undefined) this.#writeFrom(arena, body !== undefined);
+    if (body !== undefined) {
+      this.#write(body);
+      this.socket.uncork();
+    }
+    // Short answers that a client does not take keep the whole of an arena.
+    if (this.socket.writableLength > 0) this.#parts.proxy.untaken.noteLeftOn(this.socket, arenaBytes);
+  }
+
+  /** `isCopied`: a body comes behind it, which the client may take long over, and the arena is for others. */
+  #writeFrom(arena: Arena, isCopied: boolean): void {
+    const bytes = arena.bytes.subarray(this.#from, this.#to);
+    this.#write(isCopied ? Buffer.from(bytes) : bytes);
+    this.#parts.arenas.release(arena, isCopied || this.socket.writableLength === 0);
+  }
+
+  #write(bytes: string | Buffer): void {
+    if (!this.socket.destroyed) this.socket.write(bytes, this.#encoding);
+  }
+
+  /** Whether a request has come on it. */
+  get isAsked(): boolean {
+    return this.#isAsked;
+  }
+
+  /** For how long it has been idle, as far as was looked. To be called every few seconds, with `performance.now()`. */
+  quietMs(nowMs: number): number {
+    if (this.#isActive || !this.isIdle) {
+      this.#isActive = false;
+      this.#quietSinceMs = nowMs;
+    }
+    return nowMs - this.#quietSinceMs;
+  }
+
+  /**
+   * Has the socket tell where nothing moves for so long while something is under way: it alone sees what a client takes
+   * of a large answer. To be called as often as `quietMs`: told with each answer, hits would pay for it.
+   */
+  watch(inactivityMs: number): void {
+    const timeoutMs = this.isIdle ? 0 : inactivityMs;
+    if (timeoutMs !== (this.socket.timeout ?? 0)) this.socket.setTimeout(timeoutMs);
+  }
+
+  #endStuck(): void {
+    // It may have become idle since it was looked at.
+    if (!this.isIdle) this.socket.destroy();
+  }
+
+  #take(chunk: Buffer): void {
+    // The last answer was given: what comes behind it is not read as a request any more (RFC 9112 9.6).
+    if (this.socket.writableEnded) return;
+    this.#isActive = true;
+    this.#isAsked = true;
+    if (this.#answering !== undefined) this.#keepAhead(chunk);
+    else this.#serve(chunk);
+  }
+
+  /** Answers the requests in `chunk` in order, until the first that the fast path does not take. */
+  #serve(chunk: Buffer): void {
+    const text = chunk.toString('latin1');
+    let answered = 0;
+    for (let from = 0; from < text.length; answered += 1) {
+      const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
+      if (head === undefined || !this.#answer(head)) return this.#leave(from === 0 ? chunk : chunk.subarray(from));
+      from = head.end;
+      if (this.socket.destroyed || this.socket.writableEnded) return undefined;
+      if (this.#answering !== undefined && from < text.length) this.#keepAhead(chunk.subarray(from));
+      if (this.#answering !== undefined) return undefined;
+    }
+    return undefined;
+  }
+
+  /** The server answers on a refused connection, and to a client that takes no answers. */
+  #mayAnswer(): boolean {
+    return this.socket.writableLength === 0 && !isRefused(this.socket);
+  }
+
+  #keepAhead(bytes: Buffer): void {
+    this.#ahead = this.#ahead === undefined ? bytes : Buffer.concat([this.#ahead, bytes]);
+    if (this.#ahead.length > mostAhead) this.socket.pause();
+  }
+
+  #serveAhead(): void {
+    const ahead = this.#ahead;
+    if (ahead === undefined) return;
+    this.#ahead = undefined;
+    // Paused again where too much of it is left.
+    this.socket.resume();
+    this.#serve(ahead);
+  }
+
+  /** False: the request is not taken. */
+  #answer(head: RequestHead): boolean {
+    const { proxy, hits, metrics } = this.#parts;
+    const { method, target, block } = head;
+    const cached = proxy.targets.find(target, block.form) ?? this.#parse(head);
+    if (cached === undefined) return false;
+    if (method === 'GET' && hits.answer(block, cached, this)) {
+      metrics.known.inc();
+      return true;
+    }
+    metrics.read.inc();
+    this.#begin(head, cached);
+    return true;
+  }
+
+  /** The read of a target that is new; `undefined`: another route, or a fault, which the server answers. */
+  #parse({ method, target, block }: RequestHead): CachedTarget | undefined {
+    const { proxy } = this.#parts;
+    if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
+    const match = proxy.router.match(method, target);
+    if (match.route.kind !== 'read') return undefined;
+    try {
+      return parseTarget(proxy, match, block.headers.accept);
+    } catch {
+      // The server parses the target once more, and reports the fault.
+      return undefined;
+    }
+  }
+
+  #begin({ method, target, block: { headers, isKept } }: RequestHead, cached: CachedTarget): void {
+    const { proxy, live } = this.#parts;
+    const { socket } = this;
+    const response = new FastResponse({ connection: this, live, onDone: (done) => this.#done(done) });
+    response.shouldKeepAlive = isKept;
+    this.#answering = response;
+    const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
+    answerTarget(proxy, { request, response }, cached);
+    if (this.#answering !== undefined) setAnswering(socket, true);
+  }
+
+  #done(response: FastResponse): void {
+    if (this.#answering !== response) return;
+    this.#answering = undefined;
+    this.#isActive = true;
+    setAnswering(this.socket, false);
+    if (!response.shouldKeepAlive) {
+      this.finish();
+      return;
+    }
+    this.#serveAhead();
+  }
+
+  #leave(rest: Buffer): void {
+    this.flush();
+    for (const [event, listener] of Object.entries(this.#listeners)) this.socket.off(event, listener);
+    this.#parts.handOver(this, rest);
+  }
+
+  /** The client sends no more, which Node's server takes for a hang-up too. */
+  #end(): void {
+    if (this.#answering?.headersSent === true) {
+      // The rest of its body is sent at the client's pace; the connection ends behind it.
+      this.#answering.shouldKeepAlive = false;
+      return;
+    }
+    this.#giveUp();
+    this.flush();
+    this.socket.end();
+  }
+
+  #close(): void {
+    this.#giveUp();
+    this.#parts.onClose(this);
+  }
+
+  #giveUp(): void {
+    const answering = this.#answering;
+    this.#answering = undefined;
+    this.#ahead = undefined;
+    answering?.close();
+  }
+}

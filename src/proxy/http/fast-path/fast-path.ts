@@ -1,0 +1,91 @@
+/**
+ * The fast path: takes accepted connections ahead of Node's HTTP server, answers reads in plain form, and hands a
+ * connection over, with every byte that is not answered, as soon as anything else comes on it (docs/fast-path.md).
+ */
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
+import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
+import { isRefused } from '../server/connection-state.ts';
+import { keepAliveMs, usualCheckMs, usualHeadMs, usualInactivityMs } from '../server/listener.ts';
+import type { ServerParts } from '../../routes/server-parts.ts';
+import { TurnEnd } from './turn-end.ts';
+import { Arenas } from './arena.ts';
+import { FastConnection, type FastPathParts } from './connection.ts';
+import { LiveHeaders } from './head-text.ts';
+import { PreparedHits } from './prepared-hits.ts';
+import { HeaderBlocks } from './request-head.ts';
+
+type TakeConnection = (this: Server, socket: Socket) => void;
+
+/** The fast path of one server. */
+export class FastPath {
+  readonly #server: Server;
+  readonly #parts: ServerParts;
+  readonly #open = new Set<FastConnection>();
+  readonly #timer: NodeJS.Timeout;
+
+  /** `server`: without any listener for connections but its own. */
+  constructor(server: Server, parts: ServerParts, metrics: FastPathMetrics) {
+    this.#server = server;
+    this.#parts = parts;
+    const [takeConnection, ...others] = server.listeners('connection') as TakeConnection[];
+    if (takeConnection === undefined || others.length > 0)
+      throw new Error('the server has another listener for connections');
+    server.removeAllListeners('connection');
+    const live = new LiveHeaders();
+    const arenas = new Arenas();
+    const shared: FastPathParts = {
+      proxy: parts,
+      metrics,
+      blocks: new HeaderBlocks(),
+      live,
+      hits: new PreparedHits(parts, live, arenas),
+      arenas,
+      turnEnd: new TurnEnd(),
+      handOver: (connection, rest) => {
+        this.#open.delete(connection);
+        metrics.handovers.inc();
+        const { socket } = connection;
+        takeConnection.call(server, socket);
+        socket.unshift(rest);
+        socket.resume();
+      },
+      onClose: (connection) => this.#open.delete(connection),
+    };
+    server.on('connection', (socket: Socket) => {
+      this.#open.add(new FastConnection(socket, shared));
+    });
+    const { checkMs = usualCheckMs } = parts.times;
+    this.#timer = setInterval(() => this.#endQuiet(), checkMs);
+    this.#timer.unref();
+    server.once('close', () => clearInterval(this.#timer));
+  }
+
+  /** Closes those that wait for a next request. */
+  closeIdle(): void {
+    for (const connection of this.#open) {
+      if (connection.isAsked && connection.isIdle) connection.socket.destroy();
+    }
+  }
+
+  /** Ends those on which nothing has come for as long as Node's server would wait, and sees to those that are busy. */
+  #endQuiet(): void {
+    const nowMs = performance.now();
+    const { headMs = usualHeadMs } = this.#parts.times;
+    const inactivityMs = this.#server.timeout || usualInactivityMs;
+    for (const connection of this.#open) {
+      const { socket } = connection;
+      connection.watch(inactivityMs);
+      const quietMs = connection.quietMs(nowMs);
+      if (connection.isAsked) {
+        if (quietMs > keepAliveMs) socket.destroy();
+      } else if (quietMs > headMs && !isRefused(socket)) this.#server.emit('clientError', headTimeout(), socket);
+    }
+  }
+}
+
+/** The error that Node's server emits for a request that did not arrive in time. */
+function headTimeout(): Error {
+  return Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
+}

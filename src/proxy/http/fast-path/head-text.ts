@@ -1,0 +1,78 @@
+/** Heads of answers as text, in the form that Node's HTTP server gives them. */
+import { STATUS_CODES } from '../server/lean-http.ts';
+import { keepAliveMs } from '../server/listener.ts';
+
+/** Bytes that HTTP forbids in a field value (RFC 9110 5.5): a line feed would begin another header. */
+const forbiddenInValue = /[^\t -~\x80-\xff]/;
+
+/** Status line and headers, without the empty line. `head`: names and values in turn. Throws as `fieldLines` does. */
+export function headText(status: number, head: readonly string[]): string {
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}\r\n${fieldLines(head)}`;
+}
+
+/** A line for each header. Throws on what HTTP forbids in a value (RFC 9110 5.5), as Node does. */
+export function fieldLines(head: readonly string[]): string {
+  let text = '';
+  for (let at = 0; at + 1 < head.length; at += 2) {
+    const value = head[at + 1] as string;
+    if (forbiddenInValue.test(value)) throw new Error('a header of the answer holds what HTTP forbids');
+    text += `${head[at]}: ${value}\r\n`;
+  }
+  return text;
+}
+
+/** Beginnings of heads that many answers have: few, for that is what they are made for. */
+export class CommonHeads {
+  readonly #known = new Map<string, Buffer>();
+
+  /** From the status line on; one buffer for the same beginning. Throws as `fieldLines` does. */
+  of(status: number, head: readonly string[]): Buffer {
+    const text = headText(status, head);
+    const known = this.#known.get(text);
+    if (known !== undefined) return known;
+    if (this.#known.size >= mostKnown) this.#known.clear();
+    const made = Buffer.from(text, 'latin1');
+    this.#known.set(text, made);
+    return made;
+  }
+}
+
+const mostKnown = 64;
+
+const keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveMs / 1000}\r\n\r\n`;
+const close = 'Connection: close\r\n\r\n';
+
+/** Headers that all answers have at a moment: the ledger's, encoded when they change, and the date, each second. */
+export class LiveHeaders {
+  #untilMs = -Infinity;
+  #date = '';
+  #ledger: readonly string[] | undefined;
+  #kept = Buffer.alloc(0);
+  #closing = Buffer.alloc(0);
+
+  /** The end of a head, with the empty line. */
+  endOfHead(isKept: boolean): string {
+    this.#renewDate(performance.now());
+    return this.#date + (isKept ? keepAlive : close);
+  }
+
+  /** The ledger headers and the end of a head. `nowMs`: `performance.now()`. */
+  bytes(ledger: readonly string[], isKept: boolean, nowMs: number): Buffer {
+    this.#renewDate(nowMs);
+    if (ledger !== this.#ledger) {
+      this.#ledger = ledger;
+      const lines = fieldLines(ledger) + this.#date;
+      this.#kept = Buffer.from(lines + keepAlive, 'latin1');
+      this.#closing = Buffer.from(lines + close, 'latin1');
+    }
+    return isKept ? this.#kept : this.#closing;
+  }
+
+  #renewDate(nowMs: number): void {
+    if (nowMs < this.#untilMs) return;
+    const dateMs = Date.now();
+    this.#untilMs = nowMs + 1000 - (dateMs % 1000);
+    this.#date = `Date: ${new Date(dateMs).toUTCString()}\r\n`;
+    this.#ledger = undefined;
+  }
+}

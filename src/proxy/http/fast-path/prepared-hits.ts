@@ -1,0 +1,201 @@
+/**
+ * Hits of targets that have been read before: what does not change of an answer's head is prepared, what is live of it
+ * is made once for all answers, and the body is copied from where it lies. Nothing is made for one request alone, and
+ * little is looked at: with many targets it is the memory behind them that takes the time.
+ */
+import { performance } from 'node:perf_hooks';
+import type { ContentCoding } from '../../../cache/entry.ts';
+import type { LedgerVersion } from '../../../ledger/version.ts';
+import type { RouteName } from '../../../metrics/http-metrics.ts';
+import type { RequestSummary } from '../exchange.ts';
+import { ageOf } from '../../reads/freshness.ts';
+import { smallestCompressed } from '../negotiate.ts';
+import { isOfLatest } from '../../routes/read-answer.ts';
+import type { Read, ReadResult } from '../../reads/read-result.ts';
+import type { ServerParts } from '../../routes/server-parts.ts';
+import type { CachedTarget, PreparedHead } from '../../routes/target-cache.ts';
+import { pieceBytes } from '../untaken-answers.ts';
+import type { FleetView } from '../../../upstream/fleet-view.ts';
+import type { PublishedState } from '../../../upstream/latest.ts';
+import type { Arenas } from './arena.ts';
+import type { Answering } from './response.ts';
+import { CommonHeads, fieldLines, type LiveHeaders } from './head-text.ts';
+import type { HeaderBlock } from './request-head.ts';
+
+/** Larger bodies, which are buffers of their own in memory, are written beside their head. */
+const largestCopied = 16 * 1024;
+const longestHead = 8 * 1024;
+/** A prepared head unused for so many seconds is made anew. */
+const longestUnused = 60;
+
+/** The summary of a hit: one object for all of them. */
+class HitSummary implements RequestSummary {
+  readonly method = 'GET';
+  readonly isTold = true;
+  readonly outcome = 'memory';
+  readonly upstream = undefined;
+  readonly upstreamMs = 0;
+  readonly bug = undefined;
+  readonly admitted = undefined;
+  route: RouteName = 'none';
+  status = 200;
+  version: LedgerVersion | undefined;
+  bytes = 0;
+  savedBytes = 0;
+}
+
+/** Answers hits of cached targets, without an exchange. */
+export class PreparedHits {
+  readonly #proxy: ServerParts;
+  readonly #live: LiveHeaders;
+  readonly #commonHeads = new CommonHeads();
+  readonly #hit = new HitSummary();
+  readonly #arenas: Arenas;
+
+  constructor(proxy: ServerParts, live: LiveHeaders, arenas: Arenas) {
+    this.#proxy = proxy;
+    this.#live = live;
+    this.#arenas = arenas;
+  }
+
+  /** Answers a `GET`; false: not answered, and nothing has happened. */
+  answer(block: HeaderBlock, target: CachedTarget, connection: Answering): boolean {
+    const { fleet, observer, writer } = this.#proxy;
+    const { view } = fleet;
+    const { isPlain, isKept, coding } = block;
+    if (!isPlain || !view.isPlain || writer.isDraining || observer.spans !== undefined) return false;
+    const nowMs = performance.now();
+    const asked = { target, connection, nowMs, isKept, view };
+    const { prepared } = target;
+    if (prepared !== undefined && !prepared.isLatest && this.#isGood(prepared, coding, asked)) {
+      return this.#give(prepared, asked);
+    }
+    return this.#find(block, asked);
+  }
+
+  /** Looks for the answer in memory, at the version of now where the read names none. */
+  #find({ headers, coding }: HeaderBlock, asked: Asked): boolean {
+    const { freshness } = this.#proxy;
+    const { target } = asked;
+    const isLatest = isOfLatest(target.read);
+    const snapshot = isLatest ? freshness.find({ headers, socket: asked.connection.socket }) : undefined;
+    if (isLatest && snapshot === undefined) return false;
+    const version = snapshot === undefined ? target.read.version : snapshot.info.version;
+    const { prepared } = target;
+    const ageSeconds = snapshot === undefined ? 0 : ageOf(snapshot, asked.nowMs);
+    if (
+      prepared?.version === version &&
+      prepared?.isLatest === isLatest &&
+      prepared?.ageSeconds === ageSeconds &&
+      this.#isGood(prepared, coding, asked)
+    ) {
+      return this.#give(prepared, asked, snapshot);
+    }
+    const read = snapshot === undefined ? target.read : freshness.pinned(target.read, snapshot);
+    const made = this.#prepare(read, { isLatest, ageSeconds, wanted: coding }, asked);
+    target.prepared = made;
+    return made !== undefined && this.#give(made, asked, snapshot);
+  }
+
+  #isGood(prepared: PreparedHead, coding: ContentCoding | undefined, { nowMs, view }: Asked): boolean {
+    if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
+    return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === coding);
+  }
+
+  /** Writes head and body, and tells that it did; false where the wanted form of the body is not there any more. */
+  #give(prepared: PreparedHead, asked: Asked, snapshot?: PublishedState): boolean {
+    const { memory, observer, reader, freshness } = this.#proxy;
+    const { target, nowMs } = asked;
+    if (!this.#write(prepared, asked)) return false;
+    const now = secondsOf(nowMs);
+    // Once a second is enough: which answers go first is a matter of minutes.
+    if (now !== prepared.usedAt) {
+      prepared.usedAt = now;
+      memory.use(prepared);
+    }
+    observer.metrics.started();
+    reader.noteHit();
+    if (snapshot !== undefined) freshness.noteServed(snapshot);
+    const hit = this.#hit;
+    hit.route = target.route.name;
+    hit.status = prepared.status;
+    hit.version = prepared.version;
+    hit.bytes = prepared.sentBytes;
+    hit.savedBytes = prepared.bodyBytes;
+    const seconds = (performance.now() - nowMs) / 1000;
+    observer.metrics.finished(hit, seconds);
+    observer.onEnd(hit, seconds);
+    return true;
+  }
+
+  #write(prepared: PreparedHead, { connection, isKept, nowMs, view }: Asked): boolean {
+    const { coding, common, own, sentBytes } = prepared;
+    const { memory } = this.#proxy;
+    const live = this.#live.bytes(view.headers, isKept, nowMs);
+    const body = memory.bodyOf(prepared);
+    const coded = coding === undefined ? undefined : memory.codedOf(prepared)[coding];
+    if (coding !== undefined && coded === undefined) return false;
+    // Long bodies are counted, and sent at the client's pace.
+    if (sentBytes > pieceBytes) return false;
+    const whole = coded ?? (sentBytes > largestCopied ? body.bytes.subarray(body.from, body.to) : undefined);
+    const copied = whole === undefined ? sentBytes : 0;
+    const arena = this.#arenas.withRoom(common.length + own.length + live.length + copied);
+    const { bytes, used: from } = arena;
+    let end = from + common.copy(bytes, from);
+    end += bytes.write(own, end, 'latin1');
+    end += live.copy(bytes, end);
+    if (whole === undefined) end += body.bytes.copy(bytes, end, body.from, body.to);
+    arena.used = end;
+    connection.sendFrom(arena, from);
+    if (whole !== undefined) connection.sendBehind(whole);
+    if (!isKept) connection.finish();
+    return true;
+  }
+
+  /** `undefined`: memory does not have the answer, or not in the wanted coding. */
+  #prepare(read: Read, { isLatest, ageSeconds, wanted }: Wanted, { view }: Asked): PreparedHead | undefined {
+    const { memory, reader, writer } = this.#proxy;
+    const held = reader.locate(read);
+    if (held === undefined) return undefined;
+    const entry = memory.answerOf(held);
+    const { status, body } = entry;
+    const isCodable = body.length >= smallestCompressed;
+    const coding = isCodable ? wanted : undefined;
+    const sent = coding === undefined ? body : entry.coded[coding];
+    if (sent === undefined) return undefined;
+    const source = { kind: 'memory' } as const;
+    const { version } = read;
+    const served: ReadResult = { entry, version, isFinal: true, isLatest, ageSeconds, source };
+    const common = this.#commonHeads.of(status, writer.commonHeadOf(served, 'public'));
+    const head = writer.ownHeadOf(served, coding);
+    if (coding !== undefined) head.push('Content-Encoding', coding);
+    head.push('Content-Length', String(sent.length));
+    const own = fieldLines(head);
+    if (common.length + own.length > longestHead) return undefined;
+    memory.use(held);
+    const sizes = { sentBytes: sent.length, bodyBytes: body.length };
+    const { chainId } = view;
+    const usedAt = secondsOf(performance.now());
+    const { row, stamp, answer } = held;
+    const where = { row, stamp, answer, chainId, usedAt };
+    return { ...where, version, isLatest, ageSeconds, wanted, isCodable, coding, status, common, own, ...sizes };
+  }
+}
+
+/** Small whole numbers lie in the object itself, others beside it. */
+function secondsOf(ms: number): number {
+  return (ms / 1000) | 0;
+}
+
+/** The form of the head that is prepared. */
+type Wanted = Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'>;
+
+/** One request for a prepared hit. */
+interface Asked {
+  readonly target: CachedTarget;
+  readonly connection: Answering;
+  /** `performance.now()`. */
+  readonly nowMs: number;
+  readonly isKept: boolean;
+  readonly view: FleetView;
+}

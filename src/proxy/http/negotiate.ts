@@ -1,0 +1,112 @@
+/** The answer's form by `Accept`, its coding by `Accept-Encoding`, and whether the client has it already. */
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib';
+import type { ContentCoding } from '../../cache/entry.ts';
+import type { AnswerForm } from '../../ledger/answer-form.ts';
+import { ownCopy } from './target.ts';
+
+/**
+ * The form a node would answer in (protocol 2.3): the first entry that is exactly one of the two media types, without
+ * parameters; JSON when there is none, and for a header that is too long to be read. Never 406.
+ */
+export function answerForm(accept: string | undefined): AnswerForm {
+  if (accept === undefined || !isReadableAccept(accept) || !accept.toLowerCase().includes('application/x-bcs'))
+    return 'json';
+  for (const entry of accept.split(',')) {
+    const type = entry.trim().toLowerCase();
+    if (type === 'application/json') return 'json';
+    if (type === 'application/x-bcs') return 'bcs';
+  }
+  return 'json';
+}
+
+/** Whether an `Accept` is short enough to be read. */
+export function isReadableAccept(accept: string | undefined): boolean {
+  return accept === undefined || accept.length <= longestAccept;
+}
+
+/** In characters. Browsers send some 150. */
+const longestAccept = 1024;
+
+/** In order of preference where the client has none: best ratio for its cost first. */
+const codings: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
+
+/** The coding to answer in (RFC 9110 12.5.3), or `undefined` for the plain body. */
+export function chooseCoding(acceptEncoding: string | undefined): ContentCoding | undefined {
+  return acceptedCodings(acceptEncoding)[0];
+}
+
+/**
+ * The codings that a client prefers to the plain body, the best one first. A longer header than `longestEncodings` is
+ * not read, and means the plain body.
+ */
+export function acceptedCodings(acceptEncoding: string | undefined): readonly ContentCoding[] {
+  if (acceptEncoding === undefined || acceptEncoding === '' || acceptEncoding.length > longestEncodings) return none;
+  const known = chosen.get(acceptEncoding);
+  if (known !== undefined) return known;
+  const accepted = negotiate(acceptEncoding);
+  // Clients repeat a handful of values; hostile ones are kept from filling the memory, and from keeping others out.
+  if (chosen.size >= 256) chosen.clear();
+  chosen.set(ownCopy(acceptEncoding), accepted);
+  return accepted;
+}
+
+/** In characters. Browsers send some 30. */
+const longestEncodings = 256;
+const none: readonly ContentCoding[] = [];
+const chosen = new Map<string, readonly ContentCoding[]>();
+
+function negotiate(acceptEncoding: string): readonly ContentCoding[] {
+  const weights = new Map<string, number>();
+  for (const entry of acceptEncoding.toLowerCase().split(',')) {
+    const [name = '', ...parameters] = entry.split(';').map((part) => part.trim());
+    const weight = parameters.find((parameter) => parameter.startsWith('q='));
+    weights.set(name, weight === undefined ? 1 : Number(weight.slice(2)) || 0);
+  }
+  const weightOf = (name: string): number => weights.get(name) ?? weights.get('*') ?? 0;
+  const identity = weights.get('identity') ?? 0;
+  return codings
+    .filter((coding) => weightOf(coding) > 0 && weightOf(coding) >= identity)
+    .toSorted((one, other) => weightOf(other) - weightOf(one));
+}
+
+/**
+ * Whether `If-None-Match` names this entity tag (RFC 9110 13.1.2: weak comparison). A look for the tag, and not through
+ * the list: a header of thousands of tags takes no longer than its bytes.
+ */
+export function matchesTag(ifNoneMatch: string | undefined, tag: string): boolean {
+  if (ifNoneMatch === undefined) return false;
+  if (ifNoneMatch === tag || ifNoneMatch.trim() === '*') return true;
+  for (let at = ifNoneMatch.indexOf(tag); at !== -1; at = ifNoneMatch.indexOf(tag, at + tag.length)) {
+    if (isMember(ifNoneMatch, at, at + tag.length)) return true;
+  }
+  return false;
+}
+
+/** Whether the tag from `from` to `to` is a member of the list by itself: blanks and commas around it, `W/` before it. */
+function isMember(list: string, from: number, to: number): boolean {
+  const isWeak = list.startsWith('W/', from - 2);
+  const before = skipBlanks(list, isWeak ? from - 3 : from - 1, -1);
+  const after = skipBlanks(list, to, 1);
+  return (before < 0 || list[before] === ',') && (after === list.length || list[after] === ',');
+}
+
+function skipBlanks(text: string, from: number, step: 1 | -1): number {
+  let at = from;
+  while (text[at] === ' ' || text[at] === '\t') at += step;
+  return at;
+}
+
+const compressors: Readonly<Record<ContentCoding, (body: Buffer) => Promise<Buffer>>> = {
+  gzip: (body) => promisify(gzip)(body, { level: 6 }),
+  br: (body) => promisify(brotliCompress)(body, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } }),
+  zstd: (body) => promisify(zstdCompress)(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
+};
+
+/** Smaller bodies fit one packet either way, and compressing 400 bytes saves half of nothing. */
+export const smallestCompressed = 1024;
+
+/** The body in `coding`, compressed off the main thread. */
+export function compress(coding: ContentCoding, body: Buffer): Promise<Buffer> {
+  return compressors[coding](body);
+}

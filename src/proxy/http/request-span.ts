@@ -1,0 +1,71 @@
+/**
+ * The span of a client's request, in the words of OpenTelemetry's conventions for HTTP. It holds no path, query, address or
+ * key: the route is named by its template.
+ */
+import type { LedgerVersion } from '../../ledger/version.ts';
+import type { Outcome, RouteName } from '../../metrics/http-metrics.ts';
+import type { Span } from '../../trace/span.ts';
+import type { Tracer } from '../../trace/tracer.ts';
+import type { Incoming } from './message.ts';
+
+/** A route, as metrics, log lines and spans name it. */
+export interface RouteLabel {
+  readonly name: RouteName;
+  /** Its path below the base path; undefined of a request without a route. */
+  readonly template: string | undefined;
+}
+
+/** A finished request, as its span reports it. */
+export interface SpanSummary {
+  readonly status: number;
+  readonly outcome: Outcome;
+  readonly upstream: string | undefined;
+  readonly version: LedgerVersion | undefined;
+  /** Whether the head of an answer is out. */
+  readonly isTold: boolean;
+}
+
+const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
+
+/** The address that clients connect to. */
+export interface Served {
+  readonly scheme: 'http' | 'https';
+  readonly basePath: string;
+}
+
+/** Begins and ends the spans of client requests. */
+export class RequestSpans {
+  readonly #tracer: Tracer;
+  readonly #served: Served;
+
+  constructor(tracer: Tracer, served: Served) {
+    this.#tracer = tracer;
+    this.#served = served;
+  }
+
+  begin({ method = '', headers, httpVersionMajor, httpVersion }: Incoming, { template }: RouteLabel): Span {
+    const { scheme, basePath } = this.#served;
+    const isKnown = methods.has(method);
+    const route = template === undefined ? undefined : basePath + template || '/';
+    const verb = isKnown ? method : 'HTTP';
+    return this.#tracer.serve(route === undefined ? verb : `${verb} ${route}`, headers, {
+      'http.request.method': isKnown ? method : '_OTHER',
+      'http.route': route,
+      'url.scheme': scheme,
+      'network.protocol.version': httpVersionMajor === 2 ? '2' : httpVersion,
+    });
+  }
+
+  /** A client's error is no error of the span. A client that hung up before an answer's head has no status. */
+  end(span: Span, { status, outcome, upstream, version, isTold }: SpanSummary): void {
+    span.note({
+      'http.response.status_code': isTold ? status : undefined,
+      'ledgergate.outcome': isTold ? outcome : ('refused' satisfies Outcome),
+      'ledgergate.upstream': upstream,
+      'ledgergate.served_version': version?.toString(),
+    });
+    if (!isTold) span.note({ 'error.type': 'client hung up' });
+    else if (status >= 500 || outcome === 'failed') span.fail(String(status));
+    span.end();
+  }
+}

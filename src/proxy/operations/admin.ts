@@ -1,0 +1,104 @@
+/**
+ * Answers operators on the operations port. Requests and answers are plain data, so that they can come from, and go to,
+ * another process.
+ */
+import type { Purged } from '../../cache/purge/purger.ts';
+import { formatScope, type PurgeScope } from '../../cache/purge/purge-scope.ts';
+import type { Journal } from './status/events.ts';
+import type { Explainer } from './explain.ts';
+import { reportUsage, type UsageSource } from './usage-report.ts';
+import {
+  AdminFault,
+  parseDescribed,
+  parsePurgeRequest,
+  scopeOf,
+  type AdminAnswer,
+  type ScopeParts,
+} from './purge-request.ts';
+
+/** Parts of the administration of one process. */
+export interface AdminParts extends ScopeParts {
+  readonly explainer: Explainer;
+  /** Absent: nobody's usage is counted. */
+  readonly usage?: UsageSource | undefined;
+  /** Forgets here, in Redis, and at the other replicas. */
+  readonly purge: (scope: PurgeScope) => Promise<Purged>;
+  /** Forgets what this process holds. */
+  readonly purgeHere: (scope: PurgeScope) => Promise<number>;
+  /** Takes note of purges. */
+  readonly journal: Journal;
+  /** Counts purges by what they were of. */
+  readonly onPurge: (scope: 'read' | 'account' | 'everything') => void;
+}
+
+/** Each looks through all of memory and Redis. */
+const maxPurges = 4;
+
+/** Answers operators' requests with the cache, the explainer and the usage of one process. */
+export class Admin {
+  readonly #parts: AdminParts;
+  #purges = 0;
+
+  constructor(parts: AdminParts) {
+    this.#parts = parts;
+  }
+
+  /** Purges memory, Redis and replicas, and logs `from`, the operator's address. */
+  purge(request: unknown, from: string): Promise<AdminAnswer> {
+    return answered(async () => {
+      const scope = scopeOf(parsePurgeRequest(request), this.#parts);
+      if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are under way: try again`);
+      this.#purges += 1;
+      try {
+        const purged = await this.#parts.purge(scope);
+        this.#parts.onPurge(scope.kind === 'versions' ? 'read' : scope.kind);
+        const fields = { from, purge: formatScope(scope), ...purged };
+        this.#parts.journal.tell('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
+        const { isComplete, ...counts } = purged;
+        return { purged: wordsOf(scope), complete: isComplete, ...counts };
+      } finally {
+        this.#purges -= 1;
+      }
+    });
+  }
+
+  /** Purges this process alone: neither Redis nor other replicas. */
+  purgeHere(request: unknown): Promise<AdminAnswer> {
+    return answered(async () => {
+      const scope = scopeOf(parsePurgeRequest(request), this.#parts);
+      return { memory: await this.#parts.purgeHere(scope) };
+    });
+  }
+
+  /** `request`: as the query of the operations port says it. */
+  explain(request: unknown): Promise<AdminAnswer> {
+    return answered(() => this.#parts.explainer.explain(parseDescribed(request, 'the query')));
+  }
+
+  /** `request`: as the query of the operations port says it. */
+  usage(request: unknown): Promise<AdminAnswer> {
+    return answered(() => reportUsage(this.#parts.usage, request, Date.now()));
+  }
+}
+
+async function answered(serve: () => Promise<AdminAnswer['body']>): Promise<AdminAnswer> {
+  try {
+    return { status: 200, body: await serve() };
+  } catch (error) {
+    if (!(error instanceof AdminFault)) throw error;
+    return { status: error.status, body: { message: error.message } };
+  }
+}
+
+function wordsOf(scope: PurgeScope): string {
+  switch (scope.kind) {
+    case 'read':
+      return `the read ${formatScope(scope).slice('read '.length)}`;
+    case 'versions':
+      return `every version of the read ${scope.read}`;
+    case 'account':
+      return `resources and modules of ${scope.address}, and all views, since a view may depend on any account`;
+    case 'everything':
+      return 'everything';
+  }
+}

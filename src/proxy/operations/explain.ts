@@ -1,0 +1,196 @@
+/** Explains how the gateway would answer a request, and the state that decides it. Asks no node and changes nothing. */
+import type { CachedResponse } from '../../cache/entry.ts';
+import { keyText } from '../../cache/key.ts';
+import type { ReadThrough } from '../../cache/read-through.ts';
+import type { LedgerVersion } from '../../ledger/version.ts';
+import { explainSelection, type Explained } from '../../upstream/select/candidates.ts';
+import type { Fleet } from '../../upstream/fleet.ts';
+import type { Latest } from '../../upstream/latest.ts';
+import { positionOf, type Need } from '../../upstream/select/need.ts';
+import { holdingOf, type Candidate, type Criterion } from '../../upstream/select/ranking.ts';
+import { errorBody } from '../../ledger/errors.ts';
+import { parseRequest, type DescribedRequest, type Parsed } from './described-request.ts';
+import { pinTo } from '../reads/freshness.ts';
+import { needOf } from '../routes/parse-read.ts';
+import { isOfLatest } from '../routes/read-answer.ts';
+import type { Router } from '../routes/router.ts';
+import type { Origin, Read } from '../reads/read-result.ts';
+import type { Reader } from '../reads/reader.ts';
+
+/** Parts of an explainer. */
+export interface ExplainerParts {
+  readonly fleet: Fleet;
+  readonly latest: Latest;
+  readonly reader: Reader;
+  readonly tiers: ReadThrough<Origin>;
+  readonly router: Router;
+  /** How old a state may be by default, in milliseconds. */
+  readonly maxStalenessMs: number;
+  readonly maxAttempts: number;
+}
+
+/** Plain data, 64-bit numbers as text. */
+export type Explanation = Readonly<Record<string, unknown>>;
+
+/** Explains described requests. */
+export class Explainer {
+  readonly #parts: ExplainerParts;
+
+  constructor(parts: ExplainerParts) {
+    this.#parts = parts;
+  }
+
+  async explain(request: DescribedRequest): Promise<Explanation> {
+    const parsed = parseRequest(this.#parts.router, request);
+    switch (parsed.kind) {
+      case 'refused': {
+        const { status, code, message } = parsed.error;
+        return { answer: { status, body: JSON.parse(errorBody(code, message)) as unknown } };
+      }
+      case 'read':
+        return isOfLatest(parsed.read)
+          ? this.#latestRead(parsed.route, parsed.read)
+          : this.#read(parsed.route, parsed.read);
+      case 'wait':
+        return { route: parsed.route, kept: 'never: each client waits on its own', ...this.#nodes(parsed.read.need) };
+      case 'passed':
+        return this.#passed(parsed);
+      case 'ledger info':
+        return { route: parsed.route, kept: 'never: told anew from what nodes say', latest: this.#latest() };
+      case 'submission':
+        return { route: parsed.route, kept: 'never: one node is asked, once', ...this.#nodes({ kind: 'head' }) };
+      case 'preflight':
+        return { route: parsed.route, kept: 'never: answered here' };
+    }
+  }
+
+  async #read(route: string, read: Read): Promise<Explanation> {
+    const key = this.#parts.reader.keyOf(read);
+    const told = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
+    const nodes = this.#nodes(read.need);
+    if (key === undefined) return { ...told, key: 'none yet: no node has told which chain this is', ...nodes };
+    const { memory, redis } = await this.#parts.tiers.inspect(key);
+    return {
+      ...told,
+      key: { text: keyText(key), redis: redis?.name, field: String(key.slot) },
+      memory: memory === undefined ? { state: 'absent' } : heldOf(memory),
+      redis: redis === undefined ? { reference: 'off' } : { ...redis, name: undefined },
+      ...nodes,
+    };
+  }
+
+  /** A read that names no version is explained at the one that it would be pinned to now. */
+  async #latestRead(route: string, read: Read): Promise<Explanation> {
+    const latest = this.#parts.latest.peek();
+    if (this.#parts.maxStalenessMs === 0 || latest === undefined) {
+      return {
+        route,
+        read: readOf(read),
+        latest: this.#latest(),
+        kept: this.#parts.maxStalenessMs === 0 ? 'never: each read goes to a node' : 'under the version that is found',
+        ...this.#nodes({ kind: 'head' }),
+      };
+    }
+    return { latest: this.#latest(), ...(await this.#read(route, pinTo(read, latest.version))) };
+  }
+
+  #latest(): Explanation {
+    const { latest, maxStalenessMs } = this.#parts;
+    const bound = `${maxStalenessMs} ms`;
+    if (maxStalenessMs === 0) return { state: 'not shared: latest.maxStaleness is 0' };
+    const found = latest.peek();
+    if (found === undefined) return { state: 'unknown: a node is asked for its ledger first', bound };
+    const { version, ageMs, isUsable } = found;
+    return {
+      state: isUsable ? 'in use' : 'too old: a node is asked for its ledger first, and the version may be a later one',
+      version: String(version),
+      ageMs: Math.round(ageMs),
+      bound,
+    };
+  }
+
+  #passed({ route, need, isLatest }: Extract<Parsed, { kind: 'passed' }>): Explanation {
+    const isEncoding = route === 'encode_submission';
+    const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
+    if (!isLatest) return { route, kept, ...this.#nodes(need) };
+    const version = this.#parts.maxStalenessMs === 0 ? undefined : this.#parts.latest.peek()?.version;
+    return { route, kept, latest: this.#latest(), ...this.#nodes(needOf(version)) };
+  }
+
+  #nodes(need: Need): Explanation {
+    const { fleet, maxAttempts } = this.#parts;
+    const { ordered, leftOut } = explainSelection(
+      fleet.candidates(performance.now(), need.kind === 'block' ? 'blocks' : 'versions'),
+      need,
+    );
+    return { nodes: { asked: askedOf(ordered, need), leftOut: leftOutOf(leftOut, need), maxAttempts } };
+  }
+}
+
+function readOf({ operation, subject, version, form }: Read): Explanation {
+  return { operation, subject, version: version?.toString(), form };
+}
+
+function heldOf({ body, digest, status, isImmutable, coded }: CachedResponse): Explanation {
+  const codings = Object.fromEntries(Object.entries(coded).map(([coding, bytes]) => [coding, bytes.length]));
+  return { state: 'held', status, bytes: body.length, digest, codings, isImmutable };
+}
+
+/** How long the answer is kept, in words. */
+function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): string {
+  if (operation === 'transaction') return 'for 10 minutes once it is committed; never while it is pending or unknown';
+  const missing = operation === 'view' ? '' : ', and a 404 because it is not there';
+  const kept = `for ever: a 200${missing}; nothing else`;
+  return version !== undefined && head !== undefined && version > head
+    ? `${kept}. Nothing while no node has reached the version: the head is ${head}`
+    : kept;
+}
+
+function askedOf(ordered: Explained<Candidate>['ordered'], need: Need): readonly Explanation[] {
+  return ordered.map(({ candidate, behind }) => ({
+    ...nodeOf(candidate, need),
+    behind: behind === undefined ? undefined : wordsOf[behind],
+  }));
+}
+
+function leftOutOf(leftOut: Explained<Candidate>['leftOut'], need: Need): readonly Explanation[] {
+  return leftOut.map(({ candidate, because }) => ({ ...nodeOf(candidate, need), because: becauseOf[because] }));
+}
+
+function nodeOf(candidate: Candidate, need: Need): Explanation {
+  const { name, tier, health, isSuspect, isEjected, isDeferred, isLagging, window, cost } = candidate;
+  const position = positionOf(need);
+  return {
+    name,
+    tier,
+    health,
+    isSuspect: isSuspect === true,
+    isEjected: isEjected === true,
+    isDeferred: isDeferred === true,
+    isLagging: isLagging === true,
+    holding: position === undefined ? undefined : holdingOf(window, position),
+    oldest: window?.oldest.toString(),
+    safeOldest: window?.safeOldest.toString(),
+    head: window?.head.toString(),
+    cost: Math.round(cost * 10) / 10,
+  };
+}
+
+/** Why a node comes after the one before it. */
+const wordsOf: Readonly<Record<Criterion, string>> = {
+  health:
+    'health: it does not answer as well, its head is not believed, it is passed over for such reads, or far behind',
+  holding: 'holding: it holds the version less surely',
+  distance: 'distance: its head is farther from the version',
+  edge: 'edge: its oldest version is farther from the version',
+  tier: 'tier: archival nodes keep their capacity for what only they can answer',
+  lag: 'lag: its head is older',
+  submission: 'submission: the one before took the transaction',
+  depth: 'depth: of state, the one before goes less far back and is enough; of transactions, the deeper is asked first',
+  load: 'load: they are alike; of such nodes two are drawn at random and the cheaper is asked first',
+};
+
+const becauseOf = {
+  'other chain': 'it is of another chain',
+  pruned: 'it has pruned the version, and another one goes deeper',
+} as const;

@@ -1,0 +1,20 @@
+/** The status page and the same facts for programs. Open to whoever may read the metrics: neither tells more. */
+import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { StatusFacts } from './status/facts.ts';
+import { pagePolicy, statusPage } from './status/page/page.ts';
+
+export function addStatusRoutes(app: FastifyInstance, facts: () => StatusFacts | Promise<StatusFacts>): void {
+  app.get('/status', async (_request, reply) => {
+    const page = statusPage(await facts());
+    return live(reply)
+      .type('text/html; charset=utf-8')
+      .header('content-security-policy', pagePolicy)
+      .header('referrer-policy', 'no-referrer')
+      .send(page);
+  });
+  app.get('/status.json', async (_request, reply) => live(reply).send(await facts()));
+}
+
+function live(reply: FastifyReply): FastifyReply {
+  return reply.header('cache-control', 'no-store').header('x-content-type-options', 'nosniff');
+}

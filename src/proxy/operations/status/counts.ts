@@ -1,0 +1,129 @@
+/**
+ * Counts that the status page shows, read from the metric families: nothing is counted a second time for the page.
+ * One table maps each series of a family to the cells of the page. Pure.
+ */
+import { outcomes, requestSeconds, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
+import { attemptSeconds } from '../../../metrics/upstream-metrics.ts';
+import type { FamilyData, Sample } from '../../../metrics/family.ts';
+
+/** Counts by cell. Structured-clone data, so that a worker can send them; cells that are zero are left out. */
+export type Counts = ReadonlyMap<string, number>;
+
+/** Refused requests and connections by reason, in the order of the page; cells are `refusal <reason>`. */
+export const refusals = [
+  'no key',
+  'bad key',
+  'misplaced key',
+  'unread',
+  'operation',
+  'origin',
+  'limit',
+  'not counted',
+  'event loop',
+  'answers on their way',
+  'queue full',
+  'queue late',
+  'connections',
+] as const;
+
+/** Signing messages by outcome, and by the result of the comparison with a node; cells are `encoding <name>`. */
+export const encodings = ['local', 'forwarded', 'refused', 'equal', 'mismatch', 'inconclusive', 'skipped'] as const;
+
+/** Repairs on the way to nodes; cells are `repair <name>`. */
+export const repairs = ['pruned repaired', 'retried', 'hedged', 'hedge won'] as const;
+
+/** The cells of one sample; a cell may have several samples, which add up. */
+type CellsOf = (labels: Sample['labels'], metricName: string | undefined) => readonly string[];
+
+const bucketOnly =
+  (cell: (labels: Sample['labels']) => string): CellsOf =>
+  (labels, metricName) =>
+    metricName?.endsWith('_bucket') === true ? [cell(labels)] : [];
+
+const cellsByFamily: Readonly<Record<string, CellsOf>> = {
+  ledgergate_http_request_duration_seconds: bucketOnly(({ route, outcome, le }) => `request ${route} ${outcome} ${le}`),
+  ledgergate_upstream_request_duration_seconds: bucketOnly(({ upstream, le }) => `attempt ${le} ${upstream}`),
+  ledgergate_upstream_requests_total: ({ upstream }) => [`answered ${upstream}`],
+  ledgergate_upstream_failures_total: ({ upstream }) => [`failed ${upstream}`],
+  ledgergate_access_refusals_total: ({ reason }) => [`refusal ${reason}`],
+  ledgergate_shed_requests_total: ({ reason }) => [`refusal ${reason}`],
+  ledgergate_upstream_queue_refusals_total: ({ reason }) => [`refusal queue ${reason}`],
+  ledgergate_http_connections_refused_total: () => ['refusal connections'],
+  ledgergate_encode_requests_total: ({ outcome }) => [`encoding ${outcome}`],
+  ledgergate_encode_checks_total: ({ result }) => [`encoding ${result}`],
+  ledgergate_pruned_answers_repaired_total: () => ['repair pruned repaired'],
+  ledgergate_retries_total: ({ outcome }) => (outcome === 'sent' ? ['repair retried'] : []),
+  ledgergate_hedges_total: ({ outcome }) =>
+    outcome === 'refused' ? [] : outcome === 'won' ? ['repair hedged', 'repair hedge won'] : ['repair hedged'],
+  ledgergate_cache_evictions_total: () => ['evicted'],
+};
+
+/** The families that `countsOf` reads. */
+export const countedFamilies: readonly string[] = Object.keys(cellsByFamily);
+
+/** Counts since the start, of `families` and of `further` cells that no family has. */
+export function countsOf(families: readonly FamilyData[], further: Iterable<readonly [string, number]> = []): Counts {
+  const counts = new Map(further);
+  for (const { name, values } of families) {
+    for (const { labels, metricName, value } of values) {
+      if (value === 0) continue;
+      for (const cell of cellsByFamily[name]?.(labels, metricName) ?? [])
+        counts.set(cell, (counts.get(cell) ?? 0) + value);
+    }
+  }
+  return counts;
+}
+
+/** The sum of several processes' counts. */
+export function mergeCounts(counted: readonly Counts[]): Counts {
+  const sum = new Map<string, number>();
+  for (const counts of counted) for (const [cell, count] of counts) sum.set(cell, (sum.get(cell) ?? 0) + count);
+  return sum;
+}
+
+/** Durations as Prometheus has them: upper bounds in seconds, rising, each with the count of all at or below it. */
+export type Buckets = readonly (readonly [bound: number, count: number])[];
+
+/** Durations of the requests with this route and outcome; of all routes or outcomes where one is not given. */
+export function requestTimes(counts: Counts, of: { readonly route?: RouteName; readonly outcome?: Outcome }): Buckets {
+  const series: string[] = [];
+  for (const route of of.route === undefined ? routes : [of.route]) {
+    for (const outcome of of.outcome === undefined ? outcomes : [of.outcome]) {
+      const prefix = `request ${route} ${outcome} `;
+      if (counts.has(`${prefix}+Inf`)) series.push(prefix);
+    }
+  }
+  return bucketsOf(requestSeconds, (le) => series.reduce((sum, prefix) => sum + (counts.get(prefix + le) ?? 0), 0));
+}
+
+/** Durations of the attempts at a node. */
+export function attemptTimes(counts: Counts, upstream: string): Buckets {
+  return bucketsOf(attemptSeconds, (le) => counts.get(`attempt ${le} ${upstream}`) ?? 0);
+}
+
+function bucketsOf(bounds: readonly number[], count: (le: number | '+Inf') => number): Buckets {
+  return [...bounds.map((bound) => [bound, count(bound)] as const), [Infinity, count('+Inf')]];
+}
+
+/** The number of all durations. */
+export function totalOf(buckets: Buckets): number {
+  return buckets.at(-1)?.[1] ?? 0;
+}
+
+/**
+ * The time that `share` of all took at most, in milliseconds; `undefined`: there are none. Linear within a bucket, and
+ * the last bound beyond all bounds: the estimate of Prometheus' `histogram_quantile`, so that page and dashboard agree.
+ */
+export function quantile(buckets: Buckets, share: number): number | undefined {
+  const total = totalOf(buckets);
+  if (total === 0) return undefined;
+  const rank = total * share;
+  let [from, below] = [0, 0];
+  for (const [bound, count] of buckets) {
+    if (count >= rank && count > below) {
+      return 1_000 * (bound === Infinity ? from : from + ((bound - from) * (rank - below)) / (count - below));
+    }
+    [from, below] = [bound, count];
+  }
+  return undefined;
+}

@@ -1,0 +1,222 @@
+/**
+ * The facts of the status page. `Told` is the report of one process, in a form that adds up; `StatusFacts` is derived
+ * from it for people and programs. Both are plain data; 64-bit numbers are text.
+ */
+import type { Outcome, RouteName } from '../../../metrics/http-metrics.ts';
+import type { EventFields, EventKind, Level } from './event-kinds.ts';
+import type { StatusEvent } from './events.ts';
+import type { Counts } from './counts.ts';
+import type { WindowCounts } from './windows.ts';
+
+type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
+
+/** A class of reads that a node is passed over for, and why. */
+export interface Ejected {
+  readonly readClass: string;
+  readonly reason: string;
+}
+
+/** A node as one process sees it. Addresses stay out of it. */
+export interface NodeTold {
+  readonly name: string;
+  readonly tier: 'full' | 'archival';
+  readonly state: NodeState;
+  /** Tells a head that the other nodes contradict. */
+  readonly isSuspect: boolean;
+  readonly chainId: number | undefined;
+  readonly oldest: string | undefined;
+  readonly head: string | undefined;
+  /** Versions behind the head of the fleet. */
+  readonly lag: string | undefined;
+  /** Versions a second that its lower edge moves by. */
+  readonly edgeSpeed: number;
+  /** How far above `oldest` a read must be to be sent there now. */
+  readonly edgeMargin: string | undefined;
+  readonly inFlight: number;
+  /** Requests that it is given at once. */
+  readonly limit: number;
+  readonly ejected: readonly Ejected[];
+  /** Number of workers that call it usable, where there are several. */
+  readonly usableBy?: number;
+}
+
+/** Connections, event loop and queue of one process or of several together. */
+export interface LoadFacts {
+  /** Open connections of clients, and their bound. */
+  readonly connections: number;
+  readonly maxConnections: number;
+  /** How late the event loop is. */
+  readonly loopLagMs: number;
+  readonly isOverloaded: boolean;
+  /** Requests that wait for a place at a node. */
+  readonly waiting: number;
+}
+
+/** Fill of the memory tier. */
+export interface CacheFacts {
+  readonly entries: number;
+  readonly bytes: number;
+  readonly maxBytes: number;
+}
+
+/** Two nodes that gave different final answers to the same pinned reads. */
+export interface DisagreementFacts {
+  readonly upstreams: readonly [string, string];
+  readonly count: number;
+  readonly last: string;
+}
+
+/** The report of one process, or of several together. */
+export interface Told {
+  readonly startedAtMs: number;
+  readonly isReady: boolean;
+  /** No node answers that did before; ISO 8601. */
+  readonly outageSince: string | undefined;
+  readonly chainId: number | undefined;
+  readonly head: string | undefined;
+  readonly oldest: string | undefined;
+  /** Versions a second. */
+  readonly headSpeed: number;
+  readonly nodes: readonly NodeTold[];
+  /** Counts of the last seconds, shortest window first. */
+  readonly windows: readonly WindowCounts[];
+  /** Counts since the start. */
+  readonly total: Counts;
+  readonly cache: CacheFacts;
+  /** `undefined`: there is none. */
+  readonly redis: { readonly trouble: string | undefined } | undefined;
+  readonly isEncoding: boolean;
+  /** Functions that nodes encode, because one of them once gave other bytes. */
+  readonly distrusted: readonly string[];
+  readonly disagreements: readonly DisagreementFacts[];
+  readonly load: LoadFacts;
+  /** End of the certificate that clients are shown; Unix time in milliseconds. */
+  readonly certificateExpiresMs: number | undefined;
+  readonly events: readonly StatusEvent[];
+}
+
+/** Facts of the gateway as a whole, which no single process reports. */
+export interface Surroundings {
+  readonly version: string;
+  readonly nowMs: number;
+  readonly isDraining: boolean;
+  /** The last time that the config was read again. */
+  readonly reload: { readonly result: string; readonly needsRestart: readonly string[] } | undefined;
+  readonly workers?: WorkersFacts | undefined;
+}
+
+interface WorkersFacts {
+  readonly wanted: number;
+  readonly answering: number;
+}
+
+/** `degraded`: it serves, and something is wrong. */
+export type OverallState = 'ready' | 'degraded' | 'outage' | 'starting' | 'draining';
+
+/** A node as the page shows it. */
+export interface NodeFacts extends NodeTold {
+  /** Median of the attempts of the last 10 s, failed ones too; `undefined`: there are none. */
+  readonly p50Ms: number | undefined;
+  readonly p99Ms: number | undefined;
+  readonly requestsPerSecond: number;
+  /** Attempts without a usable answer: by window, and since the start. */
+  readonly failures: Counted;
+}
+
+/** Counts by window in seconds, and since the start. */
+export interface Counted {
+  readonly last10s: number;
+  readonly last100s: number;
+  readonly last1000s: number;
+  readonly total: number;
+}
+
+/** Rate and quantiles of some requests. */
+export interface TimedFacts {
+  readonly requestsPerSecond: number;
+  readonly p50Ms: number | undefined;
+  readonly p99Ms: number | undefined;
+}
+
+interface RouteFacts extends TimedFacts {
+  readonly route: RouteName;
+  readonly hitShare: number | undefined;
+}
+
+interface OutcomeFacts extends TimedFacts {
+  readonly outcome: Outcome;
+  readonly requests: number;
+}
+
+/** Reads of versions that are so far behind the head, `to` not included. */
+export interface DistanceFacts {
+  readonly from: number;
+  readonly to: number;
+  /** From memory, from Redis, or with another client's read. */
+  readonly held: number;
+  readonly asked: number;
+}
+
+/** Answers to clients in the last so many seconds. */
+export interface WindowFacts extends TimedFacts {
+  readonly seconds: number;
+  readonly coveredSeconds: number;
+  readonly requests: number;
+  /** Share of the reads that could be held, 0 to 1, that memory or Redis had; `undefined`: there were none. */
+  readonly hitShare: number | undefined;
+  readonly outcomes: readonly OutcomeFacts[];
+  readonly routes: readonly RouteFacts[];
+  /** Only bins with reads. */
+  readonly distances: readonly DistanceFacts[];
+}
+
+/** An event as the page shows it. */
+export interface EventFacts {
+  /** ISO 8601. */
+  readonly at: string;
+  readonly kind: EventKind;
+  readonly level: Level;
+  readonly text: string;
+  readonly fields: EventFields;
+  readonly workers?: number;
+}
+
+/** All facts of `/status`, `/status.json` and `ledgergate status`. */
+export interface StatusFacts {
+  readonly name: 'ledgergate';
+  readonly version: string;
+  /** ISO 8601. */
+  readonly at: string;
+  readonly startedAt: string;
+  readonly uptimeSeconds: number;
+  readonly state: OverallState;
+  /** The state in words. */
+  readonly summary: string;
+  /** Problems, worst first. */
+  readonly problems: readonly string[];
+  readonly workers: WorkersFacts | undefined;
+  readonly ledger: {
+    readonly chainId: number | undefined;
+    readonly head: string | undefined;
+    readonly oldest: string | undefined;
+    readonly versionsPerSecond: number;
+  };
+  readonly nodes: readonly NodeFacts[];
+  /** Shortest first. */
+  readonly windows: readonly WindowFacts[];
+  readonly cache: CacheFacts & { readonly evicted: Counted };
+  readonly redis: { readonly state: 'off' | 'up' | 'degraded'; readonly reason?: string };
+  readonly refusals: readonly { readonly reason: string; readonly count: Counted }[];
+  readonly repairs: readonly { readonly what: string; readonly count: Counted }[];
+  readonly encode: {
+    readonly isOn: boolean;
+    readonly counts: readonly { readonly what: string; readonly count: Counted }[];
+    readonly distrusted: readonly string[];
+  };
+  readonly disagreements: readonly DisagreementFacts[];
+  readonly load: LoadFacts;
+  /** ISO 8601; absent without TLS. */
+  readonly certificateExpires: string | undefined;
+  /** Newest first. */
+  readonly events: readonly EventFacts[];
+}

@@ -1,0 +1,74 @@
+/** How the gateway is, in a word, a sentence, and what is wrong with it. */
+import type { NodeTold, OverallState, Surroundings, Told } from './facts.ts';
+import { ejectedClasses } from './wording.ts';
+
+/** A certificate that ends sooner than this is a problem. */
+const certificateMs = 7 * 24 * 3_600_000;
+
+const summaries: Readonly<Record<OverallState, string>> = {
+  ready: 'All is well.',
+  degraded: 'Requests are served, and something is wrong.',
+  outage: 'No node answers: pinned answers that are held are given, nothing else.',
+  starting: 'No node has answered yet.',
+  draining: 'It is about to end, and finishes what is in flight.',
+};
+
+interface Overall {
+  readonly state: OverallState;
+  readonly summary: string;
+  readonly problems: readonly string[];
+}
+
+/** The overall state. `told`: `undefined` while no process answers. */
+export function overall(told: Told | undefined, around: Surroundings): Overall {
+  const problems = problemsOf(told, around);
+  const state = stateOf(told, around, problems.length);
+  return { state, summary: summaries[state], problems };
+}
+
+function stateOf(told: Told | undefined, { isDraining }: Surroundings, problems: number): OverallState {
+  if (isDraining) return 'draining';
+  if (told?.isReady !== true) return told?.outageSince === undefined ? 'starting' : 'outage';
+  return problems === 0 ? 'ready' : 'degraded';
+}
+
+/** Problems that an operator can act on, worst first. */
+function problemsOf(told: Told | undefined, { reload, workers, nowMs }: Surroundings): readonly string[] {
+  const problems: string[] = [];
+  if (workers !== undefined && workers.answering < workers.wanted) {
+    problems.push(`${workers.answering} of ${workers.wanted} workers answer`);
+  }
+  if (told === undefined) return problems;
+  for (const { upstreams, count } of told.disagreements) {
+    problems.push(`${upstreams.join(' and ')} answered ${reads(count)} differently`);
+  }
+  if (told.distrusted.length > 0) problems.push(`nodes encode ${functions(told.distrusted.length)} differently`);
+  if (told.load.isOverloaded)
+    problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
+  problems.push(...told.nodes.flatMap(problemsOfNode));
+  if (told.redis?.trouble !== undefined) problems.push(`Redis: ${told.redis.trouble}`);
+  if (reload?.result === 'refused') problems.push('the last config was refused');
+  const { certificateExpiresMs: expiresMs } = told;
+  if (expiresMs !== undefined && expiresMs - nowMs < certificateMs) {
+    problems.push(`the certificate ${expiresMs < nowMs ? 'ended' : 'ends'} ${new Date(expiresMs).toISOString()}`);
+  }
+  return problems;
+}
+
+function problemsOfNode(node: NodeTold): readonly string[] {
+  const { name, state, isSuspect } = node;
+  if (state === 'down') return [`${name} is down`];
+  if (state === 'foreign') return [`${name} is of another chain`];
+  if (state === 'unproven') return [`${name} has not answered yet`];
+  if (isSuspect) return [`${name} tells a head that the other nodes contradict`];
+  const out = ejectedClasses(node);
+  return out.length === 0 ? [] : [`${name} is passed over for ${out.join(' and ')}`];
+}
+
+function reads(count: number): string {
+  return count === 1 ? 'a pinned read' : `${count} pinned reads`;
+}
+
+function functions(count: number): string {
+  return count === 1 ? 'a function' : `${count} functions`;
+}

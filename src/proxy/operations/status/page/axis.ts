@@ -1,0 +1,173 @@
+/**
+ * Retention windows of the nodes and reads of the clients, on one axis of versions.
+ *
+ * An archive goes back to version 0, a full node holds the last few percent, and most traffic is within a thousand of
+ * the head: on an even axis all of it would be one line at the right. So the axis is the distance from the head: even
+ * for the first thousand versions, about as far as nodes differ at any moment, and by powers of ten from there on.
+ */
+import type { DistanceFacts, NodeFacts, StatusFacts } from '../facts.ts';
+import { html, type Markup } from './html.ts';
+import { duration, grouped, short } from '../format.ts';
+import { nodeState } from '../wording.ts';
+
+/** Heights, in pixels; widths are percentages of whatever there is. */
+const traffic = 76;
+const rowHeight = 34;
+const barHeight = 12;
+const foot = 40;
+
+/** The picture of retention windows and traffic, with its legend. */
+export function axisSection(facts: StatusFacts): Markup {
+  const { nodes, ledger, windows } = facts;
+  const known = nodes.filter(({ head }) => head !== undefined);
+  if (ledger.head === undefined || known.length === 0)
+    return html`<p class="none">No node has told its window yet.</p>`;
+  const head = BigInt(ledger.head);
+  const deepest = known.reduce(
+    (found, { oldest }) => (BigInt(oldest ?? head) < found ? BigInt(oldest ?? head) : found),
+    head,
+  );
+  const axis = new Axis(Number(head - deepest));
+  const bottom = traffic + nodes.length * rowHeight + 6;
+  return html`<svg
+      class="axis"
+      role="img"
+      aria-labelledby="axis-name axis-words"
+      width="100%"
+      height="${bottom + foot}"
+    >
+      <title id="axis-name">Retention windows of the nodes and reads of clients, by versions behind the head</title>
+      <desc id="axis-words">${nodes.map((node) => wordsOf(node)).join(' ')} ${trafficWords(facts)}</desc>
+      ${ticks(axis, ledger.versionsPerSecond, bottom)} ${trafficBars(axis, facts)}
+      ${nodes.map((node, index) => nodeRow(node, axis, head, traffic + index * rowHeight))}
+      <text class="tick" x="0" y="${bottom + 32}">version ${grouped(deepest.toString())}</text>
+      <text class="tick end" x="100%" y="${bottom + 32}">head ${grouped(ledger.head)}</text>
+    </svg>
+    <p class="legend">
+      <span class="key held"></span>reads of the last ${windows[1]?.seconds ?? 100} s that were held here
+      <span class="key asked"></span>asked of a node
+      <span class="more"
+        >Height: square root of their number. Axis: versions behind the head, by powers of ten beyond the first
+        thousand.</span
+      >
+    </p>`;
+}
+
+/** Up to here the axis is even, and reads are one bar. */
+const near = 1_000;
+
+class Axis {
+  readonly #widest: number;
+  readonly farthest: number;
+
+  constructor(farthest: number) {
+    this.farthest = Math.max(farthest, 10 * near);
+    this.#widest = Math.log10(1 + this.farthest / near);
+  }
+
+  /** The place of a distance from the head, in percent from the left. */
+  at(distance: number): number {
+    const part = Math.log10(1 + Math.min(Math.max(distance, 0), this.farthest) / near) / this.#widest;
+    return Math.round((1 - part) * 10_000) / 100;
+  }
+}
+
+function ticks(axis: Axis, speed: number, bottom: number): readonly Markup[] {
+  const marks: Markup[] = [];
+  for (let power = 3; 10 ** power < axis.farthest; power += 1) {
+    const distance = 10 ** power;
+    const x = axis.at(distance);
+    const isNamed = x > 6 && (power === 4 || power === 6 || power === 8);
+    marks.push(html`<line class="${isNamed ? 'grid major' : 'grid'}" x1="${x}%" x2="${x}%" y1="8" y2="${bottom}" />`);
+    if (!isNamed) continue;
+    const ago =
+      speed > 0
+        ? ` · ${duration(distance / speed)
+            .split(' ')
+            .slice(0, 2)
+            .join(' ')}`
+        : '';
+    marks.push(html`<text class="tick middle" x="${x}%" y="${bottom + 15}">−${short(distance)}${ago}</text>`);
+  }
+  return [...marks, html`<line class="base" x1="0" x2="100%" y1="${bottom}" y2="${bottom}" />`];
+}
+
+function joinNear(distances: readonly DistanceFacts[]): readonly DistanceFacts[] {
+  const close = distances.filter(({ from }) => from < near);
+  const held = close.reduce((sum, one) => sum + one.held, 0);
+  const asked = close.reduce((sum, one) => sum + one.asked, 0);
+  const far = distances.filter(({ from }) => from >= near);
+  return held + asked === 0 ? far : [{ from: 0, to: 1_024, held, asked }, ...far];
+}
+
+/** Reads by how far back they went; of the height of a bar, the lower part was held here. */
+function trafficBars(axis: Axis, { windows }: StatusFacts): readonly Markup[] {
+  const distances = joinNear(windows[1]?.distances ?? []);
+  const highest = Math.max(...distances.map(({ held, asked }) => held + asked), 1);
+  const ground = traffic - 10;
+  return [
+    html`<line class="base" x1="0" x2="100%" y1="${ground}" y2="${ground}" />`,
+    ...distances.flatMap(({ from, to, held, asked }) => {
+      if (from > axis.farthest) return [];
+      const [left, right] = [axis.at(to), axis.at(from)];
+      const width = Math.max(0.4, right - left - 0.15);
+      const height = Math.max(2, Math.sqrt((held + asked) / highest) * (ground - 10));
+      const heldHeight = (height * held) / (held + asked);
+      const bar = (kind: string, y: number, tall: number): Markup | undefined =>
+        tall <= 0
+          ? undefined
+          : html`<rect
+              class="${kind}"
+              x="${left}%"
+              width="${width.toFixed(2)}%"
+              y="${y.toFixed(1)}"
+              height="${tall.toFixed(1)}"
+            />`;
+      return [
+        html`<g
+          ><title>${from} to ${to - 1} versions back: ${held} held, ${asked} asked of nodes</title
+          >${bar('held', ground - heldHeight, heldHeight)}${bar('asked', ground - height, height - heldHeight)}</g
+        >`,
+      ];
+    }),
+  ];
+}
+
+function nodeRow(node: NodeFacts, axis: Axis, head: bigint, top: number): Markup {
+  const { name, oldest, head: newest } = node;
+  const { sign, word, tone } = nodeState(node);
+  const y = top + 18;
+  const label = html`<text class="label" x="0" y="${top + 13}"
+    ><tspan class="${tone}">${sign}</tspan> ${name} <tspan class="more">${word === 'usable' ? '' : word}</tspan></text
+  >`;
+  if (oldest === undefined || newest === undefined) {
+    return html`${label}<text class="label end more" x="100%" y="${top + 13}">tells nothing</text
+      ><rect class="track" x="0" width="100%" y="${y}" height="${barHeight}" rx="2" />`;
+  }
+  const [left, right] = [axis.at(Number(head - BigInt(oldest))), axis.at(Number(head - BigInt(newest)))];
+  const width = Math.max(0.5, right - left).toFixed(2);
+  return html`${label}<text class="label end more" x="100%" y="${top + 13}"
+      >${short(Number(BigInt(newest) - BigInt(oldest)))} versions</text
+    >
+    <rect class="track" x="0" width="100%" y="${y}" height="${barHeight}" rx="2" /><rect
+      class="window ${tone}"
+      x="${Math.min(left, 99.5)}%"
+      width="${width}%"
+      y="${y}"
+      height="${barHeight}"
+      rx="2"
+    />`;
+}
+
+function wordsOf(node: NodeFacts): string {
+  const { name, oldest, head } = node;
+  const { word } = nodeState(node);
+  return oldest === undefined ? `${name}, ${word}, tells nothing.` : `${name}, ${word}, holds ${oldest} to ${head}.`;
+}
+
+function trafficWords({ windows }: StatusFacts): string {
+  const distances = windows[1]?.distances ?? [];
+  const recent = distances.filter(({ from }) => from < near).reduce((sum, { held, asked }) => sum + held + asked, 0);
+  const all = distances.reduce((sum, { held, asked }) => sum + held + asked, 0);
+  return all === 0 ? 'Nothing is read.' : `${recent} of ${all} reads were of the last thousand versions.`;
+}

@@ -1,0 +1,136 @@
+/** Cache, Redis, the encoder and its proof, what was turned away, and what happened lately. */
+import type { Counted, EventFacts, StatusFacts } from '../facts.ts';
+import { html, type Markup, type Piece } from './html.ts';
+import { meter, table } from './traffic.ts';
+import { bytes, clock, duration, milliseconds, percent, short } from '../format.ts';
+import { levels } from '../wording.ts';
+
+/** All are in `status.json`. */
+const mostEvents = 60;
+
+/** Memory, Redis, connections, event loop and certificate. */
+export function storeSection({ cache, redis, load, certificateExpires, at }: StatusFacts): Markup {
+  const share = cache.maxBytes === 0 ? 0 : cache.bytes / cache.maxBytes;
+  const tls = certificateExpires === undefined ? undefined : leftOf(certificateExpires, at);
+  return list([
+    ['Memory', html`${meter(share)} ${bytes(cache.bytes)} of ${bytes(cache.maxBytes)} (${percent(share)})`],
+    ['Reads held', `${short(cache.entries)}, ${short(cache.evicted.last100s)} pushed out in 100 s`],
+    ['Redis', redisWords(redis)],
+    ['Connections', `${short(load.connections)} of ${short(load.maxConnections)}`],
+    ['Event loop', `${milliseconds(load.loopLagMs)} late${load.isOverloaded ? ', overloaded' : ''}`],
+    ['Waiting for a node', short(load.waiting)],
+    ...(tls === undefined ? [] : [['Certificate', tls] as const]),
+  ]);
+}
+
+function redisWords({ state, reason }: StatusFacts['redis']): Piece {
+  if (state === 'off') return 'not used';
+  return state === 'up'
+    ? html`<span class="good"><span aria-hidden="true">●</span> up</span>`
+    : html`<span class="warn"><span aria-hidden="true">▲</span> degraded: ${reason}</span>`;
+}
+
+function leftOf(expires: string, at: string): string {
+  const seconds = (Date.parse(expires) - Date.parse(at)) / 1_000;
+  return seconds > 0 ? `ends in ${duration(seconds)}` : `ended ${expires.slice(0, 10)}`;
+}
+
+/** Signing messages and the result of their comparison with nodes. */
+export function encodeSection({ encode }: StatusFacts): Markup {
+  const { isOn, counts, distrusted } = encode;
+  const of = (name: string): Counted | undefined => counts.find(({ what }) => what === name)?.count;
+  const row = (name: string, what: string): readonly Piece[] => countedRow(name, of(what));
+  const proof = html`<p>
+    ${
+      distrusted.length === 0
+        ? html`<span class="good"><span aria-hidden="true">●</span> No node has given other bytes.</span>`
+        : html`<span class="bad"><span aria-hidden="true">■</span> Left to nodes, because one gave other bytes:</span>
+            ${distrusted.slice(0, 20).join(', ')}${distrusted.length > 20 ? ` and ${distrusted.length - 20} more` : ''}`
+    }
+  </p>`;
+  return html`${isOn ? undefined : html`<p class="none">Nodes encode: it is turned off here.</p>`}${table(
+    'Made, and compared with what a node makes of them',
+    ['', '100 s', '1000 s', 'in all'],
+    [
+      row('encoded here', 'local'),
+      row('left to a node', 'forwarded'),
+      row('refused here', 'refused'),
+      row('compared: equal', 'equal'),
+      row('compared: inconclusive', 'inconclusive'),
+      row('compared: mismatch', 'mismatch'),
+    ],
+  )}${proof}`;
+}
+
+const refusalWords: Readonly<Record<string, string>> = {
+  'no key': 'no key',
+  'bad key': 'a key that is not known',
+  'misplaced key': 'a key in the address',
+  unread: 'keys not read yet',
+  operation: 'not allowed by the key',
+  origin: 'a page not allowed by the key',
+  limit: 'over a limit',
+  'not counted': 'limits could not be counted',
+  'event loop': 'the event loop is late',
+  'queue full': 'too many wait for a node',
+  'queue late': 'no node had a place in time',
+  connections: 'connections beyond the bound',
+};
+
+const repairWords: Readonly<Record<string, string>> = {
+  'pruned repaired': '"pruned" of a node, answered by another',
+  retried: 'failed at a node, asked of another',
+  hedged: 'slow at a node, asked of a second',
+  'hedge won': '… and the second was first',
+};
+
+/** Refused requests and repairs on the way to nodes. */
+export function limitSection({ refusals, repairs }: StatusFacts): Markup {
+  const refused = refusals.filter(({ count }) => count.total > 0);
+  return html`${table(
+    'Turned away',
+    ['Why', '100 s', '1000 s', 'in all'],
+    refused.map(({ reason, count }) => countedRow(refusalWords[reason] ?? reason, count)),
+  )}${table(
+    'Repaired on the way',
+    ['What', '100 s', '1000 s', 'in all'],
+    repairs.map(({ what, count }) => countedRow(repairWords[what] ?? what, count)),
+  )}`;
+}
+
+function countedRow(name: string, count: Counted | undefined): readonly string[] {
+  return [name, short(count?.last100s ?? 0), short(count?.last1000s ?? 0), short(count?.total ?? 0)];
+}
+
+/** The last events, newest first. */
+export function eventSection({ events, at }: StatusFacts): Markup {
+  if (events.length === 0) return html`<p class="none">Nothing has changed since the start.</p>`;
+  return html`<div class="scroll" role="region" aria-labelledby="events-title" tabindex="0">
+    <ol class="events">
+      ${events.slice(0, mostEvents).map((event) => eventLine(event, at))}
+    </ol>
+  </div>`;
+}
+
+function eventLine({ at, level, text, workers }: EventFacts, now: string): Markup {
+  const { sign, tone, word } = levels[level];
+  const ago = duration(Math.max(0, (Date.parse(now) - Date.parse(at)) / 1_000));
+  return html`<li>
+    <time datetime="${at}" title="${at}">${clock(at)}</time>
+    <span class="${tone}" role="img" aria-label="${word}">${sign}</span>
+    <span class="text">${text}${workers === undefined ? undefined : html` <small>(${workers} workers)</small>`}</span>
+    <small class="ago">${ago} ago</small>
+  </li>`;
+}
+
+function list(rows: readonly (readonly [string, Piece])[]): Markup {
+  return html`<dl>
+    ${rows.map(
+      ([name, value]) =>
+        html`<div>
+          <dt>${name}</dt>
+          <dd>${value}</dd>
+        </div>`,
+    )}
+  </dl>`;
+}

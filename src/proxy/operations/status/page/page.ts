@@ -1,0 +1,120 @@
+/**
+ * The status page: one answer with everything in it, readable as it is. Where scripts run it renews itself from the
+ * same address, so that there is one place that says how things look.
+ */
+import { createHash } from 'node:crypto';
+import type { StatusFacts } from '../facts.ts';
+import { html, Markup, type Piece } from './html.ts';
+import { encodeSection, eventSection, limitSection, storeSection } from './details.ts';
+import { fleetSection } from './fleet.ts';
+import { script } from './script.ts';
+import { style } from './style.ts';
+import { outcomeSection, routeSection, windowSection } from './traffic.ts';
+import { axisSection } from './axis.ts';
+import { clock, duration } from '../format.ts';
+import { stateTones } from '../wording.ts';
+
+/** Nothing from anywhere but this page and its own address; what is in it is told by its hash. */
+export const pagePolicy = [
+  `default-src 'none'`,
+  `style-src ${digestOf(style)}`,
+  `script-src ${digestOf(script)}`,
+  `connect-src 'self'`,
+  `img-src data:`,
+  `base-uri 'none'`,
+  `form-action 'none'`,
+  `frame-ancestors 'none'`,
+].join('; ');
+
+function digestOf(text: string): string {
+  return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
+}
+
+/** To the letter: the policy knows what is between the tags. */
+const styling = new Markup(`<style>${style}</style>`);
+const scripting = new Markup(`<script>${script}</script>`);
+
+const signs = { ready: '●', degraded: '▲', outage: '■', starting: '○', draining: '◇' } as const;
+/** The icon has the colour of the state: it is what is seen of a page among many. */
+const iconColours = { good: '1d8348', warn: 'b9770e', bad: 'c0392b', idle: '6c7a89' } as const;
+
+/** The whole page, as HTML. */
+export function statusPage(facts: StatusFacts): string {
+  const { state } = facts;
+  const icon = `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%23${iconColours[stateTones[state]]}'/%3E%3C/svg%3E`;
+  const page = html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="color-scheme" content="light dark" />
+        <meta name="robots" content="noindex" />
+        <title>${state} · Ledgergate</title>
+        <link rel="icon" href="${icon}" />
+        <noscript><meta http-equiv="refresh" content="10" /></noscript>
+        ${styling}
+      </head>
+      <body>
+        <a class="skip" href="#content">Skip to the status</a>
+        ${headerOf(facts)}
+        <main id="content" tabindex="-1">
+          ${section('state', undefined, stateOf(facts))} ${section('fleet', 'Fleet', fleetSection(facts))}
+          ${section('axis', 'Retention windows and traffic', axisSection(facts))}
+          ${section('windows', 'Traffic', windowSection(facts))}
+          ${section('outcomes', 'Where answers came from', outcomeSection(facts))}
+          ${section('routes', 'Requests by class', routeSection(facts))}
+          ${section('store', 'Cache and Redis', storeSection(facts))}
+          ${section('encode', 'Signing messages', encodeSection(facts))}
+          ${section('limits', 'Limits and repairs', limitSection(facts))}
+          ${section('events', 'Recent events', eventSection(facts))}
+        </main>
+        <footer>
+          <p>
+            The same for programs: <a href="status.json">status.json</a>. In a terminal:
+            <code>ledgergate status --watch</code>.
+          </p>
+        </footer>
+        ${scripting}
+      </body>
+    </html> `;
+  return page.text;
+}
+
+/** A part of the page that is renewed by itself. */
+function section(name: string, title: string | undefined, content: Piece): Markup {
+  if (title === undefined) return html`<section id="${name}" data-live>${content}</section>`;
+  return html`<section aria-labelledby="${name}-title" class="card" id="${name}-card">
+    <h2 id="${name}-title">${title}</h2>
+    <div id="${name}" data-live>${content}</div>
+  </section>`;
+}
+
+function headerOf(facts: StatusFacts): Markup {
+  const { version, uptimeSeconds, workers, at } = facts;
+  const crew = workers === undefined ? '' : `${workers.answering} of ${workers.wanted} workers`;
+  return html`<header>
+    <h1>Ledgergate</h1>
+    <p id="about" data-live>
+      <span>version ${version}</span>
+      <span>up ${duration(uptimeSeconds)}</span> ${crew === '' ? undefined : html`<span>${crew}</span>`}
+    </p>
+    <p class="live">
+      <span id="shown" data-live>as of <time datetime="${at}">${clock(at)}</time> UTC</span>
+      <button id="pause" type="button" aria-pressed="false" hidden>Pause</button>
+    </p>
+    <p id="connection" role="alert" hidden></p>
+  </header>`;
+}
+
+function stateOf({ state, summary, problems }: StatusFacts): Markup {
+  const list = html`<ul>
+    ${problems.map((problem) => html`<li>${problem}</li>`)}
+  </ul>`;
+  return html`<div class="state ${stateTones[state]}" role="status">
+    <p class="word">
+      <span class="sign" aria-hidden="true">${signs[state]}</span> <strong>${state}</strong>
+      <span class="summary">${summary}</span>
+    </p>
+    ${problems.length === 0 ? undefined : list}
+  </div>`;
+}

@@ -1,0 +1,102 @@
+/** Rates, hit shares and times: by window, by where answers came from, by class of request. */
+import type { Outcome, RouteName } from '../../../../metrics/http-metrics.ts';
+import type { StatusFacts, TimedFacts, WindowFacts } from '../facts.ts';
+import { html, type Markup, type Piece } from './html.ts';
+import { inMs, percent, perSecond } from '../format.ts';
+
+/** Requests, hit share and times by window. */
+export function windowSection({ windows }: StatusFacts): Markup {
+  const rows = windows.map((window) => timedRow(`${window.seconds} s`, window, window.hitShare));
+  return table('By window', ['Last', 'Requests', 'Hit share', 'p50 ms', 'p99 ms'], rows);
+}
+
+const outcomeWords: Readonly<Record<Outcome, string>> = {
+  memory: 'memory',
+  redis: 'Redis',
+  collapsed: 'shared read',
+  miss: 'a node',
+  passed: 'passed on',
+  local: 'made here',
+  refused: 'refused (4xx)',
+  failed: 'failed (5xx)',
+};
+
+/** Requests of the last 100 s by source of the answer. */
+export function outcomeSection(facts: StatusFacts): Markup {
+  const window = middle(facts);
+  const all = window?.requests ?? 0;
+  const rows = (window?.outcomes ?? []).map((facts) =>
+    timedRow(outcomeWords[facts.outcome], facts, all === 0 ? undefined : facts.requests / all),
+  );
+  return table('Last 100 s', ['From', 'Requests', 'Share', 'p50 ms', 'p99 ms'], rows);
+}
+
+const routeWords: Readonly<Record<RouteName, string>> = {
+  resource: 'resource',
+  module: 'module',
+  view: 'view',
+  transaction_by_hash: 'by hash',
+  wait_by_hash: 'wait by hash',
+  encode_submission: 'encode',
+  submit: 'submit',
+  ledger_info: 'ledger info',
+  pass_through: 'passed on',
+  none: 'unknown',
+};
+
+/** Requests of the last 100 s by class. */
+export function routeSection(facts: StatusFacts): Markup {
+  const rows = (middle(facts)?.routes ?? []).map((route) => timedRow(routeWords[route.route], route, route.hitShare));
+  return table('Last 100 s', ['Class', 'Requests', 'Hit share', 'p50 ms', 'p99 ms'], rows);
+}
+
+function timedRow(name: string, { requestsPerSecond, p50Ms, p99Ms }: TimedFacts, share: number | undefined) {
+  return [name, perSecond(requestsPerSecond), shareCell(share), inMs(p50Ms), inMs(p99Ms)];
+}
+
+/** The window of current traffic that has enough requests for a quantile. */
+function middle({ windows }: StatusFacts): WindowFacts | undefined {
+  return windows[1];
+}
+
+/** A table whose first column names its rows. */
+export function table(caption: string, columns: readonly string[], rows: readonly (readonly Piece[])[]): Markup {
+  return html`<table>
+    <caption>
+      ${caption}
+    </caption>
+    <thead>
+      <tr>
+        ${columns.map((name, index) => html`<th scope="col" ${index === 0 ? undefined : html` class="number"`}>${name}</th>`)}
+      </tr>
+    </thead>
+    <tbody>
+      ${
+        rows.length === 0
+          ? html`<tr>
+              <td colspan="${columns.length}" class="none">nothing yet</td>
+            </tr>`
+          : rows.map(
+              ([name, ...cells]) =>
+                html`<tr>
+                  <th scope="row">${name}</th>
+                  ${cells.map((cell) => html`<td class="number">${cell}</td>`)}
+                </tr>`,
+            )
+      }
+    </tbody>
+  </table>`;
+}
+
+function shareCell(share: number | undefined): Markup {
+  return html`${share === undefined ? undefined : meter(share)}<span class="share">${percent(share)}</span>`;
+}
+
+/** A bar beside a number that says the same. */
+export function meter(share: number): Markup {
+  const width = Math.round(Math.min(1, share) * 1_000) / 10;
+  return html`<svg class="meter" aria-hidden="true" width="28" height="8">
+    <rect class="track" width="100%" height="8" rx="2" />
+    <rect class="fill" width="${width}%" height="8" rx="2" />
+  </svg>`;
+}

@@ -1,0 +1,143 @@
+/** The status as lines of text, for a terminal. */
+import type { NodeFacts, StatusFacts, TimedFacts } from './facts.ts';
+import { bytes, clock, duration, grouped, milliseconds, perSecond, percent, short } from './format.ts';
+import { levels, nodeState, stateTones, type NodeTone } from './wording.ts';
+
+interface TerminalOptions {
+  /** Characters in a line; what is longer is cut. */
+  readonly columns: number;
+  readonly hasColours: boolean;
+  /** Number of events, newest first. */
+  readonly events: number;
+}
+
+const colours: Readonly<Record<NodeTone, string>> = { good: '32', warn: '33', bad: '31', idle: '2' };
+
+/** A cell, and the colour of its text. */
+type Cell = string | readonly [text: string, tone: NodeTone];
+
+/** The lines of `ledgergate status`, without line ends. */
+export function statusLines(facts: StatusFacts, options: TerminalOptions): readonly string[] {
+  const { version, uptimeSeconds, workers, state, summary, problems, ledger, cache, load, redis, encode } = facts;
+  const crew = workers === undefined ? '' : `, ${workers.answering} of ${workers.wanted} workers`;
+  const mismatches = encode.counts.find(({ what }) => what === 'mismatch')?.count.total ?? 0;
+  const redisText = redis.reason === undefined ? redis.state : `${redis.state}: ${redis.reason}`;
+  const print = (cells: readonly Cell[]): string => line(cells, options);
+  return [
+    print([`Ledgergate ${version}, up ${duration(uptimeSeconds)}${crew}, ${clock(facts.at)} UTC`]),
+    print([[state.toUpperCase(), stateTones[state]], ` ${summary}`]),
+    ...problems.map((problem) => print([`  - ${problem}`])),
+    print([
+      `head ${grouped(ledger.head)} (${perSecond(ledger.versionsPerSecond)}), oldest ${grouped(ledger.oldest)}, chain ${ledger.chainId ?? '–'}`,
+    ]),
+    '',
+    ...table([nodeHead, ...facts.nodes.map(nodeRow)], 2).map(print),
+    '',
+    ...table([windowHead, ...facts.windows.map((window) => timedRow(`${window.seconds} s`, window))], 0).map(print),
+    '',
+    ...table([routeHead, ...(facts.windows[1]?.routes ?? []).map((route) => timedRow(route.route, route))], 1).map(
+      print,
+    ),
+    '',
+    print([
+      `memory ${bytes(cache.bytes)} of ${bytes(cache.maxBytes)}, ${short(cache.entries)} reads; Redis ${redisText}`,
+    ]),
+    print([
+      `${load.connections} connections, ${load.waiting} waiting for a node, event loop ${milliseconds(load.loopLagMs)} late`,
+    ]),
+    print([`encoded differently by a node: ${mismatches}; refused: ${refusedWords(facts)}`]),
+    '',
+    ...facts.events
+      .slice(0, options.events)
+      .map(({ at, level, text, workers: tellers }) =>
+        print([
+          `${clock(at)} `,
+          [level === 'info' ? '·' : levels[level].sign, levels[level].tone],
+          ` ${text}${tellers === undefined ? '' : ` (${tellers} workers)`}`,
+        ]),
+      ),
+  ];
+}
+
+const nodeHead: readonly Cell[] = [
+  'NODE',
+  'STATE',
+  'HEAD',
+  'LAG',
+  'OLDEST',
+  'EDGE',
+  'LOAD',
+  'RATE',
+  'P50',
+  'P99',
+  'FAILED',
+];
+
+function nodeRow(node: NodeFacts): readonly Cell[] {
+  const { word, sign, tone } = nodeState(node);
+  const out = node.ejected.length === 0 ? '' : ` (${node.ejected.map(({ readClass }) => readClass).join(', ')})`;
+  return [
+    node.name,
+    [`${sign} ${word}${out}`, tone],
+    grouped(node.head),
+    node.lag === undefined ? '–' : short(Number(node.lag)),
+    grouped(node.oldest),
+    perSecond(node.edgeSpeed),
+    `${node.inFlight}/${node.limit}`,
+    perSecond(node.requestsPerSecond),
+    milliseconds(node.p50Ms),
+    milliseconds(node.p99Ms),
+    short(node.failures.last100s),
+  ];
+}
+
+const windowHead: readonly Cell[] = ['LAST', 'RATE', 'HITS', 'P50', 'P99'];
+
+const routeHead: readonly Cell[] = ['CLASS', 'RATE', 'HITS', 'P50', 'P99'];
+
+function timedRow(name: string, facts: TimedFacts & { readonly hitShare: number | undefined }): readonly Cell[] {
+  const { requestsPerSecond, hitShare, p50Ms, p99Ms } = facts;
+  return [name, perSecond(requestsPerSecond), percent(hitShare), milliseconds(p50Ms), milliseconds(p99Ms)];
+}
+
+function refusedWords({ refusals }: StatusFacts): string {
+  const some = refusals.filter(({ count }) => count.total > 0);
+  return some.length === 0 ? 'nothing' : some.map(({ reason, count }) => `${short(count.total)} ${reason}`).join(', ');
+}
+
+/** Columns two spaces apart: the first `leading` of them begin at one place, the others end at one. */
+function table(rows: readonly (readonly Cell[])[], leading: number): readonly (readonly Cell[])[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, textOf(cell).length);
+  }
+  return rows.map((row) =>
+    row.map((cell, column): Cell => {
+      const width = widths[column] ?? 0;
+      const text = column < leading ? textOf(cell).padEnd(width) : textOf(cell).padStart(width);
+      const apart = column === 0 ? text : `  ${text}`;
+      return typeof cell === 'string' ? apart : [apart, cell[1]];
+    }),
+  );
+}
+
+function textOf(cell: Cell): string {
+  return printable(typeof cell === 'string' ? cell : cell[0]);
+}
+
+/** One line, cut to what fits. Nothing that is told by others can do more to a terminal than be read. */
+function line(cells: readonly Cell[], { columns, hasColours }: TerminalOptions): string {
+  let left = columns;
+  let out = '';
+  for (const cell of cells) {
+    const text = textOf(cell).slice(0, Math.max(0, left));
+    left -= text.length;
+    out +=
+      typeof cell === 'string' || !hasColours || text === '' ? text : `\u001b[${colours[cell[1]]}m${text}\u001b[0m`;
+  }
+  return hasColours ? out : out.trimEnd();
+}
+
+function printable(text: string): string {
+  return text.replaceAll('\u202f', ' ').replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
+}

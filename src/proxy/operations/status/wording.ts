@@ -1,0 +1,45 @@
+/** Words, signs and tones of states, for the page and the terminal alike. */
+import type { Level } from './event-kinds.ts';
+import type { NodeFacts, OverallState } from './facts.ts';
+
+/** Tone of a colour on the page and in a terminal. */
+export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
+
+/** The state of a node in a word, a sign and a tone: the sign is there for whoever sees no colours. */
+export function nodeState({ state, isSuspect, ejected }: Pick<NodeFacts, 'state' | 'isSuspect' | 'ejected'>): {
+  readonly word: string;
+  readonly sign: string;
+  readonly tone: NodeTone;
+} {
+  if (state === 'down') return { word: 'down', sign: '■', tone: 'bad' };
+  if (state === 'foreign') return { word: 'other chain', sign: '◆', tone: 'bad' };
+  if (state === 'unproven') return { word: 'unproven', sign: '○', tone: 'idle' };
+  if (isSuspect) return { word: 'contradicted', sign: '◆', tone: 'bad' };
+  if (ejected.length > 0) return { word: 'passed over', sign: '▲', tone: 'warn' };
+  return { word: 'usable', sign: '●', tone: 'good' };
+}
+
+/** The tone of an overall state. */
+export const stateTones: Readonly<Record<OverallState, NodeTone>> = {
+  ready: 'good',
+  degraded: 'warn',
+  outage: 'bad',
+  starting: 'idle',
+  draining: 'idle',
+};
+
+/** Sign, tone and name of a level. */
+export const levels: Readonly<
+  Record<Level, { readonly sign: string; readonly tone: NodeTone; readonly word: string }>
+> = {
+  info: { sign: '●', tone: 'idle', word: 'information' },
+  warn: { sign: '▲', tone: 'warn', word: 'warning' },
+  error: { sign: '■', tone: 'bad', word: 'error' },
+};
+
+const readClasses: Readonly<Record<string, string>> = { head: 'recent reads', archive: 'old reads', view: 'views' };
+
+/** Classes of reads with their reasons: `recent reads (timeout)`. */
+export function ejectedClasses({ ejected }: Pick<NodeFacts, 'ejected'>): readonly string[] {
+  return ejected.map(({ readClass, reason }) => `${readClasses[readClass] ?? readClass} (${reason})`);
+}

@@ -1,0 +1,127 @@
+/** Authenticates a request, checks its rights, and admits it within the limits of its plan: ahead of its route. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { holdsKey } from '../../access/keys/key-set.ts';
+import type { Operation, Principal } from '../../access/keys/principal.ts';
+import type { Principals, Unknown } from '../../access/keys/principals.ts';
+import type { Limits, Ticket } from '../../access/limits/ticket.ts';
+import { GatewayError } from '../../ledger/errors.ts';
+import type { AccessMetrics, RefusalReason } from '../../metrics/access-metrics.ts';
+import { isBearer } from '../operations/admin-access.ts';
+import { AdmittedRequest } from '../http/admitted-request.ts';
+
+/** Parts of access control. */
+export interface AccessControlParts {
+  readonly principals: Principals;
+  readonly limits: Limits;
+  readonly metrics: AccessMetrics;
+}
+
+/** The two ends of an admission: exactly one is called, or neither when the client hangs up first. */
+export interface Admission {
+  /** `admitted`: undefined for a preflight, which has no key. */
+  readonly serve: (admitted: AdmittedRequest | undefined) => void;
+  readonly refuse: (error: unknown) => void;
+}
+
+/** Admits requests by key, rights and limits. */
+export class AccessControl {
+  readonly #parts: AccessControlParts;
+
+  constructor(parts: AccessControlParts) {
+    this.#parts = parts;
+  }
+
+  /** The header that keys come in: answers depend on it. */
+  get header(): string {
+    return this.#parts.principals.header;
+  }
+
+  /**
+   * Calls `serve`, now or when the limits allow it, or `refuse`. Throws `GatewayError` for a refusal at once. `match`:
+   * yields the operation, which is computed for a request with a principal only.
+   */
+  admit(
+    request: IncomingMessage,
+    response: ServerResponse,
+    match: { readonly operation: Operation },
+    { serve, refuse }: Admission,
+  ): void {
+    // Browsers send no key with a preflight; no other OPTIONS is answered with anything.
+    if (request.method === 'OPTIONS') return serve(undefined);
+    if (holdsKey(request.url ?? '')) throw this.#misplaced();
+    const principal = this.#findPrincipal(request);
+    const { operation } = match;
+    this.#requireRights(principal, operation, request.headers.origin);
+    const abort = new AbortController();
+    const ticket = this.#parts.limits.admit(principal, operation, abort.signal);
+    if (!(ticket instanceof Promise)) {
+      return ticket.kind === 'left' ? undefined : serve(this.#enter(principal, operation, ticket));
+    }
+    const onClose = (): void => abort.abort(new Error('the client hung up'));
+    response.once('close', onClose);
+    void ticket.then((late) => {
+      response.off('close', onClose);
+      if (late.kind === 'left') return;
+      try {
+        const admitted = this.#enter(principal, operation, late);
+        if (response.destroyed) admitted.settle(response);
+        else serve(admitted);
+      } catch (error) {
+        refuse(error);
+      }
+    });
+  }
+
+  #findPrincipal({ headers, socket }: IncomingMessage): Principal {
+    const found = this.#parts.principals.find(headers, socket.remoteAddress, Date.now());
+    if (typeof found !== 'string') return found;
+    this.#parts.metrics.refused(found, undefined);
+    throw this.#stranger(found, headers[this.header]);
+  }
+
+  /** A target is in the logs of every proxy on the way, and would be sent on to a node. */
+  #misplaced(): GatewayError {
+    this.#parts.metrics.refused('misplaced key', undefined);
+    return new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
+  }
+
+  #stranger(why: Unknown, given: string | readonly string[] | undefined): GatewayError {
+    if (why === 'unread') return new GatewayError('unavailable', 'the keys are not known yet; try again');
+    const { header } = this;
+    const form = header === 'authorization' ? 'Authorization: Bearer KEY' : `${header}: KEY`;
+    const message = why === 'no key' ? `a key is needed: ${form}` : 'the key is not valid, or has expired';
+    return new GatewayError('unauthorized', message, { headers: challengeOf(header, given) });
+  }
+
+  #requireRights({ operations, origins, plan }: Principal, operation: Operation, origin: string | undefined): void {
+    const { metrics } = this.#parts;
+    if (!operations.has(operation)) {
+      metrics.refused('operation', plan.name);
+      throw new GatewayError('disabled', `this key or plan does not allow the operation "${operation}"`);
+    }
+    // A program that is no browser can claim any origin, but has to claim one.
+    if (origins === undefined || (origin !== undefined && origins.has(origin))) return;
+    metrics.refused('origin', plan.name);
+    throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');
+  }
+
+  #enter(principal: Principal, operation: Operation, ticket: Answered): AdmittedRequest {
+    if (ticket.kind === 'admitted') return new AdmittedRequest(principal, operation, ticket);
+    const { because, retryAfterMs } = ticket;
+    const reason: RefusalReason = because === 'limit' ? 'limit' : 'not counted';
+    this.#parts.metrics.refused(reason, principal.plan.name);
+    const headers = [...ticket.headers, 'Retry-After', String(Math.max(1, Math.ceil(retryAfterMs / 1000)))];
+    if (because === 'limit')
+      throw new GatewayError('rateLimited', `over the limits of the plan; try again`, { headers });
+    throw new GatewayError('unavailable', 'requests cannot be counted at the moment; try again', { headers });
+  }
+}
+
+/** A ticket whose client still waits for the answer. */
+type Answered = Exclude<Ticket, { kind: 'left' }>;
+
+/** A request without credentials, or with those of another scheme, gets no error code (RFC 6750 3.1). */
+function challengeOf(header: string, given: string | readonly string[] | undefined): readonly string[] {
+  const isToken = given !== undefined && (header !== 'authorization' || isBearer(String(given)));
+  return ['WWW-Authenticate', `Bearer realm="ledgergate"${isToken ? ', error="invalid_token"' : ''}`];
+}

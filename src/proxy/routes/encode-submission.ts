@@ -1,0 +1,142 @@
+/**
+ * `POST /transactions/encode_submission`: the bytes a person signs, built here from the module's ABI and compared with
+ * nodes all along. What is not certainly ours goes to a node, byte for byte (protocol 5.9).
+ */
+import type { EncodeMetrics, ForwardReasonName } from '../../metrics/encode-metrics.ts';
+import { encodeSubmission } from '../../encode/encode-submission.ts';
+import type { EncodeOutcome } from '../../encode/outcome.ts';
+import type { ShadowProof } from '../../encode/shadow.ts';
+import { bodyBounds } from '../../ledger/body-bounds.ts';
+import { GatewayError } from '../../ledger/errors.ts';
+import type { Fleet } from '../../upstream/fleet.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { ModuleSource } from './module-source.ts';
+import { answerForm } from '../http/negotiate.ts';
+import type { PassThrough } from './pass-through.ts';
+import type { ResponseWriter } from '../http/response-writer.ts';
+import type { Match } from './router.ts';
+import type { ShadowChecks } from './shadow-checks.ts';
+
+/** Parts of the encoder's route. */
+export interface EncoderParts {
+  readonly fleet: Fleet;
+  readonly writer: ResponseWriter;
+  readonly passThrough: PassThrough;
+  readonly modules: ModuleSource;
+  readonly proof: ShadowProof;
+  readonly checks: ShadowChecks;
+  readonly metrics: EncodeMetrics;
+  readonly signingDomain: string;
+}
+
+/** Why a node was asked: the encoder's own reasons, and what is found out before it is asked. */
+type Reason = ForwardReasonName;
+
+type Forward = { readonly kind: 'forward'; readonly reason: Reason };
+
+/** Answers requests for signing messages: encoded here, or by a node. */
+export class Encoder {
+  readonly #parts: EncoderParts;
+
+  constructor(parts: EncoderParts) {
+    this.#parts = parts;
+  }
+
+  /** Expects the head to have passed `requireJson`. */
+  async serve(exchange: Exchange, match: Match, body: Buffer): Promise<void> {
+    const { fleet, proof, checks, metrics, writer } = this.#parts;
+    const span = exchange.span?.begin('encode');
+    const outcome = await this.#encode(exchange, body);
+    span?.note({ 'ledgergate.encode.result': resultOf(outcome), 'ledgergate.encode.reason': reasonOf(outcome) });
+    span?.end();
+    if (outcome.kind !== 'encoded') return this.#handOn(exchange, match, body, outcome);
+    const { hex, signature, functionId = 'no function' } = outcome;
+    // Nothing is waited for between this look and the answer: what turns out doubtful now is not given out any more.
+    if (!proof.isTrusted(functionId)) return this.#handOn(exchange, match, body, forward('distrusted function'));
+    metrics.local();
+    const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
+    exchange.holding?.addAnswer(hex.length);
+    writer.write(exchange, 200, head, `"${hex}"`);
+    const version = fleet.head?.version;
+    const check = checks.consider({ functionId, signature, hex, body, version, client: exchange.client });
+    if (check !== undefined) exchange.holding?.keepFor(check);
+    return undefined;
+  }
+
+  async #encode(exchange: Exchange, body: Buffer): Promise<EncodeOutcome | Forward> {
+    const { fleet, modules, signingDomain } = this.#parts;
+    const { chainId, generation } = fleet;
+    const { accept, 'content-encoding': coding } = exchange.request.headers;
+    if (answerForm(accept) === 'bcs') return forward('bcs accept');
+    if (coding !== undefined) return forward('encoded body');
+    if (body.length > bodyBounds.bytes) return forward('large body');
+    const text = decode(body);
+    if (text === undefined) return { kind: 'refused', code: 'web_framework_error', message: 'the body is not UTF-8' };
+    if (chainId === undefined) return forward('chain unknown');
+    try {
+      const outcome = await encodeSubmission(text, {
+        chainId,
+        signingDomain,
+        loadModule: modules.loaderOfRequest(exchange.client),
+      });
+      // The modules may be of two ledgers, and the chain id of neither that is served now.
+      return generation === fleet.generation ? outcome : forward('chain unknown');
+    } catch (error) {
+      if (error instanceof GatewayError) return forward('module unavailable');
+      throw error;
+    }
+  }
+
+  /** A node answers, in the words clients know; a certain refusal is answered here when no node can be asked. */
+  async #handOn(
+    exchange: Exchange,
+    match: Match,
+    body: Buffer,
+    outcome: Forward | Extract<EncodeOutcome, { kind: 'refused' | 'forward' }>,
+  ): Promise<void> {
+    const { metrics, passThrough } = this.#parts;
+    try {
+      await passThrough.serve(exchange, match, body);
+      metrics.forwarded(reasonOf(outcome) ?? 'refused locally');
+    } catch (error) {
+      const isNodeless = error instanceof GatewayError && error.fault === 'unavailable' && !exchange.signal.aborted;
+      if (outcome.kind !== 'refused' || !isNodeless || exchange.response.headersSent) throw error;
+      metrics.refused();
+      throw new GatewayError(outcome.code === 'invalid_input' ? 'invalidInput' : 'malformed', outcome.message, {
+        cause: error,
+      });
+    }
+  }
+}
+
+function resultOf({ kind }: EncodeOutcome | Forward): 'local' | 'forwarded' {
+  return kind === 'encoded' ? 'local' : 'forwarded';
+}
+
+/** Why a node is asked; a refusal is left to one. */
+function reasonOf(outcome: EncodeOutcome | Forward): Reason | 'refused locally' | undefined {
+  if (outcome.kind === 'encoded') return undefined;
+  return outcome.kind === 'forward' ? outcome.reason : 'refused locally';
+}
+
+const forward = (reason: Reason): Forward => ({ kind: 'forward', reason });
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+function decode(body: Buffer): string | undefined {
+  try {
+    return utf8.decode(body);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Here nodes compare media types, parameters allowed (protocol 2.4). Throws `GatewayError` 415. */
+export function requireJson(contentType: string | undefined): void {
+  if (contentType === undefined) {
+    throw new GatewayError('unsupportedMediaType', 'the client request does not include the `Content-Type` header');
+  }
+  if (!/^\s*application\/(?:[\w.!#$&^+-]+\+)?json\s*(?:;|$)/i.test(contentType)) {
+    throw new GatewayError('unsupportedMediaType', 'the `Content-Type` requested by the client is not supported');
+  }
+}

@@ -1,0 +1,241 @@
+/** Every client request, over whichever transport: match, admit, answer. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { digestInTurns } from '../../cache/view-body.ts';
+import { bodyBounds } from '../../ledger/body-bounds.ts';
+import { GatewayError } from '../../ledger/errors.ts';
+import { clientOf } from '../http/admitted-request.ts';
+import { seeThrough } from '../http/server/connection-state.ts';
+import { requireJson } from './encode-submission.ts';
+import { Exchange, type Received } from '../http/exchange.ts';
+import type { Incoming, Outgoing } from '../http/message.ts';
+import { answerForm } from '../http/negotiate.ts';
+import { answerRead, giveRead, parseTarget, requireTime } from './read-answer.ts';
+import { announcesBody } from '../http/request-body.ts';
+import { faultOfHead } from '../http/request-faults.ts';
+import { endWhereHttpDoes } from '../http/response-writer.ts';
+import { noRoute } from './route-table.ts';
+import type { Route } from './route.ts';
+import type { Match } from './router.ts';
+import type { ServerParts } from './server-parts.ts';
+import { CachedTarget } from './target-cache.ts';
+import { originForm } from '../http/target.ts';
+import { viewContentType, viewRead } from './view.ts';
+
+type ServerRequest = Received<IncomingMessage, ServerResponse>;
+
+/** Answers a request that has just arrived. Never throws. */
+export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
+  const received = { request, response };
+  const refuseRequest = (error: unknown): void => refuse(parts, received, error);
+  try {
+    request.url = originForm(request.url ?? '');
+    const { url: target, method = '' } = request;
+    const fault = faultOfHead(request) ?? parts.router.faultOfMethod(method, target);
+    if (fault !== undefined) throw fault;
+    const match = findTarget(parts, request) ?? parts.router.match(method, target);
+    if (parts.access === undefined) answer(parts, received, match);
+    else {
+      parts.access.admit(request, response, match, {
+        serve: (admitted) => answer(parts, { ...received, admitted }, match),
+        refuse: refuseRequest,
+      });
+    }
+  } catch (error) {
+    refuseRequest(error);
+  }
+}
+
+/** Answers a request with an error, without a route. */
+export function refuse(parts: ServerParts, received: Received<Incoming, Outgoing>, error: unknown): void {
+  parts.writer.error(new Exchange(received, noRoute, parts.observer), error);
+}
+
+/** Answers a read whose target is parsed. */
+export function answerTarget(parts: ServerParts, received: Received<Incoming, Outgoing>, cached: CachedTarget): void {
+  run(parts, received, cached.route, (exchange) => answerRead(parts, exchange, cached.read));
+}
+
+function findTarget(
+  { targets }: ServerParts,
+  { method, url = '', headers }: IncomingMessage,
+): CachedTarget | undefined {
+  return method === 'GET' || method === 'HEAD' ? targets.find(url, answerForm(headers.accept)) : undefined;
+}
+
+/** Answers an admitted request by the kind of its route. */
+function answer(parts: ServerParts, received: ServerRequest, match: Match | CachedTarget): void {
+  if (match instanceof CachedTarget) return answerTarget(parts, received, match);
+  const { route } = match;
+  const { accept } = received.request.headers;
+  switch (route.kind) {
+    case 'read':
+      return run(parts, received, route, (exchange) =>
+        answerRead(parts, exchange, parseTarget(parts, match, accept).read),
+      );
+    case 'wait':
+      return run(parts, received, route, (exchange) => answerWait(parts, exchange, match));
+    case 'view':
+      return answerView(parts, received, match);
+    case 'encode':
+      return answerEncode(parts, received, match);
+    case 'submit':
+      return withBody(parts, received, { match, check: () => requirePassable(received, match) }, (exchange, body) => {
+        seeThrough(exchange.response);
+        return parts.passThrough.submit(exchange, match, body);
+      });
+    case 'ledger info':
+      return run(parts, received, route, (exchange) => answerLedgerInfo(parts, exchange, match));
+    case 'passed':
+      return answerPassed(parts, received, match);
+    case 'preflight':
+      return run(parts, received, route, (exchange) => answerPreflight(parts, exchange));
+    case 'none':
+      return refuse(parts, received, match.fault);
+  }
+}
+
+/** A long poll: never kept and never shared, because each client waits on its own. */
+async function answerWait(parts: ServerParts, exchange: Exchange, match: Match): Promise<void> {
+  const read = match.parse(exchange.request.headers.accept);
+  requireTime(parts);
+  await giveRead(parts, exchange, await parts.reader.ask(read, exchange));
+}
+
+function answerView(parts: ServerParts, received: ServerRequest, match: Match): void {
+  const { accept, 'content-type': contentType, 'content-encoding': coding } = received.request.headers;
+  // Nodes read compressed bodies, which only they look into; such a request is rare.
+  if (coding !== undefined) return answerPassed(parts, received, match);
+  const check = (): void => void viewContentType(contentType);
+  return withBody(parts, received, { match, check }, (exchange, body) => {
+    const read = (digest?: string) => viewRead({ target: match.target, accept, contentType, body, digest });
+    return body.length > bodyBounds.bytes
+      ? digestInTurns(body).then((digest) => answerRead(parts, exchange, read(digest)))
+      : answerRead(parts, exchange, read());
+  });
+}
+
+/** Without an encoder, or under an unusual spelling of its target, nodes encode. */
+function answerEncode(parts: ServerParts, received: ServerRequest, match: Match): void {
+  const { encoder, router } = parts;
+  const isPlain = match.target === `${router.basePath}/transactions/encode_submission`;
+  if (encoder === undefined || !isPlain) return answerPassed(parts, received, match);
+  const check = (): void => requireJson(received.request.headers['content-type']);
+  return withBody(parts, received, { match, check }, (exchange, body) => {
+    requireTime(parts);
+    return encoder.serve(exchange, match, body);
+  });
+}
+
+async function answerLedgerInfo(parts: ServerParts, exchange: Exchange, match: Match): Promise<void> {
+  const { freshness, passThrough, writer } = parts;
+  if (answerForm(exchange.request.headers.accept) === 'bcs') {
+    requireTime(parts);
+    return passThrough.ledgerInfo(exchange, match);
+  }
+  const { body, version } = await freshness.ledgerInfo(exchange.request, exchange.signal);
+  exchange.version = version;
+  const head = ['Content-Type', 'application/json; charset=utf-8', 'Vary', writer.vary, 'Cache-Control', 'no-store'];
+  head.push('Ledgergate-Served-Version', String(version));
+  return writer.write(exchange, 200, head, body);
+}
+
+function answerPassed(parts: ServerParts, received: ServerRequest, match: Match): void {
+  const { method } = match;
+  const check = (): void => requirePassable(received, match);
+  const serve = (exchange: Exchange, body: Buffer | undefined): Promise<void> => {
+    if (match.isIdempotent) requireTime(parts);
+    return parts.passThrough.serve(exchange, match, body);
+  };
+  const isBodiless = method === 'GET' || method === 'HEAD' || (method !== 'POST' && !announcesBody(received.request));
+  if (!isBodiless) return withBody(parts, received, { match, check }, serve);
+  return run(parts, received, match.route, (exchange) => {
+    check();
+    return serve(exchange, undefined);
+  });
+}
+
+function answerPreflight({ cors, router }: ServerParts, exchange: Exchange): void {
+  const head = cors.preflight(exchange.request);
+  if (head === undefined) throw router.notAllowed(exchange.target);
+  endWhereHttpDoes(exchange, head);
+  exchange.response.writeHead(204, head).end();
+  exchange.end();
+}
+
+/** Throws `GatewayError` for a request that no node shall receive. */
+function requirePassable({ request: { method, headers } }: ServerRequest, match: Match): void {
+  const { 'content-type': type } = headers;
+  const isRead = method === 'GET' || method === 'HEAD';
+  if (!isRead && type !== undefined && !mediaTypeForm.test(type)) {
+    throw new GatewayError('unsupportedMediaType', 'request refused');
+  }
+  void match.passedPath;
+}
+
+/** `type/subtype`, whatever its parameters are (RFC 9110 8.3.1). */
+const mediaTypeForm = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/;
+
+/** Runs `serve` with the request's exchange. Errors become answers. */
+function run<Response extends Outgoing>(
+  parts: ServerParts,
+  received: Received<Incoming, Response>,
+  route: Route,
+  serve: (exchange: Exchange<Response>) => void | Promise<void>,
+): void {
+  const exchange = new Exchange(received, route, parts.observer);
+  void guard(parts, exchange, () => serve(exchange));
+}
+
+/** `check`: throws `GatewayError` for a head that makes the body needless. */
+interface Bodied {
+  readonly match: Match;
+  readonly check: () => void;
+}
+
+/** Reads the body, then does as `run`. Faults of head or body become answers. */
+function withBody(
+  parts: ServerParts,
+  received: ServerRequest,
+  { match, check }: Bodied,
+  serve: (exchange: Exchange, body: Buffer) => void | Promise<void>,
+): void {
+  const { request, response, admitted } = received;
+  // A client that hangs up before the body's end has no exchange.
+  admitted?.settleAtClose(response);
+  const faultOfHead = (): GatewayError | undefined => faultIn(check);
+  parts.bodies.read({ request, response, client: clientOf(request, admitted), faultOfHead }, (body, holding) => {
+    const exchange = new Exchange(received, match.route, parts.observer);
+    exchange.holding = holding;
+    if (!Buffer.isBuffer(body)) return parts.writer.error(exchange, body);
+    exchange.bodyBytes = body.length;
+    return guard(parts, exchange, () => serve(exchange, body));
+  });
+}
+
+function faultIn(check: () => void): GatewayError | undefined {
+  try {
+    check();
+    return undefined;
+  } catch (error) {
+    if (error instanceof GatewayError) return error;
+    throw error;
+  }
+}
+
+/**
+ * Runs `serve`; its exception becomes an error answer. The promise, if any, never rejects, and the request's place in its
+ * plan is taken until it resolves.
+ */
+function guard<Response extends Outgoing>(
+  { writer }: ServerParts,
+  exchange: Exchange<Response>,
+  serve: () => void | Promise<void>,
+): void | Promise<void> {
+  try {
+    const work = serve()?.catch((error: unknown) => writer.error(exchange, error));
+    if (work !== undefined) exchange.admitted?.holdFor(work, exchange.response);
+    return work;
+  } catch (error) {
+    return writer.error(exchange, error);
+  }
+}

@@ -1,0 +1,135 @@
+/** Parsers of the reads by path: a resource, a module, a transaction. Each yields a canonical `Read`. */
+import { LRUCache } from 'lru-cache';
+import type { Operation } from '../../cache/key.ts';
+import { parseAddress } from '../../ledger/address.ts';
+import { GatewayError, quote } from '../../ledger/errors.ts';
+import { isIdentifier } from '../../ledger/identifier.ts';
+import { parseTransactionHash } from '../../ledger/transaction-hash.ts';
+import { formatTypeTag, parseStructTag } from '../../ledger/type-tag.ts';
+import type { LedgerVersion } from '../../ledger/version.ts';
+import type { Need } from '../../upstream/select/need.ts';
+import { answerForm } from '../http/negotiate.ts';
+import type { Read } from '../reads/read-result.ts';
+import type { Submissions } from './submissions.ts';
+import { versionParameter } from '../http/target.ts';
+
+/** The parts of a client's request beside its path parameters. */
+export interface PathRead {
+  /** With the base path and the query, percent-encoded. */
+  readonly target: string;
+  readonly accept: string | undefined;
+}
+
+/** Parameters of `/accounts/:address/resource/:type`, decoded. */
+export interface ResourceParameters {
+  readonly address: string;
+  /** A struct tag in any spelling that nodes accept. */
+  readonly type: string;
+}
+
+/** Parses `GET /accounts/{address}/resource/{type}`. Throws `GatewayError` 400 where a node would refuse it too. */
+export function resourceRead(parameters: ResourceParameters, request: PathRead): Read {
+  const address = parseAddress(parameters.address);
+  const { text, encoded } = parseTag(parameters.type);
+  const path = `/accounts/${address}/resource/${encoded}`;
+  return pathRead({ operation: 'resource', subject: `${address}/${text}`, path }, request);
+}
+
+/** Parameters of `/accounts/:address/module/:name`, decoded. */
+export interface ModuleParameters {
+  readonly address: string;
+  readonly name: string;
+}
+
+/** Parses `GET /accounts/{address}/module/{name}`. Names are case-sensitive. Throws `GatewayError` 400. */
+export function moduleRead(parameters: ModuleParameters, request: PathRead): Read {
+  const address = parseAddress(parameters.address);
+  const { name } = parameters;
+  if (!isIdentifier(name)) throw new GatewayError('invalidInput', `'module_name' invalid: ${quote(name)}`);
+  const path = `/accounts/${address}/module/${encodeURIComponent(name)}`;
+  return pathRead({ operation: 'module', subject: `${address}/${name}`, path }, request);
+}
+
+/**
+ * Parses `GET /transactions/by_hash/{hash}`. The node that accepted the submission is asked first. Throws
+ * `GatewayError` 400.
+ */
+export function transactionRead(hashText: string, { accept }: PathRead, submissions: Submissions): Read {
+  const hash = parseTransactionHash(hashText);
+  const form = answerForm(accept);
+  return {
+    operation: 'transaction',
+    subject: hash,
+    version: undefined,
+    form,
+    wire: { method: 'GET', path: `/transactions/by_hash/${hash}`, headers: acceptOnly[form] },
+    need: { kind: 'transaction', first: submissions.takerOf(hash) },
+  };
+}
+
+/** As `transactionRead`, for `wait_by_hash`: the node waits up to a second while the transaction is pending. */
+export function transactionWait(hashText: string, request: PathRead, submissions: Submissions): Read {
+  const read = transactionRead(hashText, request, submissions);
+  const wire = { ...read.wire, path: `/transactions/wait_by_hash/${read.subject}` };
+  return { ...read, wire, atOnce: read.wire };
+}
+
+/** Media types of the two forms of an answer. */
+export const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
+
+/** Request headers that ask a node for a form. Frozen, so that derived headers are computed once for all requests. */
+const acceptOnly = {
+  json: Object.freeze({ accept: mediaType.json }),
+  bcs: Object.freeze({ accept: mediaType.bcs }),
+} as const;
+
+/** `path` with the query that pins it to `version`. */
+export function withVersion(path: string, version: LedgerVersion | undefined): string {
+  return version === undefined ? path : `${path}?ledger_version=${version}`;
+}
+
+/** State at `version`, or at a node's head where there is none. */
+export function needOf(version: LedgerVersion | undefined): Need {
+  return version === undefined ? { kind: 'head' } : { kind: 'version', version };
+}
+
+/** `path` is below the base path, canonical and percent-encoded. */
+interface Subject {
+  readonly operation: Operation;
+  readonly subject: string;
+  readonly path: string;
+}
+
+function pathRead({ operation, subject, path }: Subject, request: PathRead): Read {
+  const version = versionParameter(request.target);
+  const form = answerForm(request.accept);
+  return {
+    operation,
+    subject,
+    version,
+    form,
+    wire: { method: 'GET', path: withVersion(path, version), headers: acceptOnly[form] },
+    need: needOf(version),
+    keyed: undefined,
+  };
+}
+
+/** A struct tag in canonical text, as it is and percent-encoded. */
+interface Tag {
+  readonly text: string;
+  readonly encoded: string;
+}
+
+/** Canonical tags by spelling: nearly all requests name one of a few types. */
+const parsedTags = new LRUCache<string, Tag>({ max: 1_000 });
+/** In characters; with both forms of a tag an entry takes 4 kB at most. */
+const longestCached = 500;
+
+function parseTag(spelling: string): Tag {
+  const cached = parsedTags.get(spelling);
+  if (cached !== undefined) return cached;
+  const text = formatTypeTag(parseStructTag(spelling));
+  const tag = { text, encoded: encodeURIComponent(text) };
+  if (spelling.length <= longestCached) parsedTags.set(spelling, tag);
+  return tag;
+}

@@ -1,0 +1,179 @@
+/** Decides the route of a request from its method and target alone. Pure; find-my-way matches the paths. */
+import findMyWay from 'find-my-way';
+import type { Operation } from '../../access/keys/principal.ts';
+import { GatewayError } from '../../ledger/errors.ts';
+import type { Need } from '../../upstream/select/need.ts';
+import { foldedPaths, hasFoldedDots } from '../http/folded-path.ts';
+import type { Read } from '../reads/read-result.ts';
+import { noRoute, passedRoute, preflightRoute, routeTable } from './route-table.ts';
+import type { Parameters, PathRow, Route } from './route.ts';
+import type { Submissions } from './submissions.ts';
+import { hasParameter, longestTarget, pathBelow } from '../http/target.ts';
+
+/** Options of a router. */
+export interface RouterOptions {
+  /** Empty, or `/v1`. */
+  readonly basePath: string;
+  readonly submissions: Submissions;
+}
+
+/** Methods of HTTP that routes exist for. */
+const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+/** Among several readings of a path the first here counts: writes to the ledger, then what costs a node more. */
+const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
+
+interface Found {
+  readonly row: PathRow;
+  readonly parameters: Parameters;
+  readonly fault?: 'notFound' | 'malformed';
+}
+
+const noRow: PathRow = { path: '/*' };
+
+/** The table as find-my-way searches it, by path alone: the method chooses the route within a row. */
+export class Router {
+  readonly basePath: string;
+  readonly #tree;
+
+  constructor({ basePath, submissions }: RouterOptions) {
+    this.basePath = basePath;
+    this.#tree = findMyWay({
+      // The default of 100 characters would make generic struct tags passed requests: right answers, never cached.
+      maxParamLength: longestTarget,
+      querystringParser: () => ({}),
+      // The handle without a row.
+      onBadUrl: () => undefined,
+    });
+    for (const row of routeTable(submissions)) {
+      const paths = row.path === '' ? new Set([basePath || '/', `${basePath}/`]) : [basePath + row.path];
+      for (const path of paths) this.#tree.on('GET', path, () => undefined, row);
+    }
+  }
+
+  /** The match of a request. Never throws: a request that no route takes matches `noRoute`, with its fault. */
+  match(method: string, target: string): Match {
+    return new Match(this, method, target);
+  }
+
+  /** The row of a target; without one, where the target is outside the base path or cannot be decoded. */
+  find(target: string): Found {
+    const found = this.#tree.find('GET', target);
+    if (found === null) return { row: noRow, parameters: {}, fault: 'notFound' };
+    if (found.store === null) return { row: noRow, parameters: {}, fault: 'malformed' };
+    return { row: found.store as PathRow, parameters: found.params as Parameters };
+  }
+
+  /** 405, with the methods that the interface has for the target. */
+  notAllowed(target: string): GatewayError {
+    return new GatewayError('methodNotAllowed', 'method not allowed', { headers: this.allowOf(target) });
+  }
+
+  /** 405 for a method that no route exists for. */
+  faultOfMethod(method: string, target: string): GatewayError | undefined {
+    return methods.has(method) ? undefined : this.notAllowed(target);
+  }
+
+  /** `Allow`, flat. */
+  allowOf(target: string): readonly [name: string, value: string] {
+    const [path = ''] = target.split('?', 1);
+    return ['Allow', this.find(path.endsWith('/') ? path.slice(0, -1) : path).row.allow ?? 'GET, HEAD'];
+  }
+
+  /** The row of a folded path (folded-path.ts), which is below the base path. */
+  rowOfFolded(folded: string): PathRow {
+    return this.find(this.basePath + folded || '/').row;
+  }
+}
+
+/** One request's route, and the traits that its path and query give it. */
+export class Match {
+  readonly route: Route;
+  readonly method: string;
+  readonly target: string;
+  /** Traits of the path as nodes read it. */
+  readonly row: PathRow;
+  /** 400 or 404 for a request that no route takes. */
+  readonly fault: GatewayError | undefined;
+  readonly #router: Router;
+  readonly #parameters: Parameters;
+  #passedPath: string | undefined;
+
+  constructor(router: Router, method: string, target: string) {
+    const { row, parameters, fault } = router.find(target);
+    this.#router = router;
+    this.method = method;
+    this.target = target;
+    this.row = row;
+    this.#parameters = parameters;
+    if (fault === 'malformed') this.fault = new GatewayError(fault, 'the request target cannot be decoded');
+    else if (fault !== undefined && method !== 'OPTIONS') this.fault = notFound();
+    this.route = this.fault === undefined ? routeOf(row, method) : noRoute;
+  }
+
+  /** The read that is asked for, of the kinds `read` and `wait`. Throws `GatewayError` 400. */
+  parse(accept: string | undefined): Read {
+    const { parse } = this.route;
+    if (parse === undefined) throw new Error(`the route ${this.route.name} has no parser`);
+    return parse(this.#parameters, { target: this.target, accept });
+  }
+
+  /**
+   * The operation that keys and plans judge the request by: the route's own. A path that is passed counts as the strictest
+   * of its folded readings, because a node may fold it as well.
+   */
+  get operation(): Operation {
+    const { route, method, target } = this;
+    if (route !== passedRoute && route !== noRoute) return route.operation;
+    const { basePath } = this.#router;
+    // No node receives any other path (target.ts).
+    if (!target.startsWith(basePath)) return 'pass';
+    const folded = foldedPaths(target.slice(basePath.length));
+    const read = new Set(folded.map((path) => routeOf(this.#router.rowOfFolded(path), method).operation));
+    return strictest.find((operation) => read.has(operation)) ?? 'pass';
+  }
+
+  /** The part of the target that a node receives. Throws `GatewayError` 400 or 404 for what no node shall see. */
+  get passedPath(): string {
+    this.#passedPath ??= this.#checkedPath();
+    return this.#passedPath;
+  }
+
+  /** State or history that a passed request needs. */
+  get need(): Need {
+    return this.row.need?.(this.#parameters, this.target) ?? { kind: 'head' };
+  }
+
+  /** Whether a second node may be asked after a first one failed. */
+  get isIdempotent(): boolean {
+    const { method } = this;
+    return method === 'GET' || method === 'HEAD' || (method === 'POST' && this.row.isReadingPost === true);
+  }
+
+  /** Whether the gateway chooses the version: a read of state that names none. */
+  get isReadOfLatest(): boolean {
+    const { isState = false, allow = 'GET, HEAD' } = this.row;
+    if (!isState || !allow.split(', ').includes(this.method)) return false;
+    // A version that is named, however badly, is the node's to judge; so is a path that lacks a part.
+    return !hasParameter(this.target, 'ledger_version') && !Object.values(this.#parameters).includes('');
+  }
+
+  #checkedPath(): string {
+    const path = pathBelow(this.#router.basePath, this.target);
+    if (hasFoldedDots(path)) throw new GatewayError('malformed', 'the path has dot segments');
+    const [whole, cut] = foldedPaths(path);
+    if ([whole, cut].some((folded) => this.#router.rowOfFolded(folded).isHidden)) throw notFound();
+    // Rights are those of one path: a router that drops `;a` and one that stops there would read two.
+    if (whole !== cut) throw new GatewayError('malformed', 'the path has parameters ahead of its last segment');
+    return path;
+  }
+}
+
+function routeOf(row: PathRow, method: string): Route {
+  if (method === 'OPTIONS') return preflightRoute;
+  return row.routes?.[method as 'GET'] ?? passedRoute;
+}
+
+function notFound(): GatewayError {
+  return new GatewayError('notFound', 'not found');
+}

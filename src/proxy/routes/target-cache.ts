@@ -1,0 +1,115 @@
+/**
+ * Parsed targets of reads. Clients repeat the same text, and finding it costs a fraction of parsing it; the answer of the
+ * last hit is prepared beside it.
+ */
+import type { CacheLocation } from '../../cache/memory/memory.ts';
+import type { ContentCoding } from '../../cache/entry.ts';
+import type { Operation } from '../../access/keys/principal.ts';
+import type { AnswerForm } from '../../ledger/answer-form.ts';
+import type { LedgerVersion } from '../../ledger/version.ts';
+import type { Read } from '../reads/read-result.ts';
+import type { Route } from './route.ts';
+import { ownCopy } from '../http/target.ts';
+
+/** A target's route and canonical read. */
+export class CachedTarget {
+  readonly route: Route;
+  readonly read: Read;
+  /** Head of its last answer from memory. */
+  prepared: PreparedHead | undefined;
+
+  constructor(route: Route, read: Read) {
+    this.route = route;
+    this.read = read;
+  }
+
+  get operation(): Operation {
+    return this.route.operation;
+  }
+}
+
+/** The head of the last answer under a target, valid while memory holds the answer. */
+export interface PreparedHead extends CacheLocation {
+  /** The ledger that the answer is of. */
+  readonly chainId: number | undefined;
+  /** When memory last recorded a use of the answer: whole seconds of `performance.now()`. */
+  usedAt: number;
+  readonly version: LedgerVersion | undefined;
+  /** The gateway chose the version. */
+  readonly isLatest: boolean;
+  /** `Age` in `own`. */
+  readonly ageSeconds: number;
+  /** The coding that the client wanted, where that matters to the answer. */
+  readonly wanted: ContentCoding | undefined;
+  readonly isCodable: boolean;
+  /** The coding that it is given in. */
+  readonly coding: ContentCoding | undefined;
+  readonly status: number;
+  /** The part of the head that many answers have in common, from the status line on: one buffer for all of them. */
+  readonly common: Buffer;
+  /** Headers behind `common`, up to the live headers. */
+  readonly own: string;
+  /** Length of the body, as it is sent and as it is. */
+  readonly sentBytes: number;
+  readonly bodyBytes: number;
+}
+
+/** Bound of the texts and the reads they stand for, in bytes; targets are at most 16 kB. */
+export const targetCacheBytes = 32 * 1024 * 1024;
+/** Bytes of an entry beside its texts, slots of the map and a prepared head included. Measured: 540 to 640 and 300. */
+const overheadBytes = 950;
+
+/** When the cache is full, 1 in so many new targets is admitted. */
+const admitOneIn = 16;
+
+/** Targets by text and form, within `targetCacheBytes`. */
+export class TargetCache {
+  /** Targets used since the last turn-over, and those before, which the next turn-over drops. */
+  #fresh = new Map<string, CachedTarget>();
+  #older = new Map<string, CachedTarget>();
+  #freshBytes = 0;
+  #refused = 0;
+
+  find(target: string, form: AnswerForm): CachedTarget | undefined {
+    const name = nameOf(target, form);
+    const cached = this.#fresh.get(name);
+    if (cached !== undefined) return cached;
+    const older = this.#older.get(name);
+    if (older !== undefined) this.#keep(ownCopy(name), older);
+    return older;
+  }
+
+  /**
+   * Whether one more target shall be added. While there is room each is; afterwards 1 in 16, so that frequent targets are
+   * admitted soon, and rare ones do not displace them.
+   */
+  admits(): boolean {
+    if (this.#older.size === 0) return true;
+    this.#refused = (this.#refused + 1) % admitOneIn;
+    return this.#refused === 0;
+  }
+
+  /** `target`: a text by itself (`ownCopy`), which the cache keeps. */
+  add(target: string, cached: CachedTarget): void {
+    // A transaction's answers are final by their hash, which needs hardly any parsing.
+    if (cached.read.operation !== 'transaction') this.#keep(nameOf(target, cached.read.form), cached);
+  }
+
+  #keep(name: string, cached: CachedTarget): void {
+    const { read } = cached;
+    // Three texts of their own, each ASCII: a byte per character.
+    const bytes = overheadBytes + name.length + read.subject.length + read.wire.path.length;
+    if (this.#freshBytes + bytes > targetCacheBytes / 2) {
+      this.#older = this.#fresh;
+      this.#fresh = new Map();
+      this.#freshBytes = 0;
+    }
+    this.#freshBytes += bytes;
+    this.#fresh.set(name, cached);
+  }
+}
+
+/** A target holds no space, so the two parts cannot run into each other. */
+function nameOf(target: string, form: AnswerForm): string {
+  return form === 'json' ? target : `${target} ${form}`;
+}

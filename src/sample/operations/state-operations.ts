@@ -1,0 +1,90 @@
+/** Reads of state at a version: account, resource, module, balance, table item. */
+import { findAddress, type Address } from '../../ledger/address.ts';
+import { canonicalJson } from '../../ledger/json-value.ts';
+import { findTypeTag, formatTypeTag } from '../../ledger/type-tag.ts';
+import type { LedgerVersion } from '../../ledger/version.ts';
+import { answerIn, type Answer } from '../answer.ts';
+import {
+  acceptForm,
+  addressParam,
+  expectContentType,
+  historyAt,
+  isJsonMediaType,
+  jsonBody,
+  moduleNameParam,
+  pinnedVersion,
+  resolveVersion,
+  structTagParam,
+  type Call,
+} from '../call.ts';
+import { accountNotFound, frameworkError, moduleNotFound, resourceNotFound, tableItemNotFound } from '../node-error.ts';
+import { findModule, findResource } from '../recorded.ts';
+import { findSyntheticResource, isKnownAccount, syntheticBalance } from '../synthetic.ts';
+
+/** `GET /accounts/{address}`. Of the two answers real nodes give for a missing account, the 404. */
+export function answerAccount(call: Call): Answer {
+  const address = addressParam(call, 0);
+  const version = resolveVersion(call.ledger, pinnedVersion(call));
+  if (!isKnownAccount(address)) throw accountNotFound(address, version);
+  const recorded = findResource(address, '0x1::account::Account');
+  const data = recorded === undefined ? {} : (JSON.parse(recorded) as { data: Record<string, string> }).data;
+  const account = {
+    sequence_number: data['sequence_number'] ?? '0',
+    authentication_key: data['authentication_key'] ?? `0x${address.slice(2).padStart(64, '0')}`,
+  };
+  return answerIn(acceptForm(call), JSON.stringify(account));
+}
+
+/** `GET /accounts/{address}/resource/{tag}`. */
+export function answerResource(call: Call): Answer {
+  const address = addressParam(call, 0);
+  const tag = structTagParam(call, 1);
+  const version = resolveVersion(call.ledger, pinnedVersion(call));
+  const name = formatTypeTag(tag);
+  const body = findResource(address, name) ?? findSyntheticResource(address, tag, version, historyAt(call, version));
+  if (body === undefined) throw resourceNotFound(address, name, version);
+  return answerIn(acceptForm(call), body);
+}
+
+/** `GET /accounts/{address}/module/{name}`. */
+export function answerModule(call: Call): Answer {
+  const address = addressParam(call, 0);
+  const pinned = pinnedVersion(call);
+  const name = moduleNameParam(call, 1);
+  const version = resolveVersion(call.ledger, pinned);
+  const body = findModule(address, name);
+  if (body === undefined) throw moduleNotFound(address, name, version);
+  return answerIn(acceptForm(call), body);
+}
+
+/** `GET /accounts/{address}/balance/{asset}`: a bare JSON number; 0, not a 404, where there is nothing. */
+export function answerBalance(call: Call): Answer {
+  const address = addressParam(call, 0);
+  const asset = call.params[1] ?? '';
+  const tag = findTypeTag(asset);
+  if (tag?.kind !== 'struct' && findAddress(asset) === undefined) {
+    throw frameworkError(400, `failed to parse path \`asset_type\`: ${asset}`);
+  }
+  const version = resolveVersion(call.ledger, pinnedVersion(call));
+  const coin = tag === undefined ? undefined : recordedBalance(address, formatTypeTag(tag));
+  return answerIn(acceptForm(call), coin ?? balanceAt(address, version));
+}
+
+function recordedBalance(address: Address, coin: string): string | undefined {
+  const store = findResource(address, `0x1::coin::CoinStore<${coin}>`);
+  return store === undefined ? undefined : (JSON.parse(store) as { data: { coin: { value: string } } }).data.coin.value;
+}
+
+function balanceAt(address: Address, version: LedgerVersion): string {
+  return isKnownAccount(address) ? syntheticBalance(version) : '0';
+}
+
+/** `POST /tables/{handle}/item`. No table was recorded, so no item is ever found. */
+export function answerTableItem(call: Call): Answer {
+  expectContentType(call, isJsonMediaType);
+  const handle = addressParam(call, 0, 'table_handle');
+  const pinned = pinnedVersion(call);
+  const request = jsonBody(call, ['key_type', 'value_type', 'key']);
+  const version = resolveVersion(call.ledger, pinned);
+  throw tableItemNotFound(handle, canonicalJson(request.members.get('key') ?? null), version);
+}

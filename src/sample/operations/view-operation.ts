@@ -1,0 +1,82 @@
+/** `POST /view`: recorded view functions, and two synthetic ones that show what was asked (protocol 6). */
+import { canonicalAddress } from '../../ledger/address.ts';
+import { findFunctionId, formatFunctionId, isIdentifier, type FunctionId } from '../../ledger/identifier.ts';
+import { answerIn, jsonAnswer, type Answer } from '../answer.ts';
+import { ByteReader } from '../byte-reader.ts';
+import {
+  acceptForm,
+  expectContentType,
+  jsonBody,
+  pinnedVersion,
+  resolveVersion,
+  textMember,
+  type Call,
+} from '../call.ts';
+import { memberSource } from '../json-source.ts';
+import { bareError, nodeError } from '../node-error.ts';
+import { findModule, findView } from '../recorded.ts';
+import { findSyntheticView } from '../synthetic.ts';
+
+const bcsBody = 'application/x.aptos.view_function+bcs';
+
+/** Any number above zero; it depends on the answer, so that a test detects a header of another answer. */
+const gasPerByte = 7n;
+
+/** A call of a view function; `argumentsJson` is the arguments array as the client wrote it. */
+interface ViewRequest {
+  readonly id: FunctionId;
+  readonly argumentsJson: string;
+}
+
+/** `POST /view`. */
+export function answerView(call: Call): Answer {
+  const type = expectContentType(call, (text) => text === 'application/json' || text === bcsBody);
+  const pinned = pinnedVersion(call);
+  const fromJson = type === bcsBody ? undefined : readJson(call);
+  const version = resolveVersion(call.ledger, pinned);
+  const request = fromJson ?? readBcs(call.body);
+  const name = formatFunctionId(request.id);
+  const synthetic = findSyntheticView(name);
+  if (synthetic === 'version') return withGas(call, `["${version}"]`);
+  if (synthetic === 'echo') return withGas(call, request.argumentsJson);
+  const recorded = findView(name);
+  if (recorded === undefined) throw notFound(request.id);
+  return recorded.status === 200 ? withGas(call, recorded.body) : jsonAnswer(recorded.body, recorded.status);
+}
+
+function withGas(call: Call, body: string): Answer {
+  return { ...answerIn(acceptForm(call), body), gasUsed: gasPerByte * BigInt(body.length) };
+}
+
+function readJson(call: Call): ViewRequest {
+  const request = jsonBody(call, ['function', 'type_arguments', 'arguments']);
+  const text = textMember(request, 'function') ?? '';
+  const id = findFunctionId(text);
+  if (id === undefined) throw bareError(400, 'web_framework_error', `Invalid entry function ID ${text}`);
+  return { id, argumentsJson: memberSource(call.body.toString(), 'arguments') ?? '[]' };
+}
+
+/** A BCS body has no JSON arguments: `echo` then shows the BCS bytes of each as hex. Type arguments are not read. */
+function readBcs(body: Uint8Array): ViewRequest {
+  const reader = new ByteReader(body);
+  const address = canonicalAddress(Buffer.from(reader.take(32)).toString('hex') || '0');
+  const module = reader.takeText();
+  const name = reader.takeText();
+  const typeArguments = reader.takeLength();
+  const count = typeArguments === 0 ? reader.takeLength() : 0;
+  const values = Array.from({ length: Math.min(count, body.length) }, () => {
+    return `0x${Buffer.from(reader.take(reader.takeLength())).toString('hex')}`;
+  });
+  if (reader.failed || !isIdentifier(module) || !isIdentifier(name)) {
+    throw nodeError(400, 'invalid_input', 'Failed to deserialize input into ViewRequest');
+  }
+  return { id: { address, module, name }, argumentsJson: JSON.stringify(values) };
+}
+
+function notFound(id: FunctionId): Error {
+  const message =
+    findModule(id.address, id.module) === undefined
+      ? `Module ModuleId { address: ${id.address}, name: Identifier("${id.module}") } can't be found`
+      : `could not find view function by ${formatFunctionId(id)}`;
+  return nodeError(400, 'invalid_input', message);
+}

@@ -1,0 +1,105 @@
+/** The part of an exchange that whole and streamed answers share: abort, progress, and checks of an answer's head. */
+import type { Dispatcher } from 'undici';
+import type { HeaderValues } from '../../ledger/ledger-headers.ts';
+import { stopReason } from '../../ledger/stop.ts';
+import { BadAnswerError, LostConnectionError } from './bad-answer.ts';
+import { findCoding } from './content-coding.ts';
+import { sinceSent, type AnswerHead, type ExchangeContext } from './exchange.ts';
+import { isFresh } from '../node/lost-connection.ts';
+import type { Purpose } from '../node/node-client.ts';
+import type { Upstream } from '../node/upstream.ts';
+
+/** Interim answers (1xx) of one request: more are a fault of the node. */
+const mostInterim = 16;
+
+/** Parts of one exchange: the node, its time and memory bounds, and the set of connections. */
+export interface HandlerParts<C extends ExchangeContext = ExchangeContext> {
+  readonly upstream: Upstream;
+  readonly context: C;
+  readonly purpose: Purpose;
+}
+
+/** Handler of one undici request. Aborts with the context's signal. Subclasses gather or stream the body. */
+export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext> implements Dispatcher.DispatchHandler {
+  protected readonly context: C;
+  readonly #upstream: Upstream;
+  readonly #purpose: Purpose;
+  #controller: Dispatcher.DispatchController | undefined;
+  #interim = 0;
+  readonly #onAbort = (): void => this.abort(stopReason(this.context.signal));
+
+  constructor({ upstream, context, purpose }: HandlerParts<C>) {
+    this.#upstream = upstream;
+    this.context = context;
+    this.#purpose = purpose;
+    context.signal.addEventListener('abort', this.#onAbort);
+  }
+
+  /** Takes the head of the final answer. A thrown error fails the exchange. */
+  protected abstract onHead(head: AnswerHead, controller: Dispatcher.DispatchController): void;
+  /** Takes the failure of the exchange. May be called again, to no effect. */
+  protected abstract onFailure(error: Error): void;
+  /** Takes a part of the body. */
+  abstract onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void;
+  /** Takes the end of the body. */
+  abstract onResponseEnd(): void;
+
+  /** Ends the exchange with `reason`. A request that still waits for a connection is never sent. */
+  protected abort(reason: Error): void {
+    if (this.#controller === undefined) this.onFailure(reason);
+    else this.#controller.abort(reason);
+  }
+
+  /** The signal is not followed any more. */
+  protected unfollow(): void {
+    this.context.signal.removeEventListener('abort', this.#onAbort);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    const { progress, signal } = this.context;
+    // Thrown, because `controller.abort` would also close a connection that has carried nothing of this request.
+    if (signal.aborted) throw stopReason(signal);
+    this.#controller = controller;
+    progress.sentAtMs = performance.now();
+  }
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
+    const { progress, dialect } = this.context;
+    if (this.#isFarewell(status, headers)) throw new LostConnectionError('the node waited too long for a request');
+    progress.isAnswered = true;
+    if (status < 200) {
+      this.#interim += 1;
+      if (status === 101 || this.#interim > mostInterim) throw new BadAnswerError('an interim answer too many');
+      return;
+    }
+    if (status > 599) throw new BadAnswerError('a status of no class');
+    if (!hasCertainEnd(headers)) throw new BadAnswerError('a transfer coding that leaves the end of the body in doubt');
+    const upstream = this.#upstream;
+    const info = upstream.infos.find(headers, dialect);
+    const tookMs = sinceSent(progress);
+    this.onHead({ status, headers, info, upstream, coding: findCoding(headers), tookMs }, controller);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.onFailure(error);
+  }
+
+  /**
+   * Whether the answer belongs to no request: nodes and balancers send 408 with `close` on a connection that was idle for
+   * too long (RFC 9110 15.5.9), and it may cross a request. A new connection cannot have been idle, and a request that is
+   * sent again has one.
+   */
+  #isFarewell(status: number, { connection }: HeaderValues): boolean {
+    if (status !== 408 || this.#purpose === 'submission') return false;
+    const { progress } = this.context;
+    return progress.isRepeat !== true && isFresh(progress) && String(connection).toLowerCase().includes('close');
+  }
+}
+
+/**
+ * Whether the transfer coding ends the body with a last chunk (RFC 9112 6.1). undici would hand on bytes of other codings,
+ * and take the end of the connection for the end of a body. It refuses a length that contradicts itself or the coding.
+ */
+function hasCertainEnd({ 'transfer-encoding': coding }: HeaderValues): boolean {
+  return coding === undefined || (typeof coding === 'string' && coding.trimEnd().toLowerCase() === 'chunked');
+}

@@ -1,0 +1,245 @@
+/** One request to one node: the exchange, the class of its answer, and the record of both in the node's state. */
+import { performance } from 'node:perf_hooks';
+import { GatewayError } from '../../ledger/errors.ts';
+import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
+import { conditions } from '../../ledger/node-headers.ts';
+import { doneOrStopped, type Deadline, type StopSignal } from '../../ledger/stop.ts';
+import type { FailureKind } from '../../metrics/upstream-metrics.ts';
+import type { Span } from '../../trace/span.ts';
+import type { Outcome } from './attempt-history.ts';
+import { AttemptRecorder, endSpan, type AttemptRecorderParts, type FailedAttempt } from './attempt-recorder.ts';
+import { createAnswerBudget, OverBudgetError, type ByteBudget } from '../byte-budget.ts';
+import { classifyAnswer, findShedding, type AnswerClass, type Shedding } from './classify.ts';
+import type { Sign } from '../node/ejection.ts';
+import { isUnsendable, type ExchangeContext, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
+import type { FleetRequest } from './fleet-request.ts';
+import { overLiveConnection } from '../node/lost-connection.ts';
+import type { Need, ReadClass } from '../select/need.ts';
+import { onceClosed } from './node-stream.ts';
+import type { Permit } from './queue.ts';
+import type { Upstream } from '../node/upstream.ts';
+import { validateAnswer, type InvalidAnswerReason } from './validate.ts';
+
+/** Sends a request to one node. */
+export type Fetch<A> = (upstream: Upstream, context: ExchangeContext) => Promise<A>;
+
+/** Parts of `Attempts`. */
+export interface AttemptParts extends AttemptRecorderParts {
+  /** Whether a request that was lost with its connection may be sent once more. Default: always. */
+  readonly mayRepeat?: () => boolean;
+  /** Bounds the bytes of answers that are read whole. Default: that of a process that serves alone. */
+  readonly budget?: ByteBudget;
+}
+
+/** Options of one attempt, which closes `permit` and ends `deadline` and `span`. */
+export interface AttemptOptions {
+  readonly permit: Permit;
+  /** Until the answer's head (streamed) or its end (whole), and until the chain of the answer is settled. */
+  readonly deadline: Deadline;
+  /** Class of the read that the node is judged for; `undefined`: it needs no state, or is meant to wait. */
+  readonly readClass: ReadClass | undefined;
+  readonly span?: Span | undefined;
+}
+
+/** Sends requests to single nodes. */
+export class Attempts {
+  readonly #parts: AttemptParts;
+  readonly #recorder: AttemptRecorder;
+  readonly #budget: ByteBudget;
+
+  constructor(parts: AttemptParts) {
+    this.#parts = parts;
+    this.#recorder = new AttemptRecorder(parts);
+    this.#budget = parts.budget ?? createAnswerBudget();
+  }
+
+  /** Sends `request` to the permit's node. Throws `GatewayError` 400 for a request that can be sent to none. */
+  async make<A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    fetch: Fetch<A>,
+    options: AttemptOptions,
+  ): Promise<Outcome<A>> {
+    const { permit, deadline, span } = options;
+    const { upstream } = permit;
+    const startedMs = performance.now();
+    const isQueued = permit.kind !== 'look' && upstream.isBusy;
+    const progress: Progress = { sentAtMs: undefined, isAnswered: false };
+    const { dialect } = this.#parts.fleet;
+    const context = { dialect, signal: deadline, progress, budget: this.#budget, traceHeaders: span?.headers() };
+    const exchange = (): Promise<A> => fetch(upstream, context);
+    let answer: A;
+    try {
+      answer = await (request.isIdempotent
+        ? overLiveConnection(exchange, progress, deadline, this.#parts.mayRepeat)
+        : exchange());
+    } catch (error) {
+      deadline.end();
+      permit.close();
+      if (isUnsendable(error)) {
+        endSpan(span, 'failed', 'unsendable');
+        throw new GatewayError('malformed', 'the request cannot be sent on', { cause: error });
+      }
+      const hasWaited = isQueued && progress.sentAtMs === undefined;
+      return this.#failed(error, hasWaited, progress.sentAtMs !== undefined, startedMs, options);
+    }
+    permit.answered();
+    if ('stream' in answer) {
+      onceClosed(answer.stream, () => {
+        deadline.end();
+        permit.close();
+      });
+    } else permit.close();
+    const isSettled = this.#isOurs(answer, deadline);
+    const isOurs = typeof isSettled === 'boolean' ? isSettled : await isSettled;
+    if ('stream' in answer) deadline.release();
+    else deadline.end();
+    return this.#answered(request, answer, isOurs, startedMs, options);
+  }
+
+  /** No answer came. */
+  #failed<A>(
+    error: unknown,
+    hasWaited: boolean,
+    mayHaveArrived: boolean,
+    startedMs: number,
+    { permit: { upstream }, deadline, readClass, span }: AttemptOptions,
+  ): Outcome<A> {
+    const kind = kindOf(error, deadline, hasWaited);
+    if (deadline.isAbandoned) endSpan(span, 'cancelled');
+    else {
+      const nowMs = performance.now();
+      this.#recorder.failed(upstream, nowMs - startedMs, {
+        kind,
+        cause: String(error),
+        blame: blameFor[kind] ?? 'none',
+      });
+      // A client chooses how long its view takes.
+      if (kind === 'timeout' && readClass !== 'view') upstream.places.pushBack(nowMs);
+      endSpan(span, 'failed', kind);
+    }
+    // An attempt that never left, or whose answer is too large, is no sign of anything.
+    const sign = kind === 'connection' ? 'error' : kind === 'timeout' && mayHaveArrived ? 'timeout' : undefined;
+    return { kind: 'failed', answer: undefined, mayHaveArrived, sign };
+  }
+
+  #answered<A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    answer: A,
+    isOurs: boolean,
+    startedMs: number,
+    { readClass, span }: AttemptOptions,
+  ): Outcome<A> {
+    const { upstream } = answer;
+    const nowMs = performance.now();
+    const timing = { startedMs, elapsedMs: nowMs - startedMs };
+    const reason = this.#validate(answer, request);
+    const isValid = isOurs && reason === undefined;
+    const kind = isValid ? this.#classify(answer, request) : 'failed';
+    const shedding = isValid && kind === 'failed' ? findShedding(answer, Date.now()) : undefined;
+    const failure = kind === 'failed' ? failureOf(answer, isOurs, reason, shedding) : undefined;
+    if (failure === undefined || requestMayBeAtFault(failure, answer)) {
+      this.#recorder.answered(upstream, answer.status, timing.elapsedMs);
+    } else this.#recorder.failed(upstream, timing.elapsedMs, failure);
+    endSpan(span, kind, failure?.kind, answer.status);
+    const isShed = shedding !== undefined;
+    const sign = isShed ? undefined : signOf(kind, answer, request.need);
+    if (shedding !== undefined) this.#recorder.shed(upstream, startedMs, shedding);
+    else if (sign === undefined) this.#recorder.time(upstream, timing, request.isLook === true, readClass);
+    if (kind === 'pruned' && request.need.kind === 'version') {
+      const { version } = request.need;
+      this.#parts.fleet.recordRefusal(upstream, version, nowMs);
+      this.#parts.log.debug({ upstream: upstream.name, version }, 'version pruned at upstream');
+    }
+    // A node's answer to a submission is final: another node must not be asked as well.
+    if (kind === 'final' || (!request.isIdempotent && isOurs)) return { kind: 'final', answer };
+    if ('stream' in answer) answer.stream.destroy();
+    return { kind, answer: 'body' in answer && isValid ? answer : undefined, mayHaveArrived: true, sign, isShed };
+  }
+
+  /** Whether the answer is of the fleet's chain. Where its chain is in doubt, waits for the look that decides. */
+  #isOurs({ upstream, info }: NodeAnswer | StreamedAnswer, signal: StopSignal): boolean | Promise<boolean> {
+    const { fleet, onDoubt } = this.#parts;
+    if (info === undefined) return true;
+    const isOurs = fleet.observe(upstream, info, performance.now());
+    if (isOurs || upstream.chain.doubted === undefined) return isOurs;
+    return doneOrStopped(onDoubt(upstream), signal).then(
+      () => fleet.isOurs(upstream, info) && fleet.observe(upstream, info, performance.now()),
+    );
+  }
+
+  /** A node's answer to a request that must not be asked twice is the answer, whatever it looks like. */
+  #validate(answer: NodeAnswer | StreamedAnswer, request: FleetRequest): InvalidAnswerReason | undefined {
+    const { need, promised, wire, isIdempotent } = request;
+    if (!isIdempotent || promised === undefined) return undefined;
+    const isConditional = answer.status === 304 && conditions.some((name) => Object.hasOwn(wire.headers, name));
+    const asked = { need, promised, isHead: wire.method === 'HEAD', isConditional, hasBody: wire.body !== undefined };
+    return validateAnswer(answer, asked, this.#parts.fleet.dialect);
+  }
+
+  #classify(answer: NodeAnswer | StreamedAnswer, { need, isHealthCheck }: FleetRequest): AnswerClass {
+    if (isBehind(answer, need, this.#parts.fleet.head?.version)) return 'behind';
+    return 'stream' in answer ? 'final' : classifyAnswer(answer, need, isHealthCheck);
+  }
+}
+
+/** Failures without an answer. A node is not to blame for what waited here, or is larger than fits. */
+const blameFor: Partial<Record<FailureKind, FailedAttempt['blame']>> = { connection: 'node', timeout: 'doubt' };
+
+function kindOf(error: unknown, { isOver }: Deadline, hasWaited: boolean): FailureKind {
+  if (isOver && hasWaited) return 'queue';
+  if (error instanceof OverBudgetError) return 'size';
+  return isOver ? 'timeout' : 'connection';
+}
+
+function failureOf(
+  { status }: NodeAnswer | StreamedAnswer,
+  isOurs: boolean,
+  reason: InvalidAnswerReason | undefined,
+  shedding: Shedding | undefined,
+): FailedAttempt {
+  const cause = `status ${status}`;
+  if (!isOurs) return { kind: 'chain', cause, blame: 'node' };
+  if (reason === undefined) return { kind: 'status', cause, blame: shedding?.isOfNode === true ? 'none' : 'doubt' };
+  // A proxy before the node may answer an error because it refuses this client's request alone.
+  return status < 300
+    ? { kind: 'bad answer', cause: reason, blame: 'node' }
+    : { kind: 'bad answer', cause: `${cause}: ${reason}`, blame: 'doubt' };
+}
+
+const provokable = new Set([408, 429, 500]);
+
+/** A client could provoke these at every node in turn, so they prove nothing about a node's health. */
+function requestMayBeAtFault({ kind }: FailedAttempt, { status }: NodeAnswer | StreamedAnswer): boolean {
+  return kind === 'status' && provokable.has(status);
+}
+
+/** How an answer that came may be the node's own failing, should another node answer the same read. */
+function signOf(kind: AnswerClass, { info }: NodeAnswer | StreamedAnswer, need: Need): Sign | undefined {
+  if (kind === 'failed') return 'error';
+  if (kind === 'refused') return 'refused';
+  if (kind !== 'pruned' || need.kind !== 'version') return undefined;
+  return holds(info, need.version) ? 'error' : undefined;
+}
+
+/** A node compares the version with the very ledger info that is in its headers (protocol 3). */
+function holds(info: LedgerInfo | undefined, version: bigint): boolean {
+  return info !== undefined && version >= info.oldestVersion && version <= info.version;
+}
+
+/** Looks and fixed answers come from a node that can read nothing; a long poll may take as long as an attempt. */
+export function isStateRead({ need, isIdempotent, isLook, atOnce }: FleetRequest): boolean {
+  return isIdempotent && isLook !== true && atOnce === undefined && (need.kind !== 'head' || need.min !== undefined);
+}
+
+/**
+ * Whether an answer, or an error, is of an older state than the request needs. `head`: the newest that is known, up to
+ * which another node can do better.
+ */
+function isBehind({ status, info }: NodeAnswer | StreamedAnswer, need: Need, head: bigint | undefined): boolean {
+  if (status >= 500) return false;
+  if (need.kind === 'head' && need.min !== undefined) {
+    return info === undefined ? status < 300 : info.version < need.min;
+  }
+  if (need.kind !== 'version' || status < 400 || info === undefined) return false;
+  return info.version < need.version && head !== undefined && need.version <= head;
+}

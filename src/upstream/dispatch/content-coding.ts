@@ -1,0 +1,88 @@
+/** Content codings of nodes' answers (RFC 9110 8.4.1, protocol 2.5), and the decoding of bodies that are read here. */
+import { Readable, pipeline, type Transform } from 'node:stream';
+import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
+import type { HeaderValues } from '../../ledger/ledger-headers.ts';
+import { stopReason, type StopSignal } from '../../ledger/stop.ts';
+import { BadAnswerError } from './bad-answer.ts';
+import type { ByteBudget } from '../byte-budget.ts';
+
+/** A coding that is decoded here. */
+export type NodeCoding = 'zstd' | 'br' | 'gzip' | 'deflate';
+
+/** No window above 8 MB (RFC 9659 3): a node must not decide how much memory its answer takes. */
+const zstdParams = { [constants.ZSTD_d_windowLogMax]: 23 };
+
+/** A larger piece is fewer turns of the thread pool; zlib's own default is a quarter of it. */
+const chunkSize = 64 * 1024;
+
+const decoders: Readonly<Record<NodeCoding, () => Transform & { readonly bytesWritten: number }>> = {
+  zstd: () => createZstdDecompress({ chunkSize, params: zstdParams }),
+  br: () => createBrotliDecompress({ chunkSize }),
+  gzip: () => createGunzip({ chunkSize }),
+  deflate: () => createInflate({ chunkSize }),
+};
+
+/** `x-gzip` is `gzip` (RFC 9110 8.4.1.3). */
+const codings: ReadonlyMap<string, NodeCoding | undefined> = new Map([
+  ['', undefined],
+  ['identity', undefined],
+  ['x-gzip', 'gzip'],
+  ...(Object.keys(decoders) as NodeCoding[]).map((coding) => [coding, coding] as const),
+]);
+
+/** The coding of an answer's body, `undefined` without one. Throws `BadAnswerError` for any other, and for several. */
+export function findCoding({ 'content-encoding': value }: HeaderValues): NodeCoding | undefined {
+  if (value === undefined) return undefined;
+  const name = String(value).toLowerCase();
+  if (!codings.has(name)) throw new BadAnswerError('its content coding is not decoded here');
+  return codings.get(name);
+}
+
+/**
+ * Decodes `body` as it comes, and as fast as the result is taken. Throws `BadAnswerError` for bytes that are not in the
+ * coding, break off, or go on behind its end: some decoders would leave a second frame out.
+ */
+export async function* decode(body: Readable, coding: NodeCoding): AsyncGenerator<Buffer> {
+  const decoder = decoders[coding]();
+  let received = 0;
+  body.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+  });
+  // The loop below throws what fails here.
+  pipeline(body, decoder, () => undefined);
+  try {
+    for await (const chunk of decoder) yield chunk as Buffer;
+  } catch (error) {
+    // No body at all, as after HEAD and with 204, is in every coding.
+    if (received === 0 && body.readableEnded) return;
+    throw new BadAnswerError('its body cannot be decoded', { cause: error });
+  } finally {
+    body.destroy();
+    decoder.destroy();
+  }
+  if (decoder.bytesWritten !== received) throw new BadAnswerError('its coded body goes on behind its end');
+}
+
+/**
+ * Decodes a whole body within the budget. Throws as `decode`, `OverBudgetError` beyond the budget, and the reason of
+ * `signal` when that aborts.
+ */
+export async function decodeWhole(
+  body: Buffer,
+  coding: NodeCoding,
+  { budget, signal }: { readonly budget: ByteBudget; readonly signal: StopSignal },
+): Promise<Buffer> {
+  // A revoked share throws at the next part.
+  const share = budget.open(() => undefined);
+  const parts: Buffer[] = [];
+  try {
+    for await (const part of decode(Readable.from([body]), coding)) {
+      if (signal.aborted) throw stopReason(signal);
+      share.take(part.length);
+      parts.push(part);
+    }
+    return Buffer.concat(parts);
+  } finally {
+    share.close();
+  }
+}

@@ -1,0 +1,72 @@
+/** The answer of a call in which no node gave a final one. */
+import { GatewayError } from '../../ledger/errors.ts';
+import type { StopSignal } from '../../ledger/stop.ts';
+import type { AttemptHistory } from './attempt-history.ts';
+import { deepest, deepestUnasked, type NodeCandidate } from '../select/candidates.ts';
+import { errorCodeOf } from './classify.ts';
+import type { NodeAnswer } from './exchange.ts';
+import type { Fleet } from '../fleet.ts';
+import { positionOf, type Need } from '../select/need.ts';
+import { QueueFullError } from './queue.ts';
+import { holdingOf } from '../select/ranking.ts';
+import type { Upstream } from '../node/upstream.ts';
+
+/** A call that no node answered. */
+export interface Unanswered {
+  readonly fleet: Fleet;
+  readonly need: Need;
+  /** All nodes of the fleet's chain. */
+  readonly nodes: readonly NodeCandidate<Upstream>[];
+  readonly history: AttemptHistory;
+}
+
+/**
+ * The best answer that came, unless it would be a false claim about the ledger. Throws `GatewayError` 503 when there is
+ * none.
+ */
+export function chooseFinalAnswer(call: Unanswered, signal: StopSignal): NodeAnswer {
+  if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
+  const { kept } = call.history;
+  // An answer from an older state than asked for is no answer; nor is "not there yet" from a node behind the others.
+  const isTooOld = kept?.kind === 'behind' && (call.need.kind === 'head' || isReached(call));
+  if (kept !== undefined && !isTooOld && !mayStillBeHeld(call)) {
+    if (kept.kind !== 'failed' || errorCodeOf(kept.answer) !== undefined) return kept.answer;
+  }
+  const { queueFullFor } = call.history;
+  throw queueFullFor === undefined ? new GatewayError('unavailable', explain(call)) : new QueueFullError(queueFullFor);
+}
+
+/** Whether the ledger has got to what is asked for. */
+function isReached({ fleet: { head }, need }: Unanswered): boolean {
+  if (head === undefined) return false;
+  return need.kind === 'block' ? need.height <= head.blockHeight : (positionOf(need) ?? head.version) <= head.version;
+}
+
+/** Whether a node that gave no answer may hold what the others have pruned: then a client must not get their 410. */
+function mayStillBeHeld({ fleet, need, nodes, history: { prunedAt } }: Unanswered): boolean {
+  if (prunedAt.size === 0) return false;
+  // Its history of this chain is unknown while it reports another chain, and no other node may go so deep.
+  if (fleet.upstreams.some(({ health, tier }) => health === 'foreign' && tier === 'archival')) return true;
+  if (need.kind === 'transaction') {
+    // Only the node that took it surely has it in its mempool.
+    const submittedTo = nodes.find(({ name }) => name === need.first)?.upstream;
+    const last = deepest(nodes)?.upstream;
+    return [submittedTo, last].some((upstream) => upstream !== undefined && !prunedAt.has(upstream));
+  }
+  const position = positionOf(need);
+  if (position === undefined) return deepestUnasked(nodes, prunedAt) !== undefined;
+  return nodes.some(({ upstream, window }) => !prunedAt.has(upstream) && holdingOf(window, position) !== 'pruned');
+}
+
+function explain({ fleet, need, history: { prunedAt, asked } }: Unanswered): string {
+  if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'no node of this chain is known';
+  const head = fleet.head?.version ?? 0n;
+  if (need.kind === 'head' && need.min !== undefined && head < need.min) {
+    return `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;
+  }
+  const position = positionOf(need);
+  const subject =
+    position === undefined ? 'this request' : `${need.kind === 'block' ? 'block' : 'ledger version'} ${position}`;
+  if (prunedAt.size > 0) return `the nodes that may hold ${subject} cannot be reached now; try again`;
+  return `no node answered ${subject} (${asked.size} asked); try again`;
+}

@@ -1,0 +1,101 @@
+/** Ejects nodes that do worse than the others, and brings them back by trials (see `Ejection`). */
+import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
+import type { Failure, Outcome } from './attempt-history.ts';
+import type { Fetch } from './attempt.ts';
+import { unitOf } from '../select/candidates.ts';
+import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
+import type { Fleet } from '../fleet.ts';
+import type { FleetRequest, SendLimits, UpstreamLog } from './fleet-request.ts';
+import { positionOf, readClasses, type Need, type ReadClass } from '../select/need.ts';
+import { holdingOf } from '../select/ranking.ts';
+import type { Upstream } from '../node/upstream.ts';
+
+/** Parts of `Outliers`. */
+export interface OutliersParts {
+  readonly fleet: Fleet;
+  readonly metrics: SenderMetrics;
+  readonly log: UpstreamLog;
+  readonly limits: Pick<SendLimits, 'timeoutMs'>;
+  /** Sends a copy of a read to `upstream` in the background; `undefined`: it was cut off by the end of the process. */
+  readonly send: <A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    fetch: Fetch<A>,
+    upstream: Upstream,
+    readClass: ReadClass,
+  ) => Promise<Outcome<A> | undefined>;
+}
+
+/** Ejection of nodes, by what other nodes answered in their place. */
+export class Outliers {
+  readonly #parts: OutliersParts;
+  /** Nodes that have been ejected since they were last found in for every class. */
+  readonly #out = new Set<Upstream>();
+
+  constructor(parts: OutliersParts) {
+    this.#parts = parts;
+  }
+
+  /** Another node answered the read that these failed, or one of them when it was asked again. */
+  blame(readClass: ReadClass, failures: readonly Failure[]): void {
+    for (const { upstream, sign, sentAtMs } of failures) {
+      const nowMs = performance.now();
+      const ejection = upstream.ejections[readClass];
+      const pauseMs = ejection.failed(sign, sentAtMs, nowMs, this.#othersShare(upstream, readClass, nowMs));
+      const { reason } = ejection;
+      if (pauseMs === undefined || reason === undefined) continue;
+      const { metrics, log } = this.#parts;
+      this.#out.add(upstream);
+      metrics.ejected(upstream.name, readClass, reason);
+      const fields = { upstream: upstream.name, readClass, reason, pauseMs };
+      log.tell('ejected', fields, 'upstream is passed over: others answer what it does not');
+    }
+  }
+
+  /** Sends an ejected node a copy of a read that `answering` has answered, when its trial is due. */
+  tryOut<A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    fetch: Fetch<A>,
+    readClass: ReadClass,
+    answering: Upstream,
+  ): void {
+    if (this.#out.size === 0) return;
+    const upstream = this.#dueForTrial(readClass, request.need);
+    if (upstream === undefined || upstream === answering) return;
+    void this.#parts.send(request, fetch, upstream, readClass).then((outcome) => {
+      if (outcome === undefined) return;
+      if (outcome.kind === 'final' && 'stream' in outcome.answer) outcome.answer.stream.destroy();
+      // A node that has not got to a version, or has pruned it, has answered; a failing of its own has a sign.
+      const isAnswered = outcome.kind === 'final' || (outcome.kind !== 'failed' && outcome.sign === undefined);
+      this.#endTrial(readClass, upstream, isAnswered);
+    });
+  }
+
+  /** A node that is ejected for the class, holds what is asked for, and is due for a trial, which begins. */
+  #dueForTrial(readClass: ReadClass, need: Need): Upstream | undefined {
+    const nowMs = performance.now();
+    const position = positionOf(need);
+    for (const { upstream, window, health } of this.#parts.fleet.candidates(nowMs, unitOf(need))) {
+      if (health === 'foreign' || (position !== undefined && holdingOf(window, position) !== 'held')) continue;
+      if (upstream.ejections[readClass].beginTrial(nowMs, this.#parts.limits.timeoutMs)) return upstream;
+    }
+    for (const upstream of this.#out) {
+      const isOut = readClasses.some((each) => upstream.ejections[each].isOut);
+      if (upstream.isRemoved || !isOut) this.#out.delete(upstream);
+    }
+    return undefined;
+  }
+
+  #endTrial(readClass: ReadClass, upstream: Upstream, isAnswered: boolean): void {
+    const ended = upstream.ejections[readClass].endTrial(isAnswered, performance.now());
+    const fields = { upstream: upstream.name, readClass };
+    if (ended === true) this.#parts.log.tell('back', fields, 'upstream is no longer passed over');
+    else if (ended !== false) this.#parts.log.debug({ ...fields, pauseMs: ended }, 'upstream stays passed over');
+  }
+
+  #othersShare(upstream: Upstream, readClass: ReadClass, nowMs: number): number {
+    const others = this.#parts.fleet.upstreams.filter(
+      (other) => other !== upstream && !other.ejections[readClass].isOut,
+    );
+    return Math.max(0, ...others.map(({ ejections }) => ejections[readClass].errorShare(nowMs)));
+  }
+}

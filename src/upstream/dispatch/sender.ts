@@ -1,0 +1,159 @@
+/** Sends requests to the fleet, and holds the state that all of them share: places, queues, budgets. */
+import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
+import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
+import { Deadline, type StopSignal } from '../../ledger/stop.ts';
+import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
+import type { Outcome } from './attempt-history.ts';
+import { callFleet, nodesFor, type DispatchContext } from './call.ts';
+import { nextUpstreams } from '../select/candidates.ts';
+import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts';
+import { fetchWhole } from './fetch-whole.ts';
+import type { FleetRequest, SendLimits } from './fleet-request.ts';
+import { Hedging } from './hedge.ts';
+import { RetryBudget } from '../node/limits.ts';
+import { positionOf, type ReadClass } from '../select/need.ts';
+import type { Purpose } from '../node/node-client.ts';
+import { fetchStream, readWhole } from './node-stream.ts';
+import { Outliers } from './outliers.ts';
+import { PlaceQueue } from './queue.ts';
+import { holdingOf, trustRank } from '../select/ranking.ts';
+import type { Upstream } from '../node/upstream.ts';
+
+/** Parts of a `Sender`. */
+export interface SenderParts extends Omit<AttemptParts, 'metrics' | 'mayRepeat'> {
+  readonly limits: SendLimits;
+  readonly metrics: UpstreamMetrics & SenderMetrics;
+  /** Looks at the heads of all nodes before one is chosen by them (see `Prober.compareHeads`). Default: never. */
+  readonly lookAround?: () => Promise<void> | undefined;
+}
+
+/** Answer of a second node. `no answer`: it gave none, or not the fleet's. */
+export type Another = NodeAnswer | 'no node' | 'no answer';
+
+/**
+ * Retries: a part of all requests, and a few a second, so that a quiet gateway retries too. As many may come at once as
+ * fail when a busy node dies.
+ */
+const retryBudget = { share: 0.2, perSecond: 10, most: 500 };
+
+/** Smaller answers than this are read whole before they are handed on. */
+const streamedBytes = 64 * 1024;
+
+/** Sends requests to the fleet. */
+export class Sender {
+  readonly #context: DispatchContext;
+  readonly #queue: PlaceQueue;
+  readonly #attempts: Attempts;
+  readonly #closing = new AbortController();
+
+  constructor(parts: SenderParts) {
+    const { fleet, limits, metrics, log, lookAround } = parts;
+    const retries = new RetryBudget(retryBudget);
+    const queue = new PlaceQueue({ onWaited: (seconds) => metrics.waited(seconds) });
+    const attempts = new Attempts({ ...parts, mayRepeat: () => retries.withdraw(performance.now()) });
+    const { signal } = this.#closing;
+    const outliers = new Outliers({
+      fleet,
+      limits,
+      metrics,
+      log,
+      send: async (request, fetch, upstream, readClass) => {
+        const outcome = await this.#inBackground(request, fetch, upstream, signal, readClass);
+        return signal.aborted ? undefined : outcome;
+      },
+    });
+    const hedging = new Hedging(limits.hedge, fleet);
+    this.#queue = queue;
+    this.#attempts = attempts;
+    this.#context = { fleet, limits, metrics, attempts, queue, retries, hedging, outliers, lookAround };
+  }
+
+  /** Requests that wait for a place at a node now. */
+  get waiting(): number {
+    return this.#queue.waiting;
+  }
+
+  /** Ends the requests in the background. */
+  close(): void {
+    this.#closing.abort(new Error('closing'));
+  }
+
+  /**
+   * Asks the fleet and reads the whole answer: the best that nodes gave, their own errors included. Throws
+   * `GatewayError` when no node gave an answer worth passing on.
+   */
+  whole(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer> {
+    const { wire } = request;
+    const purpose = purposeOf(request);
+    const fetch: Fetch<NodeAnswer> = (upstream, context) =>
+      request.atOnce === undefined
+        ? fetchWhole(upstream, wire, context, purpose)
+        : this.#poll(request, upstream, context);
+    return callFleet(this.#context, { request, fetch, isStreamed: false, signal });
+  }
+
+  /** Asks the fleet as `whole` does, but a successful answer is handed on while it comes. */
+  stream(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer | StreamedAnswer> {
+    const { deadlineMs: idleMs, stallMs } = this.#context.limits;
+    const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
+      const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs }, purposeOf(request));
+      const isSmall = Number(answer.headers['content-length'] ?? Infinity) < streamedBytes;
+      // A small answer is read whole: one that breaks off can be asked of another node then, and be validated.
+      return answer.status < 300 && !isSmall ? answer : readWhole(answer, context);
+    };
+    return callFleet(this.#context, { request, fetch, isStreamed: true, signal });
+  }
+
+  /**
+   * Asks one node beside those in `notOf`, once, in the background: a usable one that surely holds what is asked for and
+   * has little to do.
+   */
+  async another(request: FleetRequest, notOf: readonly Upstream[], signal: StopSignal): Promise<Another> {
+    const { need, wire } = request;
+    const position = positionOf(need);
+    if (position === undefined) return 'no node';
+    const able = nodesFor(this.#context.fleet, need).filter(
+      (node) =>
+        !notOf.includes(node.upstream) &&
+        trustRank(node) === 0 &&
+        holdingOf(node.window, position) === 'held' &&
+        node.upstream.places.isHalfFree,
+    );
+    const [next] = nextUpstreams(able, need);
+    if (next === undefined) return 'no node';
+    const fetch: Fetch<NodeAnswer> = (upstream, context) => fetchWhole(upstream, wire, context);
+    const outcome = await this.#inBackground(request, fetch, next.upstream, signal);
+    return outcome.kind === 'final' ? outcome.answer : 'no answer';
+  }
+
+  /** One attempt that no client waits for. */
+  #inBackground<A extends NodeAnswer | StreamedAnswer>(
+    request: FleetRequest,
+    fetch: Fetch<A>,
+    upstream: Upstream,
+    signal: StopSignal,
+    readClass?: ReadClass,
+  ): Promise<Outcome<A>> {
+    const permit = this.#queue.acquireUnbounded(upstream, 'read');
+    const deadline = new Deadline(signal, this.#context.limits.timeoutMs);
+    return this.#attempts.make(request, fetch, { permit, deadline, readClass });
+  }
+
+  /** Sends a long poll, or what replaces it where polls hold their share of connections (protocol 1, row 19). */
+  async #poll(
+    { wire, atOnce = wire }: FleetRequest,
+    upstream: Upstream,
+    context: ExchangeContext,
+  ): Promise<NodeAnswer> {
+    if (!upstream.mayBeHeld || !upstream.polls.tryAcquire()) return fetchWhole(upstream, atOnce, context);
+    return fetchWhole(upstream, wire, context).finally(() => {
+      upstream.polls.release();
+      this.#queue.offer(upstream);
+    });
+  }
+}
+
+function purposeOf({ isIdempotent, isLook }: FleetRequest): Purpose {
+  if (!isIdempotent) return 'submission';
+  return isLook === true ? 'probe' : 'read';
+}

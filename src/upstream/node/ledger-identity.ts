@@ -1,0 +1,158 @@
+/**
+ * The identity of the ledger: the chain id that each node stands for, the chain of the fleet, and the hash of the first
+ * transaction. Test networks are created anew under the same chain id, and then every version has other contents: data
+ * that outlives this process is kept under that hash as well (protocol 1.2).
+ */
+import type { StopSignal } from '../../ledger/stop.ts';
+
+/** A chain id that one node reported. */
+export interface ChainReport {
+  readonly chainId: number;
+  /** The chain of the fleet: a node that has none of its own yet is compared with it. */
+  readonly fleetChainId: number | undefined;
+  /** In ms of `performance.now()`. */
+  readonly nowMs: number;
+  /** Present: the report is a look at the ledger info, sent at this moment. */
+  readonly lookSentAtMs?: number | undefined;
+}
+
+/**
+ * The chain id that one node stands for. An answer alone does not change it: behind one address there may be nodes of
+ * two networks, and one misrouted answer would turn the whole ledger over. Another chain id raises a doubt. A look at
+ * the ledger info that was sent after it, with no report of the old chain in between, settles the doubt.
+ */
+export class NodeChain {
+  #id: number | undefined;
+  /** The other chain id, and since when nothing else was reported. */
+  #doubt: { readonly chainId: number; sinceMs: number } | undefined;
+
+  /** `undefined` until the node has reported the fleet's chain, or another one that is settled. */
+  get id(): number | undefined {
+    return this.#id;
+  }
+
+  /** The chain id that the node reported and that is not settled; `undefined`: there is no doubt. */
+  get doubted(): number | undefined {
+    return this.#doubt?.chainId;
+  }
+
+  /** Takes the chain id of an answer. Returns whether the answer is of the chain that the node stands for. */
+  observe({ chainId, fleetChainId, nowMs, lookSentAtMs }: ChainReport): boolean {
+    const doubt = this.#doubt;
+    const expected = this.#id ?? fleetChainId;
+    if (expected === undefined) return this.settle(chainId);
+    if (chainId === expected) {
+      if (doubt === undefined || lookSentAtMs !== undefined) return this.settle(chainId);
+      // Both chains answer: a look in flight proves nothing any more.
+      doubt.sinceMs = nowMs;
+      return this.#id !== undefined;
+    }
+    if (doubt?.chainId !== chainId) this.#doubt = { chainId, sinceMs: nowMs };
+    else if (lookSentAtMs !== undefined && lookSentAtMs >= doubt.sinceMs) return this.settle(chainId);
+    return false;
+  }
+
+  /** The node stands for this chain from now on. */
+  settle(chainId: number): true {
+    this.#id = chainId;
+    this.#doubt = undefined;
+    return true;
+  }
+}
+
+/**
+ * The chain id that most nodes report (`reported`, in the order of the config). A tie goes to `standing`, the chain
+ * agreed on before, so that one node that changes its chain does not turn the fleet round. Without `standing` it goes to
+ * the node configured first.
+ */
+export function electChain(
+  reported: readonly (number | undefined)[],
+  standing: number | undefined,
+): number | undefined {
+  const votes = new Map<number, number>();
+  for (const chainId of reported) {
+    if (chainId !== undefined) votes.set(chainId, (votes.get(chainId) ?? 0) + 1);
+  }
+  let elected = standing;
+  for (const [chainId, count] of votes) {
+    if (elected === undefined || count > (votes.get(elected) ?? 0)) elected = chainId;
+  }
+  return elected;
+}
+
+/** The ledger's name where no node reports the first transaction. */
+const unnamed = 'nogenesis';
+const retryMs = 2_000;
+/** A node that holds version 0 may come back or be added to the fleet. */
+const recheckMs = 60_000;
+const firstTransaction = {
+  wire: { method: 'GET', path: '/transactions/by_version/0', headers: { accept: 'application/json' } },
+  need: { kind: 'version', version: 0n as never },
+  promised: 'either',
+  isIdempotent: true,
+} as const;
+
+/** Sends one request to the fleet; `Sender` does. */
+interface WholeReads {
+  whole(
+    request: typeof firstTransaction,
+    signal: StopSignal,
+  ): Promise<{ readonly status: number; readonly body: Buffer }>;
+}
+
+/** The name of the ledger after its first transaction, asked of the fleet once per generation. */
+export class LedgerIdentity {
+  readonly #fleet: { readonly chainId: number | undefined; readonly generation: number };
+  readonly #sender: WholeReads;
+  readonly #stop = new AbortController();
+  #name: string | undefined;
+  /** The fleet's generation that the name is of. */
+  #generation = 0;
+  /** When the fleet is asked again; `performance.now()`. */
+  #dueAtMs = Infinity;
+
+  constructor(fleet: { readonly chainId: number | undefined; readonly generation: number }, sender: WholeReads) {
+    this.#fleet = fleet;
+    this.#sender = sender;
+  }
+
+  /**
+   * The first eight digits of the first transaction's hash; `nogenesis` where no node reports it. Nodes prune it, but
+   * only after a cache that keeps answers for less time than nodes keep versions has dropped those of an earlier
+   * network. `undefined` while no node answers.
+   */
+  get name(): string | undefined {
+    const isAnother = this.#generation !== this.#fleet.generation;
+    // The ledger went back and may be another one: it has no name until the fleet has answered.
+    if (isAnother) this.#name = undefined;
+    if (isAnother || performance.now() >= this.#dueAtMs) void this.look();
+    return this.#name;
+  }
+
+  /** Asks the fleet. Resolves after the first attempt; readers of `name` cause the next ones. */
+  async look(): Promise<void> {
+    const { generation } = this.#fleet;
+    this.#generation = generation;
+    this.#dueAtMs = Infinity;
+    const found = await this.#ask().catch(() => undefined);
+    if (generation !== this.#generation) return;
+    this.#name = found ?? this.#name;
+    const againMs = found === undefined ? retryMs : found === unnamed ? recheckMs : Infinity;
+    this.#dueAtMs = performance.now() + againMs;
+  }
+
+  /** Ends all asking. */
+  close(): void {
+    this.#stop.abort(new Error('closing'));
+  }
+
+  async #ask(): Promise<string | undefined> {
+    if (this.#fleet.chainId === undefined) return undefined;
+    const { status, body } = await this.#sender.whole(firstTransaction, this.#stop.signal);
+    // Any other refusal means that the node does not hold its first transaction.
+    if (status !== 200) return status < 500 ? unnamed : undefined;
+    const { hash } = JSON.parse(body.toString()) as { readonly hash?: unknown };
+    const digits = typeof hash === 'string' ? /^0x([0-9a-f]{8})[0-9a-f]{56}$/.exec(hash)?.[1] : undefined;
+    return digits ?? unnamed;
+  }
+}

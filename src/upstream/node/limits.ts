@@ -1,0 +1,211 @@
+/** Bounds on requests to nodes: a budget of extra requests, a count of what is held, and what a node answers at once. */
+import type { ReadClass } from '../select/need.ts';
+
+/** Options of a `RetryBudget`. */
+export interface RetryBudgetOptions {
+  /** Deposit of one ordinary request, in parts of one extra request. */
+  readonly share: number;
+  /** Deposit of time, so that a quiet gateway may retry too. Default 0. */
+  readonly perSecond?: number;
+  /** Largest balance, which is also the first: the largest burst. */
+  readonly most: number;
+}
+
+/**
+ * Bounds retries, or hedges, to a share of the ordinary requests: when every node fails at once, nodes get the share on
+ * top and not a multiple.
+ */
+export class RetryBudget {
+  readonly #options: Required<RetryBudgetOptions>;
+  #balance: number;
+  #atMs: number | undefined;
+
+  constructor({ share, perSecond = 0, most }: RetryBudgetOptions) {
+    this.#options = { share, perSecond, most };
+    this.#balance = most;
+  }
+
+  /** Records an ordinary request. `share`: where the share changes at run time. */
+  deposit(share = this.#options.share): void {
+    this.#balance = Math.min(this.#options.most, this.#balance + share);
+  }
+
+  /** Takes one extra request out of the balance; false where it has none. `nowMs`: of a monotonic clock. */
+  withdraw(nowMs: number): boolean {
+    const { perSecond, most } = this.#options;
+    this.#balance = Math.min(most, this.#balance + ((nowMs - (this.#atMs ?? nowMs)) / 1000) * perSecond);
+    this.#atMs = nowMs;
+    if (this.#balance < 1) return false;
+    this.#balance -= 1;
+    return true;
+  }
+}
+
+/** Counts holders of a limited resource. Nothing waits here: waits are in `PlaceQueue`. */
+export class Semaphore {
+  readonly #limit: number;
+  #taken = 0;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  get taken(): number {
+    return this.#taken;
+  }
+
+  get isFull(): boolean {
+    return this.#taken >= this.#limit;
+  }
+
+  /** Returns whether a unit was free; then `release` must follow. */
+  tryAcquire(): boolean {
+    if (this.isFull) return false;
+    this.#taken += 1;
+    return true;
+  }
+
+  /** Takes a unit even where none is free. */
+  acquireUnbounded(): void {
+    this.#taken += 1;
+  }
+
+  /** Gives one unit back. */
+  release(): void {
+    this.#taken -= 1;
+  }
+}
+
+/** Time a read may take beyond twice its usual: short waits do no harm, and pauses of this process look like them. */
+const slackMs = 50;
+const timesUsual = 2;
+/** Decisions are made at most this often, on at least so many answers. */
+const windowMs = 100;
+const fewestAnswers = 10;
+const decrease = 0.9;
+/** Decrease after the node itself refused a request as one too many. */
+const pushbackDecrease = 0.7;
+const increaseShare = 0.05;
+/** Part of the bound that must be in use for it to grow. */
+const inUse = 0.8;
+/** The bound never falls below this part of the configured one: a wrong guess must not stop the work. */
+const leastShare = 1 / 8;
+const leastPlaces = 4;
+/** While this process runs later than this, answers look slow that are not: no node is given less for it. */
+const ownLagMs = 20;
+/** The usual time follows a slower node by this part of the difference, while the gateway's load does not slow it. */
+const adaptation = 0.1;
+
+/**
+ * Bounds the requests that a node is given at once: as many as it answers without making them wait.
+ *
+ * Additive increase, multiplicative decrease. Plain reads are the thermometer: they cost about the same whatever is
+ * asked, so when most of them take much longer than usual, they wait at the node for one another. Views are left out,
+ * because clients choose their cost. The bound only ever grows to what is configured.
+ */
+export class ConcurrencyLimit {
+  readonly #most: number;
+  readonly #least: number;
+  #limit: number;
+  #inFlight = 0;
+  #peak = 0;
+  #beganAtMs = -Infinity;
+  #slow = 0;
+  #isOwnDoing = false;
+  readonly #times: Partial<Record<ReadClass, number[]>> = {};
+  readonly #usualMs: Partial<Record<ReadClass, number>> = {};
+  readonly #ownLag: () => number;
+
+  /** `most`: what is configured. `ownLag`: how late this process runs, in ms. */
+  constructor(most: number, ownLag: () => number = () => 0) {
+    this.#most = most;
+    this.#ownLag = ownLag;
+    this.#least = Math.min(most, Math.max(leastPlaces, Math.floor(most * leastShare)));
+    this.#limit = most;
+  }
+
+  /** Requests that the node is given at once now. */
+  get limit(): number {
+    return Math.floor(this.#limit);
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  get isFull(): boolean {
+    return this.#inFlight >= this.limit;
+  }
+
+  /** Whether a node of another tier lends a place. */
+  get isHalfFree(): boolean {
+    return this.#inFlight < this.limit / 2;
+  }
+
+  /** Records the begin of a request. */
+  enter(): void {
+    this.#inFlight += 1;
+    this.#peak = Math.max(this.#peak, this.#inFlight);
+  }
+
+  /** Records the end of a request. */
+  leave(): void {
+    this.#inFlight -= 1;
+  }
+
+  /** Records an answered read. */
+  observe(readClass: ReadClass, elapsedMs: number, nowMs: number): void {
+    if (readClass === 'view') return;
+    const usualMs = this.#usualMs[readClass];
+    this.#isOwnDoing ||= this.#ownLag() > ownLagMs;
+    if (usualMs !== undefined && elapsedMs > usualMs * timesUsual + slackMs) this.#slow += 1;
+    (this.#times[readClass] ??= []).push(elapsedMs);
+    if (nowMs - this.#beganAtMs >= windowMs && this.#answers >= fewestAnswers) this.#decide(nowMs);
+  }
+
+  /** Records a request that the node refused as one too many, or did not answer in time. */
+  pushBack(nowMs: number): void {
+    if (nowMs - this.#beganAtMs < windowMs) return;
+    this.#shrink(pushbackDecrease);
+    this.#begin(nowMs);
+  }
+
+  get #answers(): number {
+    return (this.#times.head?.length ?? 0) + (this.#times.archive?.length ?? 0);
+  }
+
+  #decide(nowMs: number): void {
+    const isUnloaded = !this.#isOwnDoing && (this.#peak < this.limit / 2 || this.limit <= this.#least);
+    this.#learn('head', isUnloaded);
+    this.#learn('archive', isUnloaded);
+    const isSlow = this.#slow > this.#answers / 2;
+    if (isSlow && !this.#isOwnDoing) this.#shrink(decrease);
+    else if (!isSlow && this.#peak >= this.limit * inUse) {
+      this.#limit = Math.min(this.#most, this.#limit + 1 + this.#limit * increaseShare);
+    }
+    this.#begin(nowMs);
+  }
+
+  /** From what was in use: a bound far above it would take long to come down to where it matters. */
+  #shrink(factor: number): void {
+    this.#limit = Math.max(this.#least, Math.min(this.#limit, Math.max(this.#peak, 1)) * factor);
+  }
+
+  #learn(readClass: 'head' | 'archive', isUnloaded: boolean): void {
+    const times = this.#times[readClass];
+    if (times === undefined || times.length === 0) return;
+    const median = times.sort((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0;
+    const usual = this.#usualMs[readClass];
+    if (usual === undefined || median < usual) this.#usualMs[readClass] = median;
+    else if (isUnloaded) this.#usualMs[readClass] = usual + (median - usual) * adaptation;
+  }
+
+  #begin(nowMs: number): void {
+    this.#beganAtMs = nowMs;
+    this.#slow = 0;
+    this.#isOwnDoing = false;
+    this.#peak = this.#inFlight;
+    if (this.#times.head !== undefined) this.#times.head.length = 0;
+    if (this.#times.archive !== undefined) this.#times.archive.length = 0;
+  }
+}

@@ -1,0 +1,221 @@
+/**
+ * What is known of the versions one node holds: [oldest, head], and how fast both ends move.
+ *
+ * Every answer of a node tells both ends (protocol 2.1). Between two answers the lower edge goes on moving, in steps of
+ * the node's pruner, so a read close to it is judged by where the edge will be when the request arrives.
+ */
+import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
+import type { LedgerVersion } from '../../ledger/version.ts';
+
+/** A node holds the versions of whole blocks, so its window can be told in either. */
+export type Unit = 'versions' | 'blocks';
+
+/** A window as plain numbers, at one moment. */
+export interface WindowView {
+  /** Last head the node reported. */
+  readonly head: bigint;
+  /** Last lower edge the node reported or showed by refusing a version. */
+  readonly oldest: bigint;
+  /** Versions (or blocks) from here up are held with margin at the moment of arrival. */
+  readonly safeOldest: bigint;
+}
+
+interface Sample {
+  readonly atMs: number;
+  readonly oldest: bigint;
+  readonly head: bigint;
+}
+
+/** How fast the ends of a window move, in versions per millisecond, and how unevenly the lower one does. */
+interface Pace {
+  readonly edgeSpeed: number;
+  readonly headSpeed: number;
+  /** The farthest the edge was ahead of its steady course between two looks: a pruner's step, as seen from here. */
+  readonly edgeStep: number;
+}
+
+const still: Pace = { edgeSpeed: 0, headSpeed: 0, edgeStep: 0 };
+
+/** Speeds are taken over this much history: long enough for several pruner steps, short enough to follow a change. */
+const historyMs = 15_000;
+/** Samples closer together than this replace each other: a busy node answers thousands of times a second. */
+const sampleGapMs = 50;
+const maxSamples = historyMs / sampleGapMs;
+/** Requests that arrive within this time are shown one view: much less than the uncertainty of their arrival. */
+const viewMs = 5;
+/** Uncertainty of the arrival time itself: queues, a slow connection, a paused process. */
+const jitterMs = 40;
+/** A node that reports an older ledger than before for this long may have been restored or synced anew. */
+const rollbackMs = 10_000;
+/** How long a refused version outweighs a header that claims it is held. */
+const refusalMs = 10_000;
+
+/**
+ * An edge is believed to have moved at most this far past where the node told it to be. A ledger that commits 20,000
+ * versions a second needs 8 minutes for it, far longer than between two looks, and no pruner steps so far at once.
+ */
+const farthestMove = 10_000_000n;
+/** Nor may one refusal take more than this part of a small window: part 1 of 4. */
+const smallestPart = 4n;
+
+export class RetentionWindow {
+  #info: LedgerInfo | undefined;
+  #infoAtMs = 0;
+  /** Since when only older ledgers than `info` have been told. */
+  #olderSinceMs: number | undefined;
+  #samples: Sample[] = [];
+  #pace = still;
+  #refused: { readonly version: bigint; readonly untilMs: number } | undefined;
+  /** The last view that was made for many, until something else is known. */
+  #view: { readonly unit: Unit; readonly atMs: number; readonly window: WindowView | undefined } | undefined;
+
+  /** The newest snapshot of the node's ledger. */
+  get info(): LedgerInfo | undefined {
+    return this.#info;
+  }
+
+  /** When `info` was learned, in the caller's clock. */
+  get observedAtMs(): number {
+    return this.#infoAtMs;
+  }
+
+  /**
+   * Learns from one answer. Answers overtake each other, so one that tells an older ledger is stale news and ignored,
+   * until nothing else has come for a while and a look at the ledger info (`isLook`) says the same. What was known of
+   * another chain is forgotten at once. Returns whether the node is now known to have gone back on its chain.
+   */
+  observe(info: LedgerInfo, nowMs: number, isLook = true): boolean {
+    const known = this.#info;
+    let hasGoneBack = false;
+    if (known !== undefined && info.chainId !== known.chainId) {
+      this.#forget();
+    } else if (known !== undefined && isOlder(info, known)) {
+      this.#olderSinceMs ??= nowMs;
+      if (!isLook || !this.maySeemRestored(nowMs)) return false;
+      this.#forget();
+      hasGoneBack = info.version < known.version;
+    }
+    if (known !== undefined && info.oldestVersion < known.oldestVersion) this.#samples = [];
+    this.#olderSinceMs = undefined;
+    if (info !== known) this.#view = undefined;
+    this.#info = info;
+    this.#infoAtMs = nowMs;
+    this.#remember({ atMs: nowMs, oldest: info.oldestVersion, head: info.version });
+    return hasGoneBack;
+  }
+
+  /** Whether only older ledgers have been reported for so long that a look at the ledger info has to decide. */
+  maySeemRestored(nowMs: number): boolean {
+    return this.#olderSinceMs !== undefined && nowMs - this.#olderSinceMs >= rollbackMs;
+  }
+
+  /** Learns a snapshot that is believed even where it tells an older ledger. */
+  adopt(info: LedgerInfo, nowMs: number): void {
+    if (this.#info !== undefined && isOlder(info, this.#info)) {
+      this.#forget();
+      this.#info = undefined;
+    }
+    this.observe(info, nowMs);
+  }
+
+  #forget(): void {
+    this.#samples = [];
+    this.#refused = undefined;
+    this.#view = undefined;
+  }
+
+  /**
+   * Learns that the node refused `version` as pruned, whatever its headers said. Believed near the node's own edge
+   * only: clients choose versions, and some of the words that a refusal is known by.
+   */
+  observeRefusal(version: LedgerVersion, nowMs: number): void {
+    const info = this.#info;
+    if (info === undefined || version - info.oldestVersion > farthestRefusal(info)) return;
+    const standing = this.#refused;
+    if (standing !== undefined && standing.untilMs > nowMs && standing.version > version) return;
+    this.#refused = { version, untilMs: nowMs + refusalMs };
+    this.#view = undefined;
+  }
+
+  /** The window as it will look to a request that arrives at `arrivalMs`. */
+  at(arrivalMs: number, unit: Unit = 'versions'): WindowView | undefined {
+    const info = this.#info;
+    if (info === undefined) return undefined;
+    if (unit === 'blocks') return this.#blocksAt(arrivalMs, info);
+    const refused = this.#refused;
+    const shown = refused !== undefined && arrivalMs < refused.untilMs ? refused.version + 1n : 0n;
+    const oldest = shown > info.oldestVersion ? shown : info.oldestVersion;
+    return { head: info.version, oldest, safeOldest: oldest + BigInt(Math.ceil(this.#movedBy(arrivalMs))) };
+  }
+
+  /** As `at`, or up to 5 ms later: thousands of requests a second are not worth a view each. */
+  around(arrivalMs: number, unit: Unit): WindowView | undefined {
+    const view = this.#view;
+    const isGood = view?.unit === unit && arrivalMs <= view.atMs && view.atMs - arrivalMs <= viewMs;
+    if (isGood) return view.window;
+    const atMs = arrivalMs + viewMs;
+    const window = this.at(atMs, unit);
+    this.#view = { unit, atMs, window };
+    return window;
+  }
+
+  /** Blocks are taken to be of one size; where the edge is in truth further, the node says so. */
+  #blocksAt(arrivalMs: number, info: LedgerInfo): WindowView {
+    const { blockHeight: head, oldestBlockHeight: oldest } = info;
+    const versions = Number(info.version - info.oldestVersion);
+    const perVersion = versions === 0 ? 1 : Math.min(1, Number(head - oldest) / versions);
+    return { head, oldest, safeOldest: oldest + BigInt(Math.ceil(this.#movedBy(arrivalMs) * perVersion)) };
+  }
+
+  /** How far the edge may have moved since the last word, in versions. */
+  #movedBy(arrivalMs: number): number {
+    const { edgeSpeed, edgeStep } = this.#pace;
+    return edgeSpeed * (Math.max(0, arrivalMs - this.#infoAtMs) + jitterMs) + edgeStep;
+  }
+
+  /** Speed of the lower edge, versions per millisecond. */
+  get edgeSpeed(): number {
+    return this.#pace.edgeSpeed;
+  }
+
+  /** Speed of the head, versions per millisecond. */
+  get headSpeed(): number {
+    return this.#pace.headSpeed;
+  }
+
+  #remember(sample: Sample): void {
+    const samples = this.#samples;
+    const before = samples.at(-2);
+    const replaces = before !== undefined && sample.atMs - before.atMs < sampleGapMs;
+    if (replaces) samples.pop();
+    samples.push(sample);
+    while (samples.length > maxSamples || sample.atMs - (samples[0]?.atMs ?? sample.atMs) > historyMs) samples.shift();
+    if (!replaces) this.#pace = paceOf(samples);
+  }
+}
+
+/** Both ends of a ledger only move up: of two answers with one head, the one with the lower edge was given earlier. */
+function isOlder(info: LedgerInfo, known: LedgerInfo): boolean {
+  return info.version < known.version || (info.version === known.version && info.oldestVersion < known.oldestVersion);
+}
+
+function farthestRefusal({ version, oldestVersion }: LedgerInfo): bigint {
+  const part = (version - oldestVersion) / smallestPart;
+  return part < farthestMove ? part : farthestMove;
+}
+
+function paceOf(samples: readonly Sample[]): Pace {
+  const first = samples[0];
+  const last = samples.at(-1);
+  if (first === undefined || last === undefined || last.atMs <= first.atMs) return still;
+  const span = last.atMs - first.atMs;
+  const edgeSpeed = Math.max(0, Number(last.oldest - first.oldest) / span);
+  const headSpeed = Math.max(0, Number(last.head - first.head) / span);
+  let edgeStep = 0;
+  let before = first;
+  for (const sample of samples) {
+    edgeStep = Math.max(edgeStep, Number(sample.oldest - before.oldest) - edgeSpeed * (sample.atMs - before.atMs));
+    before = sample;
+  }
+  return { edgeSpeed, headSpeed, edgeStep };
+}

@@ -1,0 +1,250 @@
+/**
+ * Nodes still worth asking, best first, given the answers so far: pure functions of the nodes' reports.
+ *
+ * A pinned read goes to the shallowest node that surely holds its version, so that the archival tier keeps its capacity
+ * for the versions that only it holds. Among nodes of about one depth, two are drawn at random and the cheaper is asked
+ * first (power of two choices on peak-EWMA latency x requests in flight): unlike strict least-loaded it does not send
+ * every gateway to the same node at once, and unlike round robin it leaves a slow node alone.
+ */
+import { positionOf, type Need, type ReadClass } from './need.ts';
+import {
+  comparePlaces,
+  depthOf,
+  holdingOf,
+  rankingFor,
+  type Candidate,
+  type Criterion,
+  type Ranking,
+  type Tier,
+} from './ranking.ts';
+import type { RetentionWindow, Unit } from '../node/retention-window.ts';
+
+/** Windows up to this much deeper than the shallowest holder's share its load. */
+const depthTolerance = 1.25;
+
+/** A node of the fleet: `N` is the fleet's own object for it. */
+export type NodeCandidate<N> = Candidate & { readonly upstream: N };
+
+/** The answers of one call so far, as far as the choice of the next node depends on them. */
+export interface AnswersSoFar<N> {
+  readonly asked: ReadonlySet<N>;
+  /** Nodes that answered that they do not hold what is asked for. */
+  readonly prunedAt: ReadonlySet<N>;
+  readonly anyPruned: boolean;
+  /** The best answer so far. */
+  readonly kept: unknown;
+}
+
+/**
+ * The nodes to ask next, all as good as each other, best first; empty when none has anything to add. `isLast`: no
+ * attempt is left after this one, which thus belongs to the deepest node that holds what is asked for.
+ */
+export function nextNodes<N>(
+  nodes: readonly NodeCandidate<N>[],
+  need: Need,
+  answers: AnswersSoFar<N>,
+  isLast: boolean,
+): readonly NodeCandidate<N>[] {
+  const { asked, prunedAt, anyPruned, kept } = answers;
+  if (anyPruned && need.kind === 'head') {
+    // Without a version to compare windows by, only the deepest node has more to add.
+    const last = deepestUnasked(nodes, prunedAt);
+    return last === undefined || asked.has(last.upstream) ? [] : [last];
+  }
+  const left = asked.size === 0 ? nodes : nodes.filter(({ upstream }) => !asked.has(upstream));
+  const next = nextUpstreams(left, need, { isMissed: anyPruned || prunedAt.size > 0 || isLast });
+  const best = next[0];
+  // After a 410, only a node that may hold the version has more to add.
+  const position = positionOf(need);
+  const isFutile = anyPruned && position !== undefined && holdingOf(best?.window, position) === 'pruned';
+  // A node whose head is not believed has nothing to add to the answers of believed ones.
+  const isDoubtful = best?.isSuspect === true && kept !== undefined;
+  return isFutile || isDoubtful ? [] : next;
+}
+
+/** Circumstances of a choice. */
+export interface Choice {
+  /** A node has answered that it does not hold what is asked for. */
+  readonly isMissed?: boolean;
+  /** From 0 to below 1. */
+  readonly random?: () => number;
+}
+
+/** The nodes that are as good as each other to be asked next, best first: full and archival ones alike. */
+export function nextUpstreams<C extends Candidate>(
+  candidates: readonly C[],
+  need: Need,
+  { isMissed = false, random = Math.random }: Choice = {},
+): readonly C[] {
+  const askable = candidates.filter(({ health }) => health !== 'foreign');
+  const position = positionOf(need);
+  const able =
+    position === undefined ? askable : askable.filter((node) => holdingOf(node.window, position) !== 'pruned');
+  const left = able.length === 0 ? askable : able;
+  if (left.length < 2) return left;
+  const ranking = rankingFor(left, need, isMissed);
+  const settle = position === undefined || isMissed ? byLoad : shallowestFirst;
+  const best = byTier(bestOf(left, ranking), ranking.tier, (tier) => settle(tier, random));
+  // Edges only rise, so that one node's word that all have pruned it is as good as any other's.
+  return able.length === 0 ? best.slice(0, 1) : best;
+}
+
+/** All nodes worth asking, in the order in which they are asked while each fails. Foreign nodes are never among them. */
+export function selectUpstreams<C extends Candidate>(
+  candidates: readonly C[],
+  need: Need,
+  random: () => number = Math.random,
+): readonly C[] {
+  const position = positionOf(need);
+  const ordered: C[] = [];
+  for (let left = candidates; left.length > 0;) {
+    const isMissed = need.kind === 'transaction' && ordered.length > 0;
+    const alike = nextUpstreams(left, need, { isMissed, random });
+    // Only the first node asked for a transaction is chosen by load: a miss there makes depth decide.
+    const next = need.kind === 'transaction' ? alike.slice(0, 1) : alike;
+    ordered.push(...next);
+    if (next[0] === undefined) break;
+    if (position !== undefined && holdingOf(next[0].window, position) === 'pruned') break;
+    left = left.filter((candidate) => !next.includes(candidate));
+  }
+  return ordered;
+}
+
+/** A selection with its reasons. */
+export interface Explained<C> {
+  /** Best first. `behind`: the criterion that put it behind the one before it. */
+  readonly ordered: readonly { readonly candidate: C; readonly behind: Criterion | undefined }[];
+  readonly leftOut: readonly { readonly candidate: C; readonly because: 'other chain' | 'pruned' }[];
+}
+
+/** The selection of `selectUpstreams` with its reasons; of nodes that only load tells apart the cheaper is first. */
+export function explainSelection<C extends Candidate>(candidates: readonly C[], need: Need): Explained<C> {
+  const byCost = [...candidates].sort((a, b) => a.cost - b.cost);
+  const ordered = selectUpstreams(byCost, need, () => 0);
+  const leftOut = candidates.filter((candidate) => !ordered.includes(candidate));
+  return {
+    ordered: ordered.map((candidate, index) => {
+      const before = ordered[index - 1];
+      if (before === undefined) return { candidate, behind: undefined };
+      const ranking = rankingFor(ordered, need, need.kind === 'transaction' && index > 1);
+      return { candidate, behind: criterionBetween(before, candidate, ranking, positionOf(need) !== undefined) };
+    }),
+    leftOut: leftOut.map((candidate) => ({
+      candidate,
+      because: candidate.health === 'foreign' ? 'other chain' : 'pruned',
+    })),
+  };
+}
+
+function criterionBetween(before: Candidate, after: Candidate, ranking: Ranking, isByDepth: boolean): Criterion {
+  const places = ranking.of(after);
+  const criterion = ranking.criteria[ranking.of(before).findIndex((place, at) => place !== places[at])];
+  if (criterion !== undefined) return criterion;
+  if (before.tier !== after.tier) return 'tier';
+  return isByDepth && depthOf(after) > depthOf(before) * depthTolerance ? 'depth' : 'load';
+}
+
+/** The node whose word on "no such version" or "no such transaction" is final: the one with the lowest edge. */
+export function deepest<C extends Candidate>(candidates: readonly C[]): C | undefined {
+  return candidates.reduce<C | undefined>((found, candidate) => {
+    if (candidate.health === 'foreign') return found;
+    return found === undefined || isDeeper(candidate, found) ? candidate : found;
+  }, undefined);
+}
+
+/** The deepest node, when it is deeper than all of `prunedAt`: what they have pruned may be there. */
+export function deepestUnasked<N, C extends NodeCandidate<N>>(
+  nodes: readonly C[],
+  prunedAt: ReadonlySet<N>,
+): C | undefined {
+  const last = deepest(nodes);
+  if (last === undefined || prunedAt.has(last.upstream)) return undefined;
+  return nodes.some((node) => prunedAt.has(node.upstream) && !isDeeper(last, node)) ? undefined : last;
+}
+
+/** The properties of a node that tell the class of a read. */
+interface Depth {
+  readonly tier: Tier;
+  readonly window: Pick<RetentionWindow, 'around'>;
+  latencyMs(nowMs: number): number;
+}
+
+/** The unit in which windows are compared for `need`. */
+export function unitOf(need: Need): Unit {
+  return need.kind === 'block' ? 'blocks' : 'versions';
+}
+
+/** The class of a read, by the nodes' reports at `nowMs`. */
+export function readClassOf(need: Need, isView: boolean, nodes: readonly Depth[], nowMs: number): ReadClass {
+  if (isView) return 'view';
+  const position = positionOf(need);
+  if (position === undefined) return 'head';
+  const isPruned = nodes.some((node) => {
+    if (node.tier !== 'full') return false;
+    const holding = holdingOf(node.window.around(nowMs + node.latencyMs(nowMs), unitOf(need)), position);
+    return holding === 'pruned' || holding === 'edge';
+  });
+  return isPruned ? 'archive' : 'head';
+}
+
+function isDeeper(a: Candidate, b: Candidate): boolean {
+  if (a.window === undefined || b.window === undefined || a.window.oldest === b.window.oldest) {
+    return a.tier === 'archival' && b.tier === 'full';
+  }
+  return a.window.oldest < b.window.oldest;
+}
+
+/** The nodes that share the best rank. */
+function bestOf<C extends Candidate>(candidates: readonly C[], ranking: Ranking): readonly C[] {
+  let best: readonly number[] = [];
+  let alike: C[] = [];
+  for (const candidate of candidates) {
+    const places = ranking.of(candidate);
+    const difference = alike.length === 0 ? -1 : comparePlaces(places, best);
+    if (difference < 0) {
+      best = places;
+      alike = [candidate];
+    } else if (difference === 0) alike.push(candidate);
+  }
+  return alike;
+}
+
+/** The nodes of tier `first`, then the others, each tier in the order that `settle` gives it. */
+function byTier<C extends Candidate>(
+  nodes: readonly C[],
+  first: Tier,
+  settle: (nodes: readonly C[]) => readonly C[],
+): readonly C[] {
+  const ahead = nodes.filter(({ tier }) => tier === first);
+  if (ahead.length === nodes.length) return settle(nodes);
+  return [...settle(ahead), ...settle(nodes.filter(({ tier }) => tier !== first))];
+}
+
+/** Nodes of about the shallowest depth by load, then the next depth, and so on. */
+function shallowestFirst<C extends Candidate>(nodes: readonly C[], random: () => number): readonly C[] {
+  if (nodes.length < 2) return nodes;
+  const byDepth = nodes.map((node) => ({ node, depth: depthOf(node) })).sort((a, b) => a.depth - b.depth);
+  const ordered: C[] = [];
+  let alike: C[] = [];
+  let shallowest = byDepth[0]?.depth ?? 0;
+  for (const { node, depth } of byDepth) {
+    if (depth > shallowest * depthTolerance) {
+      ordered.push(...byLoad(alike, random));
+      alike = [];
+      shallowest = depth;
+    }
+    alike.push(node);
+  }
+  return [...ordered, ...byLoad(alike, random)];
+}
+
+/** Power of two choices for the first place; the others follow by cost, for when the first fails. */
+function byLoad<C extends Candidate>(nodes: readonly C[], random: () => number): readonly C[] {
+  if (nodes.length < 2) return nodes;
+  const one = Math.floor(random() * nodes.length);
+  const other = (one + 1 + Math.floor(random() * (nodes.length - 1))) % nodes.length;
+  const [first, second] = [nodes[one], nodes[other]];
+  const winner = first !== undefined && second !== undefined && second.cost < first.cost ? second : first;
+  const rest = nodes.filter((candidate) => candidate !== winner).sort((a, b) => a.cost - b.cost);
+  return winner === undefined ? rest : [winner, ...rest];
+}

@@ -1,0 +1,31 @@
+/** Needs of requests, which decide the node that is asked. */
+import type { LedgerVersion } from '../../ledger/version.ts';
+
+/** The state that a node must hold to answer a request. */
+export type Need =
+  /** The state at one version. */
+  | { readonly kind: 'version'; readonly version: LedgerVersion }
+  /** The block of one height: held by the same nodes as its versions, so windows are compared in blocks. */
+  | { readonly kind: 'block'; readonly height: bigint }
+  /**
+   * The newest state, at or past `min`; submissions too go where the ledger is newest. `isExact`: nodes that are nearly
+   * as fresh do not do, and a fresh look at every head precedes the choice.
+   */
+  | { readonly kind: 'head'; readonly min?: LedgerVersion | undefined; readonly isExact?: boolean }
+  /** A transaction that any node may hold, the deepest most surely; `first` names the node that took its submission. */
+  | { readonly kind: 'transaction'; readonly first?: string | undefined };
+
+/** The version or block height that a node's window must hold for this need. */
+export function positionOf(need: Need): bigint | undefined {
+  if (need.kind === 'version') return need.version;
+  return need.kind === 'block' ? need.height : undefined;
+}
+
+/**
+ * Kinds of reads whose costs differ by far, so that a node is judged for each alone. `head`: of recent state. `archive`:
+ * of state that some full node has pruned. `view`: runs code that a client chose.
+ */
+export type ReadClass = 'head' | 'archive' | 'view';
+
+/** Every `ReadClass`. */
+export const readClasses: readonly ReadClass[] = ['head', 'archive', 'view'];

@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { clientAddress, countedNetwork, Networks } from '../../../src/access/keys/client-address.ts';
+import { fc } from '../../support/fast-check.ts';
+
+const ours = new Networks(['10.0.0.0/8', 'fd00::/8', '192.0.2.7']);
+
+const walks: readonly (readonly [connection: string | undefined, forwarded: string | undefined, client: string])[] = [
+  ['203.0.113.9', undefined, '203.0.113.9'],
+  // Not our proxy: its word is worth nothing.
+  ['203.0.113.9', '198.51.100.1', '203.0.113.9'],
+  ['10.1.2.3', '198.51.100.1', '198.51.100.1'],
+  ['::ffff:10.1.2.3', '198.51.100.1', '198.51.100.1'],
+  ['192.0.2.7', '198.51.100.1', '198.51.100.1'],
+  ['192.0.2.8', '198.51.100.1', '192.0.2.8'],
+  ['fd00::1', '2001:db8::1', '2001:db8::1'],
+  // What the client wrote itself stands left of what our proxy saw.
+  ['10.1.2.3', '1.1.1.1, 198.51.100.1', '198.51.100.1'],
+  ['10.1.2.3', '1.1.1.1,10.0.0.9, 198.51.100.1 ,10.0.0.8', '198.51.100.1'],
+  // A client within our networks.
+  ['10.1.2.3', '10.9.9.9', '10.9.9.9'],
+  ['10.1.2.3', '10.9.9.9, 10.0.0.8', '10.9.9.9'],
+  // What is no address ends the walk.
+  ['10.1.2.3', 'unknown', '10.1.2.3'],
+  ['10.1.2.3', '', '10.1.2.3'],
+  ['10.1.2.3', ',', '10.1.2.3'],
+  ['10.1.2.3', '1.1.1.1, , 10.0.0.8', '10.0.0.8'],
+  ['10.1.2.3', '198.51.100.1, 10.0.0.256', '10.1.2.3'],
+  ['10.1.2.3', '198.51.100.1; 10.0.0.8', '10.1.2.3'],
+  // Forms that proxies write.
+  ['10.1.2.3', '198.51.100.1:4711', '198.51.100.1'],
+  ['10.1.2.3', '[2001:DB8:0::1]:4711', '2001:db8::1'],
+  ['10.1.2.3', '[2001:db8::1]', '2001:db8::1'],
+  ['10.1.2.3', '::FFFF:198.51.100.1', '198.51.100.1'],
+  [undefined, '198.51.100.1', ''],
+];
+
+for (const [connection, forwarded, client] of walks) {
+  test(`${connection} with "${forwarded}" is ${client}`, () => {
+    assert.equal(clientAddress(connection, forwarded, ours), client);
+  });
+}
+
+test('whatever a client writes before its proxy adds its address, it is that address', () => {
+  const entry = fc.oneof(fc.ipV4(), fc.ipV6(), fc.constant('10.0.0.1'), fc.string());
+  fc.assert(
+    fc.property(
+      fc.array(entry),
+      fc.ipV4(),
+      fc.array(fc.constantFrom('10.0.0.1', 'fd00::5')),
+      (forged, real, proxies) => {
+        fc.pre(!ours.holds(real));
+        const [connection = '10.7.7.7', ...others] = proxies;
+        const forwarded = [...forged, real, ...others.toReversed()].join(', ');
+        assert.equal(clientAddress(connection, forwarded, ours), real);
+      },
+    ),
+  );
+});
+
+test('nobody else is believed, whatever they say', () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.ipV4(), fc.string()), fc.string(), (connection, forwarded) => {
+      const trusted = new Networks(['10.0.0.0/8']);
+      fc.pre(!connection.startsWith('10.'));
+      assert.equal(clientAddress(connection, forwarded, trusted), clientAddress(connection, undefined, trusted));
+      assert.equal(
+        clientAddress(connection, forwarded, new Networks([])),
+        clientAddress(connection, undefined, trusted),
+      );
+    }),
+  );
+});
+
+test('a list without an end is not walked to its end', () => {
+  const forwarded = Array.from({ length: 10_000 }, () => '10.0.0.1').join(',');
+  assert.equal(clientAddress('10.0.0.2', `198.51.100.1,${forwarded}`, ours), '10.0.0.1');
+});
+
+const textOf = (groups: readonly number[]): string => groups.map((group) => group.toString(16)).join(':');
+
+test('addresses of IPv6 are counted by their /64, in whatever spelling, and IPv4 within IPv6 as IPv4', () => {
+  assert.equal(countedNetwork('203.0.113.9'), '203.0.113.9');
+  assert.equal(countedNetwork('::ffff:203.0.113.9'), '203.0.113.9');
+  assert.equal(countedNetwork('2001:db8::1'), '2001:db8:0:0::/64');
+  assert.equal(countedNetwork('2001:0db8:0:0:ffff::'), '2001:db8:0:0::/64');
+  assert.equal(countedNetwork('2001:db8:0:1::'), '2001:db8:0:1::/64');
+  assert.equal(countedNetwork('::1'), '0:0:0:0::/64');
+  assert.equal(countedNetwork('fe80::1%eth0'), 'fe80:0:0:0::/64');
+  fc.assert(
+    fc.property(fc.array(fc.nat(0xffff), { minLength: 8, maxLength: 8 }), fc.nat(0xffff), (groups, other) => {
+      fc.pre(groups[0] !== 0);
+      const sibling = [...groups.slice(0, 4), other, ...groups.slice(5)];
+      assert.equal(countedNetwork(textOf(groups)), countedNetwork(textOf(sibling).toUpperCase()));
+      assert.equal(countedNetwork(textOf(groups)), `${textOf(groups.slice(0, 4))}::/64`);
+    }),
+  );
+});

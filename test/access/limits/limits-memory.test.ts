@@ -1,0 +1,91 @@
+/** Counting in memory, and what it costs to have many addresses. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Charge, Taken } from '../../../src/access/limits/counter.ts';
+import { MemoryCounter } from '../../../src/access/limits/limits-memory.ts';
+import { RemoteCounter, type Desk } from '../../../src/access/limits/limits-remote.ts';
+import { LimitService } from '../../../src/workers/limit-service.ts';
+
+function charge(subject: string, changes: Partial<Charge> = {}): Charge {
+  return { subject, hasKey: true, bounds: { windowMs: 10_000, requests: 3 }, cost: 1, ...changes };
+}
+
+function isAdmitted(taken: Taken): boolean {
+  return taken.kind === 'counted' && taken.count.isAdmitted;
+}
+
+test('tenants are counted apart, and each process of several grants its share', () => {
+  const counter = new MemoryCounter({ now: () => 0 });
+  const admitted = (subject: string) => [1, 2, 3, 4].filter(() => isAdmitted(counter.take(charge(subject)))).length;
+  assert.equal(admitted('a'), 3);
+  assert.equal(admitted('b'), 3);
+  const half = new MemoryCounter({ now: () => 0, processes: 2 });
+  assert.equal([1, 2, 3, 4].filter(() => isAdmitted(half.take(charge('a')))).length, 1);
+});
+
+test('any number of addresses takes bounded memory, and pushes out no key', () => {
+  const counter = new MemoryCounter({ now: () => 0, maxAccounts: 100 });
+  for (let count = 0; count < 3; count += 1) counter.take(charge('key'));
+  for (let address = 0; address < 10_000; address += 1) counter.take(charge(String(address), { hasKey: false }));
+  assert.equal(counter.size, 101);
+  assert.equal(isAdmitted(counter.take(charge('key'))), false, 'its debt is still known');
+});
+
+test('an address forgets its debt only when as many others as there are accounts were used', () => {
+  const counter = new MemoryCounter({ now: () => 0, maxAccounts: 100 });
+  const address = (name: string) => isAdmitted(counter.take(charge(name, { hasKey: false })));
+  for (let count = 0; count < 3; count += 1) address('greedy');
+  let others = 0;
+  for (; others < 99; others += 1) address(`other ${others}`);
+  assert.equal(address('greedy'), false);
+});
+
+test('workers together get what one process would grant, and a worker that is gone holds no place', async () => {
+  const service = new LimitService();
+  const bounds = { windowMs: 10_000, requests: 10, concurrency: 6 };
+  const join = (id: number) => {
+    const { take, settle } = service.handlersFor(id);
+    const remote: Desk = { take: async (request) => structuredClone(take(structuredClone(request))), settle };
+    return new RemoteCounter(remote, new MemoryCounter({ now: () => 0, processes: 2 }));
+  };
+  const hammer = async (...workers: readonly RemoteCounter[]) => {
+    const turns = [...Array(20).keys()].map((at) => workers[at % workers.length]!.take(charge('a', { bounds })));
+    return (await Promise.all(turns)).filter(isAdmitted).length;
+  };
+  const [first, second] = [join(1), join(2)];
+  assert.equal(await hammer(first, second), 6, 'at once');
+  service.release(1);
+  service.release(1);
+  assert.equal(await hammer(second), 3, 'those of the first worker are free again');
+  service.release(2);
+  assert.equal(await hammer(join(3)), 1, 'ten in all');
+});
+
+test('a request that is counted after the exit of its worker holds no place', async () => {
+  const service = new LimitService();
+  const bounds = { windowMs: 10_000, requests: 100, concurrency: 2 };
+  const [late, other] = [service.handlersFor(1), service.handlersFor(2)];
+  service.release(1);
+  for (let id = 0; id < 5; id += 1) late.take({ id, charge: charge('a', { bounds }) });
+  assert.deepEqual(
+    [0, 1, 2].map((id) => other.take({ id, charge: charge('a', { bounds }) }).isAdmitted),
+    [true, true, false],
+  );
+});
+
+test('a primary that does not answer is not waited for twice, and gets back what it may have counted', async () => {
+  const settled: number[] = [];
+  let asked = 0;
+  const desk: Desk = {
+    take: () => {
+      asked += 1;
+      return Promise.reject(new Error('no answer'));
+    },
+    settle: ({ id }) => settled.push(id),
+  };
+  const counter = new RemoteCounter(desk, new MemoryCounter({ now: () => 0, processes: 3 }));
+  const taken = [await counter.take(charge('a')), await counter.take(charge('a'))];
+  assert.deepEqual(taken.map(isAdmitted), [true, false], 'one of three: its share of three processes');
+  assert.equal(asked, 1);
+  assert.deepEqual(settled, [1]);
+});

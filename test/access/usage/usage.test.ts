@@ -1,0 +1,180 @@
+/** Who used how much: here, in Redis, and of all replicas. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { Usage } from '../../../src/access/usage/usage.ts';
+import { UsageStore } from '../../../src/access/usage/usage-store.ts';
+import type { Store, StoreClient, StoreOutcome } from '../../../src/access/limits/store.ts';
+import { mergeRows } from '../../../src/access/usage/usage-tally.ts';
+import { connectRedis } from '../../../src/cache/redis/redis-client.ts';
+import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
+import { anonymousOf, hit, isAdmitted, planOf, principalOf, replica, type Replica } from '../../support/limits.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+
+const plan = planOf({ requests: 5 });
+const key = principalOf(plan);
+const lastDay = () => ({ fromMs: Date.now() - 86_400_000, toMs: Date.now() + 1 });
+
+async function use(one: Replica): Promise<void> {
+  for (const outcome of ['hit', 'collapsed', 'miss'] as const) {
+    const ticket = await one.ask(key);
+    assert.ok(isAdmitted(ticket));
+    ticket.settle({ ...hit, outcome });
+  }
+  const failed = await one.ask(anonymousOf(plan, '192.0.2.7'), 'submit');
+  assert.ok(isAdmitted(failed));
+  failed.settle({ ...hit, operation: 'submit', outcome: 'error', status: 400, bytes: 7 });
+}
+
+const read = { key: 'wallet-a', tenant: 'acme', plan: 'free', operation: 'read' };
+const expected = [
+  { ...read, outcome: 'collapsed', requests: 1, cost: 1, bytes: 100, saved: 1 },
+  { ...read, outcome: 'hit', requests: 1, cost: 1, bytes: 100, saved: 1 },
+  { ...read, outcome: 'miss', requests: 1, cost: 2, bytes: 100, saved: 0 },
+  {
+    key: null,
+    tenant: null,
+    plan: 'free',
+    operation: 'submit',
+    outcome: 'error',
+    requests: 1,
+    cost: 10,
+    bytes: 7,
+    saved: 0,
+  },
+];
+
+function withoutHour(rows: readonly object[]): object[] {
+  return rows.map((row) => ({ ...row, hour: undefined })).map(({ hour: _, ...row }) => row);
+}
+
+function byName(rows: readonly object[]): object[] {
+  return [...rows].sort((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
+}
+
+test('without Redis usage is that of this process; addresses are not kept', async (t) => {
+  const one = await replica(t, {});
+  await use(one);
+  const { source, isComplete, rows } = await one.usage.report(lastDay());
+  assert.deepEqual({ source, isComplete }, { source: 'memory', isComplete: true });
+  assert.deepEqual(byName(withoutHour(rows)), byName(expected));
+  assert.match(rows[0]!.hour, /^\d{4}-\d\d-\d\dT\d\d:00:00Z$/);
+  assert.equal(JSON.stringify(rows).includes('192.0.2.7'), false);
+  assert.deepEqual((await one.usage.report({ ...lastDay(), tenant: 'other' })).rows, []);
+  assert.equal((await one.usage.report({ ...lastDay(), key: 'wallet-a' })).rows.length, 3);
+  assert.deepEqual((await one.usage.report({ fromMs: 0, toMs: 86_400_000 })).rows, []);
+});
+
+test('a refusal is used as well, and costs nothing', async (t) => {
+  const one = await replica(t, {});
+  for (let asked = 0; asked < 7; asked += 1) await one.ask(key);
+  const { rows } = await one.usage.report(lastDay());
+  assert.deepEqual(withoutHour(rows), [{ ...read, outcome: 'refused', requests: 2, cost: 0, bytes: 0, saved: 0 }]);
+  assert.equal(await one.metric('ledgergate_limits_refusals_total{plan="free",bound="requests"}'), 2);
+  assert.equal(await one.metric('ledgergate_access_requests_total{plan="free",outcome="refused"}'), 2);
+});
+
+test('metrics are by plan, and by key only where that is wished', async (t) => {
+  const [one, other] = [await replica(t, {}), await replica(t, { config: { usage: { metricsByKey: true } } })];
+  await use(one);
+  await use(other);
+  assert.equal(await one.metric('ledgergate_access_cost_total{plan="free"}'), 14);
+  assert.equal(await one.metric('ledgergate_access_key_cost_total{key="wallet-a"}'), 0);
+  assert.equal(await other.metric('ledgergate_access_key_cost_total{key="wallet-a"}'), 4);
+  assert.equal(await other.metric('ledgergate_access_key_requests_total{key="wallet-a",outcome="hit"}'), 1);
+});
+
+test(
+  'two replicas report into one, and what they held is there after they have closed',
+  { skip: noRedis },
+  async (t) => {
+    const { url } = await redisServer(t);
+    const target = { kind: 'single', url } as const;
+    const [one, other, third] = [
+      await replica(t, { target }),
+      await replica(t, { target }),
+      await replica(t, { target }),
+    ];
+    const wide = { ...key, plan: planOf({}) };
+    for (const each of [one, other]) {
+      const ticket = await each.ask(wide);
+      assert.ok(isAdmitted(ticket));
+      ticket.settle({ ...hit, outcome: 'miss', upstreamMs: 7 });
+      await each.close();
+    }
+    const { source, isComplete, rows } = await third.usage.report(lastDay());
+    assert.deepEqual({ source, isComplete }, { source: 'redis', isComplete: true });
+    const total = mergeRows(rows.map((row) => Object.assign(row, { hour: '' })));
+    assert.deepEqual(withoutHour(total), [{ ...read, outcome: 'miss', requests: 2, cost: 5.4, bytes: 200, saved: 0 }]);
+  },
+);
+
+test('while Redis is away nothing is lost, and the report says what it is', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const one = await replica(t, { target: { kind: 'single', url: server.url } });
+  await server.kill();
+  await use(one);
+  const away = await one.usage.report(lastDay());
+  assert.deepEqual([away.source, away.isComplete], ['memory', false]);
+  assert.equal(away.rows.length, 4);
+  await server.start();
+  for (let tries = 0; tries < 500; tries += 1) {
+    const { source, rows } = await one.usage.report(lastDay());
+    if (source === 'redis') {
+      assert.deepEqual(byName(withoutHour(rows)), byName(expected));
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  assert.fail('Redis came back');
+});
+
+/** Runs every command, and loses the answer of those that `loses` says. */
+function losing(link: RedisLink, loses: () => boolean): Store {
+  const write = async <T>(key: string, command: (client: StoreClient) => Promise<T>): Promise<StoreOutcome<T>> => {
+    const outcome = await link.write(key, command);
+    return loses() ? { failure: 'timeout' } : outcome;
+  };
+  return { write, read: (key, command) => link.read(key, command) };
+}
+
+async function linkTo(t: TestContext, url: string): Promise<RedisLink> {
+  const link = new RedisLink((onError) => connectRedis({ kind: 'single', url }, onError), {
+    timeoutMs: 2_000,
+    trialKey: 'lg:trial',
+    onFailure: () => undefined,
+    onTrouble: () => undefined,
+  });
+  t.after(() => link.close());
+  await link.started;
+  return link;
+}
+
+test('a report whose answer is lost is added once', { skip: noRedis }, async (t) => {
+  const { url } = await redisServer(t);
+  const link = await linkTo(t, url);
+  let writes = 0;
+  // A report is two commands: now the first one's answer is lost, now the second one's.
+  const isLost = () => [false, true, false, false, true][(writes += 1) % 5] === true;
+  const store = new UsageStore(losing(link, isLost), { prefix: 'lg', process: 'one' });
+  const usage = new Usage({ now: () => Date.now(), store, onLost: () => undefined });
+  t.after(() => usage.close());
+  for (let round = 0; round < 10; round += 1) {
+    usage.add(key, hit, 1);
+    await usage.report(lastDay());
+  }
+  for (let tries = 0; tries < 10; tries += 1) await usage.report(lastDay());
+  const reader = new UsageStore(link, { prefix: 'lg', process: 'two' });
+  const rows = (await reader.read(lastDay(), 100)) ?? [];
+  assert.equal(
+    rows.reduce((sum, { requests }) => sum + requests, 0),
+    10,
+  );
+});
+
+test('what is kept in memory is bounded', () => {
+  let lost = 0;
+  const usage = new Usage({ now: () => Date.now(), onLost: () => (lost += 1) });
+  for (let index = 0; index < 20_100; index += 1) usage.add(principalOf(plan, `key-${index}`), hit, 1);
+  assert.equal(lost, 100);
+  void usage.close();
+});

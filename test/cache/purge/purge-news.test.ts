@@ -1,0 +1,200 @@
+/** Purges told over a real redis-server, and what happens to those who missed one. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test, type TestContext } from 'node:test';
+import { PurgeNews } from '../../../src/cache/purge/purge-news.ts';
+import { formatScope } from '../../../src/cache/purge/purge-scope.ts';
+import { connectRedis, connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
+import { RedisKeys } from '../../../src/cache/redis/redis-keys.ts';
+import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
+import { WriteQueue, type WriteOutcome } from '../../../src/cache/redis/write-queue.ts';
+import { answerOf, anyTerm, keyAt } from '../../support/answers.ts';
+import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+
+const channel = 'lg:news:test';
+const key = 'lg:purge:test';
+const id = '00000000-0000-4000-8000-000000000001';
+
+async function linkTo(t: TestContext, server: RedisServer): Promise<RedisLink> {
+  const target = { kind: 'single', url: server.url } as const;
+  const client = connectRedis(target, () => undefined);
+  const link = new RedisLink(() => client, {
+    timeoutMs: 1_000,
+    trialKey: key,
+    onFailure: () => {},
+    onTrouble: () => {},
+  });
+  t.after(() => link.close());
+  await once(client, 'ready');
+  return link;
+}
+
+interface Listener {
+  readonly news: PurgeNews;
+  /** Purges done here, as text. */
+  readonly purged: string[];
+}
+
+/** One replica; `isDeaf`: its messages get lost. */
+async function listener(t: TestContext, server: RedisServer, { isDeaf = false } = {}): Promise<Listener> {
+  const purged: string[] = [];
+  const onPurge = (scope: Parameters<typeof formatScope>[0]): Promise<void> => {
+    purged.push(formatScope(scope));
+    return Promise.resolve();
+  };
+  const news = new PurgeNews(await linkTo(t, server), { channel, key, onPurge });
+  t.after(() => news.close());
+  if (!isDeaf) {
+    const subscriber = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);
+    t.after(() => subscriber.disconnect());
+    subscriber.on('message', (_channel: string, message: string) => news.hear(message));
+    await subscriber.subscribe(channel);
+  }
+  await news.look();
+  return { news, purged };
+}
+
+test('who tells learns how many heard and cleared, and is not told itself', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const [teller, other, third] = [await listener(t, server), await listener(t, server), await listener(t, server)];
+  assert.deepEqual(await teller.news.tell({ kind: 'everything' }), { told: 2, cleared: 2 });
+  assert.deepEqual([teller.purged, other.purged, third.purged], [[], ['everything'], ['everything']]);
+  for (const { news, purged } of [teller, other]) {
+    const before = purged.length;
+    await news.look();
+    await news.look();
+    assert.equal(purged.length, before);
+  }
+});
+
+test('who cannot be heard is not waited for', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const [teller] = [await listener(t, server, { isDeaf: true }), await listener(t, server, { isDeaf: true })];
+  assert.deepEqual(await teller.news.tell({ kind: 'everything' }), { told: 0, cleared: 0 });
+});
+
+test('a listener that does not clear in time is told apart', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const teller = await listener(t, server);
+  const silent = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);
+  t.after(() => silent.disconnect());
+  await silent.subscribe(channel);
+  assert.deepEqual(await teller.news.tell({ kind: 'everything' }), { told: 1, cleared: 0 });
+});
+
+test(
+  'a purge that was missed is made up for, once it is sure that no message of it is on its way',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const [teller, deaf] = [await listener(t, server), await listener(t, server, { isDeaf: true })];
+    await teller.news.tell({ kind: 'account', chainId: 1, address: '0x1' as never });
+    await deaf.news.look();
+    assert.deepEqual(deaf.purged, []);
+    await deaf.news.look();
+    assert.deepEqual(deaf.purged, ['everything']);
+    await deaf.news.look();
+    assert.deepEqual(deaf.purged, ['everything']);
+  },
+);
+
+test('missed purges are made up for while others go on', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const [teller, deaf] = [await listener(t, server), await listener(t, server, { isDeaf: true })];
+  const seen: number[] = [];
+  for (let round = 0; round < 3; round += 1) {
+    await teller.news.tell({ kind: 'everything' });
+    await deaf.news.look();
+    seen.push(deaf.purged.length);
+  }
+  await deaf.news.look();
+  await deaf.news.look();
+  assert.deepEqual([...seen, deaf.purged.length], [0, 1, 2, 3]);
+});
+
+test(
+  'a purge whose message comes after a look has not been missed, nor has the next one',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const { news, purged } = await listener(t, server, { isDeaf: true });
+    const scope = formatScope({ kind: 'account', chainId: 1, address: '0x1' as never });
+    for (const last of [1, 2, 3]) {
+      const told = id.replace(/.$/, String(last));
+      await server.run((client) => client.set(key, told));
+      await news.look();
+      news.hear(`purge ${told} ${scope}`);
+    }
+    await news.look();
+    assert.deepEqual(purged, [scope, scope, scope]);
+  },
+);
+
+test('a Redis that lost its memory is no purge', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const [teller, other] = [await listener(t, server), await listener(t, server)];
+  await teller.news.tell({ kind: 'everything' });
+  await server.run((client) => client.flushall());
+  await other.news.look();
+  await other.news.look();
+  assert.deepEqual(other.purged, ['everything']);
+});
+
+test('who comes to know Redis late forgets what a purge before that may have been of', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  await server.run((client) => client.set(key, id));
+  const late = await listener(t, server);
+  assert.deepEqual(late.purged, ['everything']);
+});
+
+test(
+  'a purge that only a later version can express clears everything; other messages nothing',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const { news, purged } = await listener(t, server);
+    for (const message of [
+      'purge',
+      'purge x everything',
+      `purged ${id}`,
+      'served 5',
+      `purge ${id} ${'x'.repeat(2000)}`,
+    ]) {
+      news.hear(message);
+    }
+    assert.deepEqual(purged, []);
+    news.hear(`purge ${id} shard 7`);
+    assert.deepEqual(purged, ['everything']);
+  },
+);
+
+test(
+  'writes that are given up leave no reference in Redis, and the others are written',
+  { skip: noRedis },
+  async (t) => {
+    const server = await redisServer(t);
+    const outcomes: Record<WriteOutcome, number> = { written: 0, failed: 0, dropped: 0 };
+    const writes = new WriteQueue(await linkTo(t, server), (outcome) => (outcomes[outcome] += 1));
+    const keys = new RedisKeys('lg', 'test', anyTerm);
+    const add = (version: bigint, subject: string): Promise<void> =>
+      new Promise((resolve) => {
+        const [at, answer] = [keyAt(version, subject), answerOf(`${subject} at ${version}`)];
+        const names = { page: keys.page(at), answer: keys.answer(answer.digest) };
+        const reference = { digest: answer.digest, expiresAt: undefined };
+        const write = { key: at, answer, reference, names, ttlMs: 60_000, overwrite: false };
+        writes.add({ ...write, onDone: () => resolve() });
+      });
+    const done = Array.from({ length: 60 }, (_, index) => [add(BigInt(index), '0x1/a'), add(BigInt(index), '0x2/a')]);
+
+    await writes.drop(({ page }) => page.includes('0x1/'));
+    const left = await server.run((client) => client.keys('*0x1/*'));
+    await Promise.all(done.flat());
+
+    assert.deepEqual(left, []);
+    assert.deepEqual(await server.run((client) => client.keys('*0x1/*')), []);
+    assert.equal(await server.run((client) => client.hlen(keys.page(keyAt(0n, '0x2/a')))), 60);
+    assert.equal(outcomes.written, 60);
+    assert.equal(outcomes.written + outcomes.failed + outcomes.dropped, 120);
+    assert.deepEqual(writes.size, { writes: 0, bytes: 0 });
+  },
+);

@@ -1,0 +1,134 @@
+/** What a purge covers: matching of keys, and the text in which replicas tell each other. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { cacheKey, readText, type CacheKey } from '../../../src/cache/key.ts';
+import {
+  findScope,
+  formatScope,
+  keyMatcher,
+  marksMatcher,
+  marksOf,
+  pageMatcher,
+  type PurgeScope,
+} from '../../../src/cache/purge/purge-scope.ts';
+import { LedgerNames, RedisKeys } from '../../../src/cache/redis/redis-keys.ts';
+import { anyTerm } from '../../support/answers.ts';
+import { parseAddress } from '../../../src/ledger/address.ts';
+import type { Read } from '../../../src/proxy/reads/read-result.ts';
+import { readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
+
+const chainId = 4;
+const store = '0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>';
+const longTag = `0x1::coin::CoinStore<0x1::coin::${'Long'.repeat(120)}>`;
+const view = '{"function":"0x1::coin::balance","type_arguments":[],"arguments":["0x1"]}';
+
+const named = {
+  resource: readResource('0x1', store),
+  later: readResource('0x1', store, { query: '?ledger_version=99999' }),
+  bcs: readResource('0x1', store, { accept: 'application/x-bcs' }),
+  generic: readResource('0x1', longTag),
+  module: readModule('0x1', 'coin'),
+  neighbour: readResource('0x10', store),
+  neighbourModule: readModule('0x10', 'coin'),
+  neighbourGeneric: readResource('0x10', longTag),
+  view: readView(view),
+  viewBytes: readView('0x1', { contentType: 'application/x.aptos.view_function+bcs' }),
+  transaction: readTransaction(`0x${'1'.repeat(64)}`),
+} as const;
+const reads: readonly Read[] = Object.values(named);
+
+function keyOf(read: Read): CacheKey {
+  return cacheKey({ ...read, chainId });
+}
+
+const keys = Object.fromEntries(Object.entries(named).map(([name, read]) => [name, keyOf(read)])) as Record<
+  keyof typeof named,
+  CacheKey
+>;
+
+function covered(scope: PurgeScope): readonly string[] {
+  const covers = keyMatcher(scope);
+  return Object.entries(keys).flatMap(([name, key]) => (covers(key) ? [name] : []));
+}
+
+const account: PurgeScope = { kind: 'account', chainId, address: parseAddress('0x1') };
+const versions: PurgeScope = { kind: 'versions', read: readText({ ...readResource('0x1', store), chainId }) };
+
+test('an account covers its resources and modules, all views, and no account whose address begins like its own', () => {
+  // Of a subject that is kept as a digest nobody can tell whose it is.
+  const own = ['resource', 'later', 'bcs', 'generic', 'module', 'neighbourGeneric', 'view', 'viewBytes'];
+  assert.deepEqual(covered(account), own);
+});
+
+test('an account of another chain is another account', () => {
+  assert.deepEqual(covered({ ...account, chainId: 40 }), []);
+});
+
+test('a read covers its version and form, or all of its versions', () => {
+  assert.deepEqual(covered({ kind: 'read', key: keys.resource }), ['resource']);
+  assert.deepEqual(covered(versions), ['resource', 'later']);
+  assert.deepEqual(covered({ kind: 'read', key: keys.transaction }), ['transaction']);
+  assert.equal(covered({ kind: 'everything' }).length, Object.keys(keys).length);
+});
+
+test('what a replica is told is what was asked for', () => {
+  const reads = Object.values(keys).map((key): PurgeScope => ({ kind: 'read', key }));
+  const views: PurgeScope = { kind: 'versions', read: readText({ ...readView(view), chainId }) };
+  for (const scope of [...reads, account, versions, views, { kind: 'everything' } as const]) {
+    assert.deepEqual(findScope(formatScope(scope)), scope);
+  }
+});
+
+test('other texts are no scope', () => {
+  for (const text of [
+    '',
+    'all',
+    'everything else',
+    'read',
+    'read x',
+    'read x@',
+    'account 0x1',
+    'account 4 1',
+    'account 4 0x',
+  ]) {
+    assert.equal(findScope(text), undefined, text);
+  }
+});
+
+/** SCAN's patterns, as far as they are used here. */
+function matches(pattern: string, name: string): boolean {
+  assert.match(pattern, /\*$/);
+  const parts = pattern.slice(0, -1).match(/\\.|[^]/gs) ?? [];
+  return parts.every((part, at) => part === '?' || part.at(-1) === name[at]) && name.length >= parts.length;
+}
+
+test('in Redis a purge covers the same pages, and of views at most others of the function', () => {
+  const names = new LedgerNames('lg', 'a1b2c3d4');
+  const pages = new RedisKeys('lg', 'a1b2c3d4', anyTerm);
+  const found = (patterns: readonly string[]) =>
+    Object.entries(keys).flatMap(([name, key]) =>
+      patterns.some((pattern) => matches(pattern, pages.page(key))) ? [name] : [],
+    );
+  assert.deepEqual(found(names.pagesOfAccount(chainId, '0x1')), covered(account));
+  assert.deepEqual(found([names.pagesOfRead(readText({ ...readResource('0x1', store), chainId }))]), covered(versions));
+  assert.deepEqual(found([names.pagesOfRead(readText({ ...readView(view), chainId }))]), ['view']);
+  assert.deepEqual(found([names.all]), Object.keys(keys));
+});
+
+test('by its marks a purge covers what it covers by text', () => {
+  const pages = reads.flatMap((read) => [1, chainId].map((chain) => cacheKey({ ...read, chainId: chain }).page));
+  const scopes = [
+    { kind: 'everything' } as const,
+    ...['0x1', '0x10', '0x2'].map((address) => ({ kind: 'account', chainId, address: parseAddress(address) }) as const),
+    ...reads.map((read) => ({ kind: 'versions', read: readText({ ...read, chainId }) }) as const),
+  ];
+  let coveredPages = 0;
+  for (const scope of scopes) {
+    const [byMarks, byText] = [marksMatcher(scope), pageMatcher(scope)];
+    for (const page of pages) {
+      assert.equal(byMarks(marksOf(page)), byText(page), `${JSON.stringify(scope)} ${page}`);
+      coveredPages += Number(byText(page));
+    }
+  }
+  assert.ok(coveredPages > 40, `${coveredPages} pages`);
+});

@@ -1,0 +1,65 @@
+/** What is told of the versions that clients were shown, over a real redis-server. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test, type TestContext } from 'node:test';
+import { connectRedis, connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
+import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
+import { SharedState } from '../../../src/cache/redis/shared-state.ts';
+import { eventually } from '../../support/eventually.ts';
+import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+
+async function stateOf(t: TestContext, server: RedisServer, ledger: () => string | undefined): Promise<SharedState> {
+  const target = { kind: 'single', url: server.url } as const;
+  const client = connectRedis(target, () => undefined);
+  const link = new RedisLink(() => client, {
+    timeoutMs: 1_000,
+    trialKey: 'lg:trial',
+    onFailure: () => {},
+    onTrouble: () => {},
+  });
+  const listener = { onServed: () => {}, onRefused: () => {}, onPurge: () => Promise.resolve() };
+  const subscriber = connectSubscriber(target, () => undefined);
+  const state = new SharedState(link, subscriber, listener, { ledger, prefix: 'lg', history: () => undefined });
+  t.after(() => {
+    state.close();
+    link.close();
+  });
+  await once(client, 'ready');
+  return state;
+}
+
+function told(server: RedisServer, ledger: string): Promise<string | null> {
+  return server.run((client) => client.zscore(`lg:state:${ledger}`, 'served'));
+}
+
+test('of versions that are shown at the same time the highest is told', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const state = await stateOf(t, server, () => '4.aaaaaaaa');
+  state.tellServed(10n);
+  state.tellServed(9n);
+  const first = await eventually(
+    () => told(server, '4.aaaaaaaa'),
+    (version) => version !== null,
+  );
+  assert.equal(first, '10');
+});
+
+test('what was shown of another ledger is not told of this one', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  let ledger: string | undefined = '4.aaaaaaaa';
+  const state = await stateOf(t, server, () => ledger);
+  state.tellServed(1_000n);
+  await eventually(
+    () => told(server, '4.aaaaaaaa'),
+    (version) => version === '1000',
+  );
+  // Not known for a moment, and then a new one.
+  for (const next of [undefined, '4.bbbbbbbb']) {
+    ledger = next;
+    state.tellServed(5n);
+  }
+  await eventually(
+    () => told(server, '4.bbbbbbbb'),
+    (version) => version === '5',
+  );
+});

@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { configFile } from '../../config/config-file.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { call } from '../command-line.ts';
+
+/** A config of upstreams, one a line from line 2 on; what stands at column 20 is the address. */
+function fleetFile(t: TestContext, urls: readonly string[], rest = ''): string {
+  const lines = urls.map((url, index) => `  - { name: n${index}, url: "${url}" }`);
+  return configFile(t, `upstreams:\n${lines.join('\n')}\n${rest}`);
+}
+
+/** An address on which nothing listens. */
+async function deadAddress(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return `http://127.0.0.1:${port}/v1`;
+}
+
+test('a fleet that is fine: a table with chain, window and lag, exit code 0', async (t) => {
+  const full = await fakeNode(t, { oldest: 500n, head: 890n });
+  const archival = await fakeNode(t, { oldest: 0n, head: 900n });
+  const file = fleetFile(t, [full.url, `${archival.url}/`]);
+
+  const { code, out, err } = await call(['check', file]);
+
+  assert.deepEqual({ code, err }, { code: 0, err: '' });
+  const rows = out.split('\n').map((line) => line.split(/ {2,}/));
+  assert.deepEqual(rows.slice(0, 3), [
+    ['UPSTREAM', 'URL', 'TIER', 'DIALECT', 'CHAIN', 'OLDEST', 'HEAD', 'LAG', 'STATE'],
+    ['n0', full.url, 'full', 'node', '1', '500', '890', '10', 'fine'],
+    ['n1', `${archival.url}/`, 'full', 'node', '1', '0', '900', '0', 'fine'],
+  ]);
+  assert.equal(rows.at(-1)?.join(), `${file}: fine`);
+});
+
+test('what is wrong with an upstream is reported at its line, exit code 1', async (t) => {
+  const good = await fakeNode(t, {});
+  const aptos = await fakeNode(t, { dialect: 'aptos' });
+  const foreign = await fakeNode(t, { chainId: 4 });
+  const bare = await fakeNode(t, {});
+  bare.faults.add({ kind: 'no ledger headers' });
+  const starting = await fakeNode(t, {});
+  starting.faults.add({ kind: 'unavailable' });
+  const cut = await fakeNode(t, {});
+  cut.faults.add({ kind: 'reset' });
+  const silent = await fakeNode(t, {});
+  silent.faults.add({ kind: 'hang' });
+  const urls = [good, aptos, foreign, bare, starting, cut, silent].map(({ url }) => url);
+  const rest = 'upstream: { timeout: 1s }\n';
+  const file = fleetFile(t, [...urls, await deadAddress(), 'http://no-such-host.invalid/v1'], rest);
+
+  const { code, out } = await call(['check', file]);
+
+  const reported = out.split('\n').filter((line) => line.startsWith(`${file}:`));
+  assert.equal(code, 1);
+  assert.deepEqual(
+    reported.map((line) => line.slice(file.length + 1)),
+    [
+      '3:22: upstreams[1].url: speaks the aptos dialect, the config says node (set "dialect: aptos")',
+      '4:22: upstreams[2].url: is of chain 4, the fleet is of chain 1: the gateway will not ask it',
+      '5:22: upstreams[3].url: answers without ledger headers: is this the base address of a ledger node?',
+      '6:22: upstreams[4].url: answers 503 instead of its ledger: is this the base address, path included?',
+      '7:22: upstreams[5].url: cannot be reached: the connection is cut',
+      '8:22: upstreams[6].url: cannot be reached: there is no answer within 1000 ms',
+      '9:22: upstreams[7].url: cannot be reached: the connection is refused',
+      reported.at(-2)?.slice(file.length + 1) ?? '',
+      ' 8 problems',
+    ],
+  );
+  // Resolvers differ in how they say no.
+  assert.match(reported.at(-2) ?? '', /:10:22: upstreams\[8\]\.url: cannot be reached: /);
+});
+
+test('with a chainId nodes of any other chain are reported, whatever most of them are', async (t) => {
+  const nodes = [await fakeNode(t, { chainId: 2 }), await fakeNode(t, { chainId: 2 }), await fakeNode(t, {})];
+  const file = fleetFile(
+    t,
+    nodes.map(({ url }) => url),
+    'chainId: mainnet\n',
+  );
+
+  const { code, out } = await call(['check', file]);
+  const byFlag = await call(['check', file, '--chain-id', 'testnet']);
+
+  assert.equal(code, 1);
+  assert.deepEqual(
+    out.split('\n').filter((line) => line.startsWith(file)),
+    [2, 3]
+      .map(
+        (line) =>
+          `${file}:${line}:22: upstreams[${line - 2}].url: is of chain 2, chainId is 1 (other chain): the gateway will not ask it`,
+      )
+      .concat(`${file}: 2 problems`),
+  );
+  assert.match(byFlag.out, /:4:22: upstreams\[2\]\.url: is of chain 1, chainId is 2 \(other chain\)/);
+});
+
+test('a node is asked once, with GET at its base address', async (t) => {
+  const node = await fakeNode(t, {});
+
+  await call(['check', fleetFile(t, [node.url])]);
+
+  assert.deepEqual(
+    node.log.received.map(({ method, url }) => `${method} ${url}`),
+    ['GET /v1'],
+  );
+});
+
+test('--offline asks nobody', async (t) => {
+  const node = await fakeNode(t, {});
+  const file = fleetFile(t, [node.url, await deadAddress()]);
+
+  assert.deepEqual(await call(['check', file, '--offline']), { code: 0, out: `${file}: fine`, err: '' });
+  assert.equal(node.requests, 0);
+});
+
+test('a wrong config is reported whole, nobody is asked, exit code 2', async (t) => {
+  const node = await fakeNode(t, {});
+  const file = fleetFile(t, [node.url], 'dialekt: aptos\nupstream: { timeout: 5 }\n');
+
+  const { code, out } = await call(['check', file]);
+
+  assert.equal(code, 2);
+  assert.deepEqual(out.split('\n'), [
+    `${file}:3:1: dialekt: unknown key (did you mean "dialect"?)`,
+    `${file}:4:22: upstream.timeout: expected a duration with a unit (ms, s, m, h, d), such as "5s" or "200ms", got 5`,
+    `${file}: 2 problems`,
+  ]);
+  assert.equal(node.requests, 0);
+});
+
+test('--format json says the same to programs', async (t) => {
+  const node = await fakeNode(t, { oldest: 500n, head: 900n });
+  const dead = await deadAddress();
+  const file = fleetFile(t, [node.url, dead], 'upstream: { maxAttempts: 1 }\n');
+
+  const { code, out } = await call(['check', file, '--format', 'json']);
+
+  assert.equal(code, 1);
+  assert.deepEqual(JSON.parse(out), {
+    file,
+    fine: false,
+    problems: [
+      {
+        file,
+        line: 3,
+        column: 22,
+        path: 'upstreams[1].url',
+        message: 'cannot be reached: the connection is refused',
+      },
+    ],
+    warnings: ['upstream.maxAttempts is 1: what one upstream does not answer, no other is asked'],
+    upstreams: [
+      {
+        name: 'n0',
+        tier: 'full',
+        url: node.url,
+        reachable: true,
+        dialect: 'node',
+        chainId: 1,
+        oldest: '500',
+        head: '900',
+        lag: '0',
+        fault: null,
+      },
+      {
+        name: 'n1',
+        tier: 'full',
+        url: dead,
+        reachable: false,
+        dialect: null,
+        chainId: null,
+        oldest: null,
+        head: null,
+        lag: null,
+        fault: 'cannot be reached: the connection is refused',
+      },
+    ],
+  });
+});
+
+test('an address from the environment is not printed', async (t) => {
+  const { out } = await call(['check', fleetFile(t, ['${NODE}'])], { NODE: await deadAddress() });
+
+  assert.match(out, /^n0 +\$\{NODE\} /m);
+  assert.ok(!out.includes('127.0.0.1'), out);
+});

@@ -1,0 +1,238 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { loadConfig } from '../../../src/config/source/load.ts';
+import { oneUpstream, problemsOf } from '../config-file.ts';
+
+interface Case {
+  readonly claim: string;
+  readonly text: string;
+  readonly problems: readonly string[];
+}
+
+/** Cases of one wrong line each: it is the second one, below a fleet that is fine. */
+const secondLines: readonly (readonly [line: string, ...problems: string[]])[] = [
+  // Unknown keys
+  ['dialekt: aptos', 'F:2:1: dialekt: unknown key (did you mean "dialect"?)'],
+  ['frobnicate: 1', 'F:2:1: frobnicate: unknown key'],
+  ['timeout: 5s', 'F:2:1: timeout: unknown key (did you mean "upstream.timeout"?)'],
+  ['upstream: { probe_interval: 1s }', 'F:2:13: upstream.probe_interval: unknown key (did you mean "probeInterval"?)'],
+  ['cache: { memory: { maxbytes: 1GiB } }', 'F:2:20: cache.memory.maxbytes: unknown key (did you mean "maxBytes"?)'],
+  ['__proto__: 1', 'F:2:1: __proto__: unknown key'],
+  ['"a key": 1', 'F:2:1: ["a key"]: unknown key'],
+  ['1: x', 'F:2:1: ["1"]: unknown key'],
+  ['? [a]', 'F:2:3: a key must be a word'],
+  // Wrong words
+  ['dialect: aptoss', 'F:2:10: dialect: expected "node" or "aptos", got "aptoss" (did you mean "aptos"?)'],
+  ['dialect: 7', 'F:2:10: dialect: expected "node" or "aptos", got 7'],
+  ['workers: many', 'F:2:10: workers: expected a whole number from 1 to 1024, or "auto", got "many"'],
+  ['workers: 0', 'F:2:10: workers: expected a whole number from 1 to 1024, got 0'],
+  ['encode: { enabled: yes }', 'F:2:20: encode.enabled: expected true or false, got "yes"'],
+  ['chainId: 0', 'F:2:10: chainId: expected a whole number from 1 to 255, got 0'],
+  ['chainId: 256', 'F:2:10: chainId: expected a whole number from 1 to 255, got 256'],
+  ['chainId: "1"', 'F:2:10: chainId: expected a whole number from 1 to 255, "mainnet" or "testnet", got "1"'],
+  ['chainId: main', 'F:2:10: chainId: expected a whole number from 1 to 255, "mainnet" or "testnet", got "main"'],
+  // Wrong forms
+  ['listen: 8080', 'F:2:9: listen: expected a mapping of keys, got 8080'],
+  ['listen: [8080]', 'F:2:9: listen: expected a mapping of keys, got a list'],
+  ['listen:', 'F:2:8: listen: is empty: give it a value or leave the key out'],
+  ['listen: { port: "8080" }', 'F:2:17: listen.port: expected a whole number from 0 to 65535, got "8080"'],
+  ['listen: { port: 65536 }', 'F:2:17: listen.port: expected a whole number from 0 to 65535, got 65536'],
+  ['listen: { port: 80.5 }', 'F:2:17: listen.port: expected a whole number from 0 to 65535, got 80.5'],
+  [
+    'listen: { host: "[::1]" }',
+    'F:2:17: listen.host: expected an IP address (IPv6 without brackets) or a host name, got "[::1]"',
+  ],
+  [
+    'listen: { basePath: /v1/ }',
+    'F:2:21: listen.basePath: expected a path such as "/v1": a leading slash, no trailing one, got "/v1/"',
+  ],
+  ['encode: { shadow: 2 }', 'F:2:19: encode.shadow: expected a share from 0 to 1, got 2'],
+  [
+    'operations: { token: hunter2 }',
+    'F:2:22: operations.token: must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"',
+  ],
+  [
+    'operations: { token: 12345678901234567 }',
+    'F:2:22: operations.token: must be a text of at least 16 visible ASCII characters, such as "${LEDGERGATE_ADMIN_TOKEN}"',
+  ],
+  [
+    'operations: { hosts: ["gateway.example:9090"] }',
+    'F:2:23: operations.hosts[0]: expected a host name such as "gateway.example" or "*.example", without a port, got "gateway.example:9090"',
+  ],
+  ['operations: { hosts: "*" }', 'F:2:22: operations.hosts: expected a list of host names, got "*"'],
+  // Units
+  [
+    'upstream: { timeout: 5 }',
+    'F:2:22: upstream.timeout: expected a duration with a unit (ms, s, m, h, d), such as "5s" or "200ms", got 5',
+  ],
+  [
+    'upstream: { timeout: 5sec }',
+    'F:2:22: upstream.timeout: expected a duration with a unit (ms, s, m, h, d), such as "5s" or "200ms", got "5sec"',
+  ],
+  ['upstream: { timeout: 0s }', 'F:2:22: upstream.timeout: expected a duration from 1ms to 1h, got "0s"'],
+  [
+    'upstream: { probeInterval: 30d }',
+    'F:2:28: upstream.probeInterval: expected a duration from 10ms to 1h, got "30d"',
+  ],
+  [
+    'cache: { memory: { maxBytes: 268435456 } }',
+    'F:2:30: cache.memory.maxBytes: expected a size with a unit (B, KiB, MiB, GiB, TiB), such as "256MiB", got 268435456',
+  ],
+  ['cache: { memory: { maxBytes: 1B } }', 'F:2:30: cache.memory.maxBytes: expected a size of at least 1MiB, got "1B"'],
+  // Impossible pairs
+  [
+    'upstream: { timeout: 20s }',
+    'F:2:22: upstream.timeout: upstream.timeout (20s) is longer than upstream.deadline (10s)',
+  ],
+  [
+    'upstream: { deadline: 1s }',
+    'F:2:23: upstream.deadline: upstream.timeout (5s) is longer than upstream.deadline (1s)',
+  ],
+  [
+    'latest: { waitForVersion: 11s }',
+    'F:2:27: latest.waitForVersion: latest.waitForVersion (11s) is longer than upstream.deadline (10s)',
+  ],
+  ['listen: { port: 9090 }', 'F:2:17: listen.port: listen.port and operations.port are both 9090'],
+  ['operations: { host: "::", port: 8080 }', 'F:2:33: operations.port: listen.port and operations.port are both 8080'],
+  [
+    'cache: { redis: { ttl: 1d } }',
+    'F:2:10: cache.redis: needs exactly one of url, cluster, sentinel; got none of them',
+  ],
+  // YAML itself
+  ['listen: {}\nlisten: {}', 'F:3:1: listen: the key is given twice, first at line 2, column 1'],
+  [
+    'upstream: { timeout: 5, timeout: 1s }',
+    'F:2:22: upstream.timeout: expected a duration with a unit (ms, s, m, h, d), such as "5s" or "200ms", got 5',
+    'F:2:25: upstream.timeout: the key is given twice, first at line 2, column 13',
+  ],
+  ['---\nlisten: {}', 'F:2:1: a config file holds one YAML document'],
+  ['listen: !secret x', 'F:2:9: not valid YAML: unresolved tag: !secret'],
+  ['workers: *nobody', 'F:2:10: workers: there is no anchor &nobody before this alias'],
+  ['listen: &l { port: 8081 }\nfrobnicate: *l', 'F:3:1: frobnicate: unknown key'],
+  ['frobnicate: &a [*a]', 'F:2:1: frobnicate: unknown key', 'F:2:17: too many aliases, or one that holds itself'],
+  // Keys and plans
+  ['access:', 'F:2:8: access: is empty: give it a value or leave the key out'],
+  [
+    'access: { plans: { free: {} } }',
+    'F:2:1: access: needs keys (keys.file or keys.redis), or a plan for requests without one (anonymous)',
+  ],
+  [
+    'access: { keys: { redis: false }, anonymous: 7, plans: { free: {} } }',
+    'F:2:46: access.anonymous: expected a letter, then at most 62 letters, digits or any of "._-", got 7',
+  ],
+  ['access: { keys: { file: k.yaml } }', 'F:2:9: access.plans: is required'],
+  [
+    'access: { anonymous: fre, plans: { free: {} } }',
+    'F:2:22: access.anonymous: there is no plan "fre" in access.plans (did you mean "free"?)',
+  ],
+  [
+    'access: { anonymous: free, plans: { free: {}, 1st: {} } }',
+    'F:2:47: access.plans["1st"]: expected a letter, then at most 62 letters, digits or any of "._-", got "1st"',
+  ],
+  [
+    'access: { keys: { redis: true }, plans: { free: {} } }',
+    'F:2:26: access.keys.redis: needs cache.redis: that is where the keys are',
+  ],
+  ...['x-request-id', 'x-node-key', 'x-aptos-key', 'accept', 'host', 'cookie', 'x-forwarded-for', 'traceparent'].map(
+    (name): [string, string] => [
+      `access: { header: ${name}, anonymous: free, plans: { free: {} } }`,
+      'F:2:19: access.header: has another meaning, or is passed on to nodes: keys must never reach one',
+    ],
+  ),
+  [
+    'access: { header: X-Api-Key, anonymous: free, plans: { free: {} } }',
+    'F:2:19: access.header: expected a header name such as "authorization" or "x-api-key", got "X-Api-Key"',
+  ],
+  [
+    'access: { anonymous: free, plans: { free: {} }, trustedProxies: [10.0.0.0/33] }',
+    'F:2:66: access.trustedProxies[0]: expected an address or a network such as "10.0.0.0/8" or "fd00::/8", got "10.0.0.0/33"',
+  ],
+  [
+    'access: { anonymous: free, plans: { free: { origins: [app.example] } } }',
+    'F:2:55: access.plans.free.origins[0]: expected an origin such as "https://app.example": scheme, host, perhaps a port, got "app.example"',
+  ],
+];
+
+for (const [line, ...problems] of secondLines) {
+  test(`wrong: ${line.replaceAll('\n', ' / ')}`, (t) => {
+    assert.deepEqual(problemsOf(t, `${oneUpstream}${line}\n`), problems);
+  });
+}
+
+const files: readonly Case[] = [
+  { claim: 'an empty file', text: '', problems: ['F:1:1: upstreams: is required'] },
+  { claim: 'no fleet', text: 'dialect: node\n', problems: ['F:1:1: upstreams: is required'] },
+  { claim: 'an empty fleet', text: 'upstreams: []\n', problems: ['F:1:12: upstreams: needs at least one upstream'] },
+  {
+    claim: 'a file that is a list',
+    text: '- a\n',
+    problems: ['F:1:1: expected a mapping of keys, got a list'],
+  },
+  {
+    claim: 'an upstream without its required keys',
+    text: 'upstreams:\n  - tier: full\n',
+    problems: ['F:2:5: upstreams[0].name: is required', 'F:2:5: upstreams[0].url: is required'],
+  },
+  {
+    claim: 'a sequence that is never closed',
+    text: 'upstreams: [\n',
+    problems: [
+      'F:2:1: not valid YAML: flow sequence in block collection must be sufficiently indented and end with a ]',
+    ],
+  },
+  {
+    claim: 'two upstreams of one name',
+    text: 'upstreams:\n  - { name: a, url: "http://a/v1" }\n  - { name: a, url: "http://b/v1" }\n',
+    problems: ['F:3:13: upstreams[1].name: the name "a" is already taken by upstreams[0]'],
+  },
+  {
+    claim: 'credentials of a node that are none, without a word of what they are',
+    text: [
+      'upstreams:',
+      '  - name: a',
+      '    url: "http://a/v1"',
+      '    headers: { Host: hush-1, X-Key: "hush\\n2", x-key: hush-3, "a b": hush-4, X-Number: 5 }',
+      '',
+    ].join('\n'),
+    problems: [
+      'F:4:16: upstreams[0].headers.Host: is no header for a credential: the gateway writes it itself',
+      'F:4:37: upstreams[0].headers.X-Key: must be visible ASCII characters, such as "Bearer ${NODE_KEY}"',
+      'F:4:48: upstreams[0].headers.x-key: the header is given twice',
+      'F:4:63: upstreams[0].headers["a b"]: expected the name of a header such as "Authorization", got "a b"',
+      'F:4:88: upstreams[0].headers.X-Number: must be visible ASCII characters, such as "Bearer ${NODE_KEY}"',
+    ],
+  },
+  {
+    claim: 'everything at once',
+    text: [
+      'listen: { hots: x, port: 9090 }',
+      'upstreams:',
+      '  - name: full a',
+      '    url: ${NOPE}',
+      '    tierr: archival',
+      '  - { name: b, url: "http://b/v1", tier: archive }',
+      'upstream:',
+      '  timeout: 20s',
+      '',
+    ].join('\n'),
+    problems: [
+      'F:1:11: listen.hots: unknown key (did you mean "host"?)',
+      'F:1:26: listen.port: listen.port and operations.port are both 9090',
+      'F:3:11: upstreams[0].name: expected a letter, then at most 62 letters, digits or any of "._-", got "full a"',
+      'F:4:10: upstreams[0].url: the environment variable NOPE is not set',
+      'F:5:5: upstreams[0].tierr: unknown key (did you mean "tier"?)',
+      'F:6:42: upstreams[1].tier: expected "full" or "archival", got "archive" (did you mean "archival"?)',
+      'F:8:12: upstream.timeout: upstream.timeout (20s) is longer than upstream.deadline (10s)',
+    ],
+  },
+];
+
+for (const { claim, text, problems } of files) {
+  test(`wrong: ${claim}`, (t) => assert.deepEqual(problemsOf(t, text), problems));
+}
+
+test('a file that is not there is a problem, too', () => {
+  assert.throws(() => loadConfig({ file: 'no/such.yaml' }), {
+    message: 'cannot read no/such.yaml: there is no such file',
+  });
+});

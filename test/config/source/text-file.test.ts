@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict';
+import { renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { digestOf, FileWatch } from '../../../src/config/source/text-file.ts';
+import { eventually } from '../../support/eventually.ts';
+import { configFile } from '../config-file.ts';
+
+function watched(t: TestContext, file: string, everyMs = 50) {
+  const told = { changes: 0, missing: 0 };
+  const watch = new FileWatch([file], {
+    digest: digestOf(file),
+    everyMs,
+    onChange: () => (told.changes += 1),
+    onMissing: () => (told.missing += 1),
+  });
+  t.after(() => watch.close());
+  const untilChanges = (count: number) =>
+    eventually(
+      () => Promise.resolve(told.changes),
+      (changes) => changes >= count,
+    );
+  return { told, watch, untilChanges };
+}
+
+test('a change is told once, however it is made, and a touch is none', async (t) => {
+  const file = configFile(t, 'one');
+  const { told, untilChanges } = watched(t, file);
+
+  writeFileSync(file, 'two');
+  await untilChanges(1);
+  writeFileSync(`${file}~`, 'three');
+  renameSync(`${file}~`, file);
+  await untilChanges(2);
+  utimesSync(file, new Date(), new Date());
+  await sleep(300);
+
+  assert.equal(told.changes, 2);
+});
+
+test('where no change is announced, the looks find it', async (t) => {
+  const target = configFile(t, 'one');
+  const link = configFile(t, '');
+  rmSync(link);
+  symlinkSync(target, link);
+  const { untilChanges } = watched(t, link);
+
+  writeFileSync(target, 'two');
+
+  await untilChanges(1);
+});
+
+test('a file that is being written is read when it is whole', async (t) => {
+  const file = configFile(t, 'one');
+  const { told, untilChanges } = watched(t, file, 10_000);
+
+  let longestMs = 0;
+  for (let length = 0; length < 15; length += 1) {
+    const wroteMs = performance.now();
+    writeFileSync(file, 'x'.repeat(length));
+    await sleep(20);
+    longestMs = Math.max(longestMs, performance.now() - wroteMs);
+    if (longestMs < 50) assert.equal(told.changes, 0);
+  }
+
+  await untilChanges(1);
+  await sleep(200);
+  // Whoever pauses between two steps for as long as that has written a file that is whole.
+  if (longestMs < 50) assert.equal(told.changes, 1);
+  else t.diagnostic(`a busy machine: ${Math.round(longestMs)} ms between two steps`);
+});
+
+test('a file that goes and comes back as it was is no change; that it is away is told once', async (t) => {
+  const file = configFile(t, 'one');
+  const { told } = watched(t, file);
+
+  rmSync(file);
+  await eventually(
+    () => Promise.resolve(told.missing),
+    (missing) => missing > 0,
+  );
+  await sleep(200);
+  writeFileSync(file, 'one');
+  await sleep(200);
+
+  assert.deepEqual(told, { changes: 0, missing: 1 });
+});
+
+test('a change of one of two files, each in a folder of its own, is a change', async (t) => {
+  const files = [configFile(t, 'certificate'), configFile(t, 'key')];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const options = { digest: digestOf(...files), everyMs: 10_000, onChange: resolve, onMissing: () => undefined };
+  const watch = new FileWatch(files, options);
+  t.after(() => watch.close());
+
+  writeFileSync(files[1]!, 'another key');
+
+  await promise;
+});
+
+test('what somebody else reads just now is not told again', async (t) => {
+  const file = configFile(t, 'one');
+  const { told, watch } = watched(t, file);
+
+  writeFileSync(file, 'two');
+  watch.note();
+  await sleep(300);
+
+  assert.equal(told.changes, 0);
+});

@@ -1,0 +1,219 @@
+/** A line for a request: which ones get one, what it says, and how that is changed while the gateway runs. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { Limits } from '../../../src/access/limits/ticket.ts';
+import type { AccessLogConfig } from '../../../src/config/config.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { fetchReply, testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { gatewayProcess } from '../../support/gateway-process.ts';
+import { accessConfig, keysFile, testKey } from '../../support/keys.ts';
+import { statusOf } from '../../support/status.ts';
+
+const at = (version: number): string =>
+  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+
+interface Scene {
+  readonly node: FakeNode;
+  readonly gateway: TestGateway;
+  /** The lines of requests so far. */
+  readonly lines: readonly LogLine[];
+}
+
+async function scene(t: TestContext, access: Partial<AccessLogConfig>): Promise<Scene> {
+  const node = await fakeNode(t);
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: { log: { access: { share: 0, slowMs: 2_000, failed: true, ...access } } },
+    onLog: (line) => void (line['msg'] === 'answered' && lines.push(line)),
+  });
+  return { node, gateway, lines };
+}
+
+test('a line tells route, outcome, node, version, times and size', async (t) => {
+  const { gateway, lines } = await scene(t, { share: 1 });
+
+  const { body } = await gateway.get(at(7));
+  await gateway.get(at(7));
+
+  const [miss, hit] = lines;
+  const { seconds, upstreamMs, level, time: _time, pid: _pid, hostname: _hostname, msg: _msg, ...told } = miss ?? {};
+  assert.deepEqual(told, {
+    route: 'resource',
+    method: 'GET',
+    status: 200,
+    outcome: 'miss',
+    upstream: 'full-0',
+    version: '7',
+    bytes: body.length,
+  });
+  assert.equal(level, 30);
+  assert.ok(Number(upstreamMs) > 0 && Number(seconds) * 1_000 >= Number(upstreamMs));
+  assert.deepEqual([hit?.['outcome'], hit?.['upstream'], hit?.['upstreamMs']], ['memory', undefined, 0]);
+});
+
+test('without a share, requests that went well and fast get none', async (t) => {
+  const { gateway, lines } = await scene(t, {});
+  for (let index = 0; index < 50; index += 1) await gateway.get(at(index % 5));
+  await gateway.get(at(7).replace('version=7', 'version=x'));
+  assert.deepEqual(lines, []);
+});
+
+test('a share of all is about that share', async (t) => {
+  const { gateway, lines } = await scene(t, { share: 0.5 });
+  for (let index = 0; index < 200; index += 1) await gateway.get(at(7));
+  assert.ok(lines.length > 50 && lines.length < 150, `${lines.length} of 200`);
+});
+
+test('a request that is slow gets one', async (t) => {
+  const { node, gateway, lines } = await scene(t, { slowMs: 50 });
+  node.fault = { kind: 'latency', ms: 80 };
+  await gateway.get(at(7));
+  node.fault = undefined;
+  await gateway.get(at(7));
+  assert.deepEqual(
+    lines.map(({ outcome }) => outcome),
+    ['miss'],
+  );
+});
+
+test('requests that fail get one, until there are too many: those are counted', async (t) => {
+  const { node, gateway, lines } = await scene(t, {});
+  await node.close();
+
+  const startedMs = performance.now();
+  await Promise.all(Array.from({ length: 400 }, (_, index) => gateway.get(at(index))));
+
+  const most = 100 + Math.ceil(((performance.now() - startedMs) / 1_000) * 50);
+  assert.ok(lines.length >= 100 && lines.length <= most, `${lines.length} lines`);
+  assert.ok(lines.every(({ status, outcome }) => status === 503 && outcome === 'failed'));
+  assert.equal(await gateway.metric('ledgergate_access_log_dropped_total'), 400 - lines.length);
+});
+
+test('a client that hung up is no success: not in the line, not in metrics, not on the status page', async (t) => {
+  const { node, gateway, lines } = await scene(t, { share: 1 });
+  node.fault = { kind: 'hang' };
+  const asked = node.log.next();
+  const abort = new AbortController();
+  const hangingUp = fetch(gateway.url + at(7), { signal: abort.signal });
+  await asked;
+  abort.abort();
+  await assert.rejects(hangingUp);
+  await until(() => Promise.resolve(lines.length > 0));
+  assert.partialDeepStrictEqual(lines[0], { status: 499, outcome: 'refused' });
+  const counted = (status: number) =>
+    gateway.metric(`ledgergate_http_requests_total{route="resource",status="${status}"}`);
+  assert.deepEqual([await counted(499), await counted(200)], [1, 0]);
+  const took = 'ledgergate_http_request_duration_seconds_count';
+  assert.equal(await gateway.metric(`${took}{route="resource",outcome="refused"}`), 1);
+  const { windows } = await statusOf(gateway);
+  assert.deepEqual(
+    windows[0]?.outcomes.map(({ outcome }) => outcome),
+    ['refused'],
+  );
+});
+
+interface Shown {
+  readonly level: string;
+  readonly access: { readonly share: number; readonly slow: string; readonly failed: boolean };
+  readonly by: string;
+}
+
+async function log(
+  operationsUrl: string,
+  change?: unknown,
+): Promise<{ readonly status: number; readonly body: Shown }> {
+  const { status, text } = await fetchReply(`${operationsUrl}/admin/log`, {
+    method: change === undefined ? 'GET' : 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: change === undefined ? null : JSON.stringify(change),
+  });
+  return { status, body: JSON.parse(text) as Shown };
+}
+
+for (const workers of [1, 2]) {
+  test(`an operator changes what is logged, until the config is read again; ${workers} processes`, async (t) => {
+    const node = await fakeNode(t);
+    const config = { workers, log: { level: 'info' } };
+    const gateway = await gatewayProcess(t, { full: [node], config });
+    const answered = (): number => gateway.err().split('"msg":"answered"').length - 1;
+    const ask = async (times: number): Promise<void> => {
+      for (let index = 0; index < times; index += 1) await fetchReply(gateway.url + at(7), { method: 'GET' });
+    };
+    assert.deepEqual((await log(gateway.operationsUrl)).body, {
+      level: 'info',
+      access: { share: 0, slow: '2000ms', failed: true },
+      by: 'config',
+    });
+    await ask(4);
+    assert.equal(answered(), 0);
+
+    const changed = await log(gateway.operationsUrl, { access: { share: 1 } });
+    assert.deepEqual(changed.body, {
+      level: 'info',
+      access: { share: 1, slow: '2000ms', failed: true },
+      by: 'operator',
+    });
+    // Workers hear of it a moment later.
+    const before = answered();
+    await until(async () => {
+      await ask(2);
+      return answered() >= before + 2 * workers;
+    });
+
+    assert.equal((await log(gateway.operationsUrl, { level: 'error' })).body.level, 'error');
+    gateway.hangUp();
+    await until(async () => (await log(gateway.operationsUrl)).body.by === 'config');
+    assert.deepEqual((await log(gateway.operationsUrl)).body.access.share, 0);
+    assert.equal((await log(gateway.operationsUrl)).body.level, 'info');
+    await gateway.line(/"msg":"the config was read again: nothing has changed/);
+  });
+}
+
+test('what cannot be is refused with its name, and changes nothing', async (t) => {
+  const { gateway } = await scene(t, {});
+  const before = (await log(gateway.operationsUrl)).body;
+  const wrong: readonly (readonly [change: unknown, words: RegExp])[] = [
+    [{ level: 'loud' }, /^level: /],
+    [{ access: { share: 2 } }, /^access\.share: expected a share from 0 to 1/],
+    [{ access: { slow: 5 } }, /^access\.slow: expected a duration with a unit/],
+    [{ access: { paths: true } }, /paths/],
+    [[], /^the body: /],
+  ];
+  for (const [change, words] of wrong) {
+    const { status, body } = await log(gateway.operationsUrl, change);
+    assert.equal(status, 400);
+    assert.match((body as unknown as { readonly message: string }).message, words);
+  }
+  assert.deepEqual((await log(gateway.operationsUrl)).body, before);
+});
+
+test('tenant and plan are told, and of a fault of the gateway its place and not its words', async (t) => {
+  const node = await fakeNode(t);
+  const key = testKey('wallet-a', { tenant: 'acme' });
+  const lines: LogLine[] = [];
+  let isBroken = false;
+  const limits: Limits = {
+    admit: () => {
+      if (isBroken) throw new RangeError(`never said: ${at(7)}`);
+      return { kind: 'admitted', headers: [], settle: () => undefined };
+    },
+    close: () => undefined,
+  };
+  const access = accessConfig({ keys: { file: keysFile(t, [key]).path, redis: false } });
+  const gateway = await testGateway(t, { full: [node], access, limits, onLog: (line) => void lines.push(line) });
+  const ask = () => gateway.get(at(7), { authorization: `Bearer ${key.text}` });
+
+  assert.equal((await ask()).status, 200);
+  isBroken = true;
+  for (let index = 0; index < 30; index += 1) assert.equal((await ask()).status, 500);
+
+  const line = lines.find(({ msg }) => msg === 'answered');
+  assert.deepEqual([line?.['tenant'], line?.['plan']], ['acme', 'free']);
+  const faults = lines.filter(({ msg }) => msg === 'a fault of the gateway');
+  assert.ok(faults.length >= 10 && faults.length < 20, `${faults.length} lines`);
+  assert.deepEqual([faults[0]?.['level'], faults[0]?.['name']], [50, 'RangeError']);
+  assert.match(String(faults[0]?.['at']), /access-log\.test\.ts:\d+/);
+  assert.doesNotMatch(JSON.stringify(lines), new RegExp(`never said|${key.text}`));
+});

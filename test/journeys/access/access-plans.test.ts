@@ -1,0 +1,109 @@
+// Plans of the config and keys of plans change at different moments: neither may bar those who could ask before.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { PlanConfig } from '../../../src/config/config.ts';
+import { eventually } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { delayProxy } from '../../support/delay-proxy.ts';
+import { accessConfig, keysFile, planConfig, testKey, type TestKey } from '../../support/keys.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+
+const path = '/accounts/0x1/module/coin?ledger_version=5';
+
+async function statusOf(gateway: TestGateway, { text }: TestKey): Promise<number> {
+  return (await gateway.get(path, { authorization: `Bearer ${text}` })).status;
+}
+
+/** Reads a config with these plans, and says what became of it. */
+async function replan(gateway: TestGateway, plans: Record<string, PlanConfig>): Promise<string | undefined> {
+  const { access, ...config } = gateway.reloads.config;
+  assert.ok(access);
+  await gateway.reloads.take({ ...config, access: { ...access, plans } });
+  return gateway.reloads.status?.result;
+}
+
+test('a file of keys that names a plan before the config does is taken when the config has it', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const [stays, goes, comes] = [testKey('stays'), testKey('goes'), testKey('comes', { plan: 'gold' })];
+  const file = keysFile(t, [stays, goes]);
+  const access = accessConfig({ keys: { file: file.path, redis: false } });
+  const gateway = await testGateway(t, { full: [node], access });
+  const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}');
+
+  file.write([stays, comes]);
+  await eventually(failed, (count) => count === 1);
+  assert.equal(await statusOf(gateway, goes), 200);
+
+  assert.equal(await replan(gateway, { free: planConfig(), gold: planConfig() }), 'applied');
+  const statuses = await Promise.all([stays, goes, comes].map((key) => statusOf(gateway, key)));
+  assert.deepEqual(statuses, [200, 401, 200]);
+});
+
+test('a config without a plan that keys of the file are of is refused, and nothing of it is applied', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('a');
+  const file = keysFile(t, [key]);
+  const access = accessConfig({ keys: { file: file.path, redis: false } });
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
+
+  assert.equal(await replan(gateway, { gold: planConfig() }), 'refused');
+  assert.equal(await statusOf(gateway, key), 200);
+  const told = lines.find(({ level }) => level === 50);
+  assert.match(String(told?.['cause']), /keys\.yaml:2:\d+: keys\[0\]\.plan: there is no such plan in access\.plans/);
+
+  // Of both at once, whichever is seen first.
+  file.write([{ ...key, entry: { ...key.entry, plan: 'gold' } }]);
+  assert.equal(await replan(gateway, { gold: planConfig() }), 'applied');
+  assert.equal(await statusOf(gateway, key), 200);
+});
+
+test('a key in Redis is taken when the config has its plan', { skip: noRedis }, async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const redis = await redisServer(t);
+  const key = testKey('a', { plan: 'gold' });
+  const { sha256, ...entry } = key.entry;
+  await redis.run((client) => client.hset('lg:access:keys', String(sha256), JSON.stringify(entry)));
+  const shared = {
+    target: { kind: 'single', url: redis.url },
+    keyPrefix: 'lg',
+    timeoutMs: 500,
+    ttlMs: 10_000,
+  } as const;
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: { cache: { memory: { maxBytes: 1e7 }, redis: shared } },
+    access: accessConfig({ keys: { redis: true } }),
+  });
+  const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="redis",result="failed"}');
+  await eventually(failed, (count) => count === 1);
+  assert.equal(await statusOf(gateway, key), 401);
+
+  assert.equal(await replan(gateway, { free: planConfig(), gold: planConfig() }), 'applied');
+  assert.equal(await statusOf(gateway, key), 200);
+});
+
+test('how long Redis is waited for may change, for limits as well', { skip: noRedis }, async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const redis = await redisServer(t);
+  const proxy = await delayProxy(t, Number(new URL(redis.url).port));
+  const target = { kind: 'single', url: `redis://127.0.0.1:${proxy.port}` } as const;
+  const shared = { target, keyPrefix: 'lg', timeoutMs: 2_000, ttlMs: 10_000 };
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: { cache: { memory: { maxBytes: 1e7 }, redis: shared } },
+    access: accessConfig({ anonymous: 'free', plans: { free: planConfig({ requests: 1_000 }) } }),
+  });
+  const fallback = () => gateway.metric('ledgergate_limits_fallback_total{choice="local"}');
+  await gateway.get(path);
+  assert.equal(await fallback(), 0);
+
+  proxy.delayMs = 200;
+  await gateway.get(path);
+  assert.equal(await fallback(), 0);
+  const config = gateway.reloads.config;
+  await gateway.reloads.take({ ...config, cache: { ...config.cache, redis: { ...shared, timeoutMs: 20 } } });
+  await gateway.get(path);
+  assert.equal(await fallback(), 1);
+});

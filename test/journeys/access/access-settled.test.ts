@@ -1,0 +1,364 @@
+// What is told to whoever counts: for whom a request is, and what it came to, once, whatever becomes of it.
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { once } from 'node:events';
+import { gzipSync } from 'node:zlib';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Operation, Principal } from '../../../src/access/keys/principal.ts';
+import type { Limits, Settled, Ticket } from '../../../src/access/limits/ticket.ts';
+import { eventually } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { submission } from '../../support/submission.ts';
+
+const path = '/accounts/0x1/module/coin?ledger_version=5';
+const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
+
+const nobodyAsks = (): void => assert.fail('nobody has asked');
+
+/** Lets everybody in, and remembers. */
+class Counting implements Limits {
+  readonly admitted: [tenant: string, operation: Operation][] = [];
+  readonly settled: Settled[] = [];
+  readonly headers: readonly string[] = ['RateLimit', '"free";r=7;t=3'];
+  isClosed = false;
+
+  admit({ tenant }: Principal, operation: Operation, _signal: AbortSignal): Ticket | Promise<Ticket> {
+    this.admitted.push([tenant, operation]);
+    return this.ticket();
+  }
+
+  ticket(): Ticket {
+    return { kind: 'admitted', headers: this.headers, settle: (settled) => this.settled.push(settled) };
+  }
+
+  close(): void {
+    this.isClosed = true;
+  }
+}
+
+async function world(t: TestContext, limits: Limits, more: Parameters<typeof accessConfig>[0] = {}) {
+  const node = await fakeNode(t, { head: 900n });
+  const access = accessConfig({ anonymous: 'free', ...more });
+  return { node, gateway: await testGateway(t, { full: [node], access, limits }) };
+}
+
+test('a passed spelling is counted as the operation that it looks like, asked of a node', async (t) => {
+  const limits = new Counting();
+  const { gateway } = await world(t, limits);
+  const sent = [
+    ['POST', '/view/', 'view'],
+    ['POST', '/Transactions', 'submit'],
+    ['POST', '/transactions/encode_submission;a', 'encode'],
+    ['GET', '/accounts/0x1/module/coin/', 'read'],
+    ['POST', '/transactions/simulate', 'pass'],
+  ] as const;
+  for (const [method, target, operation] of sent) {
+    await gateway.send(method, target, method === 'POST' ? { body: view } : {});
+    assert.deepEqual(limits.admitted.at(-1)?.[1], operation, target);
+    assert.partialDeepStrictEqual(limits.settled.at(-1), { operation, outcome: 'miss' }, target);
+  }
+});
+
+test('what a request came to is told once: outcome, time at the node, gas, bytes', async (t) => {
+  const limits = new Counting();
+  const { node, gateway } = await world(t, limits);
+  const last = () => limits.settled.at(-1);
+
+  const miss = await gateway.get(path);
+  assert.equal(miss.headers['ratelimit'], '"free";r=7;t=3');
+  assert.partialDeepStrictEqual(last(), { operation: 'read', outcome: 'miss', status: 200, bytes: miss.body.length });
+  assert.ok((last()?.upstreamMs ?? 0) > 0);
+  const hit = await gateway.get(path);
+  assert.equal(hit.headers['ratelimit'], '"free";r=7;t=3');
+  assert.deepEqual(last(), {
+    operation: 'read',
+    outcome: 'hit',
+    status: 200,
+    upstreamMs: 0,
+    gasUsed: undefined,
+    bytes: hit.body.length,
+    bodyBytes: 0,
+  });
+  await gateway.post('/view?ledger_version=5', view);
+  assert.partialDeepStrictEqual(last(), { operation: 'view', outcome: 'miss', bodyBytes: view.length });
+  assert.ok((last()?.gasUsed ?? 0n) > 0n);
+  await gateway.post('/view?ledger_version=5', view);
+  assert.partialDeepStrictEqual(last(), { operation: 'view', outcome: 'hit', gasUsed: undefined });
+  await gateway.post('/view?ledger_version=5', gzipSync(view), { 'content-encoding': 'gzip' });
+  assert.partialDeepStrictEqual(last(), { operation: 'view', outcome: 'miss' });
+  const passed = await gateway.get('/accounts/0x1');
+  assert.partialDeepStrictEqual(last(), { operation: 'pass', outcome: 'miss', bytes: passed.body.length });
+  await gateway.post('/transactions', submission());
+  assert.partialDeepStrictEqual(last(), { operation: 'submit', outcome: 'miss', status: 202 });
+  await gateway.get('');
+  assert.partialDeepStrictEqual(last(), { operation: 'read', outcome: 'local', status: 200 });
+  const wrong = await gateway.get('/accounts/0x1/module/coin?ledger_version=x');
+  assert.equal(wrong.headers['ratelimit'], '"free";r=7;t=3');
+  assert.partialDeepStrictEqual(last(), { operation: 'read', outcome: 'error', status: 400 });
+  node.fault = { kind: 'reset' };
+  await gateway.get('/accounts/0x2');
+  assert.partialDeepStrictEqual(last(), { operation: 'pass', outcome: 'error', status: 503 });
+  await gateway.send('OPTIONS', path, { headers: { origin: 'https://a', 'access-control-request-method': 'GET' } });
+
+  assert.equal(limits.settled.length, 10);
+  assert.equal(limits.admitted.length, 10);
+  await gateway.close();
+  assert.ok(limits.isClosed);
+});
+
+test('of those who ask for the same at once, one is told to have cost the node time', async (t) => {
+  const limits = new Counting();
+  const { node, gateway } = await world(t, limits);
+  node.fault = { kind: 'latency', ms: 100 };
+
+  await Promise.all(Array.from({ length: 5 }, () => gateway.get(path)));
+
+  assert.deepEqual(limits.settled.map(({ outcome }) => outcome).sort(), [
+    ...Array<string>(4).fill('collapsed'),
+    'miss',
+  ]);
+  assert.equal(limits.settled.filter(({ upstreamMs }) => upstreamMs >= 90).length, 1);
+});
+
+test('when the first of those who ask for a view at once hangs up, who gets the answer has caused it', async (t) => {
+  const limits = new Counting();
+  const { node, gateway } = await world(t, limits);
+  const held = Promise.withResolvers<void>();
+  node.fault = { kind: 'hold', until: held.promise };
+  const asked = node.log.next();
+  const first = connect(gateway.port, '127.0.0.1');
+  first.write(`POST /v1/view?ledger_version=5 HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`);
+  first.write(`Content-Length: ${view.length}\r\n\r\n${view}`);
+  await asked;
+  const others = [1, 2].map(() => gateway.post('/view?ledger_version=5', view));
+  await eventually(
+    () => gateway.metric('ledgergate_http_in_flight_requests'),
+    (count) => count === 3,
+  );
+
+  first.destroy();
+  await eventually(
+    () => Promise.resolve(limits.settled.length),
+    (count) => count === 1,
+  );
+  held.resolve();
+  const answers = await Promise.all(others);
+
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200],
+  );
+  assert.equal(limits.settled.length, 3);
+  assert.deepEqual(limits.settled.map(({ outcome }) => outcome).sort(), ['collapsed', 'error', 'miss']);
+  assert.ok(limits.settled.some(({ outcome, gasUsed = 0n }) => outcome === 'miss' && gasUsed > 0n));
+  assert.equal(await gateway.metric('ledgergate_coalesced_requests_total'), 1);
+});
+
+test('who hangs up is settled too: in the middle of a body, and while a node is asked', async (t) => {
+  const limits = new Counting();
+  const { node, gateway } = await world(t, limits);
+  const hangUp = async (request: string, when: () => Promise<unknown>): Promise<void> => {
+    const before = limits.settled.length;
+    const socket = connect(gateway.port, '127.0.0.1');
+    await once(socket, 'connect');
+    socket.write(request);
+    await when();
+    socket.destroy();
+    await eventually(
+      () => Promise.resolve(limits.settled.length),
+      (count) => count === before + 1,
+    );
+    assert.partialDeepStrictEqual(limits.settled.at(-1), { outcome: 'error', status: 499 });
+  };
+  const admitted = (count: number) => () =>
+    eventually(
+      () => Promise.resolve(limits.admitted.length),
+      (now) => now === count,
+    );
+
+  await hangUp(
+    'POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{',
+    admitted(1),
+  );
+  node.fault = { kind: 'latency', ms: 1_000 };
+  await hangUp(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`, admitted(2));
+  await hangUp('GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n\r\n', admitted(3));
+  assert.equal(limits.settled.length, 3);
+});
+
+test('who hangs up is settled for requests behind the one that is answered, too', async (t) => {
+  const limits = new Counting();
+  const { node, gateway } = await world(t, limits);
+  node.fault = { kind: 'latency', ms: 5_000 };
+  const socket = connect(gateway.port, '127.0.0.1');
+  socket.write(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  socket.write('GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n\r\n');
+  socket.write('POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{');
+  await eventually(
+    () => Promise.resolve(limits.admitted.length),
+    (count) => count === 3,
+  );
+
+  socket.destroy();
+  await eventually(
+    () => Promise.resolve(limits.settled.length),
+    (count) => count === 3,
+  );
+  assert.deepEqual(
+    limits.settled.map(({ status }) => status),
+    [499, 499, 499],
+  );
+});
+
+test('who hangs up pays for the time that a node took over it', async (t) => {
+  const limits = new Counting();
+  const { node, gateway } = await world(t, limits);
+  node.fault = { kind: 'latency', ms: 5_000 };
+  const heads = ['GET /v1/accounts/0x1', `GET /v1${path}`, 'POST /v1/view?ledger_version=5'];
+  for (const [index, head] of heads.entries()) {
+    const socket = connect(gateway.port, '127.0.0.1');
+    await once(socket, 'connect');
+    const length = head.startsWith('POST') ? view.length : 0;
+    socket.write(`${head} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`);
+    socket.write(view.slice(0, length));
+    await sleep(300);
+    socket.destroy();
+    await eventually(
+      () => Promise.resolve(limits.settled.length),
+      (count) => count === index + 1,
+    );
+    const { status, upstreamMs } = limits.settled.at(-1) ?? {};
+    assert.equal(status, 499);
+    assert.ok(upstreamMs !== undefined && upstreamMs > 100 && upstreamMs < 5_000, `${head}: ${upstreamMs} ms`);
+  }
+});
+
+test('whoever waits for a turn is let in late, refused late, or forgotten when they hang up', async (t) => {
+  let decide: (ticket: Ticket) => void = nobodyAsks;
+  let wait: AbortSignal | undefined;
+  class Waiting extends Counting {
+    override admit(principal: Principal, operation: Operation, signal: AbortSignal): Promise<Ticket> {
+      void super.admit(principal, operation, signal);
+      wait = signal;
+      return new Promise((resolve) => {
+        decide = resolve;
+      });
+    }
+  }
+  const limits = new Waiting();
+  const { gateway } = await world(t, limits);
+  const admitted = (count: number) =>
+    eventually(
+      () => Promise.resolve(limits.admitted.length),
+      (now) => now === count,
+    );
+
+  const late = gateway.get(path);
+  await admitted(1);
+  decide(limits.ticket());
+  assert.equal((await late).status, 200);
+
+  const refused = gateway.get(path, { origin: 'https://a' });
+  await admitted(2);
+  decide({ kind: 'refused', because: 'limit', retryAfterMs: 1_400, headers: ['RateLimit', '"free";r=0;t=2'] });
+  const reply = await refused;
+  assert.equal(reply.status, 429);
+  assert.equal((JSON.parse(reply.text) as { error_code: string }).error_code, 'rate_limited');
+  assert.equal(reply.headers['retry-after'], '2');
+  assert.equal(reply.headers['ratelimit'], '"free";r=0;t=2');
+  assert.equal(reply.headers['access-control-allow-origin'], 'https://a');
+  assert.equal(reply.headers['cache-control'], 'no-store');
+
+  const uncounted = gateway.get(path);
+  await admitted(3);
+  decide({ kind: 'refused', because: 'unavailable', retryAfterMs: 3_000, headers: [] });
+  assert.partialDeepStrictEqual(await uncounted, { status: 503, headers: { 'retry-after': '3' } });
+
+  assert.equal(limits.settled.length, 1);
+  const socket = connect(gateway.port, '127.0.0.1');
+  socket.write(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  await admitted(4);
+  socket.destroy();
+  await eventually(
+    () => Promise.resolve(wait?.aborted),
+    (isAborted) => isAborted === true,
+  );
+  // The place was given in the same moment: it has to come back.
+  decide(limits.ticket());
+  await eventually(
+    () => Promise.resolve(limits.settled.length),
+    (count) => count === 2,
+  );
+  assert.partialDeepStrictEqual(limits.settled.at(-1), { outcome: 'error', status: 499 });
+});
+
+test('who hangs up while being counted was not over a limit', { skip: noRedis }, async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const redis = await redisServer(t);
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: {
+      cache: {
+        redis: { target: { kind: 'single', url: redis.url }, keyPrefix: 'lg', timeoutMs: 5_000, ttlMs: 60_000 },
+      },
+    },
+    access: accessConfig({ anonymous: 'free', plans: { free: planConfig({ requests: 1_000 }) } }),
+  });
+  const connections = (count: number) =>
+    eventually(
+      () => gateway.metric('ledgergate_http_connections'),
+      (now) => now === count,
+    );
+  assert.equal((await gateway.get(path)).status, 200);
+  const before = await gateway.metric('ledgergate_http_connections');
+
+  redis.pause();
+  const sockets = [1, 2, 3].map(() => connect(gateway.port, '127.0.0.1'));
+  for (const socket of sockets) socket.write(`GET /v1${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  await connections(before + 3);
+  for (const socket of sockets) socket.destroy();
+  await connections(before);
+  redis.resume();
+  // Redis answers in turn: what it was asked before has been answered when this has.
+  assert.equal((await gateway.get(path)).status, 200);
+
+  const refused = ['ledgergate_access_refusals_total{reason="limit",plan="free"}'];
+  refused.push('ledgergate_access_requests_total{plan="free",outcome="refused"}');
+  assert.deepEqual(await Promise.all(refused.map((sample) => gateway.metric(sample))), [0, 0]);
+});
+
+test('requests without a key are counted by the address that a proxy of ours tells, and nobody else', async (t) => {
+  const tenantOf = async (trustedProxies: readonly string[], forwarded?: string): Promise<string | undefined> => {
+    const limits = new Counting();
+    const { gateway } = await world(t, limits, { trustedProxies });
+    await gateway.get(path, forwarded === undefined ? {} : { 'x-forwarded-for': forwarded });
+    return limits.admitted[0]?.[0];
+  };
+
+  assert.equal(await tenantOf([]), '127.0.0.1');
+  assert.equal(await tenantOf([], '198.51.100.1'), '127.0.0.1');
+  assert.equal(await tenantOf(['10.0.0.0/8'], '198.51.100.1'), '127.0.0.1');
+  assert.equal(await tenantOf(['127.0.0.0/8'], '198.51.100.1'), '198.51.100.1');
+  assert.equal(await tenantOf(['127.0.0.0/8'], '1.1.1.1, 198.51.100.1'), '198.51.100.1');
+  assert.equal(await tenantOf(['127.0.0.0/8'], '2001:db8::7, 127.0.0.9'), '2001:db8:0:0::/64');
+  assert.equal(await tenantOf(['127.0.0.0/8'], '1.1.1.1, nonsense'), '127.0.0.1');
+});
+
+test('keys of one tenant are counted together, in the plan of each', async (t) => {
+  const limits = new Counting();
+  const [one, two] = [testKey('one', { tenant: 'acme' }), testKey('two', { tenant: 'acme', plan: 'paid' })];
+  const { path: file } = keysFile(t, [one, two]);
+  const plans = { free: planConfig(), paid: planConfig() };
+  const { gateway } = await world(t, limits, { keys: { file, redis: false }, plans });
+
+  for (const { text } of [one, two]) await gateway.get(path, { authorization: `Bearer ${text}` });
+
+  assert.deepEqual(
+    limits.admitted.map(([tenant]) => tenant),
+    ['acme', 'acme'],
+  );
+});

@@ -1,0 +1,440 @@
+// Who may ask, by a key or without one, and what becomes of those who may not.
+import assert from 'node:assert/strict';
+import { closeSync, mkdirSync, openSync, renameSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { hashKey } from '../../../src/access/keys/key-set.ts';
+import { eventually, until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { gatewayProcess } from '../../support/gateway-process.ts';
+import { fetchReply, testGateway, type LogLine, type Reply } from '../../support/gateway.ts';
+import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
+import { exchangeRaw } from '../../support/raw-http.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { watchStalls } from '../../support/stalls.ts';
+import { submission } from '../../support/submission.ts';
+import { metric } from '../../support/workers.ts';
+
+const path = '/accounts/0x1/module/coin?ledger_version=5';
+const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
+
+const challenge = 'Bearer realm="ledgergate"';
+const wrongKey = `${challenge}, error="invalid_token"`;
+
+function assertRefused(reply: Reply, status: number, code: string, told = challenge): void {
+  assert.equal(reply.status, status, reply.text);
+  const body = JSON.parse(reply.text) as Record<string, unknown>;
+  assert.deepEqual(Object.keys(body), ['message', 'error_code', 'vm_error_code']);
+  assert.equal(body['error_code'], code);
+  assert.equal(reply.headers['cache-control'], 'no-store');
+  assert.equal(reply.headers['x-node-ledger-version'], '900');
+  assert.equal(reply.headers['www-authenticate'], status === 401 ? told : undefined);
+}
+
+test('a key opens the endpoint; without one, or with another, nothing is answered and no node is asked', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const [key, expired, lasting] = [
+    testKey('wallet'),
+    testKey('old', { expires: '2001-01-01T00:00:00Z' }),
+    testKey('new', { expires: '2999-01-01T00:00:00Z' }),
+  ];
+  const { path: file } = keysFile(t, [key, expired, lasting]);
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+  const asked = node.log.count;
+
+  for (const headers of [
+    {},
+    bearer(`${key.text}x`),
+    bearer(expired.text),
+    bearer(hashKey(key.text)),
+    bearer('x'.repeat(20_000)),
+    bearer(''),
+    { authorization: key.text },
+    { authorization: `Basic ${key.text}` },
+    { authorization: `Bearer ${key.text}, Bearer ${lasting.text}` },
+    { 'x-api-key': key.text },
+    { cookie: `key=${key.text}` },
+  ]) {
+    // Without credentials, or with those of another scheme, there is no error code (RFC 6750 3.1).
+    const isBearer = headers['authorization']?.startsWith('Bearer') === true;
+    assertRefused(await gateway.get(path, headers), 401, 'web_framework_error', isBearer ? wrongKey : challenge);
+  }
+  const inTarget = [`${path}&key=${key.text}&authorization=Bearer%20${key.text}`, `/${key.text}${path}`];
+  for (const target of inTarget) assertRefused(await gateway.get(target), 400, 'web_framework_error');
+  assertRefused(await gateway.post('/transactions', submission()), 401, 'web_framework_error');
+  assertRefused(await gateway.get(''), 401, 'web_framework_error');
+  assertRefused(await gateway.send('DELETE', '/anything'), 401, 'web_framework_error');
+  assert.equal(node.log.count, asked);
+
+  for (const headers of [bearer(key.text), { authorization: `bearer  ${key.text}` }, bearer(lasting.text)]) {
+    const reply = await gateway.get(path, headers);
+    assert.equal(reply.status, 200, reply.text);
+    assert.equal(reply.headers['cache-control'], 'private, max-age=31536000, immutable');
+    assert.match(reply.headers['vary'] ?? '', /, authorization$/);
+  }
+  assert.equal(
+    (await gateway.get('/accounts/0x1', bearer(key.text))).headers['vary'],
+    'Accept, Accept-Encoding, Origin, authorization',
+  );
+  assert.equal((await gateway.post('/transactions', submission(), bearer(key.text))).status, 202);
+  // What memory holds is held back from strangers as well.
+  assertRefused(await gateway.get(path), 401, 'web_framework_error');
+  assert.equal(await gateway.metric('ledgergate_keys'), 3);
+  assert.ok((await gateway.metric('ledgergate_access_refusals_total{reason="bad key",plan=""}')) >= 6);
+});
+
+test('a header of choice holds the key, and reaches no node', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('wallet');
+  const { path: file } = keysFile(t, [key]);
+  const access = accessConfig({ header: 'x-api-key', keys: { file, redis: false } });
+  const gateway = await testGateway(t, { full: [node], access });
+
+  assert.equal((await gateway.get(path, { 'x-api-key': key.text })).status, 200);
+  assert.equal((await gateway.get('/accounts/0x1', { 'X-Api-Key': key.text })).status, 200);
+  assertRefused(await gateway.get(path, bearer(key.text)), 401, 'web_framework_error');
+  const twice = `GET /v1${path} HTTP/1.1\r\nHost: a\r\nX-Api-Key: ${key.text}\r\nX-Api-Key: ${key.text}\r\nConnection: close\r\n\r\n`;
+  assert.match(await exchangeRaw(gateway.port, twice), /^HTTP\/1\.1 401 /);
+  for (const { headers } of node.log.received) assert.doesNotMatch(JSON.stringify(headers), new RegExp(key.text));
+});
+
+test('a key that is taken out of the file is refused within a second, one that is put in is taken', async (t) => {
+  const stalls = watchStalls(t);
+  const node = await fakeNode(t, { head: 900n });
+  const [first, second] = [testKey('first'), testKey('second')];
+  const file = keysFile(t, [first]);
+  const access = accessConfig({ keys: { file: file.path, redis: false } });
+  const gateway = await testGateway(t, { full: [node], access });
+  const statuses = async () => [
+    (await gateway.get(path, bearer(first.text))).status,
+    (await gateway.get(path, bearer(second.text))).status,
+  ];
+  assert.deepEqual(await statuses(), [200, 401]);
+
+  const startedMs = performance.now();
+  file.write([second]);
+  await eventually(statuses, ([one, two]) => one === 401 && two === 200);
+
+  stalls.judge(performance.now() - startedMs < 1_000, 'within a second');
+  assert.equal(await gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}'), 1);
+});
+
+test('a file that is wrong or gone changes nothing, and is told once, with its place and without a key', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('wallet');
+  const file = keysFile(t, [key]);
+  const lines: LogLine[] = [];
+  const access = accessConfig({ keys: { file: file.path, redis: false } });
+  const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
+  const told = () => lines.filter(({ msg }) => String(msg).startsWith('the file of keys cannot be used'));
+  const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}');
+
+  file.writeText(`keys:\n  - { name: a, plan: fre, sha256: "${key.text}" }\n`);
+  await eventually(failed, (count) => count === 1);
+  assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
+  assert.deepEqual(told()[0]?.['problems'], [
+    `${file.path}:2:22: keys[0].plan: there is no such plan in access.plans (did you mean "free"?)`,
+    `${file.path}:2:35: keys[0].sha256: must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)`,
+  ]);
+
+  renameSync(file.path, `${file.path}.away`);
+  await eventually(failed, (count) => count === 2);
+  assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
+  assert.equal(told().length, 2);
+
+  file.write([]);
+  await eventually(failed, (count) => count === 3);
+  file.writeText('keys: []\n');
+  await eventually(
+    async () => (await gateway.get(path, bearer(key.text))).status,
+    (status) => status === 401,
+  );
+  assert.doesNotMatch(JSON.stringify(lines), new RegExp(key.text));
+});
+
+test('a file that is written in many steps is taken when it is whole', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const keys = Array.from({ length: 30 }, (_, index) => testKey(`key-${index}`));
+  const file = keysFile(t, []);
+  const access = accessConfig({ keys: { file: file.path, redis: false } });
+  const gateway = await testGateway(t, { full: [node], access });
+  const lines = keys.map(({ entry }) => `  - ${JSON.stringify(entry)}\n`);
+  const descriptor = openSync(file.path, 'w');
+  t.after(() => closeSync(descriptor));
+  writeSync(descriptor, 'keys:\n');
+  for (const line of lines) {
+    writeSync(descriptor, line);
+    await sleep(20);
+  }
+  const last = keys.at(-1)?.text ?? '';
+  await eventually(
+    async () => (await gateway.get(path, bearer(last))).status,
+    (status) => status === 200,
+  );
+  // One, but for a machine that let the writer wait in between; of a file that is read as it grows a dozen.
+  const taken = await gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}');
+  assert.ok(taken <= 3, `taken ${taken} times`);
+});
+
+test('a file behind links that are swapped, as Kubernetes mounts them, is read again', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const [first, second] = [testKey('first'), testKey('second')];
+  const folder = dirname(keysFile(t, []).path);
+  const place = (name: string, key: typeof first): void => {
+    mkdirSync(join(folder, name));
+    writeFileSync(join(folder, name, 'keys.yaml'), `keys: [${JSON.stringify(key.entry)}]`);
+    symlinkSync(name, join(folder, 'data.new'));
+    renameSync(join(folder, 'data.new'), join(folder, 'data'));
+  };
+  place('one', first);
+  mkdirSync(join(folder, 'mount'));
+  symlinkSync('../data/keys.yaml', join(folder, 'mount', 'keys.yaml'));
+  const access = accessConfig({ keys: { file: join(folder, 'mount', 'keys.yaml'), redis: false } });
+  const gateway = await testGateway(t, { full: [node], access });
+  assert.equal((await gateway.get(path, bearer(first.text))).status, 200);
+
+  place('two', second);
+
+  await eventually(
+    async () => (await gateway.get(path, bearer(second.text))).status,
+    (status) => status === 200,
+  );
+  assert.equal((await gateway.get(path, bearer(first.text))).status, 401);
+});
+
+test('who may only read cannot submit, view, encode or pass, in whatever spelling', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('reader', { operations: ['read'] });
+  const { path: file } = keysFile(t, [key]);
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+
+  assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
+  assert.equal((await gateway.get('', bearer(key.text))).status, 200);
+  // Looks at the ledger are the gateway's own.
+  const passedOn = () => node.log.count - node.log.countOf('ledgerInfo');
+  const asked = passedOn();
+  const submits = [
+    '/transactions',
+    '/transactions/',
+    '/%74ransactions',
+    '/transactions/batch',
+    '/transactions/simulate',
+  ];
+  const others = ['/view', '/vie%77', '/view?ledger_version=5', '/transactions/encode_submission', '/unknown'];
+  for (const target of [...submits, ...others]) {
+    assertRefused(await gateway.post(target, submission(), bearer(key.text)), 403, 'api_disabled');
+  }
+  assertRefused(await gateway.get('/accounts/0x1', bearer(key.text)), 403, 'api_disabled');
+  assert.equal(passedOn(), asked);
+  assert.equal(await gateway.metric('ledgergate_access_refusals_total{reason="operation",plan="free"}'), 11);
+});
+
+test('a key that may read and pass cannot submit, view or encode by a spelling that is passed', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('reader', { operations: ['read', 'pass'] });
+  const passing = testKey('passer', { operations: ['pass'] });
+  const { path: file } = keysFile(t, [key, passing]);
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+  const passedOn = () => node.log.count - node.log.countOf('ledgerInfo');
+  const asked = passedOn();
+
+  const views = ['/view/', '/VIEW', '/view;a=b', '/view%20', '/view.json', '/view%3Fa', '/;a/view', '/%56iew/;a'];
+  const encodings = ['/transactions/encode_submission/', '/transactions/Encode_submission;a'];
+  const submits = ['/transactions/', '/transactions;a', '/Transactions', '/transactions/batch;a/', '/transactions;/x'];
+  for (const target of [...views, ...encodings, ...submits]) {
+    assertRefused(await gateway.post(target, submission(), bearer(key.text)), 403, 'api_disabled');
+  }
+  for (const target of ['/accounts/0x1/module/coin/', '/Accounts/0x1/module/coin', '/accounts/0x1/module/coin;a']) {
+    assertRefused(await gateway.get(target, bearer(passing.text)), 403, 'api_disabled');
+  }
+  assertRefused(await gateway.get('/accounts;a/0x1/module/coin', bearer(passing.text)), 400, 'web_framework_error');
+  assert.equal(passedOn(), asked);
+
+  // Nothing else of what is passed needs more than before.
+  assert.equal((await gateway.get('/accounts/0x1', bearer(key.text))).status, 200);
+  assert.equal((await gateway.get('/blocks/by_height/5', bearer(passing.text))).status, 200);
+});
+
+test('a key for certain pages is of no use to others, and they can read why', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('page', { origins: ['https://app.example'] });
+  const { path: file } = keysFile(t, [key]);
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+  const ask = (origin: string) => gateway.get(path, { ...bearer(key.text), origin });
+
+  assert.equal((await ask('https://app.example')).status, 200);
+  for (const origin of ['https://evil.example', 'http://app.example', 'https://app.example.evil.example', 'null']) {
+    const reply = await ask(origin);
+    assertRefused(reply, 403, 'api_disabled');
+    assert.equal(reply.headers['access-control-allow-origin'], origin);
+  }
+  assertRefused(await gateway.get(path, bearer(key.text)), 403, 'api_disabled');
+  const stranger = await gateway.get(path, { origin: 'https://evil.example' });
+  assertRefused(stranger, 401, 'web_framework_error');
+  assert.equal(stranger.headers['access-control-allow-origin'], 'https://evil.example');
+});
+
+test('a preflight needs no key, and is no way in', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const { path: file } = keysFile(t, []);
+  const gateway = await testGateway(t, { full: [node], access: accessConfig({ keys: { file, redis: false } }) });
+  const asked = node.log.count;
+  const headers = {
+    origin: 'https://app.example',
+    'access-control-request-method': 'GET',
+    'access-control-request-headers': 'authorization',
+  };
+
+  assert.equal((await gateway.send('OPTIONS', path, { headers })).status, 204);
+  assert.equal((await gateway.send('OPTIONS', path)).status, 405);
+  assert.equal(node.log.count, asked);
+});
+
+test('without a key there is the plan for it, and what a shared cache may keep stays public', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('wallet');
+  const { path: file } = keysFile(t, [key]);
+  const access = accessConfig({
+    keys: { file, redis: false },
+    anonymous: 'open',
+    plans: { free: planConfig(), open: planConfig({ operations: ['read'] }) },
+  });
+  const gateway = await testGateway(t, { full: [node], access });
+
+  const anonymous = await gateway.get(path);
+  assert.equal(anonymous.status, 200);
+  assert.equal(anonymous.headers['cache-control'], 'public, max-age=31536000, immutable');
+  assertRefused(await gateway.post('/transactions', submission()), 403, 'api_disabled');
+  assert.equal((await gateway.post('/transactions', submission(), bearer(key.text))).status, 202);
+  // Who sends a key relies on what it stands for.
+  assertRefused(await gateway.get(path, bearer('lgk_unknown')), 401, 'web_framework_error', wrongKey);
+});
+
+test(
+  'keys in Redis count as well, changes are seen, and without Redis those that were read stay',
+  { skip: noRedis },
+  async (t) => {
+    const redis = await redisServer(t);
+    const node = await fakeNode(t, { head: 900n });
+    const [first, second, odd] = [testKey('first'), testKey('second'), testKey('odd', { plan: 'gone' })];
+    const set = (...keys: (typeof first)[]) =>
+      redis.run((client) =>
+        client.hset(
+          'lg:access:keys',
+          Object.fromEntries(keys.map(({ entry: { sha256, ...rest } }) => [sha256, JSON.stringify(rest)])),
+        ),
+      );
+    await set(first, odd);
+    await redis.run((client) => client.hset('lg:access:keys', 'nonsense', '{'));
+    const gateway = await testGateway(t, {
+      full: [node],
+      config: {
+        cache: {
+          memory: { maxBytes: 1_000_000 },
+          redis: { target: { kind: 'single', url: redis.url }, keyPrefix: 'lg', timeoutMs: 50, ttlMs: 10_000 },
+        },
+      },
+      access: accessConfig({ keys: { redis: true } }),
+    });
+    const statusOf = async ({ text }: typeof first) => (await gateway.get(path, bearer(text))).status;
+
+    await eventually(
+      () => statusOf(first),
+      (status) => status === 200,
+    );
+    assert.equal(await statusOf(second), 401);
+    assert.equal(await statusOf(odd), 401);
+    await set(second);
+    await eventually(
+      () => statusOf(second),
+      (status) => status === 200,
+    );
+    await redis.run((client) => client.hdel('lg:access:keys', String(first.entry['sha256'])));
+    await eventually(
+      () => statusOf(first),
+      (status) => status === 401,
+    );
+    const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="redis",result="failed"}');
+    // Evicted, or lost: nobody has said that there are no keys.
+    const before = await failed();
+    await redis.run((client) => client.del('lg:access:keys'));
+    await eventually(failed, (count) => count === before + 1);
+    assert.equal(await statusOf(second), 200);
+    await redis.kill();
+    assert.equal(await statusOf(second), 200);
+    await redis.start();
+    await redis.run((client) => client.hset('lg:access:keys', 'none', ''));
+    await eventually(
+      () => statusOf(second),
+      (status) => status === 401,
+    );
+  },
+);
+
+test('until the keys in Redis could be read, nobody is told that theirs is wrong', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: {
+      cache: {
+        memory: { maxBytes: 1_000_000 },
+        redis: {
+          target: { kind: 'single', url: 'redis://127.0.0.1:1' },
+          keyPrefix: 'lg',
+          timeoutMs: 50,
+          ttlMs: 10_000,
+        },
+      },
+    },
+    access: accessConfig({ keys: { redis: true } }),
+  });
+
+  const reply = await gateway.get(path, bearer('lgk_any'));
+
+  assertRefused(reply, 503, 'internal_error');
+  assert.equal(reply.headers['retry-after'], '1');
+  assertRefused(await gateway.get(path), 401, 'web_framework_error');
+});
+
+test('a worker that is lost while the file is wrong is replaced, by one with the keys of before', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const key = testKey('one');
+  const file = keysFile(t, [key]);
+  const access = { keys: { file: file.path }, plans: { free: {} } };
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, access } });
+  file.writeText('keys: [oops');
+  const lost = gateway.workers();
+  assert.equal(lost.length, 2);
+  for (const worker of lost) process.kill(worker, 'SIGKILL');
+  await until(() => Promise.resolve(gateway.workers().every((worker) => !lost.includes(worker))));
+  await until(async () => (await metric(gateway, 'ledgergate_workers')) === 2);
+
+  const { status } = await fetchReply(gateway.url + path, { method: 'GET', headers: bearer(key.text) });
+  assert.equal(status, 200);
+});
+
+test('every worker knows the keys, and forgets them', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const [key, other] = [testKey('one'), testKey('two')];
+  const file = keysFile(t, [key]);
+  const access = { keys: { file: file.path }, plans: { free: {} } };
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, access } });
+  // Connections are handed to the workers in turn.
+  const statuses = async (of: typeof key) => {
+    const replies = await Promise.all(
+      Array.from({ length: 4 }, () => fetchReply(gateway.url + path, { method: 'GET', headers: bearer(of.text) })),
+    );
+    return replies.map(({ status }) => status);
+  };
+  assert.deepEqual(await statuses(key), [200, 200, 200, 200]);
+
+  file.write([other]);
+
+  for (const [of, expected] of [[key, 401] as const, [other, 200] as const]) {
+    await eventually(
+      () => statuses(of),
+      (all) => all.every((status) => status === expected),
+    );
+  }
+});

@@ -1,0 +1,198 @@
+// Several tenants before one gateway, or several gateways behind one plan: nobody gets more than granted, and nobody
+// less because of another.
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { test, type TestContext } from 'node:test';
+import { Agent, request as send } from 'undici';
+import { fakeNode } from '../../support/fake-node.ts';
+import { fetchReply } from '../../support/gateway.ts';
+import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { watchStalls } from '../../support/stalls.ts';
+import { metric } from '../../support/workers.ts';
+
+interface Key {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** Keys, and the file that has them. */
+function keysOf(t: TestContext, names: readonly string[], plan: string) {
+  const keys = names.map((name): Key => ({ name, text: `lgk_${randomBytes(32).toString('base64url')}` }));
+  const folder = mkdtempSync(join(tmpdir(), 'ledgergate-keys-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, 'keys.yaml');
+  const entries = keys.map(({ name, text }) => {
+    return { name, tenant: name, plan, sha256: createHash('sha256').update(text).digest('hex') };
+  });
+  writeFileSync(file, JSON.stringify({ keys: entries }));
+  return { keys, file };
+}
+
+interface Asked {
+  readonly status: number;
+  readonly tookMs: number;
+}
+
+let version = 0;
+
+/** A read that no cache holds. */
+async function ask({ url }: Pick<GatewayProcess, 'url'>, key: Key, agent: Agent): Promise<Asked> {
+  version += 1;
+  const path = `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+  const startMs = performance.now();
+  const { statusCode, body } = await send(url + path, {
+    dispatcher: agent,
+    headers: { authorization: `Bearer ${key.text}` },
+  });
+  await body.dump();
+  return { status: statusCode, tookMs: performance.now() - startMs };
+}
+
+/** Asks `perSecond` times a second for `ms`, whatever becomes of it. */
+async function load(gateway: GatewayProcess, key: Key, perSecond: number, ms: number): Promise<readonly Asked[]> {
+  const agent = new Agent({ connections: 64 });
+  const asked: Promise<Asked>[] = [];
+  const startMs = performance.now();
+  while (performance.now() - startMs < ms) {
+    const due = ((performance.now() - startMs) / 1_000) * perSecond;
+    while (asked.length < due) asked.push(ask(gateway, key, agent));
+    await sleep(5);
+  }
+  const answers = await Promise.all(asked);
+  await agent.close();
+  return answers;
+}
+
+function quantile(answers: readonly Asked[], part: number): number {
+  const times = answers.map(({ tookMs }) => tookMs).sort((one, other) => one - other);
+  return times[Math.floor(times.length * part)] ?? 0;
+}
+
+const p50 = (answers: readonly Asked[]): number => quantile(answers, 0.5);
+const p99 = (answers: readonly Asked[]): number => quantile(answers, 0.99);
+
+const share = (answers: readonly Asked[]): number =>
+  answers.filter(({ status }) => status !== 200).length / answers.length;
+
+test('a tenant at twenty times its plan takes nothing from five modest ones', async (t) => {
+  const node = await fakeNode(t, { head: 1_000_000n });
+  // With eight connections some 200 reads a second: half of what the greedy one asks for.
+  node.faults.add({ kind: 'latency', ms: 40 });
+  const { keys, file } = keysOf(t, ['greedy', 'a', 'b', 'c', 'd', 'e'], 'small');
+  const [greedy, ...modest] = keys as [Key, ...Key[]];
+  const plans = { small: { window: '1s', requests: 20, concurrency: 10 } };
+  const config = { access: { keys: { file }, plans }, upstream: { connections: 8 } };
+  const gateway = await gatewayProcess(t, { full: [node], config });
+  const modestly = async () => (await Promise.all(modest.map((key) => load(gateway, key, 10, 4_000)))).flat();
+
+  // The first requests of a process are its slowest.
+  await load(gateway, greedy, 10, 1_000);
+  await sleep(1_100);
+  const stalls = watchStalls(t);
+  const alone = await modestly();
+  const [beside, greedily] = await Promise.all([modestly(), load(gateway, greedy, 400, 4_000)]);
+  const admitted = greedily.filter(({ status }) => status === 200).length;
+  t.diagnostic(
+    `modest alone: p50 ${p50(alone).toFixed(1)} ms, p99 ${p99(alone).toFixed(1)} ms, ${(share(alone) * 100).toFixed(2)} % not served`,
+  );
+  t.diagnostic(
+    `beside greedy: p50 ${p50(beside).toFixed(1)} ms, p99 ${p99(beside).toFixed(1)} ms, ${(share(beside) * 100).toFixed(2)} % not served`,
+  );
+  t.diagnostic(`greedy: ${admitted} of ${greedily.length} served, p99 ${p99(greedily).toFixed(1)} ms`);
+  t.diagnostic(`this process stood still for ${stalls.longestMs.toFixed(0)} ms at most`);
+  assert.ok(admitted <= 20 * 5 + 20, `${admitted} of the greedy one were let in`);
+  // What a machine does not get done at all is refused whoever asks.
+  const shed = (await metric(gateway, 'ledgergate_shed_requests_total{reason="event loop"}')) ?? NaN;
+  assert.ok(shed >= 0, 'it is counted');
+  // Nodes take 40 ms. Where the modest ones wait for half as long again all alone, or this process, which only asks, stands
+  // still, the machine has other work, and with the greedy one beside them they run into their own plan.
+  if (shed > 0 || p50(alone) > 60 || stalls.longestMs > 250) {
+    t.diagnostic(
+      `a busy machine: ${shed} requests were refused for it, half took ${p50(alone).toFixed(0)} ms and more, ` +
+        `and this process stood still for ${stalls.longestMs.toFixed(0)} ms`,
+    );
+    return;
+  }
+  assert.equal(share(alone), 0);
+  assert.equal(share(beside), 0);
+  assert.ok(p50(beside) < p50(alone) + 200, `${p50(beside)} ms beside ${p50(alone)} ms alone`);
+  // Machines of tests are noisy, and all clients are of one process: who is starved waits for seconds.
+  assert.ok(p99(beside) < p99(alone) + 1_000, `${p99(beside)} ms beside ${p99(alone)} ms alone`);
+  assert.ok(admitted >= 60, `${admitted} of the greedy one were let in`);
+  assert.ok(greedily.every(({ status }) => status === 200 || status === 429));
+});
+
+test('two replicas grant a plan of 100 per 10 s once, and say what is left', { skip: noRedis }, async (t) => {
+  const node = await fakeNode(t, { head: 1_000_000n });
+  const redis = await redisServer(t);
+  const { keys, file } = keysOf(t, ['wallet'], 'hundred');
+  const [key] = keys as [Key];
+  const config = {
+    access: { keys: { file }, plans: { hundred: { window: '10s', requests: 100 } } },
+    cache: { redis: { url: redis.url, timeout: '2s' } },
+  };
+  const replicas = [
+    await gatewayProcess(t, { full: [node], config }),
+    await gatewayProcess(t, { full: [node], config }),
+  ];
+  const agent = new Agent({ connections: 32 });
+  t.after(() => agent.destroy());
+  const answers = await Promise.all([...Array(300).keys()].map((at) => ask(replicas[at % 2]!, key, agent)));
+  const served = answers.filter(({ status }) => status === 200).length;
+  assert.ok(served >= 100 && served <= 102, `${served} were served`);
+  assert.equal(answers.filter(({ status }) => status === 429).length, 300 - served);
+
+  const [one] = replicas as [GatewayProcess];
+  const refused = await fetchReply(`${one.url}/accounts/0x1/module/coin?ledger_version=1`, {
+    method: 'GET',
+    headers: { authorization: `Bearer ${key.text}` },
+  });
+  assert.equal(refused.status, 429);
+  assert.equal(refused.headers['ratelimit-policy'], '"requests";q=100;w=10');
+  assert.match(refused.headers['ratelimit'] ?? '', /^"requests";r=0;t=\d+$/);
+  const retryS = Number(refused.headers['retry-after']);
+  assert.ok(retryS >= 1 && retryS <= 11, `Retry-After: ${retryS}`);
+
+  const usage = await fetchReply(`${one.operationsUrl}/admin/usage?key=wallet`, { method: 'GET' });
+  assert.equal(usage.status, 200);
+  assert.equal((JSON.parse(usage.text) as { source: string }).source, 'redis');
+});
+
+test('workers without Redis grant a plan once for all of them, and their usage is one', async (t) => {
+  const node = await fakeNode(t, { head: 1_000_000n });
+  const { keys, file } = keysOf(t, ['wallet'], 'thirty');
+  const [key] = keys as [Key];
+  const config = { access: { keys: { file }, plans: { thirty: { window: '60s', requests: 30 } } }, workers: 3 };
+  const gateway = await gatewayProcess(t, { full: [node], config });
+  const statuses: number[] = [];
+  for (let asked = 0; asked < 90; asked += 1) {
+    // A connection of its own each, so that all workers have some.
+    const agent = new Agent();
+    statuses.push((await ask(gateway, key, agent)).status);
+    await agent.close();
+  }
+  assert.equal(statuses.filter((status) => status === 200).length, 30);
+  assert.ok(statuses.slice(0, 30).every((status) => status === 200));
+  assert.equal(await metric(gateway, 'ledgergate_limits_refusals_total{plan="thirty",bound="requests"}'), 60);
+
+  const { text } = await fetchReply(`${gateway.operationsUrl}/admin/usage?format=csv`, { method: 'GET' });
+  const rows = text.trim().split('\r\n').slice(1);
+  const requests = rows.map((row) => ({ outcome: row.split(',')[5], count: Number(row.split(',')[6]) }));
+  const counted = (is: (outcome: string | undefined) => boolean): number =>
+    requests.reduce((sum, { outcome, count }) => sum + (is(outcome) ? count : 0), 0);
+  assert.equal(
+    counted((outcome) => outcome === 'refused'),
+    60,
+    text,
+  );
+  assert.equal(
+    counted((outcome) => outcome !== 'refused'),
+    30,
+    text,
+  );
+});

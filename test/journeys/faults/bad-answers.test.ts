@@ -1,0 +1,172 @@
+/**
+ * A node that answers with what cannot be the answer: another node is asked, nothing of the bad one is kept, and
+ * where no other can answer the client gets the gateway's own 503.
+ */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+import { headerLines, rawNode } from '../../support/raw-node.ts';
+
+const ledger = { version: 900n, oldest: 500n };
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+const at = (version: number): string => `${probe}?ledger_version=${version}`;
+const bcs = { accept: 'application/x-bcs' };
+const wrong = '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","ledger_version":"1"}}';
+
+interface Bad {
+  readonly what: string;
+  /** Default 200. */
+  readonly status?: number;
+  readonly body: string;
+  readonly contentType?: string;
+  /** In the place of the node's own ledger headers. */
+  readonly headers?: string;
+  /** In the place of the right `Content-Length`. */
+  readonly framing?: string;
+  readonly path?: string;
+  readonly accept?: Record<string, string>;
+  /** Default 900. */
+  readonly goodHead?: bigint;
+  /** What the failure is counted as. */
+  readonly kind?: string;
+}
+
+const length = (bytes: number): string => `Content-Length: ${bytes}\r\n`;
+const chunked = 'Transfer-Encoding: chunked\r\n';
+
+const bad: readonly Bad[] = [
+  { what: 'a web page', contentType: 'text/html', body: '<html>Sign in</html>' },
+  { what: 'a web page said to be JSON', body: '<html>Sign in</html>' },
+  { what: 'JSON said to be text', contentType: 'text/plain', body: wrong },
+  { what: 'BCS for JSON', contentType: 'application/x-bcs', body: '\0' },
+  { what: 'JSON for BCS', body: wrong, accept: bcs },
+  { what: 'JSON cut off by what announces its length', body: wrong.slice(0, -1) },
+  { what: 'nothing', body: '' },
+  { what: 'no ledger headers', headers: '', body: wrong },
+  { what: 'only some ledger headers', headers: headerLines(ledger).replace(/.*Epoch.*\r\n/, ''), body: wrong },
+  { what: 'an oldest version above its head', headers: headerLines({ version: 900n, oldest: 901n }), body: wrong },
+  { what: 'time zero', headers: headerLines({ ...ledger, timestampUsec: 0n }), body: wrong },
+  {
+    what: 'a version that it has not got to',
+    headers: headerLines({ version: 599n, oldest: 500n }),
+    body: wrong,
+  },
+  { what: 'another chain', headers: headerLines({ ...ledger, chainId: 99 }), body: wrong, kind: 'chain' },
+  { what: 'less than it announced', framing: length(wrong.length + 1), body: wrong, kind: 'connection' },
+  { what: 'more than it announced', framing: length(wrong.length - 1), body: wrong },
+  {
+    what: 'a chunk that breaks off',
+    framing: chunked,
+    body: `${wrong.length.toString(16)}\r\n${wrong.slice(0, 9)}`,
+    kind: 'connection',
+  },
+  {
+    what: 'chunks without an end',
+    framing: chunked,
+    body: `${wrong.length.toString(16)}\r\n${wrong}\r\n`,
+    kind: 'connection',
+  },
+  { what: 'a chunk of no length', framing: chunked, body: `zz\r\n${wrong}\r\n0\r\n\r\n`, kind: 'connection' },
+  { what: 'two lengths', framing: length(wrong.length) + length(9), body: wrong, kind: 'connection' },
+  { what: 'a number whose end nobody announced', framing: '', body: '18446' },
+  { what: 'BCS whose end nobody announced', framing: '', contentType: 'application/x-bcs', body: '\0', accept: bcs },
+  { what: 'a page that forbids it', status: 403, contentType: 'text/html', headers: '', body: '<h1>403</h1>' },
+  {
+    what: 'a demand for credentials',
+    status: 401,
+    headers: '',
+    body: '{"message":"no key","error_code":"unauthorized"}',
+  },
+  { what: 'a redirection', status: 302, contentType: 'text/html', headers: '', body: '' },
+  { what: 'a redirection of a passed-through read', status: 302, headers: '', body: '', path: '/accounts/0x1' },
+  { what: 'a page that says not found', status: 404, contentType: 'text/html', headers: '', body: '<h1>404</h1>' },
+  // Handed on as they come: only their head can be judged.
+  { what: 'a web page for a passed-through read', contentType: 'text/html', body: '<p>', path: '/accounts/0x1' },
+  { what: 'no ledger headers on a passed-through read', headers: '', body: '{}', path: '/accounts/0x1' },
+  { what: 'a passed-through body whose end nobody announced', framing: '', body: '{}', path: '/accounts/0x1' },
+  {
+    what: 'a passed-through version that it has not got to',
+    headers: headerLines({ version: 599n, oldest: 500n }),
+    body: '{}',
+    path: '/accounts/0x1',
+  },
+  {
+    what: 'a block that it has not got to',
+    headers: headerLines({ version: 599n, oldest: 500n }),
+    body: '{}',
+    path: '/blocks/by_height/60',
+    goodHead: 1800n,
+  },
+  { what: 'a web page for a list', contentType: 'text/html', body: '<p>', path: '/accounts/0x1/transactions' },
+];
+
+for (const { what, contentType = 'application/json', headers = headerLines(ledger), body, ...row } of bad) {
+  const {
+    framing = length(body.length),
+    path = probe,
+    accept = {},
+    kind = 'bad answer',
+    goodHead = 900n,
+    status = 200,
+  } = row;
+  const target = /blocks|transactions/.test(path) ? path : `${path}?ledger_version=600`;
+  const wire = `HTTP/1.1 ${status} Said\r\nContent-Type: ${contentType}\r\nConnection: close\r\n${framing}${headers}\r\n${body}`;
+  const failure = `ledgergate_upstream_failures_total{upstream="full-0",kind="${kind}"}`;
+
+  test(`${what}: another node is asked`, async (t) => {
+    // Shallower, so asked first; where the newest state is asked for, a little ahead.
+    const liar = await rawNode(t, { version: 901n, oldest: 500n }, wire);
+    const good = await fakeNode(t, { head: goodHead, chainId: 4 });
+    const gateway = await testGateway(t, { full: [liar, good] });
+
+    const replies = [await gateway.get(target, accept), await gateway.get(target, accept)];
+
+    const direct = await fetch(good.url + target, { headers: accept });
+    const bytes = Buffer.from(await direct.arrayBuffer());
+    for (const reply of replies) assert.deepEqual([reply.status, reply.body], [direct.status, bytes]);
+    assert.ok(liar.reads >= 1, 'the bad node was asked');
+    assert.ok((await gateway.metric(failure)) >= 1, `counted as ${kind}`);
+    assert.notEqual(bytes.toString(), body);
+  });
+
+  // Of one node alone the chain is what it says.
+  if (kind === 'chain') continue;
+  test(`${what}, and no other node: 503`, async (t) => {
+    const liar = await rawNode(t, ledger, wire);
+    const gateway = await testGateway(t, { full: [liar] });
+
+    const reply = await gateway.get(target, accept);
+
+    assert.equal(reply.status, 503);
+    assert.equal(reply.headers['retry-after'], '1');
+    const told = JSON.parse(reply.text) as Record<string, unknown>;
+    assert.deepEqual([told['error_code'], told['vm_error_code']], ['internal_error', null]);
+    assert.equal(await gateway.metric('ledgergate_cache_entries{tier="memory"}'), 0);
+  });
+}
+
+test('an object whose end nobody announced ends by itself: it is passed on, and not kept', async (t) => {
+  const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n${headerLines(ledger)}`;
+  const node = await rawNode(t, ledger, `${head}\r\n${wrong}`);
+  const gateway = await testGateway(t, { full: [node] });
+
+  const replies = [await gateway.get(at(600)), await gateway.get(at(600))];
+
+  for (const { status, text } of replies) assert.deepEqual([status, text], [200, wrong]);
+  assert.equal(node.reads, 2);
+});
+
+test('what nodes say of themselves may be of any form, and without ledger headers', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const paths = ['/spec', '/spec.yaml', '/info', '/something/new'];
+  const page = { kind: 'answer', status: 200, body: '<!doctype html>', contentType: 'text/html' } as const;
+  node.faults.add(page, { when: ({ route }) => route !== 'ledgerInfo' });
+
+  for (const path of paths) {
+    const { status, text } = await gateway.get(path);
+    assert.deepEqual([status, text], [200, page.body], path);
+  }
+  assert.equal(gateway.fleet()[0]?.state, 'usable');
+});

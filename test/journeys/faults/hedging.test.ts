@@ -1,0 +1,109 @@
+/** A second node is asked beside one that takes unusually long. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { Config } from '../../../src/config/config.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { watchStalls } from '../../support/stalls.ts';
+
+const at = (version: number): string =>
+  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+
+const usual = { quantile: 0.95, share: 0.04 };
+
+/** A node that is asked first, because it goes less far back, one behind it, and reads that tell how long they take. */
+async function warm(t: TestContext, hedge: Config['upstream']['hedge'] | 'off' = usual) {
+  const first = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
+  const second = await fakeNode(t, { head: 90_000n });
+  const gateway = await testGateway(t, {
+    full: [first, second],
+    config: { upstream: { hedge: hedge === 'off' ? undefined : hedge } },
+  });
+  for (let version = 60_000; version < 60_030; version += 1) assert.equal((await gateway.get(at(version))).status, 200);
+  return { first, second, gateway };
+}
+
+const hedges = (gateway: TestGateway, outcome: string): Promise<number> =>
+  gateway.metric(`ledgergate_hedges_total{outcome="${outcome}"}`);
+
+test('what one node is slow to answer another answers, and the slow one is let go', async (t) => {
+  const stalls = watchStalls(t);
+  const { first, second, gateway } = await warm(t);
+  first.fault = { kind: 'hang' };
+  const startedMs = performance.now();
+
+  const before = { reads: second.reads, won: await hedges(gateway, 'won') };
+
+  const reply = await gateway.get(at(70_000));
+
+  assert.equal(reply.status, 200);
+  assert.match(reply.text, /"ledger_version":"70000"/);
+  assert.equal(reply.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-1');
+  stalls.judge(performance.now() - startedMs < 1_000, 'long before the time-out of 2 s');
+  assert.equal(await hedges(gateway, 'won'), before.won + 1);
+  // Its connection is closed, and that is no failure of the node.
+  await until(async () => (await gateway.metric('ledgergate_upstream_in_flight_requests{upstream="full-0"}')) === 0);
+  assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="timeout"}'), 0);
+  assert.equal(second.reads, before.reads + 1);
+});
+
+test('a node whose reads others answer first is passed over, and the hedges end', async (t) => {
+  const { first, gateway } = await warm(t);
+  first.faults.add({ kind: 'hang' }, { when: ({ route }) => route === 'resource' });
+
+  for (let version = 70_000; version < 70_040; version += 1) assert.equal((await gateway.get(at(version))).status, 200);
+
+  const sample = 'ledgergate_upstream_ejections_total{upstream="full-0",class="head",reason="outpaced"}';
+  assert.equal(await gateway.metric(sample), 1);
+  assert.ok(first.reads <= 30 + 5 + 1, `${first.reads} reads went to it`);
+  first.faults.clear();
+  for (
+    let version = 71_000;
+    (await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}')) > 0;
+    version += 1
+  ) {
+    assert.equal((await gateway.get(at(version))).status, 200);
+  }
+});
+
+test('hedges are a share of all reads, whatever is slow', async (t) => {
+  const { first, second, gateway } = await warm(t, { quantile: 0.95, share: 0.02 });
+  // Slow enough to be hedged each time, and answering now and then so that it is not passed over.
+  let turn = 0;
+  first.faults.add({ kind: 'latency', ms: 40 }, { when: ({ route }) => route === 'resource' && (turn += 1) % 3 !== 0 });
+
+  const reads = 250;
+  for (let index = 0; index < reads; index += 1) assert.equal((await gateway.get(at(70_000 + index))).status, 200);
+
+  const sent = (await hedges(gateway, 'won')) + (await hedges(gateway, 'lost'));
+  assert.ok(sent > 0 && sent <= 20 + (reads + 30) * 0.02, `${sent} hedges`);
+  assert.ok(first.reads + second.reads <= reads + 30 + sent);
+});
+
+test('neither submissions nor long polls are hedged, nor is anything where that is turned off', async (t) => {
+  const { first, second, gateway } = await warm(t);
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  first.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route !== 'ledgerInfo' });
+  second.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route !== 'ledgerInfo' });
+  const hash = `0x${'ab'.repeat(32)}`;
+  const submitted = gateway.post('/transactions', '{}');
+  const waited = gateway.get(`/transactions/wait_by_hash/${hash}`);
+  const asked = (route: Parameters<FakeNode['requestsTo']>[0]) =>
+    [first, second].reduce((sum, node) => sum + node.requestsTo(route), 0);
+  await until(() => asked('submit') + asked('waitByHash') >= 2);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  assert.deepEqual([asked('submit'), asked('waitByHash')], [1, 1]);
+  release();
+  await Promise.all([submitted, waited]);
+
+  const off = await warm(t, 'off');
+  const { promise: later, resolve: letGo } = Promise.withResolvers<void>();
+  off.first.fault = { kind: 'hold', until: later };
+  const reply = off.gateway.get(at(70_000));
+  await until(() => off.first.reads >= 31);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  letGo();
+  assert.equal((await reply).headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
+  assert.equal(off.second.reads, 0);
+});

@@ -1,0 +1,33 @@
+/** The last attempt of a request belongs to the node that is most likely to answer. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+
+const boom = '{"message":"boom","error_code":"internal_error","vm_error_code":null}';
+const version = 60_000;
+const reads = {
+  'a version': `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`,
+  'a block': '/blocks/by_height/15000',
+  'a hash': `/transactions/by_hash/0x${'ab'.repeat(32)}`,
+  'a passed-through version': `/accounts/0x1?ledger_version=${version}`,
+};
+
+function asked(nodes: readonly FakeNode[]): number {
+  return nodes.reduce((sum, node) => sum + node.reads, 0);
+}
+
+for (const [what, path] of Object.entries(reads)) {
+  test(`${what} that three full nodes fail is answered by the archive within three attempts`, async (t) => {
+    const full = await Promise.all([1, 2, 3].map(() => fakeNode(t, { oldest: 50_000n, head: 90_000n })));
+    const archive = await fakeNode(t, { archival: true, head: 90_000n });
+    const gateway = await testGateway(t, { full, archival: [archive] });
+    for (const node of full) node.faults.add({ kind: 'answer', status: 500, body: boom });
+    const direct = await fetch(archive.url + path);
+
+    const reply = await gateway.get(path);
+
+    assert.deepEqual([reply.status, reply.text], [direct.status, await direct.text()]);
+    assert.deepEqual([asked(full), archive.reads], [2, 2]);
+  });
+}

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+
+test('a node that tells a head far in the future poisons neither headers nor reads', async (t) => {
+  const liar = await fakeNode(t, { head: 5_000_000_000n });
+  const honest = await fakeNode(t, { head: 1_000n });
+  const alsoHonest = await fakeNode(t, { head: 990n });
+  const gateway = await testGateway(t, { full: [liar, honest, alsoHonest] });
+
+  const pinned = await gateway.get(`${probe}?ledger_version=900`);
+  const latest = await gateway.get(probe);
+  const above = await gateway.get(`${probe}?ledger_version=2000`);
+
+  assert.deepEqual([pinned.status, latest.status], [200, 200]);
+  assert.match(latest.text, /"ledger_version":"1000"/);
+  assert.equal(latest.headers['x-node-ledger-version'], '1000');
+  assert.equal(above.status, 404);
+  assert.equal(liar.requestsTo('resource'), 0);
+});
+
+test('a head believed while nobody else was known is taken back when the others contradict it', async (t) => {
+  const liar = await fakeNode(t, { head: 5_000_000_000n });
+  const honest = await Promise.all([fakeNode(t, { head: 1_000n }), fakeNode(t, { head: 1_001n })]);
+  for (const node of honest) await node.refuse();
+  const gateway = await testGateway(t, { full: [liar, ...honest], config: { upstream: { probeIntervalMs: 50 } } });
+  assert.equal((await gateway.get(`${probe}?ledger_version=900`)).headers['x-node-ledger-version'], '5000000000');
+
+  for (const node of honest) await node.accept();
+  await until(async () => (await gateway.metric('ledgergate_fleet_head_version')) <= 2_000);
+
+  assert.match((await gateway.get(probe)).text, /"ledger_version":"100[01]"/);
+});
+
+test('an answer that changes what the chain is taken for is not kept under the old chain', async (t) => {
+  const node = await fakeNode(t, { head: 1_000n });
+  const gateway = await testGateway(t, { full: [node] });
+  const path = `${probe}?ledger_version=900`;
+  await gateway.get(`${probe}?ledger_version=899`);
+  node.faults.add({ kind: 'wrong chain id', chainId: 5 }, { times: 1 });
+
+  await gateway.get(path);
+  await gateway.get(`${probe}?ledger_version=898`);
+  const again = await gateway.get(path);
+
+  assert.equal(again.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
+});

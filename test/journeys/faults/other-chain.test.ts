@@ -1,0 +1,234 @@
+/** Answers that tell another chain id: what they may change, and what is kept meanwhile. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ReceivedRequest } from '../../../src/sample/request-log.ts';
+import { eventually } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { gatewayProcess } from '../../support/gateway-process.ts';
+import { fetchReply, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { get } from '../../support/workers.ts';
+
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+const hit = 'ledgergate; hit; detail=memory';
+const miss = 'ledgergate; fwd=miss; detail=full-0';
+const isRead = ({ route }: ReceivedRequest): boolean => route !== 'ledgerInfo';
+const isLook = ({ route }: ReceivedRequest): boolean => route === 'ledgerInfo';
+
+async function readyz(gateway: TestGateway) {
+  const { status, text } = await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' });
+  return { status, text };
+}
+
+test('answers of another chain that the ledger info does not confirm are refused, and change nothing', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 1 });
+  const gateway = await testGateway(t, { full: [node] });
+  const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
+  await read(400);
+  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: isRead });
+
+  const foreign = [await read(401), await read(402), await read(402), await read(403)];
+  node.faults.clear();
+  const after = [await read(400), await read(401), await read(402), await read(403)];
+
+  assert.deepEqual(
+    foreign.map(({ status }) => status),
+    [503, 503, 503, 503],
+  );
+  assert.deepEqual(
+    after.map(({ status, headers }) => [status, headers['x-node-chain-id'], headers['cache-status']]),
+    [
+      [200, '1', hit],
+      [200, '1', miss],
+      [200, '1', miss],
+      [200, '1', miss],
+    ],
+  );
+});
+
+test('another chain that the ledger info confirms turns the ledger over, and the answer that told it is not kept', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 1 });
+  const gateway = await testGateway(t, { full: [node] });
+  const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
+  await read(400);
+  node.fault = { kind: 'wrong chain id', chainId: 2 };
+
+  const first = await read(401);
+  const again = await read(401);
+  const kept = await read(401);
+
+  assert.equal(first.status, 200);
+  assert.deepEqual(
+    [first, again, kept].map(({ headers }) => [headers['x-node-chain-id'], headers['cache-status']]),
+    [
+      ['2', miss],
+      ['2', miss],
+      ['2', hit],
+    ],
+  );
+  assert.notEqual(first.headers['cache-control'], kept.headers['cache-control']);
+});
+
+test('while it is in doubt of which chain a node is, its answers are given and not kept', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 1 });
+  const gateway = await testGateway(t, { full: [node] });
+  const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
+  const look = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: look.promise }, { when: isLook });
+  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: isRead, times: 1 });
+  const asked = node.log.next(isLook);
+  const foreign = read(401);
+  await asked;
+
+  const inDoubt = await read(402);
+  look.resolve();
+  await foreign;
+
+  assert.deepEqual([inDoubt.status, inDoubt.headers['x-node-chain-id']], [200, '1']);
+  assert.equal(inDoubt.headers['cache-control'], 'no-store');
+  assert.equal((await read(402)).headers['cache-status'], miss);
+  assert.equal((await read(402)).headers['cache-status'], hit);
+});
+
+test('an attempt ends with its bound, also while the look that settles the chain takes longer', async (t) => {
+  const doubted = await fakeNode(t, { head: 900n, chainId: 1 });
+  const other = await fakeNode(t, { head: 900n, chainId: 1, archival: true });
+  const gateway = await testGateway(t, { full: [doubted], archival: [other] });
+  const end = Promise.withResolvers<void>();
+  t.after(() => end.resolve());
+  let looks = 0;
+  doubted.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: isLook, times: 1 });
+  doubted.faults.add({ kind: 'hold', until: end.promise }, { when: (request) => isLook(request) && (looks += 1) > 1 });
+  const startedMs = performance.now();
+
+  // The look that reads of "latest" wait for is bounded by 500 ms, a probe by 2 s.
+  const latest = await gateway.get(probe);
+
+  assert.deepEqual([latest.status, latest.headers['x-node-chain-id']], [200, '1']);
+  // The probe that hangs is sent over a new connection as well.
+  assert.deepEqual([looks, other.requestsTo('ledgerInfo')], [3, 2]);
+  assert.ok(performance.now() - startedMs < 1_500);
+});
+
+test('of two nodes one that answers for another chain is repaired by the other', async (t) => {
+  const nodes = [await fakeNode(t, { head: 900n, chainId: 1 }), await fakeNode(t, { head: 900n, chainId: 1 })];
+  const gateway = await testGateway(t, { full: nodes });
+  nodes[0]?.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: isRead });
+
+  for (let version = 400; version < 420; version += 1) {
+    const reply = await gateway.get(`${probe}?ledger_version=${version}`);
+    assert.deepEqual([reply.status, reply.headers['x-node-chain-id']], [200, '1']);
+    assert.match(reply.headers['cache-status'] ?? '', /full-1$/);
+  }
+});
+
+test('with chainId a fleet of another chain is never asked, and log and /readyz say so', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 2 });
+  const lines: string[] = [];
+  const onLog = (line: object): void => void lines.push(JSON.stringify(line));
+  const gateway = await testGateway(t, { full: [node], config: { chainId: 1 }, onLog });
+
+  const read = await gateway.get(`${probe}?ledger_version=400`);
+  const latest = await gateway.get(probe);
+  const passed = await gateway.get('/estimate_gas_price');
+  const submitted = await gateway.post('/transactions', '{}');
+
+  assert.deepEqual(
+    [read, latest, passed, submitted].map(({ status }) => status),
+    [503, 503, 503, 503],
+  );
+  assert.equal(node.reads, 0);
+  const { status, text } = await readyz(gateway);
+  assert.equal(status, 503);
+  const { upstreams } = JSON.parse(text) as { readonly upstreams: readonly Readonly<Record<string, unknown>>[] };
+  assert.deepEqual(
+    upstreams.map(({ state, chainId, reason }) => [state, chainId, reason]),
+    [['foreign', 2, 'other chain']],
+  );
+  assert.equal(lines.filter((line) => line.includes('other chain') && line.includes('full-0')).length, 1);
+});
+
+test('with chainId a node that changes its chain for good never turns the ledger over', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 1 });
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: { chainId: 1, upstream: { probeIntervalMs: 50 } },
+  });
+  const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
+  await read(400);
+  node.fault = { kind: 'wrong chain id', chainId: 2 };
+
+  const foreign = [await read(401), await read(402)];
+  const held = await read(400);
+  const asked = node.log.countOf('resource');
+  await read(403);
+  const askedThen = node.log.countOf('resource');
+  node.fault = undefined;
+  const back = await eventually(
+    () => read(404),
+    ({ status }) => status === 200,
+  );
+
+  assert.deepEqual(
+    foreign.map(({ status }) => status),
+    [503, 503],
+  );
+  assert.deepEqual([held.status, held.headers['x-node-chain-id']], [200, '1']);
+  assert.match(held.headers['cache-status'] ?? '', /^ledgergate; hit; detail=memory/);
+  assert.equal(askedThen, asked);
+  assert.equal(back.headers['x-node-chain-id'], '1');
+  assert.match((await read(400)).headers['cache-status'] ?? '', /^ledgergate; hit/);
+});
+
+test('with chainId the nodes of another chain lose even as a majority', async (t) => {
+  const foreign = [await fakeNode(t, { head: 900n, chainId: 2 }), await fakeNode(t, { head: 900n, chainId: 2 })];
+  const ours = await fakeNode(t, { head: 800n, chainId: 1 });
+  const gateway = await testGateway(t, { full: [...foreign, ours], config: { chainId: 1 } });
+
+  const reply = await gateway.get(`${probe}?ledger_version=400`);
+
+  assert.deepEqual([reply.status, reply.headers['x-node-chain-id']], [200, '1']);
+  assert.equal(reply.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-2');
+  assert.deepEqual(
+    foreign.map((node) => node.log.countOf('resource')),
+    [0, 0],
+  );
+});
+
+test('of several workers none turns over on answers alone, and all do when the ledger info confirms them', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 1 });
+  const gateway = await gatewayProcess(t, {
+    full: [node],
+    config: { workers: 2, upstream: { probeInterval: '100ms' } },
+  });
+  const read = async (version: number) => get(`${gateway.url}${probe}?ledger_version=${version}`);
+  const chainsOf = async (from: number) => {
+    const replies = await Promise.all(Array.from({ length: 8 }, (_, index) => read(from + index)));
+    return replies.map(({ status, headers }) => `${status} ${headers['x-node-chain-id']}`);
+  };
+  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: isRead });
+
+  const foreign = await chainsOf(400);
+  node.faults.clear();
+  const own = await chainsOf(500);
+  node.fault = { kind: 'wrong chain id', chainId: 2 };
+  const turned = await eventually(
+    () => chainsOf(600),
+    (chains) => chains.every((chain) => chain === '200 2'),
+  );
+
+  assert.deepEqual(new Set(foreign), new Set(['503 1']));
+  assert.deepEqual(new Set(own), new Set(['200 1']));
+  assert.equal(turned.length, 8);
+});
+
+test('with chainId several workers say what a node of another chain is', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 1 });
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, chainId: 'testnet' } });
+
+  const { status, text } = await get(`${gateway.operationsUrl}/readyz`);
+
+  assert.equal((await get(`${gateway.url}${probe}?ledger_version=400`)).status, 503);
+  assert.deepEqual([status, /"state":"foreign","reason":"other chain","chainId":1/.test(text)], [503, true]);
+  assert.match(gateway.err(), /other chain/);
+  assert.equal(node.reads, 0);
+});

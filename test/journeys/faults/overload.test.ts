@@ -1,0 +1,111 @@
+/** More is asked than the nodes can do. */
+import assert from 'node:assert/strict';
+import { request, type IncomingMessage } from 'node:http';
+import { test, type TestContext } from 'node:test';
+import { until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+import { watchStalls } from '../../support/stalls.ts';
+
+const at = (version: number): string =>
+  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+
+/** Two places at the only node, both taken until `release`. */
+async function busyGateway(t: TestContext) {
+  const node = await fakeNode(t, { head: 90_000n });
+  const config = { upstream: { connections: 2, timeoutMs: 20_000, deadlineMs: 20_000 } };
+  const gateway = await testGateway(t, { full: [node], config });
+  assert.equal((await gateway.get(at(50_000))).status, 200);
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'resource' });
+  const held = [gateway.get(at(60_000)), gateway.get(at(60_001))];
+  await until(() => node.requestsTo('resource') >= 3);
+  const waiting = (): Promise<number> => gateway.metric('ledgergate_upstream_queue_requests');
+  return { node, gateway, release, held, waiting };
+}
+
+test('who gets no place is told so quickly, and what is in memory is answered all the while', async (t) => {
+  const stalls = watchStalls(t);
+  const { gateway, release, held, waiting } = await busyGateway(t);
+  const patient = Array.from({ length: 64 }, (_, index) => gateway.get(at(61_000 + index)));
+  await until(async () => (await waiting()) >= 64);
+
+  const startedMs = performance.now();
+  const refused = await gateway.get(at(62_000));
+  const refusedMs = performance.now() - startedMs;
+  const hit = await gateway.get(at(50_000));
+
+  assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '1']);
+  assert.match(refused.text, /"message":"the nodes have more to do than they can now; try again"/);
+  stalls.judge(refusedMs < 300, `${refusedMs} ms`);
+  assert.deepEqual([hit.status, hit.headers['cache-status']], [200, 'ledgergate; hit; detail=memory']);
+  const late = await Promise.all(patient);
+  assert.deepEqual([...new Set(late.map(({ status }) => status))], [503]);
+  assert.equal(await gateway.metric('ledgergate_upstream_queue_refusals_total{reason="full"}'), 1);
+  assert.equal(await gateway.metric('ledgergate_upstream_queue_refusals_total{reason="late"}'), 64);
+  release();
+  assert.deepEqual(
+    (await Promise.all(held)).map(({ status }) => status),
+    [200, 200],
+  );
+  assert.equal((await gateway.get(at(62_000))).status, 200);
+});
+
+/** Asks from a loopback address of its own, which is another client. Resolves to the status. */
+function statusFrom(address: string, { port }: { readonly port: number }, version: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const target = { host: '127.0.0.1', port, path: `/v1${at(version)}`, localAddress: address };
+    const onAnswer = (answer: IncomingMessage): void => {
+      answer.resume().on('end', () => resolve(answer.statusCode ?? 0));
+    };
+    request(target, onAnswer).on('error', reject).end();
+  });
+}
+
+test('a client that asks for everything at once waits for itself, others have their turn', async (t) => {
+  const { node, gateway, release, held, waiting } = await busyGateway(t);
+  const order: string[] = [];
+  const from = async (address: string, version: number): Promise<void> => {
+    const status = await statusFrom(address, gateway, version);
+    order.push(`${address} ${status}`);
+  };
+  const greedy = Array.from({ length: 60 }, (_, index) => from('127.0.0.2', 61_000 + index));
+  await until(async () => (await waiting()) >= 60);
+  const modest = from('127.0.0.3', 62_000);
+  await until(async () => (await waiting()) >= 61);
+  node.faults.clear();
+
+  release();
+  await Promise.all([...held, ...greedy, modest]);
+
+  assert.ok(
+    order.every((entry) => entry.endsWith(' 200')),
+    order.join(),
+  );
+  const turn = order.indexOf('127.0.0.3 200');
+  assert.ok(turn < 10, `it came as number ${turn + 1} of 61`);
+});
+
+test('who follows a read that is refused to a greedy client has its own turn', async (t) => {
+  const { node, gateway, release, held, waiting } = await busyGateway(t);
+  const inFlight = (): Promise<number> => gateway.metric('ledgergate_http_in_flight_requests');
+  const newest = 61_500;
+  const greedy = Array.from({ length: 63 }, (_, index) => statusFrom('127.0.0.2', gateway, 61_000 + index));
+  await until(async () => (await waiting()) >= 63);
+  greedy.push(statusFrom('127.0.0.2', gateway, newest));
+  await until(async () => (await waiting()) >= 64);
+  const before = await inFlight();
+  const followers = ['127.0.0.3', '127.0.0.4'].map((address) => statusFrom(address, gateway, newest));
+  await until(async () => (await inFlight()) === before + 2);
+
+  // The newest of the greedy client's gives way to it.
+  const modest = statusFrom('127.0.0.5', gateway, 62_000);
+  await until(async () => (await gateway.metric('ledgergate_upstream_queue_refusals_total{reason="full"}')) >= 1);
+  node.faults.clear();
+  release();
+
+  assert.deepEqual(await Promise.all([...followers, modest]), [200, 200, 200]);
+  // One for the one who asks for something else, one for those who followed: theirs is one read again.
+  assert.equal((await Promise.all(greedy)).filter((status) => status === 503).length, 2);
+  await Promise.all(held);
+});

@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { fakeNode } from '../../support/fake-node.ts';
+import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { testGateway } from '../../support/gateway.ts';
+import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
+
+const get = (target: string, headers = ''): string =>
+  `GET ${target} HTTP/1.1\r\nHost: a\r\n${headers}Connection: close\r\n\r\n`;
+const post = (target: string, headers: string, body = ''): string =>
+  `POST ${target} HTTP/1.1\r\nHost: a\r\n${headers}Connection: close\r\n\r\n${body}`;
+const json = 'Content-Type: application/json\r\n';
+const sized = (body: string, type = json): string => `${type}Content-Length: ${Buffer.byteLength(body)}\r\n`;
+
+const rows: readonly (readonly [title: string, bytes: string, status: number, code: string])[] = [
+  ['a bad percent escape', get('/v1/accounts/0x1/resource/%zz'), 400, 'web_framework_error'],
+  ['a bad percent escape in a passed path', get('/v1/blocks/by_height/%zz'), 400, 'web_framework_error'],
+  ['an unreadable address', get('/v1/accounts/0xzz/resource/0x1::a::B'), 400, 'web_framework_error'],
+  ['an unreadable struct tag', get('/v1/accounts/0x1/resource/0x1::GUID_Generator'), 400, 'web_framework_error'],
+  ['an invalid module name', get('/v1/accounts/0x1/module/1coin'), 400, 'invalid_input'],
+  ['an unreadable hash', get('/v1/transactions/by_hash/0x1'), 400, 'web_framework_error'],
+  ['a negative version', get('/v1/accounts/0x1/module/coin?ledger_version=-1'), 400, 'web_framework_error'],
+  ['an empty version', get('/v1/accounts/0x1/module/coin?ledger_version='), 400, 'web_framework_error'],
+  [
+    'a version above u64',
+    get('/v1/accounts/0x1/module/coin?ledger_version=18446744073709551616'),
+    400,
+    'web_framework_error',
+  ],
+  ['an over-long target', get(`/v1/accounts/0x1/resource/${'a'.repeat(20_000)}`), 414, 'web_framework_error'],
+  ['an over-long head', get('/v1', `X-Long: ${'a'.repeat(70_000)}\r\n`), 431, 'web_framework_error'],
+  ['a path outside the base path', get('/v2/accounts'), 404, 'web_framework_error'],
+  [
+    'an unknown method',
+    `PROPFIND /v1/view HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
+    405,
+    'web_framework_error',
+  ],
+  [
+    'OPTIONS that is no preflight',
+    `OPTIONS /v1/view HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
+    405,
+    'web_framework_error',
+  ],
+  ['a view without a length', post('/v1/view', json), 411, 'web_framework_error'],
+  ['a view above the limit', post('/v1/view', `${json}Content-Length: 8388609\r\n`), 413, 'web_framework_error'],
+  ['a view without a content type', post('/v1/view', sized('{}', ''), '{}'), 415, 'web_framework_error'],
+  [
+    'a view with a charset parameter',
+    post('/v1/view', sized('{}', 'Content-Type: application/json; charset=utf-8\r\n'), '{}'),
+    415,
+    'web_framework_error',
+  ],
+  ['a view that is not JSON', post('/v1/view', sized('{"function":'), '{"function":'), 400, 'web_framework_error'],
+  [
+    'a view without a function',
+    post('/v1/view', sized('{"arguments":[],"type_arguments":[]}'), '{"arguments":[],"type_arguments":[]}'),
+    400,
+    'web_framework_error',
+  ],
+  ['a view of no object', post('/v1/view', sized('[1]'), '[1]'), 400, 'web_framework_error'],
+  ['dot segments', get('/v1/../admin'), 400, 'web_framework_error'],
+  ['dot segments below the base path', get('/v1/blocks/../../admin'), 400, 'web_framework_error'],
+  ['encoded dot segments', get('/v1/%2e%2e/admin'), 400, 'web_framework_error'],
+  ['an encoded slash', get('/v1/tables%2fx'), 400, 'web_framework_error'],
+  ['an encoded NUL', get('/v1/tables/%00'), 400, 'web_framework_error'],
+  [
+    'both length headers',
+    post('/v1/view', `${json}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n`, '0\r\n\r\n'),
+    400,
+    'web_framework_error',
+  ],
+  [
+    'two lengths',
+    post('/v1/view', `${json}Content-Length: 2\r\nContent-Length: 3\r\n`, '{}'),
+    400,
+    'web_framework_error',
+  ],
+  ['a folded header', get('/v1', 'X-A: b\r\n c\r\n'), 400, 'web_framework_error'],
+  ['no host', 'GET /v1 HTTP/1.1\r\nConnection: close\r\n\r\n', 400, 'web_framework_error'],
+  ['an unknown expectation', get('/v1', 'Expect: foo\r\n'), 417, 'web_framework_error'],
+  ['an absolute target outside the base path', get('http://a/v2'), 404, 'web_framework_error'],
+  ['a target of another scheme', get('ftp://a/v1'), 404, 'web_framework_error'],
+  ['a POST without a length to a passed path', post('/v1/transactions/simulate', json), 411, 'web_framework_error'],
+  [
+    'a submission above the limit',
+    post('/v1/transactions', `${json}Content-Length: 8388609\r\n`),
+    413,
+    'web_framework_error',
+  ],
+  ['bytes that are no HTTP', 'hello\r\n\r\n', 400, 'web_framework_error'],
+];
+
+for (const [title, bytes, status, code] of rows) {
+  test(`${title}: ${status} ${code}, specified body, ledger headers, and no node is asked`, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const gateway = await testGateway(t, { full: [node] });
+
+    const answer = await exchangeRaw(gateway.port, bytes);
+
+    const [head = '', body = ''] = answer.split('\r\n\r\n');
+    assert.match(head, new RegExp(`^HTTP/1.1 ${status} `));
+    const error = JSON.parse(body) as Record<string, unknown>;
+    assert.deepEqual(Object.keys(error), ['message', 'error_code', 'vm_error_code']);
+    assert.deepEqual([error['error_code'], error['vm_error_code']], [code, null]);
+    assert.match(head, /x-node-ledger-version: 900/i);
+    assert.doesNotMatch(answer, /127\.0\.0\.1|full-0|node_modules/);
+    assert.equal(node.reads, 0);
+  });
+}
+
+const allowed = [
+  ['QUERY', '/v1/view', 'POST'],
+  ['OPTIONS', '/v1/view?ledger_version=5', 'POST'],
+  ['OPTIONS', '/v1/tables/0x1/raw_item', 'POST'],
+  ['QUERY', '/v1/transactions', 'GET, HEAD, POST'],
+  ['QUERY', '/v1/transactions/by_hash/0x1', 'GET, HEAD'],
+  ['TRACE', '/v1', 'GET, HEAD'],
+  // Of nodes, which name no methods.
+  ['DELETE', '/v1/accounts/0x1/module/coin', 'GET, HEAD'],
+  ['PUT', '/v1/transactions/encode_submission', 'POST'],
+  ['GET', '/v1/view', 'POST'],
+] as const;
+
+test('every 405 names the methods that the interface has for the path', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t, { head: 900n })] });
+
+  for (const [method, target, methods] of allowed) {
+    const said = await exchangeRaw(
+      gateway.port,
+      `${method} ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`,
+    );
+    assert.match(said, new RegExp(`^HTTP/1\\.1 405 [^]*\\r\\nAllow: ${methods}\\r\\n`), `${method} ${target}`);
+  }
+});
+
+test('a body above the limit that does not announce its length is cut off', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const chunk = `100000\r\n${'a'.repeat(0x100000)}\r\n`;
+
+  const answer = await exchangeRaw(
+    gateway.port,
+    post('/v1/view', `${json}Transfer-Encoding: chunked\r\n`, chunk.repeat(9)),
+  );
+
+  assert.match(answer, /^HTTP\/1.1 413 /);
+  assert.equal(node.reads, 0);
+});
+
+test('an Origin of unusual bytes is answered like any other', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+
+  for (const origin of ['\u0080\u00ff', 'a\u007fb', 'null', '\t']) {
+    const answer = await exchangeRaw(
+      gateway.port,
+      Buffer.from(get('/v1/accounts/0x1/module/coin?ledger_version=5', `Origin: ${origin}\r\n`), 'latin1'),
+    );
+    assert.match(answer, /^HTTP\/1.1 (?:200|400) /);
+  }
+});
+
+test('a target with scheme and authority is read as its path', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
+
+  for (const target of [`http://a.example:80/v1${path}`, `HTTPS://a/v1${path}`, `/v1${path}`]) {
+    assert.match(await exchangeRaw(gateway.port, get(target)), /^HTTP\/1.1 200 [^]*"ledger_version":"600"/, target);
+  }
+  assert.match(await exchangeRaw(gateway.port, get('http://a')), /^HTTP\/1.1 404 /);
+  assert.equal(node.reads, 1);
+});
+
+const broken = 'hello\r\n\r\n';
+
+test('a tunnel is refused in the words of any other method', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const said = await exchangeRaw(gateway.port, 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n');
+  assert.match(said, /^HTTP\/1\.1 405 [^]*X-Node-Chain-Id: 1\r\n[^]*"error_code":"web_framework_error"/i);
+});
+
+test('bytes that are no HTTP are refused behind an answer under way, never within it', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  // Too large to be read whole first.
+  const body = JSON.stringify(' '.repeat(200_000));
+  node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) });
+  node.faults.add({ kind: 'slow body', chunkBytes: 20_000, everyMs: 20 });
+  const path = '/v1/accounts/0x1?ledger_version=600';
+  const socket = connect(gateway.port, '127.0.0.1');
+  socket.on('error', () => undefined);
+  socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  let said = String((await once(socket, 'data'))[0]);
+  socket.on('data', (chunk) => (said += String(chunk)));
+
+  socket.write(broken);
+  await once(socket, 'close');
+
+  const answers = answersIn(said);
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 400],
+  );
+  assert.equal(answers[0]?.body, body);
+});
+
+test('bytes that are no HTTP after an answer are told so', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const path = '/v1/accounts/0x1/module/coin?ledger_version=600';
+  await exchangeRaw(gateway.port, get(path));
+
+  const said = await exchangeRaw(gateway.port, `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n${broken}`);
+  const body = await exchangeRaw(gateway.port, post('/v1/view', `${json}Transfer-Encoding: chunked\r\n`, 'xyz\r\n'));
+
+  assert.match(said, /^HTTP\/1.1 200 [^]*HTTP\/1.1 400 /);
+  assert.match(body, /^HTTP\/1.1 400 /);
+});

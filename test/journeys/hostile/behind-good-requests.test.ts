@@ -1,0 +1,295 @@
+// RFC 9112 9.3.2: the answers to requests that came whole are given, in order; then the refusal of the bytes behind them, then the end.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { connect as connectTls } from 'node:tls';
+import { eventually } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { testGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
+import { assertSpecified } from '../../support/hostile.ts';
+import { answersIn } from '../../support/raw-http.ts';
+import { submission } from '../../support/submission.ts';
+import { askH1, authority } from '../../support/tls.ts';
+
+const tail = 'HTTP/1.1\r\nHost: a\r\n\r\n';
+const resource = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Padded400';
+const view = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
+
+const get = (target: string): string => `GET ${target} ${tail}`;
+const post = (target: string, body: string): string =>
+  `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+
+const submit = post('/v1/transactions', submission());
+const readOne = get(`${resource}?ledger_version=600`);
+const viewOne = post('/v1/view?ledger_version=601', view);
+const passOne = get('/v1/accounts/0x1?ledger_version=602');
+const chunkedView = `POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
+
+/** `asked`: requests that come whole and that a node has to answer. */
+interface Row {
+  readonly title: string;
+  readonly bytes: string;
+  readonly asked: number;
+  readonly statuses: readonly number[];
+}
+
+const garbage = 'Q\r\n\r\n';
+
+const rows: readonly Row[] = [
+  { title: 'garbage behind a submission', bytes: submit + garbage, asked: 1, statuses: [202, 400] },
+  { title: 'garbage behind a read', bytes: readOne + garbage, asked: 1, statuses: [200, 400] },
+  { title: 'garbage behind a view', bytes: viewOne + garbage, asked: 1, statuses: [200, 400] },
+  { title: 'garbage behind a passed read', bytes: passOne + garbage, asked: 1, statuses: [200, 400] },
+  {
+    title: 'garbage behind three requests',
+    bytes: viewOne + submit + passOne + garbage,
+    asked: 3,
+    statuses: [200, 202, 200, 400],
+  },
+  {
+    title: 'garbage behind a refusal behind a submission',
+    bytes: `${submit}${get('/v1/a//b')}${garbage}`,
+    asked: 1,
+    statuses: [202, 400, 400],
+  },
+  {
+    title: 'a head that is too large behind a submission',
+    bytes: `${submit}GET /v1 HTTP/1.1\r\nHost: a\r\nX: ${'y'.repeat(60_000)}\r\n\r\n`,
+    asked: 1,
+    statuses: [202, 431],
+  },
+  {
+    title: 'a broken chunk behind a submission',
+    bytes: `${submit}${chunkedView}xyz\r\n`,
+    asked: 1,
+    statuses: [202, 400],
+  },
+  {
+    title: 'a broken chunk behind two requests',
+    bytes: `${viewOne}${submit}${chunkedView}xyz\r\n`,
+    asked: 2,
+    statuses: [200, 202, 400],
+  },
+  {
+    title: 'chunk extensions that are too large behind a submission',
+    bytes: `${submit}${chunkedView}5;${'a'.repeat(20_000)}\r\n`,
+    asked: 1,
+    statuses: [202, 413],
+  },
+  {
+    title: 'two lengths behind a submission',
+    bytes: `${submit}POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}`,
+    asked: 1,
+    statuses: [202, 400],
+  },
+  {
+    title: 'an ambiguous request, and garbage, behind a submission',
+    bytes: `${submit}GET /v1 HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${garbage}`,
+    asked: 1,
+    statuses: [202, 400],
+  },
+  { title: 'a tunnel behind a submission', bytes: `${submit}CONNECT a:1 ${tail}`, asked: 1, statuses: [202, 405] },
+  {
+    title: 'garbage behind a request that ends its connection',
+    bytes: `${submit.replace('Host: a', 'Host: a\r\nConnection: close')}${garbage}`,
+    asked: 1,
+    statuses: [202],
+  },
+  {
+    title: 'garbage behind 40 requests, of which 32 are answered,',
+    bytes: submit + get('/v1/a//b').repeat(39) + garbage,
+    asked: 1,
+    statuses: [202, ...Array.from({ length: 31 }, () => 400)],
+  },
+];
+
+type Way = 'with the front' | 'without the front' | 'under TLS';
+const ways: readonly Way[] = ['with the front', 'without the front', 'under TLS'];
+
+for (const way of ways) {
+  test(`${way}, what came whole is answered by slow nodes ahead of the refusal of what came behind`, async (t) => {
+    for (const { title, bytes, asked, statuses } of rows) {
+      await t.test(`${title}: ${statuses.join(', ')}`, async (t) => {
+        const world = await slowWorld(t, way);
+        const client = world.open();
+        client.socket.write(bytes);
+        await world.release(asked);
+
+        assertAnswers(await client.said, statuses);
+      });
+    }
+  });
+
+  test(`${way}, a later request that does not come in time is refused behind the answers before it`, async (t) => {
+    const world = await slowWorld(t, way, { times: { headMs: 150, requestMs: 200, checkMs: 20 } });
+    const client = world.open();
+    client.socket.write(`${submit}GET /v1/blocks/by_height/1 HTTP/1.1\r\nHost`);
+    await eventually(
+      () => world.gateway.metric('ledgergate_http_broken_requests_total'),
+      (count) => count === 1,
+    );
+    // It comes to its end after all: too late, and no node is asked for it.
+    client.socket.write(': a\r\n\r\n');
+    await world.release(1);
+
+    assertAnswers(await client.said, [202, 408]);
+    assert.equal(world.node.log.countOf('blockByHeight'), 0);
+  });
+
+  test(`${way}, a client that ends its side behind a submission is given the answers up to that one`, async (t) => {
+    const halves: readonly (readonly [string, string, number, readonly number[]])[] = [
+      ['nothing behind', submit, 1, [202]],
+      ['a read ahead', viewOne + submit, 2, [200, 202]],
+      ['a cut-off request behind', `${submit}GET /v1/accounts/0x1 HT`, 1, [202, 400]],
+      ['a cut-off body behind', `${submit}${post('/v1/view', view).slice(0, -5)}`, 1, [202, 400]],
+      ['garbage behind', submit + garbage, 1, [202, 400]],
+      ['a refusal behind', submit + get('/v1/a//b'), 1, [202, 400]],
+    ];
+    for (const [title, bytes, asked, statuses] of halves) {
+      await t.test(title, async (t) => {
+        const world = await slowWorld(t, way);
+        const client = world.open();
+        client.socket.end(bytes);
+        await world.release(asked);
+
+        assertAnswers(await client.said, statuses);
+      });
+    }
+  });
+
+  test(`${way}, a client that ends its side is given the answers that are there, and reads that are not are given up`, async (t) => {
+    const world = await slowWorld(t, way);
+    const client = world.open();
+    client.socket.end(get('/v1/a//b').repeat(10) + viewOne);
+
+    assertAnswers(
+      await client.said,
+      Array.from({ length: 10 }, () => 400),
+    );
+    await world.release(0);
+  });
+}
+
+// Under TLS, a plain server and client of Node's cut such an answer as well, in whatever way it is written.
+for (const way of ways.slice(0, 2)) {
+  test(`${way}, a client that ends its side while a long answer is sent is given the whole of it`, async (t) => {
+    const world = await slowWorld(t, way);
+    const client = world.open();
+    client.socket.write(get('/v1/accounts/0x1/resource/0x1::ledgergate_sample::Padded8000000?ledger_version=600'));
+    await world.release(1);
+    await once(client.socket, 'data');
+    client.socket.pause();
+    client.socket.end();
+    await once(client.socket, 'finish');
+    // The gateway reads the end of the one ahead of the requests of others.
+    await world.ask('/v1');
+    await world.ask('/v1');
+    client.socket.resume();
+    const said = await client.said;
+
+    assert.equal(said.length - said.indexOf('\r\n\r\n') - 4, 8_000_000);
+  });
+}
+
+test('a client that hangs up behind its garbage has the reads before that given up', async (t) => {
+  const world = await slowWorld(t, 'without the front');
+  const client = world.open();
+  const arrived = world.node.log.next();
+  client.socket.write(viewOne + garbage);
+  await arrived;
+  client.socket.destroy();
+
+  // While the node still holds its answer.
+  await eventually(
+    () => world.gateway.metric('ledgergate_http_connections'),
+    (count) => count === 0,
+  );
+  await world.release(0);
+});
+
+test('a client that resets its connection behind a tunnel does not end the gateway', async (t) => {
+  const world = await slowWorld(t, 'without the front');
+  for (const before of ['', viewOne]) {
+    const client = world.open();
+    const arrived = before === '' ? undefined : world.node.log.next();
+    client.socket.write(`${before}CONNECT a:1 ${tail}`);
+    await arrived;
+    client.socket.resetAndDestroy();
+  }
+  await eventually(
+    () => world.gateway.metric('ledgergate_http_connections'),
+    (count) => count === 0,
+  );
+  await world.release(0);
+
+  assert.equal((await world.gateway.get('/a//b')).status, 400);
+});
+
+/** A gateway over a node that answers nothing before `release`. */
+async function slowWorld(t: TestContext, way: Way, options: Pick<TestGatewayOptions, 'times'> = {}) {
+  const node = await fakeNode(t, { head: 900n });
+  const ca = way === 'under TLS' ? authority(t) : undefined;
+  const listen = ca === undefined ? { fastPath: way === 'with the front' } : { tls: ca.certify('gateway') };
+  const gateway = await testGateway(t, { full: [node], config: { listen }, ...options });
+  // A state that reads of "latest" can share, before the node is slow.
+  const ask = (path: string) => askH1(new URL(gateway.url).origin, { path }, ca?.ca);
+  await ask('/v1');
+  node.log.clear();
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  t.after(() => release());
+  node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route !== 'ledgerInfo' });
+  return {
+    node,
+    gateway,
+    ask,
+    open: () => open(t, gateway, ca?.ca),
+    /** Lets the node answer when it has got so many requests; the front asks for one after the other. */
+    async release(asked: number): Promise<void> {
+      if (way !== 'with the front') await reads(node, asked);
+      else if (asked > 0) await reads(node, 1);
+      release();
+    },
+  };
+}
+
+function reads(node: FakeNode, asked: number): Promise<number> {
+  return eventually(
+    () => Promise.resolve(node.reads),
+    (count) => count >= asked,
+  );
+}
+
+/** A connection; `said` resolves with all that came on it until its end. */
+function open(t: TestContext, { port }: TestGateway, ca: string | undefined) {
+  const to = { host: '127.0.0.1', port, allowHalfOpen: true };
+  const socket: Socket = ca === undefined ? connect(to) : connectTls({ ...to, ca });
+  t.after(() => socket.destroy());
+  socket.on('error', () => undefined);
+  let text = '';
+  socket.on('data', (chunk) => (text += String(chunk)));
+  const said = new Promise<string>((resolve) => {
+    socket.once('end', () => {
+      resolve(text);
+      socket.destroy();
+    });
+    socket.once('close', () => resolve(text));
+  });
+  return { socket, said };
+}
+
+function assertAnswers(said: string, statuses: readonly number[]): void {
+  const answers = answersIn(said);
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    statuses,
+    said,
+  );
+  for (const answer of answers) {
+    if (answer.status >= 400) assertSpecified(answer);
+    assert.match(answer.head, /^Date: \w{3}, .* GMT\r$/m);
+    if (answer.status === 405) assert.match(answer.head, /^Allow: GET, HEAD\r$/m);
+    // The node's own answer to a submission is handed on.
+    if (answer.status !== 202) assert.match(answer.head, /^Vary: Accept, Accept-Encoding, Origin\r$/im);
+  }
+}

@@ -1,0 +1,86 @@
+// How long a request's body, and the answer that is made of it, count as held.
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+import { submission } from '../../support/submission.ts';
+
+const encodeBody = (bytes: number): string =>
+  JSON.stringify({
+    sender: '0x1',
+    sequence_number: '0',
+    max_gas_amount: '1',
+    gas_unit_price: '1',
+    expiration_timestamp_secs: '9',
+    payload: {
+      type: 'entry_function_payload',
+      function: '0x1::account::rotate_authentication_key_call',
+      type_arguments: [],
+      arguments: [`0x${'00'.repeat(bytes)}`],
+    },
+  });
+
+function posted(target: string, body: string): string {
+  const head = `POST /v1${target} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n`;
+  return `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
+}
+
+/** A node that holds what asks for `route` until `release`, and the bytes that the gateway before it counts. */
+async function world(t: TestContext, route: string, shadow = 0) {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { encode: { shadow } } });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: released }, { when: (request) => request.route === route });
+  const held = (): Promise<number> => gateway.metric('ledgergate_http_body_bytes');
+  return { node, gateway, release, held };
+}
+
+test('a signing message that has not left counts beside the body that it was made of', async (t) => {
+  const { gateway, release, held } = await world(t, 'tableItem');
+  const body = encodeBody(40_000);
+  const message = (JSON.parse((await gateway.post('/transactions/encode_submission', body)).text) as string).length;
+  assert.ok(message > 80_000);
+  await until(async () => (await held()) === 0);
+  const socket = connect(gateway.port, '127.0.0.1');
+  t.after(() => socket.destroy());
+
+  // Answers of HTTP/1.1 leave in order: this one waits for a node.
+  socket.write(posted('/tables/0x1/item?ledger_version=5', '{}'));
+  socket.write(posted('/transactions/encode_submission', body));
+  await until(async () => (await held()) === body.length + message);
+
+  release();
+  await until(async () => (await held()) === 0);
+});
+
+test('the body of a signing message counts for as long as a shadow check sends it', async (t) => {
+  const { node, gateway, release, held } = await world(t, 'encodeSubmission', 1);
+  const body = encodeBody(40_000);
+
+  const answered = await gateway.post('/transactions/encode_submission', body);
+  assert.equal(answered.status, 200);
+  await until(() => node.requestsTo('encodeSubmission') === 1);
+  assert.ok((await held()) >= body.length);
+
+  release();
+  await until(async () => (await held()) === 0);
+});
+
+test('the body of a submission counts until its node has answered, though its client has hung up', async (t) => {
+  const { node, gateway, release, held } = await world(t, 'submit');
+  const connections = (): Promise<number> => gateway.metric('ledgergate_http_connections');
+  const idle = await connections();
+  const socket = connect(gateway.port, '127.0.0.1');
+  const body = submission() + ' '.repeat(50_000);
+  socket.write(posted('/transactions', body));
+  await until(() => node.requestsTo('submit') === 1);
+  // A reset: a client that only ends its side is still given the answer to a submission.
+  socket.resetAndDestroy();
+  await until(async () => (await connections()) === idle);
+  assert.equal(await held(), body.length);
+
+  release();
+  await until(async () => (await held()) === 0);
+});

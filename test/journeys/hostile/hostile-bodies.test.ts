@@ -1,0 +1,115 @@
+// Bodies that are made to cost: by their depth, their number of values, what they unfold to, or how they come.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+import { assertWellFormed } from '../../support/hostile.ts';
+
+const nested = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth);
+const type = (depth: number): string => `${'vector<'.repeat(depth)}u8${'>'.repeat(depth)}`;
+const wide = `0x1::a::B<${Array.from({ length: 800 }, () => '0x1::aptos_coin::AptosCoin').join(', ')}>`;
+const view = (list: string, types = '[]'): string =>
+  `{"function":"0x1::m::f","type_arguments":${types},"arguments":${list}}`;
+const encode = (list: string, types = '[]'): string =>
+  `{"sender":"0x1","sequence_number":"0","max_gas_amount":"1","gas_unit_price":"1","expiration_timestamp_secs":"9",` +
+  `"payload":{"type":"entry_function_payload","function":"0x1::aptos_account::transfer",` +
+  `"type_arguments":${types},"arguments":${list}}}`;
+const values = (count: number): string => `[${Array.from({ length: count }, () => '0').join()}]`;
+/** The same with another member. */
+const ignored = (body: string, value: string): string => `${body.slice(0, -1)},"x":${value}}`;
+const keys = (count: number): string =>
+  `[{${Array.from({ length: count }, (_, index) => `"${index * 16_384}":0`).join()}}]`;
+
+/** `node`: the body is the node's to judge, byte for byte. A status: refused here. */
+const rows: readonly (readonly [title: string, path: string, body: string, expected: 'node' | number])[] = [
+  ['a view nested 100,000 deep', '/view?ledger_version=5', view(nested(100_000)), 'node'],
+  ['a view nested 200 deep', '/view?ledger_version=5', view(nested(200)), 400],
+  ['a view nested 128 deep', '/view?ledger_version=5', view(nested(127)), 400],
+  [
+    'a view with half of a pair where nodes ignore it',
+    '/view?ledger_version=5',
+    ignored(view('[]'), '"\\ud800"'),
+    'node',
+  ],
+  ['a view with a number that no double holds', '/view?ledger_version=5', ignored(view('[]'), '1e999'), 'node'],
+  ['a view of 2 million values', '/view?ledger_version=5', view(values(2_000_000)), 'node'],
+  ['a view of 30,000 values', '/view?ledger_version=5', view(values(30_000)), 'node'],
+  ['a view of 12,000 keys that are numbers', '/view?ledger_version=5', view(keys(12_000)), 'node'],
+  ['a view of a type 500 deep', '/view?ledger_version=5', view('[]', `["${type(500)}"]`), 'node'],
+  ['a view of a type 20 kB long', '/view?ledger_version=5', view('[]', `["${wide}"]`), 'node'],
+  ['a view of 4 MB of open brackets', '/view?ledger_version=5', '['.repeat(4_000_000), 'node'],
+  ['a view of 100 kB of open brackets', '/view?ledger_version=5', '['.repeat(100_000), 400],
+  ['a view of an escape for each byte', '/view?ledger_version=5', view(`["${'\\u0041'.repeat(20_001)}"]`), 'node'],
+  ['a message nested 100,000 deep', '/transactions/encode_submission', encode(nested(100_000)), 'node'],
+  ['a message of 2 million values', '/transactions/encode_submission', encode(values(2_000_000)), 'node'],
+  ['a message of a type 500 deep', '/transactions/encode_submission', encode('[]', `["${type(500)}"]`), 'node'],
+  ['a message of a type 20 kB long', '/transactions/encode_submission', encode('[]', `["${wide}"]`), 'node'],
+  ['a table item nested 100,000 deep', '/tables/0x1/item?ledger_version=5', nested(100_000), 'node'],
+  ['a simulation of 2 million values', '/transactions/simulate', values(2_000_000), 'node'],
+];
+
+test('a body that costs is refused, or left to a node byte for byte, and a hit beside it is answered', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const hit = '/accounts/0x1/module/coin?ledger_version=5';
+  await gateway.get(hit);
+  for (const [title, path, body, expected] of rows) {
+    await t.test(`${title}: ${expected}`, async () => {
+      node.log.clear();
+      const [reply, beside] = await Promise.all([gateway.post(path, body), gateway.get(hit)]);
+
+      assert.equal(beside.status, 200);
+      const seen = node.log.received.filter(({ method }) => method === 'POST');
+      if (expected === 'node') {
+        assert.equal(seen.length, 1);
+        const [request] = seen;
+        assert.ok(request !== undefined);
+        assert.equal(request.headers['content-length'], String(Buffer.byteLength(body)));
+        assert.ok(request.body.equals(Buffer.from(body).subarray(0, request.body.length)));
+        assertWellFormed(request, new URL(node.url).host);
+      } else {
+        assert.equal(reply.status, expected, reply.text);
+        assert.equal(seen.length, 0);
+        assert.ok(reply.body.length < 500, `${reply.body.length} bytes of error`);
+      }
+    });
+  }
+});
+
+const paths = ['a type 500 deep', 'a type 12 kB long'] as const;
+for (const what of paths) {
+  test(`a path with ${what} is answered here or read once, and no slower than others`, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const gateway = await testGateway(t, { full: [node] });
+    const tag = what === 'a type 500 deep' ? `0x1::a::B<${type(500)}>` : wide.slice(0, 12_000).replace(/, [^,]*$/, '>');
+
+    const reply = await gateway.get(`/accounts/0x1/resource/${tag.replaceAll(' ', '%20')}?ledger_version=5`);
+
+    assert.equal(reply.status, what === 'a type 500 deep' ? 400 : 404);
+    assert.equal(node.reads, what === 'a type 500 deep' ? 0 : 1);
+  });
+}
+
+test('a compressed body is never unfolded here: a node gets it as it came, within the bound of all bodies', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024, '['));
+  const twice = gzipSync(bomb);
+  const sent = [
+    ['/view?ledger_version=5', bomb, 'gzip'],
+    ['/view', twice, 'gzip, gzip'],
+    ['/transactions/encode_submission', bomb, 'gzip'],
+    ['/tables/0x1/item?ledger_version=5', bomb, 'deflate'],
+    ['/transactions', bomb, 'gzip'],
+  ] as const;
+  for (const [path, body, coding] of sent) {
+    node.log.clear();
+    await gateway.post(path, body, { 'content-encoding': coding });
+
+    const request = node.log.received.find(({ method }) => method === 'POST');
+    assert.equal(request?.headers['content-encoding'], coding, path);
+    assert.equal(request.headers['content-length'], String(body.length));
+    assert.ok(request.body.equals(body.subarray(0, request.body.length)));
+  }
+});

@@ -1,0 +1,174 @@
+// Clients that take their time, take nothing, or take everything.
+import assert from 'node:assert/strict';
+import { connect, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { eventually } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { assertSpecified } from '../../support/hostile.ts';
+import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
+
+const json = 'Content-Type: application/json\r\n';
+const held = '/v1/accounts/0x1/module/coin?ledger_version=5';
+const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`;
+
+/** Requests for as many answers. */
+const ahead = (count: number): string =>
+  Array.from({ length: count }, (_, index) => get(`/v1/accounts/0x1?ledger_version=${index}`)).join('');
+
+/** A connection that stays open until the test is over, or the gateway ends it. */
+function openSocket(t: TestContext, { port }: TestGateway): Socket {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => undefined);
+  t.after(() => socket.destroy());
+  return socket;
+}
+
+/** Resolves when the connection is over, be it reset. */
+function ended(socket: Socket): Promise<void> {
+  return new Promise((resolve) => socket.once('close', () => resolve()));
+}
+
+/** Sends `bytes` one after the other, for ever; resolves with what was said when the gateway ends the connection. */
+async function drip(socket: Socket, bytes: string): Promise<string> {
+  let said = '';
+  socket.on('data', (chunk) => (said += String(chunk)));
+  let sent = 0;
+  const timer = setInterval(() => {
+    socket.write(bytes.charAt(sent) || 'a');
+    sent += 1;
+  }, 10);
+  await ended(socket);
+  clearInterval(timer);
+  return said;
+}
+
+const slow: readonly (readonly [title: string, bytes: string])[] = [
+  ['a target', 'GET /v1/'],
+  ['a head', `GET ${held} HTTP/1.1\r\nHost: a\r\nX-A: `],
+  ['a body', `POST /v1/view HTTP/1.1\r\nHost: a\r\n${json}Content-Length: 100000\r\n\r\n`],
+  ['the size of a chunk', `POST /v1/view HTTP/1.1\r\nHost: a\r\n${json}Transfer-Encoding: chunked\r\n\r\n`],
+  ['a chunk', `POST /v1/transactions HTTP/1.1\r\nHost: a\r\n${json}Transfer-Encoding: chunked\r\n\r\nfffff\r\n`],
+  [
+    'a chunk of 2^64 bytes',
+    `POST /v1/x HTTP/1.1\r\nHost: a\r\n${json}Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n`,
+  ],
+];
+
+for (const [title, start] of slow) {
+  test(`${title} that comes byte by byte has its time, then 408, and no node is asked`, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const times = { headMs: 200, requestMs: 300, checkMs: 20 };
+    const gateway = await testGateway(t, { full: [node], times });
+    const socket = openSocket(t, gateway);
+    socket.write(start);
+
+    // Digits of a size would be one too large for 64 bits by and by: zeros are not.
+    const [answer] = answersIn(await drip(socket, '0'.repeat(1_000)));
+
+    assert.equal(answer?.status, 408);
+    assertSpecified(answer);
+    assert.equal(node.reads, 0);
+  });
+}
+
+test('a connection on which nothing is ever said is closed in its time', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], times: { headMs: 100, checkMs: 20 } });
+
+  const said = await exchangeRaw(gateway.port, '');
+
+  assert.ok(said === '' || said.startsWith('HTTP/1.1 408 '), said);
+});
+
+test('a client that takes nothing of its answers loses the connection', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], times: { inactivityMs: 1_000 } });
+  const target = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Padded3000000?ledger_version=';
+  // What is no good answer becomes a short one, which every client takes.
+  assert.equal((await gateway.get(`${target.slice(3)}600`)).text.length, 3_000_000);
+  const socket = openSocket(t, gateway);
+  socket.pause();
+  const connections = () => gateway.metric('ledgergate_http_connections');
+  const asked = node.log.next(({ url }) => url.includes('Padded'));
+  socket.write(get(`${target}601`).repeat(8));
+  // From then on the connection was there; a look at how many there are may come after its end.
+  await asked;
+
+  await eventually(connections, (count) => count === 0);
+});
+
+test('of requests that are sent ahead of their answers without end, few reach a node, and the connection ends', async (t) => {
+  const node = await fakeNode(t, { head: 9_000n });
+  const gateway = await testGateway(t, { full: [node], config: { upstream: { connections: 1_000 } } });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  t.after(() => release());
+  node.fault = { kind: 'hold', until: released };
+  const polite = openSocket(t, gateway);
+  let said = '';
+  polite.on('data', (chunk) => (said += String(chunk)));
+
+  polite.write(ahead(100));
+  const flood = openSocket(t, gateway);
+  flood.write(ahead(2_000));
+  await ended(flood.resume());
+  await eventually(
+    () => Promise.resolve(node.reads),
+    (reads) => reads >= 32,
+  );
+  release();
+  await ended(polite);
+
+  // The flood got no word, and what was begun for it was given up; who sent 100 has 32 answers and asks again.
+  const answers = answersIn(said);
+  assert.deepEqual([answers.length, new Set(answers.map(({ status }) => status)).size], [32, 1]);
+  assert.match(answers.at(-1)?.head ?? '', /^Connection: close\r$/im);
+  assert.ok(node.reads <= 64, `${node.reads} reads`);
+});
+
+test('clients that send hits ahead without end do not keep others from theirs', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  await gateway.get(held.slice(3));
+  const over = new AbortController();
+  let pipelined = 0;
+  const flood = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      const said = await exchangeRaw(gateway.port, get(held).repeat(100));
+      pipelined += answersIn(said).length;
+    }
+  };
+  const floods = [flood(), flood(), flood(), flood()];
+
+  const statuses: number[] = [];
+  for (let count = 0; count < 50; count += 1) statuses.push((await gateway.get(held.slice(3))).status);
+  over.abort();
+  await Promise.all(floods);
+
+  assert.deepEqual(new Set(statuses), new Set([200]));
+  assert.ok(pipelined >= 128, `${pipelined} answers to those who pipeline`);
+  assert.equal(node.reads, 1);
+});
+
+test('a connection beyond the bound is answered 503 and counted, and the others are served', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { listen: { maxConnections: 4 } } });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  node.fault = { kind: 'hold', until: released };
+  const busy = [1, 2, 3, 4].map((index) => gateway.get(`/accounts/0x1?ledger_version=${index}`));
+  await eventually(
+    () => Promise.resolve(node.reads),
+    (reads) => reads === 4,
+  );
+
+  const [refused] = answersIn(await exchangeRaw(gateway.port, get(held)));
+  release();
+
+  assert.equal(refused?.status, 503);
+  assertSpecified(refused);
+  assert.match(refused.head, /^Retry-After: 1\r$/im);
+  assert.match(refused.head, /^Connection: close\r$/im);
+  for (const reply of await Promise.all(busy)) assert.equal(reply.status, 200);
+  assert.equal(await gateway.metric('ledgergate_http_connections_refused_total'), 1);
+  assert.equal((await gateway.get(held.slice(3))).status, 200);
+});

@@ -1,0 +1,36 @@
+// Clients of HTTP/1.0, for whom an answer that tells no length ends with its connection.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+import { exchangeRaw } from '../../support/raw-http.ts';
+
+const held = '/accounts/0x1/module/coin?ledger_version=5';
+const keepAlive = 'Connection: keep-alive\r\n';
+/** No request, and behind one in the same piece. */
+const garbage = 'lo\r\n0\r\n\r\n';
+
+const rows = [
+  ['an answer that was asked for with a condition', `GET /v1${held} HTTP/1.0\r\nIf-None-Match: *\r\n${keepAlive}`, 304],
+  [
+    'an answer to a preflight',
+    `OPTIONS /v1${held} HTTP/1.0\r\nOrigin: http://a\r\nAccess-Control-Request-Method: GET\r\n${keepAlive}`,
+    204,
+  ],
+] as const;
+
+for (const fastPath of [true, false]) {
+  for (const [title, head, status] of rows) {
+    test(`${title} has nothing behind it, ${fastPath ? 'with' : 'without'} the fast path`, async (t) => {
+      const node = await fakeNode(t);
+      const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath } } });
+      await gateway.get(held);
+
+      const said = await exchangeRaw(gateway.port, `${head}Content-Length: 3\r\n\r\nhel${garbage}`);
+
+      assert.match(said, new RegExp(`^HTTP/1\\.1 ${status} `));
+      assert.match(said, /\r\nConnection: close\r\n/);
+      assert.equal(said.indexOf('\r\n\r\n') + 4, said.length, said);
+    });
+  }
+}

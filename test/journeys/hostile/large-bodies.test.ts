@@ -1,0 +1,126 @@
+// Large bodies of one client: what memory they take, and what becomes of everybody else meanwhile.
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { test, type TestContext } from 'node:test';
+import { bodyCrowd } from '../../support/body-crowd.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
+import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { askQuietly, type Asked } from '../../support/quiet-client.ts';
+import { authority } from '../../support/tls.ts';
+import { metric } from '../../support/workers.ts';
+
+const mebibyte = 1024 * 1024;
+/** As docs/production-checklist.md promises, with next to nothing cached. */
+const mostResidentMiB = 768;
+/** Where the kernel says what a process took. */
+const skip = !existsSync('/proc/self/schedstat');
+const attacker = '127.0.0.2';
+
+/** A signing request of 8 MiB: mostly one text. */
+function signingBody(): Buffer {
+  const payload = {
+    type: 'entry_function_payload',
+    function: '0x1::account::rotate_authentication_key_call',
+    type_arguments: [],
+  };
+  const fields = { sender: '0x1', sequence_number: '0', max_gas_amount: '1', gas_unit_price: '1' };
+  const frame = JSON.stringify({
+    ...fields,
+    expiration_timestamp_secs: '9',
+    payload: { ...payload, arguments: ['0x'] },
+  });
+  const room = 8 * mebibyte - frame.length - 1;
+  return Buffer.from(frame.replace('"0x"]', () => `"0x${'0'.repeat(room)}"]`));
+}
+
+function mostResident({ pid }: GatewayProcess): number {
+  return Number(/^VmHWM:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+}
+
+const hit = '/accounts/0x1/module/coin?ledger_version=5';
+
+function quantile(times: readonly number[], share: number): number {
+  return times.toSorted((one, other) => one - other)[Math.floor(times.length * share)] ?? Infinity;
+}
+
+/** The gateway answers hits in time, takes small bodies, and is within its memory. */
+function judge(t: TestContext, gateway: GatewayProcess, { hitsMs, hitsCpuMs, hits, posts }: Asked): void {
+  const [time, cpu, resident] = [quantile(hitsMs, 0.99), quantile(hitsCpuMs, 0.99), mostResident(gateway)];
+  t.diagnostic(
+    `${hitsMs.length} hits: p99 ${time.toFixed(1)} ms, of the gateway's thread ${cpu.toFixed(1)} ms; ${resident.toFixed(0)} MiB resident`,
+  );
+  assert.deepEqual([...hits], [200]);
+  assert.ok(posts.size > 0);
+  // A starved machine may shed them, which is no matter of memory.
+  for (const text of posts) assert.doesNotMatch(text, /too many request bodies/);
+  assert.ok(resident < mostResidentMiB, `${resident} MiB resident`);
+  // Among a hundred hits the last percentile is one garbage collection: it is reported, and a tenth of the hits judged.
+  const usual = quantile(hitsCpuMs, 0.9);
+  assert.ok(usual < 100, `a tenth of the hits took ${usual} ms of the gateway's thread and more`);
+}
+
+for (const transport of ['HTTP/1.1', 'TLS', 'HTTP/2'] as const) {
+  test(`bodies of one address that never end keep nobody else out, over ${transport}`, { skip }, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const root = transport === 'HTTP/1.1' ? undefined : authority(t);
+    const config = root === undefined ? {} : { listen: { host: '127.0.0.1', port: 0, tls: root.certify('served') } };
+    const gateway = await gatewayProcess(t, { full: [node], config });
+    const { port } = new URL(gateway.url);
+    const ca = root?.ca;
+    const client = { pid: gateway.pid, url: gateway.url, hit, ...(ca === undefined ? {} : { ca }) };
+    await askQuietly({ ...client, forMs: 1 });
+    const crowd = bodyCrowd(t, {
+      transport,
+      port: Number(port),
+      ...(ca === undefined ? {} : { ca }),
+      address: attacker,
+      clients: 33,
+      path: '/v1/transactions/encode_submission',
+      body: Buffer.alloc(8 * mebibyte),
+      kind: 'unfinished',
+    });
+    await until(async () => ((await metric(gateway, 'ledgergate_http_bodies_ended_total')) ?? 0) >= 17, 20);
+
+    const asked = await askQuietly({ ...client, forMs: 1_000 });
+
+    assert.ok([...crowd.statuses.keys()].every((status) => status === 503 || status === 0));
+    const held = (await metric(gateway, 'ledgergate_http_body_bytes')) ?? Infinity;
+    assert.ok(held > 100 * mebibyte && held <= 128 * mebibyte, `${held} bytes are held`);
+    judge(t, gateway, asked);
+  });
+}
+
+test(
+  'signing requests of 8 MiB that nodes answer, 24 at once, take bounded memory and hold no hits up',
+  { skip },
+  async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const headers = ledgerHeaders({ version: 900n, chainId: 1 });
+    const message = Buffer.from(`"0x${'0'.repeat(8 * mebibyte)}"`);
+    node.faults.add(
+      { kind: 'answer', status: 200, body: message, headers },
+      { when: ({ route }) => route === 'encodeSubmission' },
+    );
+    const gateway = await gatewayProcess(t, { full: [node] });
+    const { port } = new URL(gateway.url);
+    const client = { pid: gateway.pid, url: gateway.url, hit };
+    await askQuietly({ ...client, forMs: 1 });
+    const crowd = bodyCrowd(t, {
+      transport: 'HTTP/1.1',
+      port: Number(port),
+      address: attacker,
+      clients: 24,
+      path: '/v1/transactions/encode_submission',
+      body: signingBody(),
+      kind: 'again',
+    });
+    await until(() => (crowd.statuses.get(200) ?? 0) >= 1, 20);
+
+    const asked = await askQuietly({ ...client, forMs: 3_000 });
+
+    assert.ok([...crowd.statuses.keys()].every((status) => [200, 503, 0].includes(status)));
+    judge(t, gateway, asked);
+  },
+);

@@ -1,0 +1,383 @@
+// TLS, and HTTP/2 under it: every answer is the one that plain HTTP/1.1 gives, byte for byte.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { connect } from 'node:net';
+import { once } from 'node:events';
+import { test, type TestContext } from 'node:test';
+import type { ClientHttp2Session } from 'node:http2';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { patient, testGateway, type TestGateway, type TestGatewayOptions } from '../../support/gateway.ts';
+import { submission } from '../../support/submission.ts';
+import {
+  askH1,
+  askH2,
+  authority,
+  h2Session,
+  tlsSocket,
+  type Asked,
+  type Authority,
+  type Told,
+} from '../../support/tls.ts';
+
+const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+const json = { 'content-type': 'application/json' };
+const view = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
+const encoded = JSON.stringify({
+  sender: '0x1',
+  sequence_number: '7',
+  max_gas_amount: '1000',
+  gas_unit_price: '100',
+  expiration_timestamp_secs: '4000000000',
+  payload: {
+    type: 'entry_function_payload',
+    function: '0x1::aptos_account::transfer',
+    type_arguments: [],
+    arguments: ['0x2', '1'],
+  },
+});
+
+/** Of one connection and one moment only. */
+const ofTheWay = new Set(['connection', 'keep-alive', 'transfer-encoding', 'date']);
+
+const cases: readonly (Asked & { readonly name: string; readonly status: number; readonly isWorded?: boolean })[] = [
+  { name: 'miss', path: `${probe}?ledger_version=900`, status: 200 },
+  { name: 'hit', path: `${probe}?ledger_version=900`, status: 200 },
+  { name: 'HEAD of a hit', method: 'HEAD', path: `${probe}?ledger_version=900`, status: 200 },
+  {
+    name: 'hit, coded',
+    path: '/v1/accounts/0x1/module/coin?ledger_version=900',
+    headers: { 'accept-encoding': 'gzip' },
+    status: 200,
+  },
+  { name: 'BCS', path: `${probe}?ledger_version=900`, headers: { accept: 'application/x-bcs' }, status: 200 },
+  { name: 'latest', path: probe, status: 200 },
+  { name: 'absolute demand', path: probe, headers: { 'ledgergate-min-version': '5' }, status: 200 },
+  { name: 'unreadable demand', path: probe, headers: { 'ledgergate-min-version': 'x' }, status: 400 },
+  { name: 'ledger info', path: '/v1', status: 200 },
+  { name: 'above the head', path: `${probe}?ledger_version=99999999`, status: 404 },
+  { name: 'no u64', path: `${probe}?ledger_version=0x10`, status: 400 },
+  { name: 'passed through', path: '/v1/blocks/by_height/5', status: 200 },
+  { name: 'HEAD passed through', method: 'HEAD', path: '/v1/blocks/by_height/5', status: 200 },
+  { name: 'outside the base path', path: '/elsewhere', status: 404 },
+  { name: 'not allowed', method: 'DELETE', path: probe, status: 405 },
+  { name: 'too long a target', path: `/v1/${'a'.repeat(17_000)}`, status: 414 },
+  {
+    name: 'too many headers',
+    isWorded: false,
+    path: '/v1',
+    headers: Object.fromEntries(Array.from({ length: 205 }, (_, at) => [`x-${at}`, 'x'])),
+    status: 431,
+  },
+  { name: 'an expectation', path: '/v1', headers: { expect: 'the unexpected' }, status: 417 },
+  { name: 'view', method: 'POST', path: '/v1/view?ledger_version=900', headers: json, body: view, status: 200 },
+  {
+    name: 'view without a body',
+    method: 'POST',
+    path: '/v1/view',
+    headers: { ...json, 'content-length': '0' },
+    status: 400,
+  },
+  { name: 'view of nothing', method: 'POST', path: '/v1/view', headers: json, body: '{}', status: 400 },
+  {
+    name: 'encode',
+    method: 'POST',
+    path: '/v1/transactions/encode_submission',
+    headers: json,
+    body: encoded,
+    status: 200,
+  },
+  {
+    name: 'too large a body',
+    method: 'POST',
+    path: '/v1/view',
+    headers: json,
+    body: Buffer.alloc(9_000_000),
+    status: 413,
+  },
+  {
+    name: 'preflight',
+    method: 'OPTIONS',
+    path: '/v1/view',
+    headers: { origin: 'https://a.example', 'access-control-request-method': 'POST' },
+    status: 204,
+  },
+  { name: 'from a page', path: `${probe}?ledger_version=900`, headers: { origin: 'https://a.example' }, status: 200 },
+];
+
+test('what clients are answered over TLS, and over HTTP/2, is what they are answered over plain HTTP/1.1', async (t) => {
+  // Each has seen the same before.
+  const { node, plain, secure, ca } = await bothWays(t);
+  const other = await testGateway(t, { full: [node], config: { listen: { tls: ca.certify('other') } } });
+  const session = await h2Session(t, new URL(other.url).origin, ca.ca);
+  for (const { name, status, isWorded = true, ...asked } of cases) {
+    const expected = comparable(await askH1(plain.url, asked));
+    const told = comparable(await askH1(new URL(secure.url).origin, asked, ca.ca));
+    const toldH2 = comparable(await askH2(session, asked));
+    assert.equal(expected.status, status, name);
+    assert.deepEqual(told, expected, `${name}: HTTP/1.1 over TLS`);
+    // Node's parser of HTTP/1.1 may refuse first, in other words.
+    if (isWorded) assert.deepEqual(toldH2, expected, `${name}: HTTP/2`);
+    else assert.equal(toldH2.status, status, `${name}: HTTP/2`);
+  }
+  // None of the errors took the connection with it.
+  assert.equal(session.destroyed || session.closed, false);
+});
+
+test('a tag that a client has over one protocol is good over the other', async (t) => {
+  const { secure, ca, session } = await bothWays(t);
+  const asked = { path: `${probe}?ledger_version=900` };
+  const first = await askH1(new URL(secure.url).origin, asked, ca.ca);
+  const tag = new Map(first.headers).get('etag') ?? '';
+  const again = await askH2(session, { ...asked, headers: { 'if-none-match': tag } });
+  assert.deepEqual([again.status, again.body.length, new Map(again.headers).get('etag')], [304, 0, tag]);
+});
+
+const sixth = { when: ({ url }: { readonly url: string }): boolean => url.includes('by_height/6') };
+
+test('a streamed answer that breaks is an error over HTTP/2, never a short body', async (t) => {
+  const { node, session } = await bothWays(t);
+  // Too large to be read whole first.
+  const body = JSON.stringify(' '.repeat(200_000));
+  node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) }, sixth);
+  node.faults.add({ kind: 'truncated body' }, sixth);
+  await assert.rejects(askH2(session, { path: '/v1/blocks/by_height/6' }));
+  assert.equal((await askH2(session, { path: '/v1/blocks/by_height/7' })).status, 200);
+});
+
+test('a submission that its client takes back before its end, or is cut off in, reaches no node', async (t) => {
+  const { node, secure, ca, session } = await bothWays(t);
+  const body = submission();
+  for (const how of ['taken back', 'cut off']) {
+    const socket = await tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['h2'] });
+    socket.on('error', () => undefined).resume();
+    socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+    socket.write(frame(4, 0, 0, Buffer.alloc(0)));
+    // What comes is a whole submission; only its end does not.
+    socket.write(Buffer.concat([frame(1, 4, 1, headOfPost('/v1/transactions')), frame(0, 0, 1, Buffer.from(body))]));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    if (how === 'cut off') socket.destroy();
+    else socket.write(frame(3, 0, 1, Buffer.from([0, 0, 0, 8])));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    for (let round = 0; round < 5; round += 1) await askH2(session, { path: '/v1' });
+    assert.equal(node.log.countOf('submit'), 0, how);
+  }
+  const whole = await askH2(session, { method: 'POST', path: '/v1/transactions', headers: json, body });
+  assert.deepEqual([whole.status, node.log.countOf('submit')], [202, 1]);
+});
+
+test('who has seen its transaction committed is not shown an older state on that connection: over HTTP/2, too', async (t) => {
+  const { node, session } = await bothWays(t, { config: { latest: { maxStalenessMs: 60_000 } } });
+  await askH2(session, { path: probe });
+  const sent = await askH2(session, { method: 'POST', path: '/v1/transactions', headers: json, body: submission() });
+  const { hash } = JSON.parse(sent.body.toString()) as { hash: string };
+  node.clock.head = 1_005n;
+  node.mempool.commitAll(1_003n);
+  const committed = await askH2(session, { path: `/v1/transactions/by_hash/${hash}` });
+  const read = await askH2(session, { path: probe });
+  const version = BigInt(
+    (JSON.parse(read.body.toString()) as { data: { ledger_version: string } }).data.ledger_version,
+  );
+  assert.equal(committed.status, 200);
+  assert.ok(version >= 1_003n, `${version}`);
+});
+
+test('a host that is two, or none, gets no answer over HTTP/2', async (t) => {
+  const { session } = await bothWays(t);
+  const outcome = (headers: Record<string, string>): Promise<unknown> =>
+    askH2(session, { path: '/v1', headers }).then(
+      ({ status }) => status,
+      (error: Error) => /PROTOCOL_ERROR/.exec(error.message)?.[0] ?? error,
+    );
+  assert.equal(await outcome({ ':authority': 'host.example' }), 200);
+  const two: Record<string, string>[] = [
+    { ':authority': 'host.example,other.example' },
+    { ':authority': 'user@host.example' },
+    { ':authority': 'host.example', host: 'other.example' },
+  ];
+  // Refused here, or by the protocol below.
+  for (const headers of two) assert.ok([400, 'PROTOCOL_ERROR'].includes((await outcome(headers)) as number));
+});
+
+test('CONNECT and unknown methods get the specified error over HTTP/2, and the connection stays', async (t) => {
+  const { session } = await bothWays(t);
+  const connectStream = session.request({ ':method': 'CONNECT', ':authority': 'other.example:443' });
+  const [told] = (await once(connectStream, 'response')) as [Record<string, unknown>];
+  assert.equal(told[':status'], 405);
+  connectStream.close();
+  const trace = await askH2(session, { method: 'TRACE', path: '/v1' });
+  assert.deepEqual([trace.status, JSON.parse(trace.body.toString()).error_code], [405, 'web_framework_error']);
+  assert.equal((await askH2(session, { path: '/v1' })).status, 200);
+});
+
+test('a body that does not come in time is answered 408 over HTTP/2', async (t) => {
+  const { session } = await bothWays(t, { times: { headMs: 200, requestMs: 200 } });
+  const stream = session.request({ ':method': 'POST', ':path': '/v1/view', ...json });
+  stream.on('error', () => undefined);
+  stream.write('{');
+  const [told] = (await once(stream, 'response')) as [Record<string, unknown>];
+  assert.equal(told[':status'], 408);
+  stream.resume();
+  await once(stream, 'close');
+  assert.equal((await askH2(session, { path: '/v1' })).status, 200);
+});
+
+test('a connection that asks nothing is closed when its time is up', async (t) => {
+  const { secure, ca } = await bothWays(t, { times: { headMs: 500, checkMs: 50 } });
+  const sockets = await Promise.all([
+    tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['http/1.1'] }),
+    tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['h2'] }),
+    Promise.resolve(connect(secure.port, '127.0.0.1')),
+  ]);
+  await Promise.all(sockets.map((socket) => once(socket.resume(), 'close')));
+});
+
+test('requests taken back as fast as they are made cost their client the connection, and nobody else anything', async (t) => {
+  const { secure, ca, session } = await bothWays(t);
+  const hostile = await tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['h2'] });
+  hostile.on('error', () => undefined);
+  hostile.resume();
+  const gone = once(hostile, 'close');
+  hostile.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+  const write = (bytes: Buffer): void => void (hostile.writable && hostile.write(bytes));
+  write(frame(4, 0, 0, Buffer.alloc(0)));
+  let made = 0;
+  for (; made < 100_000 && !hostile.destroyed; made += 1) {
+    const id = 2 * made + 1;
+    write(
+      Buffer.concat([
+        frame(1, 5, id, headOf(`${probe}?ledger_version=${made % 900}`)),
+        frame(3, 0, id, Buffer.from([0, 0, 0, 8])),
+      ]),
+    );
+    if (made % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+  await gone;
+  assert.ok(made < 100_000, `${made} requests`);
+  assert.ok((await secure.metric('ledgergate_upstream_attempts_total{upstream="full-0",outcome="answered"}')) < 1_000);
+  assert.equal((await askH2(session, { path: '/v1' })).status, 200);
+});
+
+test('no more than 100 requests of a connection are under way at once', async (t) => {
+  const { node, session } = await bothWays(t, { config: { upstream: patient } });
+  const release = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: release.promise }, { when: ({ url }) => url.includes('Probe') });
+  assert.equal(session.remoteSettings.maxConcurrentStreams, 100);
+  const waiting = Array.from({ length: 150 }, (_, at) => askH2(session, { path: `${probe}?ledger_version=${at + 1}` }));
+  release.resolve();
+  const statuses = (await Promise.all(waiting)).map(({ status }) => status);
+  assert.deepEqual(new Set(statuses), new Set([200]));
+});
+
+test('garbage and plain HTTP on the TLS port are closed without a word, counted, and others are served', async (t) => {
+  const { secure, session } = await bothWays(t);
+  for (const bytes of [
+    Buffer.from('GET /v1 HTTP/1.1\r\nHost: x\r\n\r\n'),
+    Buffer.alloc(4096, 0xff),
+    Buffer.from([22, 3, 1, 0, 5, 1, 0, 0, 1, 0]),
+  ]) {
+    const socket = connect(secure.port, '127.0.0.1');
+    const said: Buffer[] = [];
+    socket.on('data', (chunk) => said.push(chunk));
+    socket.on('error', () => undefined);
+    socket.write(bytes);
+    await once(socket, 'close');
+    assert.doesNotMatch(Buffer.concat(said).toString('latin1'), /HTTP\/1/);
+  }
+  assert.equal(await secure.metric('ledgergate_tls_handshake_failures_total'), 3);
+  assert.equal((await askH2(session, { path: '/v1' })).status, 200);
+});
+
+test('garbage after the handshake ends that connection only', async (t) => {
+  const { secure, ca, session } = await bothWays(t);
+  const h2 = await tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['h2'] });
+  h2.on('error', () => undefined);
+  h2.write(Buffer.alloc(1000, 0x41));
+  h2.resume();
+  await once(h2, 'close');
+  const h1 = await tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['http/1.1'] });
+  h1.write('NOT HTTP\r\n\r\n');
+  const [said] = (await once(h1, 'data')) as [Buffer];
+  assert.match(said.toString(), /^HTTP\/1\.1 400 [^]*"error_code":"web_framework_error"/);
+  assert.equal((await askH2(session, { path: '/v1' })).status, 200);
+});
+
+test('beyond the bound of connections an idle HTTP/2 one makes room, a busy one stays', async (t) => {
+  const { secure, ca, session, node } = await bothWays(t, { config: { listen: { maxConnections: 2 } } });
+  const origin = new URL(secure.url).origin;
+  const release = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: release.promise }, { when: ({ url }) => url.includes('by_height') });
+  const busy = askH2(session, { path: '/v1/blocks/by_height/1' });
+  await node.log.next(({ url }) => url.includes('by_height'));
+  const second = askH1(origin, { path: '/v1' }, ca.ca);
+  assert.equal((await second).status, 200);
+  const other = await h2Session(t, origin, ca.ca);
+  assert.equal((await askH2(other, { path: '/v1' })).status, 200);
+  // Both places are taken, by a busy one and by one that has just been used: a newcomer is told so.
+  const refused = await h2Session(t, origin, ca.ca);
+  assert.equal((await askH2(refused, { path: '/v1' })).status, 503);
+  await once(refused, 'close');
+  release.resolve();
+  assert.equal((await busy).status, 200);
+});
+
+test('older TLS than 1.2 is not spoken', async (t) => {
+  const { secure, ca } = await bothWays(t);
+  const old = {
+    ca: ca.ca,
+    minVersion: 'TLSv1' as const,
+    maxVersion: 'TLSv1.1' as const,
+    ciphers: 'DEFAULT@SECLEVEL=0',
+  };
+  await assert.rejects(tlsSocket(t, secure.port, old));
+  const socket = await tlsSocket(t, secure.port, { ca: ca.ca, maxVersion: 'TLSv1.2', ALPNProtocols: ['h2'] });
+  assert.deepEqual([socket.getProtocol(), socket.alpnProtocol], ['TLSv1.2', 'h2']);
+});
+
+interface Ways {
+  readonly node: FakeNode;
+  readonly plain: TestGateway;
+  readonly secure: TestGateway;
+  readonly ca: Authority;
+  readonly session: ClientHttp2Session;
+}
+
+/** A gateway over plain HTTP and one over TLS, on one node. */
+async function bothWays(t: TestContext, options: TestGatewayOptions = {}): Promise<Ways> {
+  const node = await fakeNode(t);
+  const ca = authority(t);
+  const tls = ca.certify('gateway');
+  const plain = await testGateway(t, { full: [node] });
+  const listen = { ...options.config?.listen, tls };
+  const secure = await testGateway(t, { full: [node], ...options, config: { ...options.config, listen } });
+  const session = await h2Session(t, new URL(secure.url).origin, ca.ca);
+  return { node, plain, secure, ca, session };
+}
+
+/** A frame of HTTP/2 (RFC 9113 4.1). */
+function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head[3] = type;
+  head[4] = flags;
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
+
+/** GET, https, authority `x`, in the plainest form that there is (RFC 7541). */
+function headOf(path: string): Buffer {
+  return Buffer.concat([Buffer.from([0x82, 0x87, 0x01, 1, 0x78, 0x04, path.length]), Buffer.from(path)]);
+}
+
+/** POST of JSON. */
+function headOfPost(path: string): Buffer {
+  const type = 'application/json';
+  const head = [0x83, 0x87, 0x01, 1, 0x78, 0x04, path.length, ...Buffer.from(path), 0x0f, 0x10, type.length];
+  return Buffer.concat([Buffer.from(head), Buffer.from(type)]);
+}
+
+function comparable({ status, headers, body }: Told): { status: number; headers: readonly string[]; body: string } {
+  const kept = headers.filter(([name]) => !ofTheWay.has(name)).map(([name, value]) => `${name}: ${value}`);
+  const shown = body.length > 1_000 ? createHash('sha256').update(body).digest('hex') : body.toString('latin1');
+  return { status, headers: kept, body: shown };
+}

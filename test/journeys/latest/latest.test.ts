@@ -1,0 +1,333 @@
+import assert from 'node:assert/strict';
+import { Agent, request as send } from 'undici';
+import { test } from 'node:test';
+import { until } from '../../support/eventually.ts';
+import { errorBody } from '../../../src/ledger/errors.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { fetchReply, testGateway } from '../../support/gateway.ts';
+import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { watchStalls } from '../../support/stalls.ts';
+import { submission } from '../../support/submission.ts';
+
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+const hour = 3_600_000;
+const shared = { latest: { maxStalenessMs: hour, maxClientStalenessMs: hour } };
+
+test('reads of the latest state within the bound share one version and one upstream read', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+
+  const first = await gateway.get(probe);
+  node.clock.advance(50n);
+  const second = await gateway.get(`/accounts/0x0001/resource/0x1::ledgergate_sample::Probe`);
+  const pinned = await gateway.get(`${probe}?ledger_version=${first.headers['ledgergate-served-version']}`);
+
+  assert.match(first.text, /"ledger_version":"900"/);
+  assert.deepEqual(second.body, first.body);
+  assert.equal(second.headers['cache-status'], 'ledgergate; hit; detail=memory');
+  assert.equal(second.headers['cache-control'], 'no-store');
+  assert.equal(pinned.headers['cache-control'], 'public, max-age=31536000, immutable');
+  assert.equal(node.requestsTo('resource'), 1);
+});
+
+test('once the bound is over the next read is of a newer state', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: 20 } } });
+  await gateway.get(probe);
+  node.clock.advance(50n);
+
+  let reply = await gateway.get(probe);
+  while (reply.headers['ledgergate-served-version'] === '900') reply = await gateway.get(probe);
+
+  assert.match(reply.text, /"ledger_version":"950"/);
+});
+
+test('a client that saw a newer version is never answered from an older state, and neither is anybody after it', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+  await gateway.get(probe);
+  node.clock.advance(50n);
+  await gateway.get('/accounts/0x1/module/coin?ledger_version=850');
+
+  const token = await gateway.get(probe, { 'ledgergate-min-version': '940' });
+  const other = await gateway.get(probe);
+
+  assert.equal(token.headers['ledgergate-served-version'], '950');
+  assert.equal(other.headers['ledgergate-served-version'], '950');
+});
+
+test('a pinned read near the head is no floor of its connection, its version as a token is', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+  const agent = new Agent({ connections: 1, pipelining: 1 });
+  t.after(() => agent.close());
+  const served = async (query = '', headers: Record<string, string> = {}): Promise<bigint> => {
+    const { body, statusCode } = await send(`${gateway.url}${probe}${query}`, { dispatcher: agent, headers });
+    assert.equal(statusCode, 200);
+    return BigInt(((await body.json()) as { data: { ledger_version: string } }).data.ledger_version);
+  };
+  assert.equal(await served(), 900n);
+  node.clock.advance(50n);
+
+  // The second one is answered by memory.
+  for (let read = 0; read < 2; read += 1) assert.equal(await served('?ledger_version=945'), 945n);
+  assert.equal(await served(), 900n);
+  assert.equal(await served('', { 'ledgergate-min-version': '945' }), 950n);
+  assert.equal(await served(), 950n);
+});
+
+test('a token above every head that was told is looked up before it is waited for', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
+  await gateway.get(probe);
+
+  for (const headers of [{}, { 'ledgergate-max-staleness': '0' }]) {
+    node.clock.advance(50n);
+    const there = String(node.clock.head);
+    const reply = await gateway.get(probe, { 'ledgergate-min-version': there, ...headers });
+    assert.deepEqual([reply.status, reply.headers['ledgergate-served-version']], [200, there]);
+  }
+});
+
+test('while a token is waited for, quiet nodes are looked at', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
+  const startedMs = performance.now();
+
+  const reply = gateway.get(probe, { 'ledgergate-min-version': '940' });
+  await until(() => node.requestsTo('ledgerInfo') >= 3);
+  node.clock.advance(50n);
+
+  assert.equal((await reply).headers['ledgergate-served-version'], '950');
+  assert.ok(performance.now() - startedMs < 2_500);
+});
+
+test('a version the fleet does not reach in time is 503 with both versions, never older data', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 20 } } });
+
+  for (const path of [probe, '/accounts/0x1', '']) {
+    const reply = await gateway.get(path, { 'ledgergate-min-version': '2000' });
+
+    const error = JSON.parse(reply.text) as { message: string; error_code: string };
+    assert.deepEqual([reply.status, error.error_code, reply.headers['retry-after']], [503, 'internal_error', '1']);
+    assert.match(error.message, /900.*2000/);
+  }
+});
+
+test('a lagging node is not asked for what only the fresh one has', async (t) => {
+  const lagging = await fakeNode(t, { head: 800n });
+  const fresh = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [lagging, fresh], config: { latest: { maxStalenessMs: 0 } } });
+  await gateway.get(probe);
+  await fresh.refuse();
+
+  const reply = await gateway.get(probe);
+
+  assert.equal(reply.status, 503);
+});
+
+test('nor is its "no such resource", while the fresh one cannot be asked', async (t) => {
+  const lagging = await fakeNode(t, { head: 800n });
+  const fresh = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [lagging, fresh], config: { latest: { maxStalenessMs: 0 } } });
+  const young = '/accounts/0x1/resource/0x1::young::Thing';
+  const [shown, passed] = [await gateway.get(probe), await gateway.get('/accounts/0x1')];
+  const before = await gateway.get(young);
+  await fresh.refuse();
+
+  const replies = [await gateway.get(young), await gateway.get('/accounts/0x1/balance/0x1::young::Coin')];
+
+  assert.deepEqual(
+    [shown, passed, before].map(({ status, headers }) => [status, headers['ledgergate-served-version']]),
+    [
+      [200, '900'],
+      [200, '900'],
+      [404, '900'],
+    ],
+  );
+  assert.deepEqual(
+    replies.map(({ status }) => status),
+    [503, 503],
+  );
+});
+
+test('a list that begins above a lagging node is no mistake of the client', async (t) => {
+  const lagging = await fakeNode(t, { head: 800n, chainId: 4 });
+  const fresh = await fakeNode(t, { head: 900n, chainId: 4 });
+  const refusal = errorBody('invalid_input', 'Given start value is higher than the current ledger version');
+  answersLists(lagging, { status: 400, body: refusal, headers: ledgerHeaders({ version: 800n }) });
+  answersLists(fresh, { status: 200, body: '[{"version":"850"}]', headers: ledgerHeaders({ version: 900n }) });
+  const gateway = await testGateway(t, { full: [lagging, fresh] });
+
+  const found = await gateway.get('/transactions?start=850');
+  await fresh.refuse();
+  const lost = await gateway.get('/transactions?start=850');
+  const future = await gateway.get('/transactions?start=850000');
+
+  assert.deepEqual([found.status, lost.status, future.status], [200, 503, 400]);
+  assert.equal(found.headers['ledgergate-served-version'], undefined);
+});
+
+/** The sample node has no lists of transactions. */
+function answersLists(node: FakeNode, answer: { status: number; body: string; headers: Record<string, string> }): void {
+  node.faults.add({ kind: 'answer', ...answer }, { when: ({ url }) => url.includes('/transactions?') });
+}
+
+test('a fresh node that hangs holds up reads of latest for one short look only', async (t) => {
+  const fresh = await fakeNode(t, { head: 901n });
+  const other = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [fresh, other], config: { upstream: { timeoutMs: 3_900 } } });
+  fresh.fault = { kind: 'hang' };
+  const startedMs = performance.now();
+
+  const reply = await gateway.get(probe);
+
+  assert.match(reply.text, /"ledger_version":"900"/);
+  assert.ok(performance.now() - startedMs < 2_500);
+});
+
+test('Ledgergate-Max-Staleness tightens and loosens the bound; what is no duration is refused', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+  await gateway.get(probe);
+  node.clock.advance(50n);
+
+  const loose = await gateway.get(probe, { 'ledgergate-max-staleness': '30m' });
+  const tight = await gateway.get(probe, { 'ledgergate-max-staleness': '0' });
+  const bad = await gateway.get(probe, { 'ledgergate-max-staleness': 'soon' });
+  const badVersion = await gateway.get(probe, { 'ledgergate-min-version': 'newest' });
+
+  assert.equal(loose.headers['ledgergate-served-version'], '900');
+  assert.equal(tight.headers['ledgergate-served-version'], '950');
+  assert.deepEqual([bad.status, badVersion.status], [400, 400]);
+});
+
+test('who sees a transaction committed sees its effect on the same connection', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+  await gateway.get(probe);
+  const agent = new Agent({ connections: 1, pipelining: 1 });
+  t.after(() => agent.close());
+  const own = async (path: string, body?: string) => {
+    const headers = { 'content-type': 'application/json' };
+    const method = body === undefined ? 'GET' : 'POST';
+    const response = await send(gateway.url + path, { dispatcher: agent, method, headers, body: body ?? null });
+    return { text: await response.body.text(), served: response.headers['ledgergate-served-version'] };
+  };
+  const submitted = await own('/transactions', submission());
+  const { hash } = JSON.parse(submitted.text) as { hash: string };
+  node.clock.advance(50n);
+  node.mempool.commitAll(940n);
+
+  const committed = await own(`/transactions/by_hash/${hash}`);
+  const read = await own(probe);
+
+  assert.match(committed.text, /"type":"user_transaction"/);
+  assert.equal(read.served, '950');
+});
+
+test('an account without a version is read at the shared version', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: shared });
+  await gateway.get(probe);
+
+  const reply = await gateway.get('/accounts/0x1');
+
+  assert.equal(reply.headers['ledgergate-served-version'], '900');
+  assert.equal(node.log.received.at(-1)?.url, '/v1/accounts/0x1?ledger_version=900');
+});
+
+test('the ledger info is of one snapshot, with the oldest version of the fleet', async (t) => {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 880n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival], config: shared });
+
+  const reply = await fetchReply(gateway.url, { method: 'GET' });
+  await fetchReply(gateway.url, { method: 'GET' });
+
+  const info = JSON.parse(reply.text) as Record<string, unknown>;
+  assert.equal(info['ledger_version'], '900');
+  assert.equal(info['oldest_ledger_version'], '0');
+  assert.equal(info['oldest_block_height'], '0');
+  assert.equal(full.requestsTo('ledgerInfo'), 2);
+});
+
+test('the ledger info in BCS, or with a slash behind it, is no older than what was shown', async (t) => {
+  const lagging = await fakeNode(t, { head: 800n });
+  const fresh = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [lagging, fresh] });
+  const bcs = { accept: 'application/x-bcs' };
+  const before = [await gateway.get('/'), await gateway.get('', bcs), await gateway.get('/', bcs)];
+  await fresh.refuse();
+  const after = [await gateway.get('', bcs), await gateway.get('/', { 'ledgergate-min-version': '901' })];
+  lagging.fault = { kind: 'html' };
+  after.push(await gateway.get('', bcs));
+
+  assert.deepEqual(
+    before.map(({ status, headers }) => [status, headers['content-type']?.split(';')[0]]),
+    [
+      [200, 'application/json'],
+      [200, 'application/x-bcs'],
+      [200, 'application/x-bcs'],
+    ],
+  );
+  assert.equal(before[1]?.headers['ledgergate-served-version'], '900');
+  assert.deepEqual(
+    after.map(({ status }) => status),
+    [503, 503, 503],
+  );
+});
+
+test('requests that hold every connection to a node do not hold up the look at its ledger', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const config = { upstream: { connections: 2 }, latest: { maxStalenessMs: 0 } };
+  const gateway = await testGateway(t, { full: [node], config });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'view' });
+  const view = JSON.stringify({ function: '0x1::slow::view', type_arguments: [], arguments: [] });
+  const slow = [1, 2, 3, 4].map((version) => gateway.post(`/view?ledger_version=${version}`, view));
+  await until(() => node.requestsTo('view') >= 2);
+
+  const info = await gateway.get('');
+
+  assert.deepEqual([info.status, node.requestsTo('view')], [200, 2]);
+  resolve();
+  await Promise.all(slow);
+});
+
+test('with Max-Staleness 0 the freshest node is told by heads of one moment, not by old ones', async (t) => {
+  const fresh = await fakeNode(t, { oldest: 800n, head: 1_000n });
+  const behind = await fakeNode(t, { head: 990n });
+  const gateway = await testGateway(t, { full: [fresh, behind] });
+  const exact = { 'ledgergate-max-staleness': '0ms' };
+  fresh.clock.advance(100n);
+  behind.clock.advance(100n);
+  // Only the node that is behind has told its head since: it seems ahead by 90 versions.
+  assert.equal(
+    (await gateway.get(`${probe}?ledger_version=500`)).headers['cache-status'],
+    'ledgergate; fwd=miss; detail=full-1',
+  );
+
+  const own = await gateway.get(probe, exact);
+  const passed = await gateway.get('/accounts/0x1', exact);
+
+  assert.deepEqual(
+    [own, passed].map(({ headers }) => headers['ledgergate-served-version']),
+    ['1100', '1100'],
+  );
+});
+
+test('with Max-Staleness 0 a node that does not tell its head holds up reads for 100 ms only', async (t) => {
+  const fresh = await fakeNode(t, { head: 1_000n });
+  const hung = await fakeNode(t, { head: 990n });
+  const gateway = await testGateway(t, { full: [fresh, hung] });
+  const stalls = watchStalls(t);
+  hung.fault = { kind: 'hang' };
+  const startedMs = performance.now();
+
+  const reply = await gateway.get(probe, { 'ledgergate-max-staleness': '0ms' });
+
+  assert.equal(reply.status, 200);
+  stalls.judge(performance.now() - startedMs < 400, 'one read');
+});

@@ -1,0 +1,72 @@
+/** A ledger that is not what it was: a test network made anew behind the same address. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+const hour = 3_600_000;
+
+test('behind a node of another chain with a lower head, reads of latest go on from what it tells', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 1 });
+  const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: hour } } });
+  await gateway.get(probe);
+  const asked = node.requestsTo('resource');
+
+  node.clock.head = 500n;
+  node.fault = { kind: 'wrong chain id', chainId: 2 };
+  await gateway.get('/accounts/0x1/module/coin?ledger_version=400');
+  const latest = await gateway.get(probe);
+
+  assert.deepEqual([latest.status, latest.headers['ledgergate-served-version']], [200, '500']);
+  assert.equal(latest.headers['x-node-ledger-version'], '500');
+  assert.equal(node.requestsTo('resource'), asked + 1);
+});
+
+test('a chain that comes back is read anew: nothing of before is used', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 1 });
+  const gateway = await testGateway(t, { full: [node] });
+  const read = () => gateway.get(`${probe}?ledger_version=400`);
+  await read();
+  const news = () => gateway.get('/accounts/0x1/module/coin?ledger_version=401', { accept: 'text/html' });
+  node.fault = { kind: 'wrong chain id', chainId: 2 };
+  await news();
+  node.fault = undefined;
+  await gateway.get('/accounts/0x1/module/coin?ledger_version=402');
+
+  const again = await read();
+
+  assert.equal(again.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
+  assert.equal((await read()).headers['cache-status'], 'ledgergate; hit; detail=memory');
+});
+
+function isRead({ url }: { readonly url: string }): boolean {
+  return url.endsWith('ledger_version=400');
+}
+
+test('an answer of the ledger before is given to those who wait for it, and is no answer for ever', async (t) => {
+  const node = await fakeNode(t, { head: 900n, chainId: 1 });
+  const gateway = await testGateway(t, { full: [node] });
+  const { promise: held, resolve: release } = Promise.withResolvers<undefined>();
+  node.faults.add({ kind: 'hold', until: held }, { when: isRead });
+  const asked = node.log.next();
+  const waiting = gateway.get(`${probe}?ledger_version=400`);
+  await asked;
+  const isOn = async (chainId: number): Promise<boolean> => {
+    await gateway.get('/accounts/0x1/module/coin?ledger_version=401', { accept: 'text/html' });
+    return gateway.fleet()[0]?.chainId === chainId;
+  };
+  // Another chain, and the first one again: the ledger may be another one under the same id.
+  node.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: (request) => !isRead(request) });
+  await until(() => isOn(2));
+  node.faults.clear();
+  await until(() => isOn(1));
+  release(undefined);
+
+  const { status, headers } = await waiting;
+  assert.deepEqual([status, headers['cache-control'], headers['etag']], [200, 'no-store', undefined]);
+  const again = await gateway.get(`${probe}?ledger_version=400`);
+  assert.equal(again.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
+  assert.match(again.headers['cache-control'] ?? '', /immutable/);
+});

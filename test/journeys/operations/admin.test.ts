@@ -1,0 +1,279 @@
+/** Access to /admin over real sockets, and what is explained there. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { askExplain, askPurge, purge } from '../../support/admin.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { fetchReply, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+const everything = '{"everything": true}';
+const token = 'a-token-of-the-operators';
+
+test('with a token /admin asks for it, and the rest of the port does not', async (t) => {
+  const config = { operations: { host: '127.0.0.1', port: 0, token } };
+  const gateway = await testGateway(t, { full: [await fakeNode(t)], config });
+  const statuses: number[] = [];
+  for (const headers of [{}, { authorization: 'Bearer wrong' }, { authorization: `Bearer ${token}` }]) {
+    statuses.push((await askPurge(gateway, everything, headers)).status);
+    statuses.push((await askExplain(gateway, { target: '/v1' }, headers)).status);
+  }
+  assert.deepEqual(statuses, [401, 401, 401, 401, 200, 200]);
+  const challenges: unknown[] = [];
+  for (const authorization of [undefined, `Basic ${token}`, 'Bearer', 'Bearer wrong']) {
+    const headers = authorization === undefined ? {} : { authorization };
+    challenges.push((await askPurge(gateway, everything, headers)).headers['www-authenticate']);
+  }
+  // Without credentials, or with those of another scheme, there is no error code (RFC 6750 3.1).
+  const wrong = 'Bearer error="invalid_token"';
+  assert.deepEqual(challenges, ['Bearer', 'Bearer', wrong, wrong]);
+  for (const path of ['/livez', '/readyz', '/metrics']) {
+    assert.equal((await fetchReply(gateway.operationsUrl + path, { method: 'GET' })).status, 200);
+  }
+});
+
+test('without a token /admin is closed beyond loopback, and says what to set', async (t) => {
+  const gateway = await testGateway(t, {
+    full: [await fakeNode(t)],
+    config: { operations: { host: '0.0.0.0', port: 0 } },
+  });
+  for (const reply of [await askPurge(gateway, everything), await askExplain(gateway, { target: '/v1' })]) {
+    assert.equal(reply.status, 403);
+    assert.match(reply.text, /operations\.token/);
+  }
+  // Another spelling of the path is the same route, or none.
+  const url = `${gateway.operationsUrl}/%61dmin/purge`;
+  const headers = { 'content-type': 'application/json' };
+  assert.equal((await fetchReply(url, { method: 'POST', body: everything, headers })).status, 403);
+});
+
+test('on loopback web pages of other sites are refused', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
+  assert.equal((await askPurge(gateway, everything)).status, 200);
+  assert.equal((await askPurge(gateway, everything, { origin: 'https://evil.example' })).status, 403);
+  assert.equal((await askPurge(gateway, everything, { host: 'evil.example' })).status, 421);
+  // The rest of the port answers for names of the cluster; without a token /admin does not.
+  assert.equal((await askExplain(gateway, { target: '/v1' }, { host: 'gateway.ledger.svc' })).status, 403);
+});
+
+/** An explanation, as far as tests look at it. */
+interface Explanation {
+  readonly route?: string;
+  readonly kept?: string;
+  readonly read?: {
+    readonly operation: string;
+    readonly subject: string;
+    readonly version?: string;
+    readonly form: string;
+  };
+  readonly latest?: { readonly state: string; readonly version?: string; readonly ageMs?: number };
+  readonly key?: { readonly text: string; readonly redis?: string; readonly field: string };
+  readonly memory?: Readonly<Record<string, unknown>> & { readonly state: string };
+  readonly redis?: Readonly<Record<string, unknown>> & { readonly reference: string };
+  readonly nodes?: {
+    readonly asked: readonly (Readonly<Record<string, unknown>> & {
+      readonly name: string;
+      readonly behind?: string;
+    })[];
+    readonly leftOut: readonly { readonly name: string; readonly because: string }[];
+  };
+  readonly answer?: { readonly status: number; readonly body: { readonly message: string } };
+}
+
+async function explain(gateway: TestGateway, query: Readonly<Record<string, string>>): Promise<Explanation> {
+  const reply = await askExplain(gateway, query);
+  assert.equal(reply.status, 200, reply.text);
+  return JSON.parse(reply.text) as Explanation;
+}
+
+async function twoTiers(t: TestContext) {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  return { gateway, requests: () => full.requests + archival.requests };
+}
+
+test('a miss is explained, then a hit, and no node is asked', async (t) => {
+  const { gateway, requests } = await twoTiers(t);
+  const target = `/v1${probe.replace('0x1/', '0x0001/')}?ledger_version=600`;
+  const before = requests();
+
+  const miss = await explain(gateway, { target });
+  assert.equal(requests(), before);
+  const reply = await gateway.get(`${probe}?ledger_version=600`, { 'accept-encoding': 'gzip' });
+  const asked = requests();
+  const hit = await explain(gateway, { target });
+
+  assert.equal(requests(), asked);
+  assert.deepEqual(miss.read, {
+    operation: 'resource',
+    subject: '0x1/0x1::ledgergate_sample::Probe',
+    version: '600',
+    form: 'json',
+  });
+  assert.equal(miss.route, 'resource');
+  assert.match(miss.kept ?? '', /^for ever/);
+  assert.deepEqual(miss.memory, { state: 'absent' });
+  assert.deepEqual(miss.redis, { reference: 'off' });
+  assert.equal(miss.key?.text, '1|resource|0x1/0x1::ledgergate_sample::Probe|json|0@600');
+  assert.deepEqual(
+    miss.nodes?.asked.map(({ name, holding, behind = '' }) => `${name} ${String(holding)} ${behind.split(':', 1)[0]}`),
+    ['full-0 held ', 'archive-0 held tier'],
+  );
+  assert.equal(hit.memory?.state, 'held');
+  assert.equal(`"${String(hit.memory?.['digest'])}"`, (reply.headers['etag'] ?? '').replace('-gzip', ''));
+});
+
+test('a hit tells its codings', async (t) => {
+  const { gateway } = await twoTiers(t);
+  const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Padded5000?ledger_version=600';
+  const plain = await gateway.get(path);
+  const coded = await gateway.get(path, { 'accept-encoding': 'gzip' });
+  assert.equal(coded.headers['content-encoding'], 'gzip');
+  const { memory } = await explain(gateway, { target: `/v1${path}` });
+  assert.deepEqual([memory?.['bytes'], memory?.['codings']], [plain.body.length, { gzip: coded.body.length }]);
+});
+
+test('a pruned version: who is left out, and with which window', async (t) => {
+  const { gateway } = await twoTiers(t);
+  const shallow = await fakeNode(t, { oldest: 700n, head: 900n });
+  const { nodes } = await explain(gateway, { target: `/v1${probe}?ledger_version=20` });
+  assert.deepEqual(
+    nodes?.asked.map(({ name, holding, behind = '' }) => `${name} ${String(holding)} ${behind.split(':', 1)[0]}`),
+    ['archive-0 held ', 'full-0 pruned holding'],
+  );
+  const [, pruned] = nodes?.asked ?? [];
+  assert.deepEqual([pruned?.['oldest'], pruned?.['safeOldest'], pruned?.['head']], ['500', '500', '900']);
+
+  const alone = await testGateway(t, { full: [await fakeNode(t, { oldest: 500n, head: 900n }), shallow] });
+  const told = await explain(alone, { target: `/v1${probe}?ledger_version=20` });
+  assert.deepEqual(
+    told.nodes?.asked.map(({ name }) => name),
+    ['full-0'],
+  );
+  assert.deepEqual(
+    told.nodes?.leftOut.map(({ name }) => name),
+    ['full-1'],
+  );
+  assert.match(told.nodes?.leftOut[0]?.because ?? '', /pruned the version/);
+});
+
+test('a version above every head: nothing is kept while nobody has got there', async (t) => {
+  const { gateway } = await twoTiers(t);
+  const { kept, nodes } = await explain(gateway, { target: `/v1${probe}?ledger_version=5000` });
+  assert.match(kept ?? '', /Nothing while no node has reached the version: the head is 900/);
+  assert.deepEqual(
+    nodes?.asked.map(({ holding }) => holding),
+    ['unknown', 'unknown'],
+  );
+});
+
+test('a read of latest: the version it would be pinned to, and how old that is', async (t) => {
+  const { gateway, requests } = await twoTiers(t);
+  const target = `/v1${probe}`;
+  const unknown = await explain(gateway, { target });
+  assert.match(unknown.latest?.state ?? '', /^unknown/);
+  assert.equal(unknown.key, undefined);
+
+  await gateway.get(probe);
+  const before = requests();
+  const told = await explain(gateway, { target });
+  await sleep(250);
+  const old = await explain(gateway, { target });
+
+  assert.equal(told.latest?.state, 'in use');
+  assert.deepEqual([told.latest?.version, told.read?.version, told.memory?.state], ['900', '900', 'held']);
+  assert.ok((told.latest?.ageMs ?? Infinity) <= 200);
+  assert.match(old.latest?.state ?? '', /^(?:too old|in use)/);
+  // Only the look that reads of latest ask for themselves, ahead of time.
+  assert.ok(requests() - before <= 2);
+});
+
+test('where no staleness is allowed nothing is kept', async (t) => {
+  const config = { latest: { maxStalenessMs: 0 } };
+  const gateway = await testGateway(t, { full: [await fakeNode(t)], config });
+  const told = await explain(gateway, { target: `/v1${probe}` });
+  assert.match(told.kept ?? '', /^never/);
+});
+
+test('a view, a transaction and what is passed through', async (t) => {
+  const { gateway } = await twoTiers(t);
+  const body = '{"arguments":["0x1"],"function":"0x0001::coin::balance","type_arguments":[]}';
+  const view = await explain(gateway, { target: '/v1/view?ledger_version=600', method: 'POST', body });
+  assert.equal(view.read?.subject, 'json:{"function":"0x1::coin::balance","type_arguments":[],"arguments":["0x1"]}');
+  assert.doesNotMatch(view.kept ?? '', /404/);
+
+  const transaction = await explain(gateway, { target: `/v1/transactions/by_hash/0x${'1'.repeat(64)}` });
+  assert.match(transaction.kept ?? '', /10 minutes/);
+  assert.deepEqual(
+    transaction.nodes?.asked.map(({ name }) => name),
+    ['full-0', 'archive-0'],
+  );
+
+  const block = await explain(gateway, { target: '/v1/blocks/by_version/20' });
+  assert.deepEqual([block.route, block.kept], ['pass_through', 'never: passed through']);
+  assert.equal(block.nodes?.asked[0]?.name, 'archive-0');
+
+  const submission = await explain(gateway, { target: '/v1/transactions', body: '{}' });
+  assert.equal(submission.route, 'submit');
+  const info = await explain(gateway, { target: '/v1' });
+  assert.equal(info.route, 'ledger_info');
+});
+
+test('what a client would be refused is shown as the client would get it', async (t) => {
+  const { gateway } = await twoTiers(t);
+  const paths = ['/accounts/0xzz/module/coin', `${probe}?ledger_version=x`, '/accounts/0x1/../x', '/set_failpoint'];
+  for (const path of paths) {
+    const { answer } = await explain(gateway, { target: `/v1${path}` });
+    // Clients normalise dots in paths: what is sent is sent as it is.
+    if (path.includes('..')) assert.equal(answer?.status, 400);
+    else {
+      const reply = await gateway.get(path);
+      assert.deepEqual([answer?.status, answer?.body], [reply.status, JSON.parse(reply.text)]);
+    }
+  }
+  const view = { target: '/v1/view', method: 'POST', body: '{}', contentType: 'text/plain' };
+  assert.equal((await explain(gateway, view)).answer?.status, 415);
+  assert.equal((await askExplain(gateway, {})).status, 400);
+  assert.equal((await askExplain(gateway, { target: '/v1', verbose: 'yes' })).status, 400);
+});
+
+test('what Redis holds: found, absent, damaged, unavailable', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const redis = {
+    target: { kind: 'single', url: server.url },
+    keyPrefix: 'lg',
+    timeoutMs: 500,
+    ttlMs: 60_000,
+  } as const;
+  const gateway = await testGateway(t, { full: [await fakeNode(t)], config: { cache: { redis } } });
+  const path = `${probe}?ledger_version=7`;
+  const ask = () => explain(gateway, { target: `/v1${path}` });
+  const until = async (is: (told: Explanation) => boolean): Promise<Explanation> => {
+    for (let tries = 0; tries < 300; tries += 1) {
+      const told = await ask();
+      if (is(told)) return told;
+      await sleep(10);
+    }
+    assert.fail(JSON.stringify(await ask()));
+  };
+  const absent = await until(({ redis }) => redis?.reference === 'absent');
+  const [history] = await server.run((client) => client.hkeys('lg:history:1.nogenesis'));
+  const page = `lg:1:nogenesis:${history}:1|resource|0x1/0x1::ledgergate_sample::Probe|json|0`;
+  assert.deepEqual([absent.key?.redis, absent.key?.field], [page, '7']);
+
+  const { body } = await gateway.get(path);
+  const found = await until(({ redis }) => redis?.reference === 'found');
+  const { answer, bytes, ttlMs, digest } = found.redis as Readonly<Record<string, unknown>>;
+  assert.deepEqual([answer, bytes, digest], ['found', body.length, found.memory?.['digest']]);
+  assert.ok(typeof ttlMs === 'number' && ttlMs > 0 && ttlMs <= 60_000);
+
+  await server.run((client) => client.set(`lg:1:nogenesis:=${String(digest)}`, 'damaged'));
+  assert.equal((await ask()).redis?.['answer'], 'damaged');
+  await server.run((client) => client.hset(page, '7', 'damaged'));
+  assert.equal((await ask()).redis?.reference, 'damaged');
+  await server.kill();
+  assert.equal((await ask()).redis?.reference, 'unavailable');
+  assert.equal((await purge(gateway, { everything: true })).complete, false);
+});

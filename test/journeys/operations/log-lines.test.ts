@@ -1,0 +1,116 @@
+/** What the log says while the world falls apart under load: each change once, and no more of what goes on changing. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Config } from '../../../src/config/config.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { watchStalls } from '../../support/stalls.ts';
+
+const at = (version: number): string =>
+  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+
+interface Scene {
+  readonly gateway: TestGateway;
+  /** How often each message came, as "level message". */
+  readonly counts: ReadonlyMap<string, number>;
+}
+
+/** At the usual level. */
+async function scene(t: TestContext, full: readonly FakeNode[], config: Partial<Config> = {}): Promise<Scene> {
+  const counts = new Map<string, number>();
+  const gateway = await testGateway(t, {
+    full,
+    config: {
+      upstream: { probeIntervalMs: 50, timeoutMs: 500, deadlineMs: 1_000 },
+      log: { access: { share: 0, slowMs: 60_000, failed: false } },
+      ...config,
+    },
+    onLog: ({ level, msg }) => {
+      const line = `${String(level)} ${String(msg)}`;
+      if (Number(level) >= 30) counts.set(line, (counts.get(line) ?? 0) + 1);
+    },
+  });
+  return { gateway, counts };
+}
+
+/** Clients that read what nobody has read, until `isOver`, which is told how often was asked. */
+async function load({ gateway }: Scene, isOver: (asked: number) => boolean): Promise<void> {
+  let asked = 0;
+  const client = async (): Promise<void> => {
+    while (!isOver(asked)) {
+      asked += 1;
+      await gateway.get(at(asked % 900));
+      await gateway.get('/estimate_gas_price');
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, client));
+}
+
+test('a node that dies and comes back is told of once each way, however many requests it failed', async (t) => {
+  const [one, other] = [await fakeNode(t), await fakeNode(t)];
+  const the = await scene(t, [one, other]);
+  const before = new Map(the.counts);
+
+  let [isOver, asked] = [false, 0];
+  const loading = load(the, (times) => {
+    asked = times;
+    return isOver;
+  });
+  await until(() => asked > 20);
+  await one.refuse();
+  const enough = asked + 50;
+  await Promise.all([sleep(500), until(() => asked > enough)]);
+  await one.accept();
+  await until(async () => (await the.gateway.metric('ledgergate_upstream_usable{upstream="full-0"}')) === 1);
+  isOver = true;
+  await loading;
+
+  const news = [...the.counts].map(([line, count]) => [line, count - (before.get(line) ?? 0)] as const);
+  const told = Object.fromEntries(news.filter(([, count]) => count > 0));
+  assert.deepEqual(told, { '40 upstream is down': 1, '30 upstream is usable': 1 });
+});
+
+test('a node that goes down and up all the time takes a few lines', async (t) => {
+  const node = await fakeNode(t);
+  const the = await scene(t, [node]);
+  let turn = 0;
+  // Two failures take it out, the next answer brings it back: it is the only one.
+  node.faults.add({ kind: 'reset' }, { when: () => (turn += 1) % 6 < 4 });
+
+  const stalls = watchStalls(t);
+  await load(the, (asked) => asked >= 150);
+
+  // So many in the seconds that it takes; where it takes a quarter of a minute there are more.
+  for (const [line, count] of the.counts) stalls.judge(count <= 10, `${count} times "${line}"`);
+});
+
+test('Redis that is gone under load is told of once, and once when it is back', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const node = await fakeNode(t);
+  const redis = { target: { kind: 'single', url: server.url }, keyPrefix: 'lg', timeoutMs: 50, ttlMs: 60_000 } as const;
+  const the = await scene(t, [node], { cache: { memory: { maxBytes: 64 * 1024 * 1024 }, redis } });
+
+  let [isOver, asked] = [false, 0];
+  const loading = load(the, (times) => {
+    asked = times;
+    return isOver;
+  });
+  await until(() => asked > 20);
+  await server.kill();
+  const enough = asked + 50;
+  await Promise.all([sleep(500), until(() => asked > enough)]);
+  await server.start();
+  await until(async () => (await the.gateway.metric('ledgergate_redis_up')) === 1);
+  isOver = true;
+  await loading;
+
+  const of = (part: string): number =>
+    [...the.counts].filter(([line]) => line.includes(part)).reduce((sum, [, count]) => sum + count, 0);
+  // A busy machine may be slower than the 50 ms that Redis is given: then it is left alone once more.
+  assert.ok(of('Redis is left alone') >= 1 && of('Redis is left alone') <= 4, JSON.stringify([...the.counts]));
+  assert.ok(of('Redis answers again') >= 1 && of('Redis answers again') <= 4);
+  for (const [line, count] of the.counts) assert.ok(count <= 10, `${count} times "${line}"`);
+});

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { encodeVectors } from '../../../src/sample/recorded.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { fetchReply, testGateway } from '../../support/gateway.ts';
+import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
+
+const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
+if (!hasPromtool && process.env['CI'] !== undefined) throw new Error('promtool is required in CI');
+
+const account = '/accounts/0x1/resource/0x1::account::Account';
+
+test('the metrics of a gateway that has served everything pass promtool', { skip: !hasPromtool }, async (t) => {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival], config: { encode: { shadow: 1 } } });
+  await gateway.get(`${account}?ledger_version=600`);
+  await gateway.get(`${account}?ledger_version=600`);
+  await gateway.get(`${account}?ledger_version=5`);
+  await gateway.get('/accounts/0x1');
+  await gateway.get('/nothing');
+  for (const { request } of encodeVectors.slice(0, 3)) await gateway.post('/transactions/encode_submission', request);
+  await gateway.post('/transactions/encode_submission', '{');
+
+  const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
+  const checked = spawnSync('promtool', ['check', 'metrics'], { input: text, encoding: 'utf8' });
+
+  assert.deepEqual([checked.status, checked.stderr], [0, '']);
+});
+
+test('the metrics tell look-ups, windows and lag of each upstream', async (t) => {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 890n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+
+  await gateway.get(`${account}?ledger_version=600`);
+  await gateway.get(`${account}?ledger_version=600`);
+
+  const samples = {
+    'ledgergate_cache_lookups_total{tier="memory",outcome="hit"}': 1,
+    'ledgergate_cache_lookups_total{tier="memory",outcome="miss"}': 1,
+    'ledgergate_cache_entries{tier="memory"}': 1,
+    'ledgergate_http_requests_total{route="resource",status="200"}': 2,
+    'ledgergate_upstream_requests_total{upstream="full-0",status="2xx"}': 1,
+    'ledgergate_upstream_oldest_version{upstream="full-0"}': 500,
+    'ledgergate_upstream_head_version{upstream="archive-0"}': 890,
+    'ledgergate_upstream_lag_versions{upstream="archive-0"}': 10,
+    ledgergate_fleet_head_version: 900,
+    ledgergate_fleet_oldest_version: 0,
+    ledgergate_http_in_flight_requests: 0,
+  };
+  for (const [sample, value] of Object.entries(samples)) assert.equal(await gateway.metric(sample), value, sample);
+});
+
+test('requests whose clients hang up are not counted as in flight for ever', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  node.fault = { kind: 'hang' };
+  const arrived = node.log.next();
+  const client = new AbortController();
+  const gone = fetch(`${gateway.url}${account}?ledger_version=600`, { signal: client.signal });
+  await arrived;
+
+  client.abort();
+  await assert.rejects(gone);
+
+  await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) === 0);
+});
+
+test('liveness and readiness answer on the operations port, and say nothing of addresses', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+
+  const alive = await fetchReply(`${gateway.operationsUrl}/livez`, { method: 'GET' });
+  const ready = await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' });
+
+  assert.deepEqual([alive.status, ready.status], [200, 200]);
+  assert.match(ready.text, /"name":"full-0".*"state":"usable"/);
+  assert.doesNotMatch(ready.text, /127\.0\.0\.1/);
+});
+
+test('operators who do not get to the end of a request lose their connection', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
+  const socket = connect(Number(new URL(gateway.operationsUrl).port), '127.0.0.1');
+  t.after(() => socket.destroy());
+  let said = '';
+  socket.on('data', (chunk) => (said += String(chunk)));
+
+  socket.write('GET /livez HTTP/1.1\r\nHost: localhost\r\n');
+  await once(socket, 'close', { signal: AbortSignal.timeout(15_000) });
+
+  assert.match(said, /^HTTP\/1\.1 408 [^]*\r\nDate: /);
+  assert.equal((await fetchReply(`${gateway.operationsUrl}/livez`, { method: 'GET' })).status, 200);
+});
+
+test('malformed requests to the operations port are refused with a date, behind the answers to those before them', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
+  const port = Number(new URL(gateway.operationsUrl).port);
+  const good = 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n';
+  const rows = [
+    ['Q\r\n\r\n', [400]],
+    [`GET /livez HTTP/1.1\r\nHost: localhost\r\nX: ${'y'.repeat(70_000)}\r\n\r\n`, [431]],
+    [`${good}Q\r\n\r\n`, [200, 400]],
+    [
+      `${good}${good}POST /admin/purge HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nxyz`,
+      [200, 200, 400],
+    ],
+  ] as const;
+
+  for (const [bytes, statuses] of rows) {
+    const answers = answersIn(await exchangeRaw(port, bytes));
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      statuses,
+    );
+    for (const { head } of answers) assert.match(head, /^Date: \w{3}, .* GMT\r$/im);
+  }
+});

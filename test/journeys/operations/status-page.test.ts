@@ -1,0 +1,191 @@
+/** The status page in a real browser: without scripts, with them, on a phone, in the dark, by keyboard and by ear. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { BrowserContextOptions, Page } from 'playwright-core';
+import { openBrowser, withoutChromium } from '../../support/chromium.ts';
+import { contrastOf } from '../../support/contrast.ts';
+import { eventually } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { statusOf } from '../../support/status.ts';
+
+const skip = withoutChromium();
+const at = (version: number): string =>
+  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+
+interface Scene {
+  readonly gateway: TestGateway;
+  readonly full: FakeNode;
+  readonly page: Page;
+  /** What the browser complains about. */
+  readonly complaints: readonly string[];
+}
+
+async function scene(t: TestContext, options: BrowserContextOptions = {}): Promise<Scene> {
+  const full = await fakeNode(t, { oldest: 4_000_000n, head: 5_000_000n });
+  const archival = await fakeNode(t, { archival: true, head: 5_000_000n });
+  const gateway = await testGateway(t, {
+    full: [full],
+    archival: [archival],
+    config: { upstream: { probeIntervalMs: 50 } },
+  });
+  for (const version of [4_999_000, 4_999_000, 4_500_000, 20]) await gateway.get(at(version));
+  const browser = await openBrowser(t);
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())));
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await page.goto(`${gateway.operationsUrl}/status`);
+  return { gateway, full, page, complaints };
+}
+
+test('without scripts everything is there, and the page asks to be loaded again', { skip }, async (t) => {
+  const { page } = await scene(t, { javaScriptEnabled: false });
+
+  for (const heading of ['Fleet', 'Retention windows and traffic', 'Traffic', 'Requests by class', 'Recent events']) {
+    assert.equal(await page.getByRole('heading', { name: heading, exact: true }).count(), 1, heading);
+  }
+  assert.equal(await page.getByRole('table', { name: 'Fleet' }).getByRole('row').count(), 3);
+  assert.match((await page.locator('noscript').first().innerHTML()) || (await page.content()), /http-equiv="refresh"/);
+  assert.equal(await page.getByRole('button').count(), 0);
+});
+
+test('with scripts it renews itself, keeps the focus, and says when the connection is lost', { skip }, async (t) => {
+  const { gateway, full, page, complaints } = await scene(t);
+  assert.match(await page.title(), /^ready/);
+  const events = page.getByRole('region', { name: 'Recent events' }).last();
+  await page.locator('#events .scroll').focus();
+
+  await full.refuse();
+  await page.getByText('full-0 is down').first().waitFor();
+
+  assert.match(await page.title(), /^degraded/);
+  assert.equal(await page.locator('#fleet tr.bad').count(), 1);
+  assert.equal(await events.count(), 1);
+  assert.equal(await page.evaluate('document.activeElement.className'), 'scroll');
+  assert.deepEqual(complaints, []);
+
+  await gateway.close();
+  const alert = page.getByRole('alert');
+  await alert.waitFor();
+  assert.match((await alert.textContent()) ?? '', /^Connection lost/);
+});
+
+test('a page that is paused or hidden asks for nothing', { skip }, async (t) => {
+  const { page } = await scene(t);
+  await page.clock.install();
+  await page.reload();
+  let asked = 0;
+  page.on('request', () => (asked += 1));
+  const pause = page.getByRole('button', { name: 'Pause' });
+  const askedIn = async (ms: number): Promise<number> => {
+    asked = 0;
+    await page.clock.runFor(ms);
+    return asked;
+  };
+  assert.ok((await askedIn(2_000)) > 0);
+
+  await pause.focus();
+  await page.keyboard.press('Space');
+  assert.equal(await pause.getAttribute('aria-pressed'), 'true');
+  assert.equal(await askedIn(20_000), 0);
+
+  await page.keyboard.press('Space');
+  await eventually(
+    () => askedIn(2_000),
+    (count) => count > 0,
+  );
+  await page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })");
+  assert.equal(await askedIn(20_000), 0);
+});
+
+/** Run in the page: what is wider than it, or cut off by a card. */
+const overflow = `({
+  page: document.documentElement.scrollWidth,
+  wide: [...document.querySelectorAll('main *')]
+    .filter((element) => {
+      const { right, width } = element.getBoundingClientRect();
+      return width > 1 && right > document.documentElement.clientWidth + 0.5;
+    })
+    .map((element) => element.outerHTML.slice(0, 80)),
+  cut: [...document.querySelectorAll('.card')].filter((card) => card.scrollWidth > card.clientWidth + 1).map((card) => card.id),
+})`;
+
+/** Run in the page: what has the focus, and whether that is seen. */
+const focused = `(() => {
+  const element = document.activeElement;
+  const isSeen = getComputedStyle(element).outlineStyle !== 'none';
+  return (element.id || element.className || element.textContent) + (isSeen ? '' : ' unseen');
+})()`;
+
+for (const width of [320, 400, 760, 1200]) {
+  test(`at a width of ${width} nothing runs over the side`, { skip }, async (t) => {
+    const { page } = await scene(t, { viewport: { width, height: 800 } });
+
+    const found = await page.evaluate(overflow);
+
+    assert.deepEqual(found, { page: width, wide: [], cut: [] });
+  });
+}
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test(`every text has a contrast of 4.5 to 1 and more, ${colorScheme}`, { skip }, async (t) => {
+    const { full, gateway, page } = await scene(t, { colorScheme });
+    for (const state of ['ready', 'degraded']) {
+      if (state === 'degraded') await full.refuse();
+      await eventually(
+        () => statusOf(gateway),
+        (facts) => facts.state === state,
+      );
+      await page.reload();
+      const texts = await contrastOf(page);
+      assert.ok(texts.length > 80, String(texts.length));
+      assert.deepEqual(
+        texts.filter(({ contrast }) => contrast < 4.5),
+        [],
+      );
+    }
+  });
+}
+
+test(
+  'it has landmarks, one main heading, named tables and pictures, and an order for the keyboard',
+  { skip },
+  async (t) => {
+    const { page } = await scene(t);
+
+    for (const role of ['banner', 'main', 'contentinfo'] as const)
+      assert.equal(await page.getByRole(role).count(), 1, role);
+    assert.equal(await page.getByRole('heading', { level: 1 }).count(), 1);
+    for (const table of await page.getByRole('table').all()) {
+      const name = await table.evaluate(
+        (element) => element.getAttribute('aria-labelledby') ?? element.querySelector('caption')?.textContent,
+      );
+      assert.ok(name, await table.innerText());
+      assert.ok((await table.locator('thead th[scope=col]').count()) > 1);
+      for (const row of await table.locator('tbody tr:not(:has(.none))').all()) {
+        assert.equal(await row.locator('th[scope=row]').count(), 1);
+      }
+    }
+    const picture = page.getByRole('img', { name: /^Retention windows of the nodes/ });
+    assert.equal(await picture.count(), 1);
+    assert.match((await picture.locator('desc').textContent()) ?? '', /full-0, usable, holds 4000000 to 5000000\./);
+    assert.equal(await page.getByRole('status').count(), 1);
+
+    const order: string[] = [];
+    for (let presses = 0; presses < 4; presses += 1) {
+      await page.keyboard.press('Tab');
+      order.push(await page.evaluate<string>(focused));
+    }
+    assert.deepEqual(order, ['skip', 'pause', 'scroll', 'status.json']);
+  },
+);
+
+test('on a phone the fleet is a table to whoever hears it', { skip }, async (t) => {
+  const { page } = await scene(t, { viewport: { width: 400, height: 800 } });
+  const fleet = page.getByRole('table', { name: 'Fleet' });
+  assert.equal(await fleet.getByRole('columnheader').count(), 6);
+  assert.equal(await fleet.getByRole('rowheader').count(), 2);
+  assert.equal(await fleet.getByRole('cell').count(), 10);
+});

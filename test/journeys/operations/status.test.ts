@@ -1,0 +1,211 @@
+/** What the status page and its JSON tell of a gateway, as its nodes and its traffic change. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventually } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { gatewayProcess } from '../../support/gateway-process.ts';
+import { fetchReply, testGateway } from '../../support/gateway.ts';
+import { kindsOf, statusOf } from '../../support/status.ts';
+import { get, isAlive, noWorker } from '../../support/workers.ts';
+
+const at = (version: number | bigint, struct = 'Probe'): string =>
+  `/accounts/0x1/resource/0x1::ledgergate_sample::${struct}?ledger_version=${version}`;
+
+test('the facts tell the fleet, its windows, and what became of requests', async (t) => {
+  const [full, archival] = [await fakeNode(t, { oldest: 500n }), await fakeNode(t, { archival: true })];
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  for (const version of [600, 600, 600, 20]) assert.equal((await gateway.get(at(version))).status, 200);
+  assert.equal((await gateway.get('/accounts/nobody/resource/no')).status, 400);
+
+  const { state, problems, ledger, nodes, windows, cache } = await statusOf(gateway);
+
+  assert.deepEqual({ state, problems }, { state: 'ready', problems: [] });
+  assert.deepEqual(
+    { head: ledger.head, oldest: ledger.oldest, chainId: ledger.chainId },
+    { head: '1000', oldest: '0', chainId: 1 },
+  );
+  assert.deepEqual(
+    nodes.map(({ name, tier, state, oldest, head, lag }) => [name, tier, state, oldest, head, lag]),
+    [
+      ['full-0', 'full', 'usable', '500', '1000', '0'],
+      ['archive-0', 'archival', 'usable', '0', '1000', '0'],
+    ],
+  );
+  for (const window of windows) {
+    const counts = Object.fromEntries(window.outcomes.map(({ outcome, requests }) => [outcome, requests]));
+    assert.deepEqual(counts, { memory: 2, miss: 2, refused: 1 });
+    assert.equal(window.hitShare, 0.5);
+    // Behind the head: 400 versions three times, 980 once.
+    assert.deepEqual(window.distances, [
+      { from: 256, to: 512, held: 2, asked: 1 },
+      { from: 512, to: 1024, held: 0, asked: 1 },
+    ]);
+  }
+  assert.equal(cache.entries, 2);
+});
+
+test('a node that dies is shown, told of once, and its way back too', async (t) => {
+  const [one, other] = [await fakeNode(t), await fakeNode(t)];
+  const lines: unknown[] = [];
+  const gateway = await testGateway(t, {
+    full: [one, other],
+    config: { upstream: { probeIntervalMs: 50 } },
+    onLog: ({ msg, upstream }) => upstream === 'full-0' && String(msg).startsWith('upstream is') && lines.push(msg),
+  });
+
+  await one.refuse();
+  const down = await eventually(
+    () => statusOf(gateway),
+    ({ state }) => state === 'degraded',
+  );
+  assert.deepEqual(down.problems, ['full-0 is down']);
+  assert.equal(down.nodes[0]?.state, 'down');
+  assert.ok((down.nodes[0]?.failures.total ?? -1) >= 0);
+  const page = (await fetchReply(`${gateway.operationsUrl}/status`, { method: 'GET' })).text;
+  assert.match(page, /full-0 is down/);
+
+  await one.accept();
+  const back = await eventually(
+    () => statusOf(gateway),
+    ({ state }) => state === 'ready',
+  );
+
+  // As many events as lines of the log, the newest first.
+  assert.deepEqual(kindsOf(back, 'full-0'), ['node usable', 'node down', 'node usable']);
+  assert.deepEqual(lines, ['upstream is usable', 'upstream is down', 'upstream is usable']);
+});
+
+test('an outage is told, and its end', async (t) => {
+  const node = await fakeNode(t);
+  const gateway = await testGateway(t, { full: [node], config: { upstream: { probeIntervalMs: 50 } } });
+
+  await node.refuse();
+  await eventually(
+    () => statusOf(gateway),
+    ({ state }) => state === 'outage',
+  );
+  await node.accept();
+  const facts = await eventually(
+    () => statusOf(gateway),
+    ({ state }) => state === 'ready',
+  );
+
+  assert.deepEqual(
+    kindsOf(facts).filter((kind) => kind.startsWith('outage')),
+    ['outage over', 'outage'],
+  );
+});
+
+test('an edge that moves is an event, its steps together', async (t) => {
+  const node = await fakeNode(t, { oldest: 100n });
+  const gateway = await testGateway(t, { full: [node], config: { upstream: { probeIntervalMs: 50 } } });
+  for (const oldest of [150n, 180n, 250n]) {
+    node.clock.advance(1n);
+    node.clock.oldest = oldest;
+    await eventually(
+      () => statusOf(gateway),
+      ({ nodes }) => nodes[0]?.oldest === String(oldest),
+    );
+  }
+
+  const moves = (await statusOf(gateway)).events.filter(({ kind }) => kind === 'edge moved');
+
+  assert.deepEqual(
+    moves.map(({ fields }) => fields),
+    [{ upstream: 'full-0', from: '100', to: '250', steps: '3', versions: '150' }],
+  );
+});
+
+test('a node that is passed over is shown with the reason', async (t) => {
+  // Asked first, because its window is the shorter one.
+  const [hung, well] = [await fakeNode(t, { oldest: 50_000n, head: 90_000n }), await fakeNode(t, { head: 90_000n })];
+  hung.faults.add({ kind: 'hang' }, { when: ({ url }) => url.includes('/resource/') });
+  const gateway = await testGateway(t, { full: [hung, well], config: { upstream: { timeoutMs: 200 } } });
+  for (let version = 60_000; version < 60_004; version += 1) assert.equal((await gateway.get(at(version))).status, 200);
+
+  const { nodes, problems, events, repairs } = await statusOf(gateway);
+
+  assert.deepEqual(nodes[0]?.ejected, [{ readClass: 'head', reason: 'timeout' }]);
+  assert.deepEqual(problems, ['full-0 is passed over for recent reads (timeout)']);
+  const event = events.find(({ kind }) => kind === 'ejected');
+  assert.match(event?.text ?? '', /^full-0 is passed over for reads of recent state: timeout, 1 s$/);
+  assert.ok((repairs.find(({ what }) => what === 'retried')?.count.total ?? 0) >= 2);
+});
+
+test('a purge and refusals are told without what they were of', async (t) => {
+  const node = await fakeNode(t);
+  const gateway = await testGateway(t, { full: [node], isOverloaded: () => true });
+  await gateway.get(at(600));
+  const purged = await fetchReply(`${gateway.operationsUrl}/admin/purge`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ account: '0xabcdef0123456789' }),
+  });
+  assert.equal(purged.status, 200);
+
+  const facts = await statusOf(gateway);
+
+  assert.equal(kindsOf(facts)[0], 'purge');
+  assert.equal(facts.refusals.find(({ reason }) => reason === 'event loop')?.count.last10s, 1);
+  assert.match(facts.problems.join(), /the event loop is late/);
+  assert.doesNotMatch(JSON.stringify(facts), /abcdef0123456789/);
+});
+
+test('the page shows no address of a node, is never kept, and runs nothing but its own script', async (t) => {
+  const node = await fakeNode(t);
+  const gateway = await testGateway(t, { full: [node] });
+
+  for (const path of ['/status', '/status.json']) {
+    const { status, headers, text } = await fetchReply(gateway.operationsUrl + path, { method: 'GET' });
+    assert.equal(status, 200);
+    assert.equal(headers['cache-control'], 'no-store');
+    assert.equal(headers['x-content-type-options'], 'nosniff');
+    assert.doesNotMatch(text, new RegExp(`127\\.0\\.0\\.1|:${new URL(node.url).port}`));
+  }
+  const { headers } = await fetchReply(`${gateway.operationsUrl}/status`, { method: 'GET' });
+  assert.match(headers['content-security-policy'] ?? '', /^default-src 'none'; style-src 'sha256-/);
+});
+
+test('with several workers the page is of all of them, and tells of one that is lost', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await gatewayProcess(t, {
+    full: [node],
+    config: { workers: 2, upstream: { probeInterval: '50ms' } },
+  });
+  for (let count = 0; count < 6; count += 1) assert.equal((await get(gateway.url + at(600))).status, 200);
+
+  // A busy machine may leave out a worker that answers late.
+  const before = await eventually(
+    () => statusOf(gateway),
+    ({ workers, nodes }) => workers?.answering === 2 && nodes[0]?.usableBy === 2,
+  );
+  assert.equal(before.workers?.wanted, 2);
+  assert.equal(before.windows[2]?.requests, 6);
+  const answers = before.events.filter(({ kind }) => kind === 'node usable');
+  // One may have been told by the other, and found nothing new itself.
+  const finders = answers.reduce((sum, { workers = 1 }) => sum + workers, 0);
+  assert.ok(finders >= 1 && finders <= 2, String(finders));
+
+  const [killed = noWorker()] = gateway.workers();
+  process.kill(killed, 'SIGKILL');
+  const after = await eventually(
+    () => statusOf(gateway),
+    (facts) => kindsOf(facts).includes('worker back') && facts.workers?.answering === 2,
+  );
+
+  assert.ok(!isAlive(killed));
+  assert.deepEqual(
+    kindsOf(after).filter((kind) => kind.startsWith('worker')),
+    ['worker back', 'worker lost'],
+  );
+
+  await node.refuse();
+  const out = await eventually(
+    () => statusOf(gateway),
+    ({ state }) => state === 'outage',
+  );
+  const tellers = out.events
+    .filter(({ kind }) => kind === 'node down')
+    .reduce((sum, { workers = 1 }) => sum + workers, 0);
+  assert.ok(tellers >= 1 && tellers <= 2, String(tellers));
+});

@@ -1,0 +1,189 @@
+// A gateway with TLS that leaves, gets another certificate, has several workers, or other clients.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import process from 'node:process';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Agent, request as send } from 'undici';
+import { eventually } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { gatewayProcess } from '../../support/gateway-process.ts';
+import { patient, testGateway, type LogLine } from '../../support/gateway.ts';
+import { H2Crowd } from '../../support/h2-crowd.ts';
+import { askH1, askH2, authority, h2Session, replaceFiles, tlsSocket } from '../../support/tls.ts';
+
+const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+const pinned = (count: number): string => `${probe}?ledger_version=${(count % 900) + 1}`;
+
+test('a gateway that leaves under HTTP/2 load: 0 failed', async (t) => {
+  const node = await fakeNode(t, { keepRequests: 1 });
+  node.faults.add({ kind: 'latency', ms: 150 }, { when: ({ url }) => url.endsWith('7') });
+  const ca = authority(t);
+  const tls = ca.certify('gateway');
+  // Whether a busy machine makes it refuse requests is another question.
+  const options = { full: [node], config: { listen: { tls }, upstream: patient }, drainDelayMs: 300 };
+  const [leaving, staying] = [await testGateway(t, options), await testGateway(t, options)];
+  let target = leaving;
+  const crowd = new H2Crowd(t, {
+    ca: ca.ca,
+    origin: () => new URL(target.url).origin,
+    clients: 6,
+    streams: 8,
+    path: pinned,
+  });
+  await eventually(
+    () => Promise.resolve(crowd.answered),
+    (answered) => answered > 300,
+  );
+  const before = crowd.answered;
+  target = staying;
+  await leaving.close();
+  const after = crowd.answered;
+  await eventually(
+    () => Promise.resolve(crowd.answered),
+    (answered) => answered > after + 300,
+  );
+  await crowd.end();
+  t.diagnostic(`${before} before, ${crowd.answered} in all, ${crowd.repeated} asked again`);
+  assert.deepEqual(crowd.failed, []);
+});
+
+test('a client that fails what is under way at GOAWAY gets it when nothing is', async (t) => {
+  const node = await fakeNode(t);
+  const ca = authority(t);
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: { listen: { tls: ca.certify('gateway') } },
+    drainDelayMs: 500,
+  });
+  const release = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: release.promise }, { when: ({ url }) => url.includes('Probe') });
+  const agent = new Agent({ allowH2: true, connections: 1, connect: { ca: ca.ca } });
+  t.after(() => agent.destroy());
+  const under = send(`${new URL(gateway.url).origin}${pinned(1)}`, { dispatcher: agent });
+  await node.log.next(({ url }) => url.includes('Probe'));
+  const closed = gateway.close();
+  await sleep(50);
+  release.resolve();
+  const { statusCode, body } = await under;
+  assert.equal(statusCode, 200);
+  assert.equal(JSON.parse(await body.text()).data.ledger_version, '2');
+  await closed;
+});
+
+test('another certificate under load: 0 failed, new connections are shown it; a bad one changes nothing', async (t) => {
+  const node = await fakeNode(t, { keepRequests: 1 });
+  const ca = authority(t);
+  const tls = ca.certify('first');
+  const second = ca.certify('second');
+  const ended = ca.certify('ended', -1);
+  const log: LogLine[] = [];
+  const gateway = await testGateway(t, {
+    full: [node],
+    config: { listen: { tls }, upstream: patient },
+    onLog: (line) => log.push(line),
+  });
+  const { origin } = new URL(gateway.url);
+  const shown = async (): Promise<string> => {
+    const socket = await tlsSocket(t, gateway.port, { ca: ca.ca, ALPNProtocols: ['h2'] });
+    const { CN } = socket.getPeerCertificate().subject;
+    socket.destroy();
+    return String(CN);
+  };
+  const kept = await h2Session(t, origin, ca.ca);
+  const crowd = new H2Crowd(t, { ca: ca.ca, origin: () => origin, clients: 4, streams: 4, path: pinned });
+  assert.equal(await shown(), 'first');
+  const firstEnd = await gateway.metric('ledgergate_tls_certificate_expiry_timestamp_seconds');
+  assert.ok(firstEnd > Date.now() / 1000 && firstEnd < Date.now() / 1000 + 31 * 86_400);
+
+  replaceFiles(tls, second);
+  await eventually(shown, (name) => name === 'second');
+  assert.equal((await askH2(kept, { path: '/v1' })).status, 200);
+  assert.equal((await askH1(origin, { path: '/v1' }, ca.ca)).status, 200);
+  assert.equal(await gateway.metric('ledgergate_tls_reloads_total{result="ok"}'), 1);
+
+  let failures = 0;
+  for (const spoil of [
+    () => writeFileSync(tls.key, 'no key'),
+    () => replaceFiles(tls, { cert: second.cert, key: ca.certify('third').key }),
+    () => replaceFiles(tls, ended),
+  ]) {
+    spoil();
+    failures += 1;
+    const wanted = failures;
+    await eventually(
+      () => gateway.metric('ledgergate_tls_reloads_total{result="failed"}'),
+      (count) => count >= wanted,
+    );
+    assert.equal(await shown(), 'second');
+  }
+  await crowd.end();
+  assert.deepEqual(crowd.failed, []);
+  assert.ok(crowd.answered > 100);
+  const refusals = log.filter(({ level }) => Number(level) >= 50);
+  assert.ok(refusals.length >= 3);
+  assert.doesNotMatch(JSON.stringify(log), /PRIVATE KEY|no key"/);
+});
+
+test('two workers: each shows the certificate, the new one, too, and leaves politely', async (t) => {
+  const node = await fakeNode(t);
+  const ca = authority(t);
+  const tls = ca.certify('first');
+  const second = ca.certify('second');
+  const listen = { host: '127.0.0.1', port: 0, tls };
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, listen } });
+  const { origin, port } = new URL(gateway.url);
+  assert.match(gateway.url, /^https:/);
+  const names = async (): Promise<ReadonlySet<string>> => {
+    const seen = new Set<string>();
+    for (let at = 0; at < 4; at += 1) {
+      const socket = await tlsSocket(t, Number(port), { ca: ca.ca, ALPNProtocols: ['h2'] });
+      seen.add(String(socket.getPeerCertificate().subject.CN));
+      socket.destroy();
+      const session = await h2Session(t, origin, ca.ca);
+      assert.equal((await askH2(session, { path: '/v1' })).status, 200);
+      session.destroy();
+    }
+    return seen;
+  };
+  assert.deepEqual(await names(), new Set(['first']));
+  replaceFiles(tls, second);
+  await eventually(names, (seen) => seen.size === 1 && seen.has('second'));
+  const startMs = performance.now();
+  assert.equal(await gateway.stop(), 0);
+  t.diagnostic(`left within ${Math.round(performance.now() - startMs)} ms`);
+});
+
+test('the public SDK reads and waits over TLS with its own client', async (t) => {
+  const node = await fakeNode(t, { dialect: 'aptos', chainId: 4 });
+  const ca = authority(t);
+  const gateway = await testGateway(t, { full: [node], config: { listen: { tls: ca.certify('gateway') } } }, 'aptos');
+  const script = `
+    import { Aptos, AptosConfig, Network } from '@aptos-labs/ts-sdk';
+    const aptos = new Aptos(new AptosConfig({ network: Network.CUSTOM, fullnode: '${gateway.url}' }));
+    const info = await aptos.getLedgerInfo();
+    const reads = await Promise.all(Array.from({ length: 40 }, (_, at) => aptos.getAccountResource({
+      accountAddress: '0x1', resourceType: '0x1::ledgergate_sample::Probe', options: { ledgerVersion: 900 + at } })));
+    const [viewed] = await aptos.viewJson({ payload: { function: '0x1::ledgergate_sample::version' } });
+    console.log(JSON.stringify([info.ledger_version, reads.map((read) => read.ledger_version), viewed]));
+    process.exit(0);`;
+  const told = await runScript(t, script, { NODE_EXTRA_CA_CERTS: ca.file });
+  const versions = Array.from({ length: 40 }, (_, at) => String(900 + at));
+  assert.deepEqual(JSON.parse(told.trim().split('\n').at(-1) ?? ''), ['1000', versions, '1000']);
+});
+
+function runScript(t: TestContext, script: string, env: Record<string, string>): Promise<string> {
+  const cwd = new URL('../../..', import.meta.url);
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    cwd,
+    env: { ...process.env, ...env },
+  });
+  t.after(() => child.kill('SIGKILL'));
+  let out = '';
+  child.stdout.on('data', (chunk) => (out += String(chunk)));
+  child.stderr.on('data', (chunk) => (out += String(chunk)));
+  return new Promise((resolve) => {
+    child.once('close', () => resolve(out));
+  });
+}

@@ -1,0 +1,58 @@
+/** The client's trace, where nobody records one: it goes on to the node, and to nothing else. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+
+const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+const another = '00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01';
+const tracestate = 'vendor=1';
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=7';
+
+function traced({ headers }: { readonly headers: Readonly<Record<string, unknown>> }): readonly unknown[] {
+  return [headers['traceparent'], headers['tracestate']];
+}
+
+test('reads, passed requests and submissions carry on the trace of their client; what is none is left out', async (t) => {
+  const node = await fakeNode(t);
+  const gateway = await testGateway(t, { full: [node] });
+  const headers = { traceparent, tracestate };
+  node.log.clear();
+
+  await gateway.get(probe, headers);
+  await gateway.get('/estimate_gas_price', headers);
+  await gateway.post('/transactions', '{}', headers);
+  await gateway.get(`${probe}8`, { traceparent: `${traceparent}-x`, tracestate });
+  await gateway.get('/estimate_gas_price', { traceparent: 'none', tracestate });
+
+  const asked = node.log.received.filter(({ route }) => route !== 'ledgerInfo');
+  assert.deepEqual(asked.map(traced), [
+    [traceparent, tracestate],
+    [traceparent, tracestate],
+    [traceparent, tracestate],
+    [undefined, undefined],
+    [undefined, undefined],
+  ]);
+});
+
+test('of clients that share a read the one that leads it is the one whose trace goes on, and the key is one', async (t) => {
+  const node = await fakeNode(t);
+  const gateway = await testGateway(t, { full: [node] });
+  const held = Promise.withResolvers<void>();
+  node.fault = { kind: 'hold', until: held.promise };
+
+  const asked = node.log.next();
+  const leading = gateway.get(probe, { traceparent });
+  const received = await asked;
+  const following = gateway.get(probe, { traceparent: another });
+  await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) >= 2);
+  held.resolve();
+  const answers = await Promise.all([leading, following]);
+  const hit = await gateway.get(probe, { traceparent: another });
+
+  assert.deepEqual(traced(received), [traceparent, undefined]);
+  assert.equal(node.reads, 1);
+  assert.deepEqual(answers[1]?.body, answers[0]?.body);
+  assert.equal(hit.headers['cache-status'], 'ledgergate; hit; detail=memory');
+});

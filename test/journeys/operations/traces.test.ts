@@ -1,0 +1,342 @@
+/** Traces by OTLP, from the real binary with the example's SDK, looked at in a collector. */
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { test, type TestContext } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { moduleText, moduleTexts, readGroup } from '../../encode/vectors.ts';
+import { collector, type CollectedSpan, type Collector } from '../../support/collector.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { fetchReply, type NodeAddress, type Reply } from '../../support/gateway.ts';
+import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
+import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { vectorNode } from '../../support/vector-node.ts';
+import { metric } from '../../support/workers.ts';
+
+const example = fileURLToPath(new URL('../../../examples/tracing.mjs', import.meta.url));
+const at = (version: number): string =>
+  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+
+interface Scene {
+  readonly traces: Collector;
+  readonly gateway: GatewayProcess;
+}
+
+/** `share` of the traces is recorded. */
+async function scene(
+  t: TestContext,
+  nodes: readonly NodeAddress[],
+  { config = {}, share = 1 }: { readonly config?: ConfigSections; readonly share?: number } = {},
+): Promise<Scene> {
+  const traces = await collector(t);
+  const gateway = await gatewayProcess(t, {
+    full: nodes,
+    config: { upstream: { hedge: false, audit: 0 }, encode: { shadow: 0 }, ...config },
+    env: {
+      NODE_OPTIONS: `--import ${example}`,
+      OTEL_EXPORTER_OTLP_ENDPOINT: traces.url,
+      OTEL_SERVICE_NAME: 'gateway-under-test',
+      OTEL_TRACES_SAMPLER_ARG: String(share),
+      OTEL_BSP_SCHEDULE_DELAY: '20',
+    },
+  });
+  return { traces, gateway };
+}
+
+/** A request within a trace of its own, and how that is named. */
+async function ask(
+  { gateway }: Scene,
+  path: string,
+  { method = 'GET', body, headers = {} }: { method?: 'GET' | 'POST'; body?: string; headers?: object } = {},
+): Promise<{ readonly reply: Reply; readonly traceId: string; readonly parentId: string }> {
+  const [traceId, parentId] = [randomBytes(16).toString('hex'), randomBytes(8).toString('hex')];
+  const traceparent = `00-${traceId}-${parentId}-01`;
+  const reply = await fetchReply(gateway.url + path, {
+    method,
+    body: body ?? null,
+    headers: { traceparent, ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+  });
+  return { reply, traceId, parentId };
+}
+
+interface Story {
+  readonly spans: readonly CollectedSpan[];
+  readonly server: CollectedSpan;
+  readonly tree: string;
+  /** Of the attempts, in the order in which they ended: upstream, reason, verdict. */
+  readonly attempts: readonly (readonly unknown[])[];
+}
+
+/** What the collector has of a trace once its server span and so many attempts are there. */
+async function story({ traces }: Scene, traceId: string, attempts: number): Promise<Story> {
+  const spans = await traces.trace(traceId, (found) => {
+    return found.some(({ kind }) => kind === 'server') && named(found, 'attempt').length >= attempts;
+  });
+  const server = spans.find(({ kind }) => kind === 'server');
+  assert.ok(server !== undefined);
+  const told = ['ledgergate.upstream', 'ledgergate.attempt.reason', 'ledgergate.attempt.verdict'];
+  return {
+    spans,
+    server,
+    tree: traces.tree(spans, server),
+    attempts: named(spans, 'attempt').map(({ attributes }) => told.map((key) => attributes[key])),
+  };
+}
+
+function named(spans: readonly CollectedSpan[], name: string): readonly CollectedSpan[] {
+  return spans.filter((span) => span.name === name);
+}
+
+test('a miss is told with its flight and its attempt, the hit after it by one span; client and node are in the trace', async (t) => {
+  const node = await fakeNode(t);
+  const the = await scene(t, [node], { config: { log: { access: { share: 1 } } } });
+
+  const miss = await ask(the, at(7), { headers: { tracestate: 'vendor=1', baggage: 'who=me' } });
+  const hit = await ask(the, at(7));
+
+  const told = await story(the, miss.traceId, 1);
+  assert.equal(told.tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt]]');
+  assert.deepEqual(told.attempts, [['full-0', 'first choice', 'final']]);
+  assert.equal(told.server.parentSpanId, miss.parentId);
+  assert.equal(told.server.service, 'gateway-under-test');
+  assert.deepEqual(told.server.attributes, {
+    'http.request.method': 'GET',
+    'http.route': '/v1/accounts/:address/resource/:type',
+    'http.response.status_code': 200,
+    'url.scheme': 'http',
+    'network.protocol.version': '1.1',
+    'ledgergate.outcome': 'miss',
+    'ledgergate.upstream': 'full-0',
+    'ledgergate.served_version': '7',
+  });
+  const [attempt] = named(told.spans, 'attempt');
+  const received = node.log.received.filter(({ route }) => route === 'resource').map(({ headers }) => headers);
+  assert.equal(received.length, 1);
+  assert.equal(received[0]?.['traceparent'], `00-${miss.traceId}-${attempt?.spanId}-01`);
+  assert.equal(received[0]?.['tracestate'], 'vendor=1');
+  assert.equal(received[0]?.['baggage'], undefined, 'what strangers put there is for nobody');
+  assert.equal(attempt?.kind, 'client');
+
+  const [line] = await the.gateway.line(new RegExp(`^.*${miss.traceId}.*$`));
+  const { trace_id: traceId, span_id: spanId } = JSON.parse(line) as Record<string, unknown>;
+  assert.deepEqual([traceId, spanId], [miss.traceId, told.server.spanId]);
+
+  const ofHit = await story(the, hit.traceId, 0);
+  assert.equal(ofHit.spans.length, 1, 'finding it took less than telling of it would');
+  assert.equal(ofHit.server.attributes['ledgergate.outcome'], 'memory');
+  assert.equal(ofHit.server.attributes['ledgergate.served_version'], '7');
+});
+
+test('a node that fails and the retry at another are told apart', async (t) => {
+  // The shallower node is asked first.
+  const [failing, sound] = [await fakeNode(t, { oldest: 500n }), await fakeNode(t)];
+  const the = await scene(t, [failing, sound]);
+  failing.fault = { kind: 'unavailable' };
+
+  const { reply, traceId } = await ask(the, at(700));
+
+  assert.equal(reply.status, 200);
+  const { tree, attempts, spans, server } = await story(the, traceId, 2);
+  assert.equal(tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt, attempt]]');
+  assert.deepEqual(attempts, [
+    ['full-0', 'first choice', 'failed'],
+    ['full-1', 'retry', 'final'],
+  ]);
+  const [first, second] = named(spans, 'attempt');
+  assert.deepEqual([first?.isError, first?.attributes['error.type']], [true, 'status']);
+  assert.deepEqual([second?.isError, second?.attributes['http.request.resend_count']], [false, 1]);
+  assert.equal(server.isError, false, 'the client has its answer');
+});
+
+test('what no node answers is an error of the whole; what the client got wrong is none', async (t) => {
+  const node = await fakeNode(t);
+  const the = await scene(t, [node]);
+  node.fault = { kind: 'reset' };
+
+  const failed = await ask(the, at(7));
+  const refused = await ask(the, at(7).replace('version=7', 'version=x'));
+
+  assert.deepEqual([failed.reply.status, refused.reply.status], [503, 400]);
+  const ofFailed = await story(the, failed.traceId, 1);
+  assert.deepEqual([ofFailed.server.isError, ofFailed.server.attributes['error.type']], [true, '503']);
+  assert.deepEqual(
+    [named(ofFailed.spans, 'flight')[0]?.isError, ofFailed.server.attributes['ledgergate.outcome']],
+    [true, 'failed'],
+  );
+  const ofRefused = await story(the, refused.traceId, 0);
+  assert.deepEqual([ofRefused.server.isError, ofRefused.server.attributes['ledgergate.outcome']], [false, 'refused']);
+});
+
+test('a hedge is told beside the attempt that it overtakes, which is cancelled and no error', async (t) => {
+  const first = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
+  const second = await fakeNode(t, { head: 90_000n });
+  const the = await scene(t, [first, second], { config: { upstream: { hedge: { share: 0.5 }, audit: 0 } } });
+  for (let version = 60_000; version < 60_030; version += 1) await ask(the, at(version));
+  first.fault = { kind: 'hang' };
+
+  const { reply, traceId } = await ask(the, at(70_000));
+
+  assert.equal(reply.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-1');
+  const { tree, attempts, spans } = await story(the, traceId, 2);
+  assert.equal(tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt, attempt]]');
+  assert.deepEqual(
+    [...attempts].sort((one, other) => String(one).localeCompare(String(other))),
+    [
+      ['full-0', 'first choice', 'cancelled'],
+      ['full-1', 'hedge', 'final'],
+    ],
+  );
+  assert.ok(spans.every(({ isError }) => !isError));
+});
+
+test('who waits for the read of another is linked to its flight', async (t) => {
+  const node = await fakeNode(t);
+  const the = await scene(t, [node]);
+  const held = Promise.withResolvers<void>();
+  node.fault = { kind: 'hold', until: held.promise };
+
+  const asked = node.log.next();
+  const leading = ask(the, at(7));
+  await asked;
+  const following = [ask(the, at(7)), ask(the, at(7))];
+  await until(async () => (await metric(the.gateway, 'ledgergate_http_in_flight_requests')) === 3);
+  held.resolve();
+  const [leader, ...followers] = await Promise.all([leading, ...following]);
+
+  const [flight] = named((await story(the, leader?.traceId ?? '', 1)).spans, 'flight');
+  assert.equal(flight?.attributes['ledgergate.flight.role'], 'leader');
+  for (const { traceId } of followers) {
+    const { tree, spans, server } = await story(the, traceId, 0);
+    assert.equal(tree, 'GET /v1/accounts/:address/resource/:type [flight]');
+    assert.equal(server.attributes['ledgergate.outcome'], 'collapsed');
+    const [wait] = named(spans, 'flight');
+    assert.deepEqual([wait?.attributes['ledgergate.flight.role'], wait?.links], ['follower', [flight?.spanId]]);
+  }
+});
+
+test('a pruned answer that another node repairs is told, and is no error', async (t) => {
+  const full = await fakeNode(t);
+  const archive = await fakeNode(t, { archival: true });
+  const upstreams = [
+    { name: 'full', url: full.url },
+    { name: 'archive', url: archive.url, tier: 'archival' },
+  ];
+  const the = await scene(t, [], { config: { upstreams } });
+  full.fault = { kind: 'pruned' };
+
+  const { reply, traceId } = await ask(the, at(7));
+
+  assert.equal(reply.status, 200);
+  const { attempts, spans } = await story(the, traceId, 2);
+  assert.deepEqual(attempts, [
+    ['full', 'first choice', 'pruned'],
+    ['archive', 'pruned elsewhere', 'final'],
+  ]);
+  assert.deepEqual(
+    named(spans, 'attempt').map((span) => [span.attributes['http.response.status_code'], span.isError]),
+    [
+      [410, false],
+      [200, false],
+    ],
+  );
+});
+
+test('a read of latest is told with the wait for the version that it is pinned to', async (t) => {
+  const node = await fakeNode(t);
+  const the = await scene(t, [node]);
+
+  const { reply, traceId } = await ask(the, at(7).replace(/\?.*/, ''));
+
+  assert.equal(reply.headers['ledgergate-served-version'], '1000');
+  const { tree, server } = await story(the, traceId, 1);
+  assert.equal(tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt], snapshot]');
+  assert.equal(server.attributes['ledgergate.served_version'], '1000');
+});
+
+test('a hit in Redis is told with the commands it took, without keys', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const node = await fakeNode(t);
+  const config = { cache: { redis: { url: server.url, timeout: '500ms' } } };
+  const [one, other] = [await scene(t, [node], { config }), await scene(t, [node], { config })];
+
+  const missed = await ask(one, at(7));
+  await until(async () => ((await metric(one.gateway, 'ledgergate_redis_writes_total{outcome="written"}')) ?? 0) > 0);
+  const found = await ask(other, at(7));
+
+  assert.equal(found.reply.headers['cache-status'], 'ledgergate; hit; detail=redis');
+  const ofMiss = await story(one, missed.traceId, 1);
+  assert.equal(ofMiss.tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt, lease [SET], lookup [HGET]]]');
+  const ofHit = await story(other, found.traceId, 0);
+  assert.equal(ofHit.tree, 'GET /v1/accounts/:address/resource/:type [flight [lookup [GET, HGET]]]');
+  assert.equal(ofHit.server.attributes['ledgergate.outcome'], 'redis');
+  assert.equal(named(ofHit.spans, 'lookup')[0]?.attributes['ledgergate.redis.outcome'], 'hit');
+  assert.deepEqual(named(ofHit.spans, 'HGET')[0]?.attributes, {
+    'db.system.name': 'redis',
+    'db.operation.name': 'HGET',
+  });
+});
+
+test('a signing message that is encoded here has no attempt; one that a node encodes tells why', async (t) => {
+  const vector = readGroup('13-framework.json').find(({ name }) => name === 'coin transfer');
+  assert.ok(vector !== undefined);
+  const node = await vectorNode(t, vector.chain_id);
+  for (const text of [...moduleTexts, moduleText(vector.abi)]) node.publish(text);
+  node.encode = () => ({ status: 200, body: '"0x00"' });
+  const the = await scene(t, [node]);
+  const path = '/transactions/encode_submission';
+  const body = JSON.stringify(vector.request);
+
+  const local = await ask(the, path, { method: 'POST', body });
+  const script = JSON.stringify({ ...(vector.request as object), payload: { type: 'script_payload' } });
+  const forwarded = await ask(the, path, { method: 'POST', body: script });
+
+  assert.equal(local.reply.text, JSON.stringify(vector.expected_hex));
+  const ofLocal = await story(the, local.traceId, 0);
+  assert.equal(ofLocal.tree, 'POST /v1/transactions/encode_submission [encode]');
+  assert.deepEqual(named(ofLocal.spans, 'encode')[0]?.attributes, { 'ledgergate.encode.result': 'local' });
+  const ofForwarded = await story(the, forwarded.traceId, 1);
+  assert.equal(ofForwarded.tree, 'POST /v1/transactions/encode_submission [attempt, encode]');
+  assert.deepEqual(named(ofForwarded.spans, 'encode')[0]?.attributes, {
+    'ledgergate.encode.result': 'forwarded',
+    'ledgergate.encode.reason': 'script payload',
+  });
+  assert.match(String(node.encodes[0]?.headers['traceparent']), new RegExp(`^00-${forwarded.traceId}-`));
+});
+
+test('with sampling off nothing is sent to the collector, and the trace goes on at the node', async (t) => {
+  const node = await fakeNode(t);
+  const the = await scene(t, [node], { share: 0 });
+
+  const { reply, traceId } = await ask(the, at(7));
+
+  assert.equal(reply.status, 200);
+  const received = node.log.received.find(({ route }) => route === 'resource');
+  assert.match(String(received?.headers['traceparent']), new RegExp(`^00-${traceId}-[0-9a-f]{16}-00$`));
+  // What is left to be sent is sent at the end.
+  assert.equal(await the.gateway.stop(), 0);
+  assert.equal(the.traces.requests, 0);
+});
+
+test('workers record too, and what was recorded last is sent before the end', async (t) => {
+  const node = await fakeNode(t);
+  const traces = await collector(t);
+  const gateway = await gatewayProcess(t, {
+    full: [node],
+    config: { workers: 2 },
+    env: {
+      NODE_OPTIONS: `--import ${example}`,
+      OTEL_EXPORTER_OTLP_ENDPOINT: traces.url,
+      OTEL_TRACES_SAMPLER: 'always_on',
+      OTEL_BSP_SCHEDULE_DELAY: '3600000',
+    },
+  });
+  const the = { traces, gateway };
+
+  const asked = await Promise.all([7, 8, 9, 10].map((version) => ask(the, at(version))));
+  assert.equal(traces.requests, 0);
+  assert.equal(await gateway.stop(), 0);
+
+  for (const { traceId } of asked) {
+    assert.equal((await story(the, traceId, 1)).tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt]]');
+  }
+});

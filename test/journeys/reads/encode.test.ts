@@ -1,0 +1,306 @@
+import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
+import { test, type TestContext } from 'node:test';
+import { errorBody } from '../../../src/ledger/errors.ts';
+import { groups, moduleText, moduleTexts, readGroup, type Vector } from '../../encode/vectors.ts';
+import { fetchReply, testGateway, type Reply, type TestGateway } from '../../support/gateway.ts';
+import { exchangeRaw } from '../../support/raw-http.ts';
+import { refusal, vectorNode, type VectorNode } from '../../support/vector-node.ts';
+
+const path = '/transactions/encode_submission';
+
+interface Scene {
+  readonly node: VectorNode;
+  readonly gateway: TestGateway;
+}
+
+/** One node and a gateway in front of it. No ABI is fresh with the usual clock: vectors give modules other ABIs. */
+async function scene(t: TestContext, chainId = 4, now = leapingClock()): Promise<Scene> {
+  const node = await vectorNode(t, chainId);
+  const gateway = await testGateway(t, { full: [node], now });
+  return { node, gateway };
+}
+
+/** Each look is a minute after the last one. */
+function leapingClock(): () => number {
+  let timeMs = 0;
+  return () => (timeMs += 60_000);
+}
+
+/** Puts the framework's modules and the vector's own on the node. */
+function publish(node: VectorNode, abi: unknown): void {
+  for (const text of moduleTexts) node.publish(text);
+  if (abi !== null) node.publish(moduleText(abi));
+}
+
+function byChain(vectors: readonly Vector[]): Map<number, readonly Vector[]> {
+  return Map.groupBy(vectors, ({ chain_id: chainId }) => chainId);
+}
+
+function find(group: string, name: string): Vector {
+  const vector = readGroup(group).find((candidate) => candidate.name === name);
+  assert.ok(vector !== undefined, name);
+  return vector;
+}
+
+function shown({ status, text }: Reply): unknown {
+  return { status, body: text };
+}
+
+const coinTransfer = find('13-framework.json', 'coin transfer');
+
+for (const group of groups) {
+  const vectors = readGroup(group).filter(({ expected_hex: hex }) => hex !== undefined);
+  if (vectors.length === 0) continue;
+
+  test(`${group}: the bytes of every vector over HTTP, and no node is asked for those the interface describes`, async (t) => {
+    for (const [chainId, ofChain] of byChain(vectors)) {
+      const { node, gateway } = await scene(t, chainId);
+      for (const vector of ofChain) {
+        publish(node, vector.abi);
+        const answer = JSON.stringify(vector.expected_hex);
+        node.encode = () => ({ status: 200, body: answer });
+        node.encodes.length = 0;
+        const body = JSON.stringify(vector.request);
+
+        const reply = await gateway.post(path, body);
+
+        assert.deepEqual(shown(reply), { status: 200, body: answer }, vector.name);
+        assert.equal(reply.headers['content-type']?.startsWith('application/json'), true);
+        assert.equal(reply.headers['x-node-chain-id'], String(chainId));
+        if (vector.beyond_spec !== true) assert.equal(node.encodes.length, 0, vector.name);
+        for (const forwarded of node.encodes) assert.equal(forwarded.body.toString(), body, vector.name);
+      }
+    }
+  });
+}
+
+const invalid = ['15-invalid.json', '15-invalid-recorded.json'].flatMap(readGroup);
+
+test('what nodes refuse is answered in the node\u2019s own words, byte for byte', async (t) => {
+  const { node, gateway } = await scene(t);
+  for (const { name, abi, request, expected_error: expected } of invalid) {
+    publish(node, abi);
+    const code = expected?.error_code ?? '';
+    const body =
+      expected?.body === undefined ? errorBody(code, `${name} \u2013 said the node`) : JSON.stringify(expected.body);
+    node.encode = () => ({ status: 400, body });
+    node.encodes.length = 0;
+    const sent = JSON.stringify(request);
+
+    const reply = await gateway.post(path, sent);
+
+    assert.deepEqual(shown(reply), { status: 400, body }, name);
+    assert.deepEqual(
+      node.encodes.map((received) => received.body.toString()),
+      [sent],
+      name,
+    );
+  }
+  assert.equal(await gateway.metric('ledgergate_encode_requests_total{outcome="local",reason=""}'), 0);
+});
+
+/** Whether every node refuses these is not certain, so that the gateway does not say so by itself. */
+const leftToNodes = new Set([
+  'type argument nested nine deep',
+  'parameter that is a reference to a struct',
+  'invalid_payload_type',
+]);
+
+test('with no node to ask, what is certainly refused is still answered with status, code and the specified body', async (t) => {
+  const { node, gateway } = await scene(t);
+  node.encode = () => 'reset';
+  for (const { name, abi, request, expected_error: expected } of invalid) {
+    publish(node, abi);
+
+    const reply = await gateway.post(path, JSON.stringify(request));
+
+    const error = JSON.parse(reply.text) as Record<string, unknown>;
+    assert.deepEqual(Object.keys(error), ['message', 'error_code', 'vm_error_code'], name);
+    const { error_code: code, vm_error_code: vmCode } = error;
+    const wanted = leftToNodes.has(name)
+      ? { status: 503, code: 'internal_error' }
+      : { status: 400, code: expected?.error_code };
+    assert.deepEqual({ status: reply.status, code, vmCode }, { ...wanted, vmCode: null }, name);
+  }
+  const refused = await gateway.metric('ledgergate_encode_requests_total{outcome="refused",reason="no node"}');
+  assert.equal(refused, invalid.length - leftToNodes.size);
+});
+
+test('a node that is gone leaves bytes and certain refusals to be had for as long as the ABI is fresh', async (t) => {
+  const { node, gateway } = await scene(t, coinTransfer.chain_id, () => 0);
+  publish(node, coinTransfer.abi);
+  const body = JSON.stringify(coinTransfer.request);
+  await gateway.post(path, body);
+  await node.close();
+
+  const good = await gateway.post(path, body);
+  const malformed = await gateway.post(path, body.slice(1));
+  const badAmount = await gateway.post(path, body.replace('"100000000"', '100000000'));
+  const unknownFunction = await gateway.post(path, body.replace('coin::transfer', 'coin::no_such'));
+
+  assert.deepEqual(shown(good), { status: 200, body: JSON.stringify(coinTransfer.expected_hex) });
+  assert.deepEqual([malformed.status, codeOf(malformed)], [400, 'web_framework_error']);
+  assert.deepEqual([badAmount.status, codeOf(badAmount)], [400, 'invalid_input']);
+  // The module may have been upgraded, and nobody can be asked: no certain refusal.
+  assert.equal(unknownFunction.status, 503);
+});
+
+function codeOf(reply: Reply): unknown {
+  return (JSON.parse(reply.text) as { error_code: unknown }).error_code;
+}
+
+test('what the gateway does not own goes to a node byte for byte, and is counted by reason', async (t) => {
+  const { node, gateway } = await scene(t, coinTransfer.chain_id);
+  publish(node, coinTransfer.abi);
+  const answer = { status: 200, body: '"0x00"' };
+  node.encode = () => answer;
+  const body = JSON.stringify(coinTransfer.request, undefined, 1);
+  const script = JSON.stringify({ ...(coinTransfer.request as object), payload: { type: 'script_payload' } });
+  const cases: readonly (readonly [reason: string, body: string | Buffer, headers: Record<string, string>])[] = [
+    ['bcs accept', body, { accept: 'application/x-bcs' }],
+    ['encoded body', Buffer.from([1, 2, 3]), { 'content-encoding': 'gzip' }],
+    ['script payload', script, {}],
+    ['encrypted payload', script.replace('script_payload', 'encrypted_transaction_payload'), {}],
+    ['duplicate key', body.replace('{', '{"sender":"0x1",'), {}],
+    ['doubtful text', body.replace('{', '{"x":{"\\u0024serde_json::private::Number":"abc"},'), {}],
+    ['refused locally', `\ufeff${body}`, {}],
+    ['refused locally', Buffer.from([0x7b, 0xff]), {}],
+    ['refused locally', '', {}],
+  ];
+  for (const [reason, sent, headers] of cases) {
+    const sample = `ledgergate_encode_requests_total{outcome="forwarded",reason="${reason}"}`;
+    const before = await gateway.metric(sample);
+    node.encodes.length = 0;
+
+    const reply = await gateway.post(path, sent, headers);
+
+    assert.deepEqual(shown(reply), answer, reason);
+    const [received] = node.encodes;
+    assert.deepEqual(received?.body, Buffer.from(sent), reason);
+    for (const [name, value] of Object.entries(headers)) assert.equal(received?.headers[name], value, reason);
+    assert.equal((await gateway.metric(sample)) - before, 1, reason);
+  }
+});
+
+test('a call of a module that is not there costs one read of it, whichever module is made up', async (t) => {
+  const { node, gateway } = await scene(t, coinTransfer.chain_id);
+  node.encode = () => refusal('invalid_input', "Module can't be found");
+  const body = JSON.stringify(coinTransfer.request);
+
+  const replies: unknown[] = [];
+  for (const address of ['0xdead', '0xdead1', '0xdead2']) {
+    replies.push(codeOf(await gateway.post(path, body.replace('0x1::coin::', `${address}::coin::`))));
+  }
+
+  assert.deepEqual(replies, ['invalid_input', 'invalid_input', 'invalid_input']);
+  assert.deepEqual([node.moduleReads, node.encodes.length], [3, 3]);
+});
+
+test('media types are compared as nodes compare them on this path', async (t) => {
+  const { node, gateway } = await scene(t, coinTransfer.chain_id);
+  publish(node, coinTransfer.abi);
+  const body = JSON.stringify(coinTransfer.request);
+  const cases: readonly (readonly [contentType: string | undefined, status: number])[] = [
+    ['application/json', 200],
+    ['application/json; charset=utf-8', 200],
+    ['Application/JSON;charset=UTF-8', 200],
+    ['application/vnd.wallet+json', 200],
+    ['application/x+json', 200],
+    ['application/x.aptos.signed_transaction+bcs', 415],
+    ['application/jsonp', 415],
+    ['text/json', 415],
+    ['text/plain', 415],
+    [undefined, 415],
+  ];
+  for (const [contentType, status] of cases) {
+    const headers: Record<string, string> = contentType === undefined ? {} : { 'content-type': contentType };
+    const reply = await gateway.send('POST', path, { body, headers });
+    assert.equal(reply.status, status, contentType);
+    if (status === 415) assert.equal(codeOf(reply), 'web_framework_error');
+  }
+  assert.equal(node.encodes.length, 0);
+});
+
+test('other methods on the path, and other spellings of it, are a node\u2019s to answer', async (t) => {
+  const { node, gateway } = await scene(t, coinTransfer.chain_id);
+  publish(node, coinTransfer.abi);
+  node.encode = () => ({ status: 200, body: '"0x01"' });
+
+  const get = await gateway.get(path);
+  const head = await gateway.send('HEAD', path);
+  const options = await gateway.send('OPTIONS', path, {
+    headers: { origin: 'https://wallet.example', 'access-control-request-method': 'POST' },
+  });
+  const crossOrigin = await gateway.post(path, JSON.stringify(coinTransfer.request), { origin: 'https://a.example' });
+
+  assert.deepEqual([get.status, head.status, head.body.length], [404, 404, 0]);
+  assert.equal(options.status, 204);
+  assert.equal(crossOrigin.text, JSON.stringify(coinTransfer.expected_hex));
+  assert.equal(crossOrigin.headers['access-control-allow-origin'], 'https://a.example');
+});
+
+/** A request whose one argument is `bytes`, in hex. */
+function requestOf(bytes: string): string {
+  const [vector] = readGroup('04-bytes.json');
+  assert.ok(vector !== undefined);
+  const request = vector.request as { payload: object };
+  const payload = { ...request.payload, function: '0xcafe::kinds::one_bytes', arguments: [`0x${bytes}`] };
+  return JSON.stringify({ ...request, payload });
+}
+
+test('bodies come chunked or whole, and are refused without a length or above the limit', async (t) => {
+  const { node, gateway } = await scene(t);
+  publish(node, readGroup('04-bytes.json')[0]?.abi);
+  const bytes = 'ab'.repeat(60_000);
+  const body = requestOf(bytes);
+
+  const long = await gateway.post(path, body);
+  const chunked = await fetchReply(gateway.url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: Readable.from([body.slice(0, 1000), body.slice(1000)]),
+  });
+  const withoutLength = await exchangeRaw(
+    gateway.port,
+    `POST /v1${path} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n`,
+  );
+  const tooLong = await gateway.post(path, Buffer.alloc(8 * 1024 * 1024 + 1, 0x20));
+
+  assert.equal(long.status, 200);
+  assert.ok(long.text.includes(bytes));
+  assert.equal(chunked.text, long.text);
+  assert.match(withoutLength, /^HTTP\/1.1 411 /);
+  assert.deepEqual([tooLong.status, codeOf(tooLong)], [413, 'web_framework_error']);
+  assert.equal(node.encodes.length, 0);
+});
+
+test('a body above 128 kB goes to a node as it came, and is not read here', async (t) => {
+  const { node, gateway } = await scene(t);
+  publish(node, readGroup('04-bytes.json')[0]?.abi);
+  const answer = { status: 200, body: '"0x01"' };
+  node.encode = () => answer;
+  const largest = requestOf('ab'.repeat(60_000)).padEnd(128 * 1024, ' ');
+  const large = [`${largest} `, requestOf('ab'.repeat(4_000_000)), '['.repeat(200_000)];
+
+  const local = await gateway.post(path, largest);
+  const replies = await Promise.all(large.map((body) => gateway.post(path, body)));
+
+  assert.notDeepEqual(shown(local), answer);
+  assert.deepEqual(replies.map(shown), [answer, answer, answer]);
+  assert.deepEqual(new Set(node.encodes.map(({ body }) => body.toString())), new Set(large));
+  assert.equal(await gateway.metric('ledgergate_encode_requests_total{outcome="forwarded",reason="large body"}'), 3);
+  assert.equal(node.moduleReads, 1);
+});
+
+test('with encode.enabled: false every request is a node\u2019s', async (t) => {
+  const node = await vectorNode(t, coinTransfer.chain_id);
+  publish(node, coinTransfer.abi);
+  node.encode = () => refusal('invalid_input', 'as the node says');
+  const gateway = await testGateway(t, { full: [node], config: { encode: { enabled: false } } });
+
+  const reply = await gateway.post(path, JSON.stringify(coinTransfer.request));
+
+  assert.match(reply.text, /as the node says/);
+  assert.deepEqual({ encodes: node.encodes.length, moduleReads: node.moduleReads }, { encodes: 1, moduleReads: 0 });
+});

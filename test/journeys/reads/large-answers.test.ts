@@ -1,0 +1,99 @@
+/** Large answers: the gateway has given them in a moment, and their clients take them for long after that. */
+import assert from 'node:assert/strict';
+import { connect, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { answersIn } from '../../support/raw-http.ts';
+
+/** More than the kernel takes at once. */
+const bytes = 8_000_000;
+const large = `/v1/accounts/0x1/resource/0x1::ledgergate_sample::Padded${bytes}?ledger_version=600`;
+const get = (target: string, header = ''): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n${header}\r\n`;
+
+const ofModule = ({ url }: { readonly url: string }): boolean => url.includes('/module/');
+
+/** A client that takes nothing until it is told to, and all that it was told when its connection is over. */
+function openClient(t: TestContext, { port }: TestGateway): { socket: Socket; told: Promise<string> } {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  t.after(() => socket.destroy());
+  const chunks: Buffer[] = [];
+  socket.on('data', (chunk) => chunks.push(chunk));
+  socket.on('error', () => undefined);
+  socket.on('end', () => socket.end());
+  socket.pause();
+  const told = new Promise<string>((resolve) => {
+    socket.once('close', () => resolve(Buffer.concat(chunks).toString('latin1')));
+  });
+  return { socket, told };
+}
+
+/** Resolves when an answer is on its way, most of which the client has not taken. */
+function begun(socket: Socket): Promise<void> {
+  return new Promise((resolve) => socket.once('readable', () => resolve()));
+}
+
+test('a client that takes its answers steadily is given all of them, however long that takes', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], times: { inactivityMs: 800, checkMs: 20 } });
+  const { socket, told } = openClient(t, gateway);
+  // At most 64 kB at a time, so that it takes three times as long as the bound.
+  socket.on('data', () => {
+    socket.pause();
+    setTimeout(() => socket.resume(), 10);
+  });
+
+  socket.write(get(large) + get(large, 'Connection: close\r\n'));
+  socket.resume();
+  const answers = answersIn(await told);
+
+  assert.deepEqual(
+    answers.map(({ body }) => body.length),
+    [bytes, bytes],
+  );
+});
+
+test('what comes behind the last request is not done, as long as its answer may take', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const { socket, told } = openClient(t, gateway);
+  socket.write(get(large, 'Connection: close\r\n'));
+  await begun(socket);
+
+  const submission = 'POST /v1/transactions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2';
+  await new Promise((resolve) => socket.write(`${submission}\r\n\r\n{}`, resolve));
+  socket.resume();
+  const answers = answersIn(await told);
+  // Had it been sent to the node, it would be there before this is.
+  await gateway.get('/accounts/0x1/module/coin?ledger_version=601');
+
+  assert.deepEqual(
+    answers.map(({ body }) => body.length),
+    [bytes],
+  );
+  assert.deepEqual(
+    node.log.received.filter(({ method }) => method === 'POST'),
+    [],
+  );
+});
+
+test('who says no more and waits for a node loses nothing of the answers before', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  t.after(() => release());
+  node.faults.add({ kind: 'hold', until: released }, { when: ofModule });
+  const asked = node.log.next(ofModule);
+  const { socket, told } = openClient(t, gateway);
+
+  socket.write(get(large) + get('/v1/accounts/0x1/module/coin?ledger_version=602'));
+  await Promise.all([begun(socket), asked]);
+  await new Promise<void>((resolve) => socket.end(resolve));
+  // Whoever answers this has heard of that.
+  await gateway.metric('ledgergate_http_connections');
+  release();
+  socket.resume();
+
+  const [answer] = answersIn(await told);
+  assert.equal(answer?.body.length, bytes);
+});

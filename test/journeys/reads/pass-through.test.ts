@@ -1,0 +1,270 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { errorBody } from '../../../src/ledger/errors.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway, type Reply } from '../../support/gateway.ts';
+import { ledgerHeaders } from '../../support/ledger-info.ts';
+
+const paths = [
+  '/-/healthy',
+  '/accounts/0x1',
+  '/estimate_gas_price',
+  '/blocks/by_height/3',
+  '/transactions/by_version/500',
+];
+
+for (const path of paths) {
+  test(`GET ${path} passes byte for byte with live ledger headers`, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const gateway = await testGateway(t, { full: [node] });
+
+    const direct = await fetch(node.url + path);
+    const reply = await gateway.get(path);
+
+    assert.equal(reply.status, direct.status);
+    assert.equal(reply.text, await direct.text());
+    assert.equal(reply.headers['x-node-ledger-version'], '900');
+    assert.equal(reply.headers['cache-control'], 'no-store');
+  });
+}
+
+test('a passed read of a pruned version is routed and repaired as our own reads are', async (t) => {
+  const full = await fakeNode(t, { oldest: 100n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  full.clock.oldest = 500n;
+
+  const repaired = await gateway.get('/accounts/0x1?ledger_version=300');
+  const routed = await gateway.get('/transactions/by_version/250');
+
+  assert.deepEqual([repaired.status, routed.status], [200, 200]);
+  assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 1, archival: 2 });
+});
+
+test('unknown X-NODE headers cross both ways; hop-by-hop headers and credentials do not', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const body = '{"ok":true}';
+  node.fault = {
+    kind: 'answer',
+    status: 200,
+    body,
+    headers: { 'x-node-txn-encryption-key': 'abc', 'keep-alive': 'timeout=1', 'set-cookie': 'a=b' },
+  };
+
+  const reply = await gateway.get('/some/new/route?x=1', {
+    'x-node-client': 'sdk/1',
+    authorization: 'Bearer secret',
+    cookie: 'a=b',
+    te: 'trailers',
+    'x-forwarded-for': '1.2.3.4',
+  });
+
+  const seen = node.log.received.at(-1);
+  assert.equal(reply.text, body);
+  assert.equal(reply.headers['x-node-txn-encryption-key'], 'abc');
+  assert.equal(reply.headers['set-cookie'], undefined);
+  assert.equal(seen?.url, '/v1/some/new/route?x=1');
+  assert.equal(seen.headers['x-node-client'], 'sdk/1');
+  assert.deepEqual(
+    ['authorization', 'cookie', 'te', 'x-forwarded-for'].filter((name) => name in seen.headers),
+    [],
+  );
+});
+
+test('a node\u2019s own compression passes as it is', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const plain = await gateway.get('/accounts/0x1');
+
+  const reply = await gateway.get('/accounts/0x1', { 'accept-encoding': 'gzip' });
+
+  const text = reply.headers['content-encoding'] === 'gzip' ? gunzipSync(reply.body).toString() : reply.text;
+  assert.equal(text, plain.text);
+});
+
+test('a large answer that breaks off is cut off for the client as well', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  node.faults.add({ kind: 'answer', status: 200, body: JSON.stringify(' '.repeat(200_000)), headers: ledger });
+  node.faults.add({ kind: 'truncated body' });
+
+  await assert.rejects(gateway.get('/blocks/by_height/3'));
+});
+
+test('a small answer that breaks off is given by another node', async (t) => {
+  const broken = await fakeNode(t, { oldest: 400n, head: 900n });
+  const whole = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [broken, whole] });
+  broken.fault = { kind: 'truncated body' };
+
+  const reply = await gateway.get('/blocks/by_version/500');
+
+  assert.equal(reply.status, 200);
+  assert.deepEqual([broken.reads, whole.reads], [1, 1]);
+  whole.fault = { kind: 'truncated body' };
+  assert.equal((await gateway.get('/blocks/by_version/500')).status, 503);
+});
+
+test('wait_by_hash is a long poll at the node that took the submission', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+
+  const unknown = await gateway.get(`/transactions/wait_by_hash/0x${'ab'.repeat(32)}`);
+
+  assert.equal(unknown.status, 404);
+  assert.equal(unknown.headers['cache-control'], 'no-store');
+});
+
+test('long polls hold half of the connections to a node at most; more are answered at once, and reads go on', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node], config: { upstream: { connections: 4 } } });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: promise }, { when: ({ route }) => route === 'waitByHash' });
+  const wait = (index: number) => gateway.get(`/transactions/wait_by_hash/0x${String(index).padStart(64, '0')}`);
+  const held = [wait(1), wait(2)];
+  await until(() => node.requestsTo('waitByHash') >= 2);
+
+  const more = await Promise.all([3, 4, 5, 6].map(wait));
+  const read = await gateway.get('/accounts/0x1/module/coin?ledger_version=800');
+
+  assert.deepEqual(
+    [...more, read].map(({ status }) => status),
+    [404, 404, 404, 404, 200],
+  );
+  assert.deepEqual([node.requestsTo('waitByHash'), node.requestsTo('byHash')], [2, 4]);
+  resolve();
+  assert.deepEqual(
+    (await Promise.all(held)).map(({ status }) => status),
+    [404, 404],
+  );
+  await wait(7);
+  assert.equal(node.requestsTo('waitByHash'), 3);
+});
+
+const ledger = ledgerHeaders({ version: 900n, chainId: 1 });
+
+const cachingHeaders = {
+  'cache-control': 'public, max-age=3600',
+  expires: 'Wed, 21 Oct 2099 07:28:00 GMT',
+  'last-modified': 'Wed, 21 Oct 2015 07:28:00 GMT',
+  etag: '"of-some-version"',
+  age: '5',
+};
+
+for (const maxStalenessMs of [200, 0]) {
+  test(`what nodes say of freshness does not outlive the version the gateway chose (staleness ${maxStalenessMs} ms)`, async (t) => {
+    const node = await fakeNode(t, { head: 900n });
+    const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs } } });
+    const fault = { kind: 'answer', status: 200, body: '{}', headers: { ...cachingHeaders, ...ledger } } as const;
+    node.faults.add(fault, { when: ({ route }) => route !== 'ledgerInfo' });
+    const kept = (headers: Reply['headers']) => Object.keys(cachingHeaders).filter((name) => name in headers);
+
+    const latest = await gateway.get('/accounts/0x1', { 'if-none-match': '"of-some-version"' });
+    const asked = node.log.received.at(-1);
+    const pinned = await gateway.get('/accounts/0x1?ledger%5Fversion=5', { 'if-none-match': '"x"' });
+
+    assert.equal(latest.headers['cache-control'], 'no-store');
+    assert.deepEqual(kept(latest.headers), ['cache-control']);
+    assert.equal(asked?.headers['if-none-match'], undefined);
+    assert.deepEqual(kept(pinned.headers), Object.keys(cachingHeaders));
+    assert.equal(node.log.received.at(-1)?.url, '/v1/accounts/0x1?ledger%5Fversion=5');
+    assert.equal(node.log.received.at(-1)?.headers['if-none-match'], '"x"');
+  });
+}
+
+test('a compressed view is a read of the latest state like any other', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const body = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
+  // Sample nodes do not read compressed bodies.
+  node.faults.add(
+    { kind: 'answer', status: 200, body: '["900"]', headers: ledger },
+    { when: ({ route }) => route === 'view' },
+  );
+
+  const latest = await gateway.post('/view', gzipSync(body), { 'content-encoding': 'gzip' });
+  const url = node.log.received.at(-1)?.url;
+  const tooNew = await gateway.post('/view', gzipSync(body), {
+    'content-encoding': 'gzip',
+    'ledgergate-min-version': '901',
+  });
+
+  assert.equal(latest.headers['ledgergate-served-version'], '900');
+  assert.equal(url, '/v1/view?ledger_version=900');
+  assert.equal(tooNew.status, 503);
+});
+
+test('a redirection of a node does not tell its address', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  node.fault = { kind: 'answer', status: 307, body: '', headers: { location: `${node.url}/elsewhere` } };
+
+  const reply = await gateway.get('/spec');
+
+  assert.equal(reply.status, 307);
+  assert.equal(reply.headers['location'], undefined);
+});
+
+for (const method of ['GET', 'POST'] as const) {
+  const hidden = ['/set_failpoint?name=x', '/set%5Ffailpoint', '/experimental/state_values/r%61w'];
+  const folded = [
+    '/set_failpoint;x',
+    '/SET_failpoint%3Bx',
+    '/set_failpoint%3Fname=x',
+    '/experimental/state_values/raw;x/',
+  ];
+  for (const path of [...hidden, ...folded]) {
+    test(`${method} ${path} does not reach a node`, async (t) => {
+      const node = await fakeNode(t, { head: 900n });
+      const gateway = await testGateway(t, { full: [node] });
+
+      const reply = await gateway.send(method, path, method === 'POST' ? { body: '{}' } : {});
+
+      assert.equal(reply.status, 404);
+      assert.deepEqual(JSON.parse(reply.text), {
+        message: 'not found',
+        error_code: 'web_framework_error',
+        vm_error_code: null,
+      });
+      assert.equal(reply.headers['x-node-ledger-version'], '900');
+      assert.equal(node.reads, 0);
+    });
+  }
+}
+
+test('an error that a node compresses unasked is decoded for reads that are kept, and not kept', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  const error = errorBody('resource_not_found', `Resource not found${' '.repeat(2_000)}`);
+  const headers = { 'content-encoding': 'gzip', ...ledger };
+  node.fault = { kind: 'answer', status: 404, body: gzipSync(error), headers };
+
+  for (const acceptEncoding of ['identity', 'gzip', 'gzip']) {
+    const path = '/accounts/0x1/resource/0x1::a::B?ledger_version=5';
+    const reply = await gateway.get(path, { 'accept-encoding': acceptEncoding });
+
+    const isCoded = acceptEncoding === 'gzip';
+    assert.deepEqual([reply.status, reply.headers['content-encoding']], [404, isCoded ? 'gzip' : undefined]);
+    assert.equal(isCoded ? gunzipSync(reply.body).toString() : reply.text, error);
+    assert.doesNotMatch(reply.headers['cache-status'] ?? '', /hit/);
+    assert.equal(reply.headers['cache-control'], 'no-store');
+  }
+  assert.equal(node.log.received.at(-1)?.headers['accept-encoding'], undefined);
+});
+
+test('an error compressed unasked counts as news about the node where its status tells so', async (t) => {
+  const full = await fakeNode(t, { oldest: 100n, head: 900n });
+  const archival = await fakeNode(t, { archival: true, head: 900n });
+  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const body = gzipSync(errorBody('version_pruned', 'Ledger version(300) has been pruned'));
+  const fault = { kind: 'answer', status: 410, body, headers: { 'content-encoding': 'gzip', ...ledger } } as const;
+  full.faults.add(fault, { when: ({ route }) => route === 'account' });
+
+  const reply = await gateway.get('/accounts/0x1?ledger_version=300');
+
+  assert.equal(reply.status, 200);
+  assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 1, archival: 1 });
+});

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fakeNode } from '../../support/fake-node.ts';
+import { testGateway } from '../../support/gateway.ts';
+
+const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+
+test('a pinned read is asked of a node once and then answered from memory', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+
+  const miss = await gateway.get(`${probe}?ledger_version=500`);
+  const hit = await gateway.get(`${probe}?ledger_version=500`);
+
+  assert.equal(miss.status, 200);
+  assert.equal(miss.text, '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","ledger_version":"500"}}');
+  assert.deepEqual(hit.body, miss.body);
+  assert.equal(miss.headers['cache-status'], 'ledgergate; fwd=miss; detail=full-0');
+  assert.equal(hit.headers['cache-status'], 'ledgergate; hit; detail=memory');
+  assert.equal(node.requestsTo('resource'), 1);
+});
+
+test('a hit carries the live ledger headers, the version it was read at, and says that it never changes', async (t) => {
+  const node = await fakeNode(t, { oldest: 100n, head: 900n });
+  const gateway = await testGateway(t, { full: [node] });
+  await gateway.get(`${probe}?ledger_version=500`);
+
+  node.clock.head = 950n;
+  await gateway.get('/accounts/0x1/resource/0x1::account::Account');
+  const hit = await gateway.get(`${probe}?ledger_version=500`);
+
+  assert.equal(hit.headers['x-node-ledger-version'], '950');
+  assert.equal(hit.headers['x-node-ledger-oldest-version'], '100');
+  assert.equal(hit.headers['x-node-chain-id'], '1');
+  assert.equal(hit.headers['ledgergate-served-version'], '500');
+  assert.equal(hit.headers['cache-control'], 'public, max-age=31536000, immutable');
+  assert.match(hit.headers['etag'] ?? '', /^"[\w-]{22}"$/);
+});

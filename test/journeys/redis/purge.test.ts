@@ -1,0 +1,365 @@
+/** Operators take answers out of the cache: afterwards the next read is answered by a node. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import type { RedisTarget } from '../../../src/config/config.ts';
+import { askPurge, purge } from '../../support/admin.ts';
+import { eventually } from '../../support/eventually.ts';
+import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
+import { testGateway, type LogLine, type TestGateway } from '../../support/gateway.ts';
+import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
+
+const probeOf = (address: string, version: number) =>
+  `/accounts/${address}/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
+const coin = '/accounts/0x1/module/coin?ledger_version=7';
+const viewBody = '{"function":"0x1::coin::balance","type_arguments":[],"arguments":["0x1"]}';
+
+/** A gateway that has found its Redis. */
+async function replica(t: TestContext, target: RedisTarget, node: FakeNode): Promise<TestGateway> {
+  const redis = { target, keyPrefix: 'lg', timeoutMs: 500, ttlMs: 60_000 };
+  const gateway = await testGateway(t, { full: [node], config: { cache: { redis } } });
+  // Transactions that nobody knows are looked up and never kept; in a cluster these are of several servers.
+  const unknown = (digit: string) => gateway.get(`/transactions/by_hash/0x${digit.repeat(64)}`);
+  await eventually(
+    async () => {
+      const before = await lookups(gateway);
+      await Promise.all(['1', '2', '3', '4', '5', '6', '7', '8'].map(unknown));
+      return (await lookups(gateway)) - before;
+    },
+    (found) => found === 8,
+  );
+  return gateway;
+}
+
+function lookups(gateway: TestGateway): Promise<number> {
+  return gateway.metric('ledgergate_redis_lookups_total{outcome="absent"}');
+}
+
+function single(server: RedisServer): RedisTarget {
+  return { kind: 'single', url: server.url };
+}
+
+async function sourceOf(gateway: TestGateway, path: string): Promise<string> {
+  const reply = path.startsWith('/view') ? await gateway.post(path, viewBody) : await gateway.get(path);
+  assert.ok(reply.status === 200 || reply.status === 404, reply.text);
+  return /fwd=miss|memory|redis/.exec(reply.headers['cache-status'] ?? '')?.[0] ?? '';
+}
+
+/** Where the answers to these come from now. */
+async function sources(gateway: TestGateway, paths: readonly string[]): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const path of paths) found.push(await sourceOf(gateway, path));
+  return found;
+}
+
+const written = (gateway: TestGateway, count: number) =>
+  eventually(
+    () => gateway.metric('ledgergate_redis_writes_total{outcome="written"}'),
+    (value) => value >= count,
+  );
+
+const everything = [probeOf('0x1', 7), probeOf('0x1', 9000), probeOf('0x10', 7), coin, '/view?ledger_version=7'];
+
+const scopes: readonly (readonly [string, object, readonly string[]])[] = [
+  [
+    'one read',
+    { read: { target: `/v1${probeOf('0x0001', 7)}` } },
+    ['fwd=miss', 'memory', 'memory', 'memory', 'memory'],
+  ],
+  [
+    'one read at every version',
+    { read: { target: `/v1${probeOf('0x1', 7).split('?', 1)[0]}` } },
+    ['fwd=miss', 'fwd=miss', 'memory', 'memory', 'memory'],
+  ],
+  [
+    'one read in another form',
+    { read: { target: `/v1${probeOf('0x1', 7)}`, accept: 'application/x-bcs' } },
+    ['memory', 'memory', 'memory', 'memory', 'memory'],
+  ],
+  [
+    'a view, however its body is written',
+    { read: { target: '/v1/view?ledger_version=7', body: viewBody.replaceAll(',', ' , ') } },
+    ['memory', 'memory', 'memory', 'memory', 'fwd=miss'],
+  ],
+  ['an account', { account: '0x01' }, ['fwd=miss', 'fwd=miss', 'memory', 'fwd=miss', 'fwd=miss']],
+  ['everything', { everything: true }, ['fwd=miss', 'fwd=miss', 'fwd=miss', 'fwd=miss', 'fwd=miss']],
+];
+
+for (const [name, request, expected] of scopes) {
+  test(`purged from memory: ${name}`, async (t) => {
+    const node = await fakeNode(t, { head: 10_000n });
+    const gateway = await testGateway(t, { full: [node] });
+    await sources(gateway, everything);
+    assert.deepEqual(
+      await sources(gateway, everything),
+      everything.map(() => 'memory'),
+    );
+
+    const answer = await purge(gateway, request);
+
+    const gone = expected.filter((source) => source === 'fwd=miss').length;
+    assert.deepEqual([answer.complete, answer.memory, answer.redis, answer.replicas], [true, gone, 'off', 'off']);
+    assert.deepEqual(await sources(gateway, everything), expected);
+    assert.equal(await gateway.metric(`ledgergate_purges_total{scope="${Object.keys(request)[0]}"}`), 1);
+  });
+}
+
+test('a purge is in the log: who, what, and what came of it', async (t) => {
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, { full: [await fakeNode(t)], onLog: (line) => lines.push(line) });
+  await sourceOf(gateway, probeOf('0x1', 7));
+  await purge(gateway, { account: '0x1' });
+  const { from, purge: what, memory, level } = lines.find(({ msg }) => msg === 'purged') ?? {};
+  assert.deepEqual({ from, what, memory, level }, { from: '127.0.0.1', what: 'account 1 0x1', memory: 1, level: 30 });
+});
+
+test('of many purges in a row each is in the log', async (t) => {
+  const lines: LogLine[] = [];
+  const gateway = await testGateway(t, { full: [await fakeNode(t)], onLog: (line) => lines.push(line) });
+  const accounts = Array.from({ length: 30 }, (_, index) => `0x${index + 1}`);
+
+  for (const account of accounts) await purge(gateway, { account });
+
+  const told = lines.filter(({ msg }) => msg === 'purged').map(({ purge: what }) => what);
+  assert.deepEqual(
+    told,
+    accounts.map((account) => `account 1 ${account}`),
+  );
+});
+
+test('a read that is under way is answered, and neither kept nor joined by those who come after', async (t) => {
+  const node = await fakeNode(t);
+  const gateway = await testGateway(t, { full: [node] });
+  const path = probeOf('0x1', 7);
+  const release = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: release.promise }, { times: 1 });
+  const arrived = node.log.next();
+  const before = gateway.get(path);
+  await arrived;
+
+  await purge(gateway, { account: '0x1' });
+  assert.equal(await sourceOf(gateway, path), 'fwd=miss');
+  await purge(gateway, { everything: true });
+  release.resolve();
+
+  assert.equal((await before).status, 200);
+  assert.equal(node.requestsTo('resource'), 2);
+  assert.equal(await sourceOf(gateway, path), 'fwd=miss');
+});
+
+test('a read of another account that is under way is kept', async (t) => {
+  const node = await fakeNode(t);
+  const gateway = await testGateway(t, { full: [node] });
+  const path = probeOf('0x10', 7);
+  const release = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: release.promise }, { times: 1 });
+  const arrived = node.log.next();
+  const before = gateway.get(path);
+  await arrived;
+  await purge(gateway, { account: '0x1' });
+  release.resolve();
+  await before;
+  assert.equal(await sourceOf(gateway, path), 'memory');
+});
+
+for (const [name, request, expected] of scopes) {
+  test(`purged at one replica, gone at both and in Redis: ${name}`, { skip: noRedis }, async (t) => {
+    const server = await redisServer(t);
+    const node = await fakeNode(t, { head: 10_000n });
+    const [a, b] = [await replica(t, single(server), node), await replica(t, single(server), node)];
+    await sources(a, everything);
+    await written(a, everything.length);
+    assert.deepEqual(
+      await sources(b, everything),
+      everything.map(() => 'redis'),
+    );
+    const asked = node.reads;
+
+    const answer = await purge(a, request);
+
+    const gone = expected.filter((source) => source === 'fwd=miss').length;
+    assert.deepEqual([answer.complete, answer.memory], [true, gone]);
+    assert.deepEqual(answer.replicas, { told: 1, cleared: 1 });
+    assert.ok(typeof answer.redis === 'number' && answer.redis >= gone);
+    assert.deepEqual(await sources(b, everything), expected);
+    // What b has read anew is a's as well, and nothing older.
+    assert.equal(node.reads - asked, gone);
+  });
+}
+
+test('both replicas go to a node after a purge', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const [nodeA, nodeB] = [await fakeNode(t), await fakeNode(t)];
+  const [a, b] = [await replica(t, single(server), nodeA), await replica(t, single(server), nodeB)];
+  const path = probeOf('0x1', 7);
+  await sourceOf(a, path);
+  await written(a, 1);
+  assert.equal(await sourceOf(b, path), 'redis');
+
+  await purge(a, { account: '0x1' });
+  assert.equal(await sourceOf(a, path), 'fwd=miss');
+  await purge(b, { account: '0x1' });
+  assert.equal(await sourceOf(b, path), 'fwd=miss');
+  assert.deepEqual([nodeA.requestsTo('resource'), nodeB.requestsTo('resource')], [2, 1]);
+});
+
+test('what another replica was reading when it heard of the purge does not come back', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const node = await fakeNode(t);
+  const [a, b] = [await replica(t, single(server), node), await replica(t, single(server), node)];
+  const path = probeOf('0x1', 7);
+  const release = Promise.withResolvers<void>();
+  node.faults.add({ kind: 'hold', until: release.promise }, { times: 1 });
+  const arrived = node.log.next(({ route }) => route === 'resource');
+  const before = b.get(path);
+  await arrived;
+
+  const answer = await purge(a, { everything: true });
+  release.resolve();
+
+  assert.deepEqual(answer.replicas, { told: 1, cleared: 1 });
+  assert.equal((await before).status, 200);
+  const pages = await server.run((client) => client.keys('lg:1:nogenesis:????????:1|*'));
+  assert.deepEqual(pages, []);
+  assert.equal(await sourceOf(b, path), 'fwd=miss');
+});
+
+test('everything else in the same Redis stays', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const gateway = await replica(t, single(server), await fakeNode(t));
+  const others = ['lg:2:nogenesis:x', 'lg:1:otherone:1|resource|0x1/a|json|0', 'xlg:1:nogenesis:x', 'lg'];
+  await server.run((client) => client.mset(...others.flatMap((name) => [name, 'kept'])));
+  await sourceOf(gateway, probeOf('0x1', 7));
+  await written(gateway, 1);
+
+  await purge(gateway, { everything: true });
+
+  const left = await server.run((client) => client.keys('*'));
+  assert.deepEqual(
+    left.filter((name) => !/^lg:(?:state|purge|history):1\.nogenesis(?::\w+)?$/.test(name)).sort(),
+    others.sort(),
+  );
+});
+
+test('thousands of keys go in steps, and reads are served meanwhile', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const gateway = await replica(t, single(server), await fakeNode(t));
+  await sourceOf(gateway, probeOf('0x1', 7));
+  await server.run(async (client) => {
+    for (let index = 0; index < 20_000; index += 1000) {
+      const names = Array.from({ length: 1000 }, (_, step) => `lg:1:nogenesis:1|resource|0x${index + step}/a|json|0`);
+      await client.mset(...names.flatMap((name) => [name, 'x']));
+    }
+  });
+  const purged = purge(gateway, { everything: true });
+  let reads = 0;
+  const progress = { isDone: false };
+  void purged.finally(() => (progress.isDone = true));
+  do {
+    assert.equal((await gateway.get(probeOf('0x1', reads % 1000))).status, 200);
+    reads += 1;
+  } while (!progress.isDone);
+  const { redis, complete } = await purged;
+  assert.ok(complete && typeof redis === 'number' && redis >= 20_000, JSON.stringify(await purged));
+  assert.ok(reads > 1);
+});
+
+test('with Redis away memory is purged, and the answer says that it is not all', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const gateway = await replica(t, single(server), await fakeNode(t));
+  const path = probeOf('0x1', 7);
+  await sourceOf(gateway, path);
+  await written(gateway, 1);
+  await server.kill();
+
+  for (const request of [{ read: { target: `/v1${path}` } }, { account: '0x1' }, { everything: true }]) {
+    await sourceOf(gateway, path);
+    const { complete, memory, redis, replicas } = await purge(gateway, request);
+    assert.deepEqual([complete, memory, redis, replicas], [false, 1, 'unavailable', 'unavailable']);
+  }
+});
+
+test('a key of another type in the place of a page is cleared as well', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const gateway = await replica(t, single(server), await fakeNode(t));
+  const [history] = await server.run((client) => client.hkeys('lg:history:1.nogenesis'));
+  const name = `lg:1:nogenesis:${history}:1|resource|0x1/0x1::ledgergate_sample::Probe|json|0`;
+  await server.run((client) => client.set(name, 'of another type'));
+  const { complete, redis } = await purge(gateway, { read: { target: `/v1${probeOf('0x1', 7)}` } });
+  assert.deepEqual([complete, redis], [true, 1]);
+  assert.equal(await server.run((client) => client.exists(name)), 0);
+});
+
+test(
+  'in a cluster every primary is cleared, and replicas hear of it wherever they listen',
+  { skip: noRedis },
+  async (t) => {
+    const servers = [
+      await redisServer(t, ['--cluster-enabled', 'yes']),
+      await redisServer(t, ['--cluster-enabled', 'yes']),
+    ];
+    const [one, other] = servers as [RedisServer, RedisServer];
+    await one.run((client) => client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '8191'));
+    await other.run((client) => client.call('CLUSTER', 'ADDSLOTSRANGE', '8192', '16383'));
+    await one.run((client) => client.cluster('MEET', '127.0.0.1', other.port));
+    for (const server of servers) {
+      await eventually(
+        () => server.run((client) => client.cluster('INFO')),
+        (info) => info.includes('cluster_state:ok') && info.includes('cluster_size:2'),
+      );
+    }
+    const target: RedisTarget = { kind: 'cluster', urls: [one.url] };
+    const node = await fakeNode(t);
+    const [a, b] = [await replica(t, target, node), await replica(t, target, node)];
+    const paths = Array.from({ length: 40 }, (_, index) => probeOf(`0x${index + 1}`, 7));
+    await sources(a, paths);
+    await written(a, paths.length);
+    assert.deepEqual(
+      await sources(b, paths),
+      paths.map(() => 'redis'),
+    );
+    for (const server of servers) assert.ok((await server.run((client) => client.keys('lg:1:*'))).length > 4);
+
+    const { complete, memory, replicas } = await purge(a, { everything: true });
+
+    assert.deepEqual([complete, memory, replicas], [true, 40, { told: 1, cleared: 1 }]);
+    for (const server of servers) assert.deepEqual(await server.run((client) => client.keys('lg:1:*')), []);
+    assert.deepEqual(
+      await sources(b, paths),
+      paths.map(() => 'fwd=miss'),
+    );
+  },
+);
+
+const mistakes: readonly (readonly [string, RegExp])[] = [
+  ['{}', /exactly one of/],
+  ['[]', /JSON object/],
+  ['null', /JSON object/],
+  ['{"account": "0x1", "everything": true}', /exactly one of/],
+  ['{"all": true}', /unknown field \\"all\\"/],
+  ['{"everything": false}', /must be true/],
+  ['{"account": 1}', /as text/],
+  ['{"account": "0xzz"}', /no address/],
+  ['{"account": "0x1*"}', /no address/],
+  ['{"read": "/v1"}', /must be an object/],
+  ['{"read": {"target": "/v1/view", "body": "\\ud800"}}', /body\\" must be text that UTF-8 can hold/],
+  ['{"read": {}}', /needs a \\"target\\"/],
+  ['{"read": {"target": "/v1", "version": 5}}', /unknown field \\"version\\"/],
+  ['{"read": {"target": 5}}', /as text/],
+  ['{"read": {"target": "/v1"}}', /never kept/],
+  ['{"read": {"target": "/v1/accounts/0x1"}}', /never kept/],
+  ['{"read": {"target": "/v1/accounts/0xzz/module/coin"}}', /a client would be told 400/],
+  ['{"read": {"target": "/elsewhere"}}', /a client would be told 404/],
+  ['{', /JSON/],
+];
+
+test('what cannot be understood is refused, and purges nothing', async (t) => {
+  const gateway = await testGateway(t, { full: [await fakeNode(t)] });
+  await sourceOf(gateway, probeOf('0x1', 7));
+  for (const [body, message] of mistakes) {
+    const reply = await askPurge(gateway, body);
+    assert.equal(reply.status, 400, body);
+    assert.match(reply.text, message, body);
+  }
+  assert.equal((await askPurge(gateway, '{"everything": true}', { 'content-type': 'text/plain' })).status, 415);
+  assert.equal(await sourceOf(gateway, probeOf('0x1', 7)), 'memory');
+});

@@ -1,0 +1,95 @@
+/** Redis Cluster: names spread over its servers, slots that move, and one server that hangs. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import calculateSlot from 'cluster-key-slot';
+import { fakeNode } from '../../support/fake-node.ts';
+import { readProbe, redisTimeoutMs, replica, sourceOf, until, untilUp, written } from '../../support/redis-replica.ts';
+import { noRedis } from '../../support/redis-server.ts';
+import { redisCluster, type TestCluster } from '../../support/redis-topology.ts';
+
+/** Accounts of which sample nodes have state. */
+const accounts = Array.from({ length: 40 }, (_, index) => `0x5a${(index + 1).toString(16).padStart(6, '0')}`);
+const version = 7;
+
+/** The term of the history that replicas agree on: recorded nodes do not tell the ledger's first transaction. */
+async function historyIn(cluster: TestCluster): Promise<string> {
+  const name = 'lg:history:1.nogenesis';
+  const owner = await cluster.ownerOf(calculateSlot(name));
+  const [history] = await owner.run((client) => client.hkeys(name));
+  return history ?? 'none';
+}
+
+/** Name in Redis of an account's page. */
+const pageOf = (history: string, account: string) =>
+  `lg:1:nogenesis:${history}:1|resource|${account}/0x1::ledgergate_sample::Probe|json|0`;
+
+test('names spread over the slots, and a slot that moves costs no answer', { skip: noRedis }, async (t) => {
+  const cluster = await redisCluster(t);
+  const node = await fakeNode(t);
+  // Nothing fails here: who takes long is a busy machine.
+  const patient = { nodes: [node], timeoutMs: 3_000 };
+  const [a, b] = [await replica(t, cluster.target, patient), await replica(t, cluster.target, patient)];
+  await Promise.all([untilUp(a), untilUp(b)]);
+  for (const account of accounts) await readProbe(a, version, account);
+  await written(a, accounts.length);
+  for (const server of cluster.servers) {
+    const count = await server.run((client) => client.dbsize());
+    assert.ok(count > 2 * accounts.length * 0.15, `${count} names on one of three servers`);
+  }
+  const [first = ''] = accounts;
+  assert.equal(sourceOf(await readProbe(b, version, first)), 'redis');
+
+  // Every step of the way is read through: keys here, keys there, and the slot's new owner.
+  const slot = calculateSlot(pageOf(await historyIn(cluster), first));
+  const from = await cluster.ownerOf(slot);
+  const to = cluster.servers.find((server) => server !== from)!;
+  let step = 0;
+  await cluster.move(slot, to, async () => {
+    const fresh = await replica(t, cluster.target, patient);
+    await untilUp(fresh);
+    assert.equal(sourceOf(await readProbe(fresh, version, first)), 'redis', `step ${step}`);
+    await readProbe(a, 1_000 - (step += 1), first);
+    await readProbe(b, 900 - step, first);
+  });
+  assert.ok(step >= 3);
+  assert.equal(await cluster.ownerOf(slot), to);
+  const before = await a.metric('ledgergate_redis_writes_total{outcome="written"}');
+  await readProbe(a, 500, first);
+  await written(a, before + 1);
+  assert.equal(sourceOf(await readProbe(b, 500, first)), 'redis');
+  assert.deepEqual([a.redisLog, b.redisLog], [[], []]);
+});
+
+test('one server of a cluster hangs: what the others hold still comes from Redis', { skip: noRedis }, async (t) => {
+  const cluster = await redisCluster(t);
+  const nodes = [await fakeNode(t)];
+  const [a, b] = [await replica(t, cluster.target, { nodes }), await replica(t, cluster.target, { nodes })];
+  await Promise.all([untilUp(a), untilUp(b)]);
+  for (const account of accounts) await readProbe(a, version, account);
+  await written(a, accounts.length);
+  const [hung] = cluster.servers;
+  const history = await historyIn(cluster);
+  const held = new Set(await hung!.run((client) => client.keys('*')));
+  hung!.pause();
+
+  const sources = { page: new Set<string>(), neither: new Set<string>() };
+  let slow = 0;
+  for (const account of accounts) {
+    const start = performance.now();
+    const source = sourceOf(await readProbe(b, version, account));
+    if (performance.now() - start >= redisTimeoutMs) slow += 1;
+    if (held.has(pageOf(history, account))) sources.page.add(source);
+    else sources.neither.add(source);
+  }
+  b.stalls.judge(slow <= 1, `${slow} reads waited`);
+  assert.deepEqual(sources.page, new Set(['node']));
+  assert.ok(sources.neither.has('redis'));
+  const fromRedis = await b.metric('ledgergate_redis_lookups_total{outcome="hit"}');
+  assert.ok(fromRedis > accounts.length * 0.2, `${fromRedis} answers from the other servers`);
+  assert.deepEqual([(await b.readiness()).status, (await b.readiness()).redis.state], [200, 'degraded']);
+  assert.equal(b.redisLog.length, 1);
+
+  hung!.resume();
+  await untilUp(b);
+  await until('the closing is logged', () => b.redisLog.length === 2);
+});

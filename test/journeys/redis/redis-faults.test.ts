@@ -1,0 +1,151 @@
+/** What becomes of reads when Redis fails: it may cost one wait, and never an answer. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { delayProxy } from '../../support/delay-proxy.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import {
+  readsThroughFault,
+  replica,
+  readProbe,
+  sourceOf,
+  sourcesOf,
+  until,
+  untilUp,
+  versions,
+  written,
+  type Replica,
+} from '../../support/redis-replica.ts';
+import { freePort } from '../../support/free-port.ts';
+import { noRedis, redisServer, RedisServer } from '../../support/redis-server.ts';
+
+const leftAlone = 'Redis is left alone until it answers again: answers are not shared';
+const answersAgain = 'Redis answers again';
+
+/** Both gateways share what they read, in this direction. */
+async function sharing(a: Replica, b: Replica, version: number): Promise<void> {
+  const before = await a.metric('ledgergate_redis_writes_total{outcome="written"}');
+  await readProbe(a, version);
+  await written(a, before + 1);
+  assert.equal(sourceOf(await readProbe(b, version)), 'redis');
+}
+
+/** From one answer of Redis over its failure to the next answer: what every fault of the whole server must look like. */
+async function fault(
+  [a, b]: readonly [Replica, Replica],
+  steps: { readonly fail: () => Promise<unknown> | void; readonly heal: () => Promise<unknown> | void },
+): Promise<void> {
+  await sharing(a, b, 1);
+  await steps.fail();
+  await Promise.all([readsThroughFault(a, versions(10, 20)), readsThroughFault(b, versions(20, 20))]);
+  for (const gateway of [a, b]) {
+    await untilUp(gateway, false);
+    assert.deepEqual([gateway.redisLog, (await gateway.readiness()).status], [[leftAlone], 200]);
+    assert.equal((await gateway.readiness()).redis.state, 'degraded');
+  }
+  await steps.heal();
+  for (const gateway of [a, b]) {
+    await untilUp(gateway);
+    assert.deepEqual(gateway.redisLog, [leftAlone, answersAgain]);
+    assert.deepEqual((await gateway.readiness()).redis, { state: 'up' });
+  }
+  await sharing(b, a, 2);
+}
+
+async function pair(t: TestContext, url: string): Promise<readonly [Replica, Replica]> {
+  const nodes = [await fakeNode(t)];
+  const both = [await replica(t, url, { nodes }), await replica(t, url, { nodes })] as const;
+  await Promise.all(both.map((gateway) => untilUp(gateway)));
+  return both;
+}
+
+test('Redis is killed and started again', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  await fault(await pair(t, server.url), { fail: () => server.kill(), heal: () => server.start() });
+});
+
+test('Redis hangs, and goes on', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const both = await pair(t, server.url);
+  await fault(both, { fail: () => server.pause(), heal: () => server.resume() });
+});
+
+test('Redis answers 500 ms late, and then in time again', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const proxy = await delayProxy(t, server.port);
+  const both = await pair(t, `redis://127.0.0.1:${proxy.port}`);
+  await fault(both, { fail: () => void (proxy.delayMs = 500), heal: () => void (proxy.delayMs = 0) });
+});
+
+test('the password is changed, and changed back', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t, ['--requirepass', 'right']);
+  const both = await pair(t, server.url.replace('//', '//:right@'));
+  const setPassword = (from: string, to: string): Promise<unknown> =>
+    server.run(
+      async (client) => {
+        await client.config('SET', 'requirepass', to);
+        await client.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      },
+      { password: from },
+    );
+  await fault(both, { fail: () => setPassword('right', 'other'), heal: () => setPassword('other', 'right') });
+});
+
+test('a gateway starts without Redis, says so, and uses it as soon as it is there', { skip: noRedis }, async (t) => {
+  const server = new RedisServer(await freePort(), ['--bind', '127.0.0.1', '--save', '']);
+  t.after(() => server.kill());
+  const nodes = [await fakeNode(t)];
+  const a = await replica(t, server.url, { nodes });
+
+  // Nobody need have asked for anything.
+  await untilUp(a, false);
+  assert.deepEqual([a.redisLog, (await a.readiness()).status], [[leftAlone], 200]);
+  assert.deepEqual((await a.readiness()).redis, { state: 'degraded', reason: 'connect ECONNREFUSED' });
+  await readsThroughFault(a, versions(10, 10));
+
+  await server.start();
+  await untilUp(a);
+  assert.deepEqual(a.redisLog, [leftAlone, answersAgain]);
+  await sharing(a, await replica(t, server.url, { nodes }), 1);
+});
+
+test('a gateway starts before a Redis that hangs, for longer than connections last', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  server.pause();
+  const a = await replica(t, server.url, { nodes: [await fakeNode(t)] });
+  await readsThroughFault(a, versions(10, 10));
+  assert.equal((await a.readiness()).redis.state, 'degraded');
+  await until('the first connection is given up', () => a.redisLog.length === 1);
+  server.resume();
+  await untilUp(a);
+  assert.deepEqual(a.redisLog, [leftAlone, answersAgain]);
+});
+
+test('with a wrong password every gateway reads on its own', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t, ['--requirepass', 'right']);
+  const a = await replica(t, server.url.replace('//', '//:wrong@'), { nodes: [await fakeNode(t)] });
+  await untilUp(a, false);
+  await readsThroughFault(a, versions(10, 10));
+  assert.deepEqual(a.redisLog, [leftAlone]);
+  assert.match((await a.readiness()).redis.reason ?? '', /^WRONGPASS/);
+});
+
+test('Redis is emptied: both gateways go on, and what is read is written anew', { skip: noRedis }, async (t) => {
+  const server = await redisServer(t);
+  const [a, b] = await pair(t, server.url);
+  await sourcesOf(a, versions(1, 5));
+  await written(a, 5);
+  assert.deepEqual(await sourcesOf(b, versions(1, 3)), new Set(['redis']));
+
+  await server.run((client) => client.flushall());
+
+  assert.deepEqual(await sourcesOf(b, versions(1, 3)), new Set(['memory']));
+  assert.deepEqual(await sourcesOf(b, versions(4, 2)), new Set(['node']));
+  await written(b, 2);
+  // The name of the history is lost as well, until one of them publishes it again.
+  await until('the history is back', () =>
+    server.run(async (client) => (await client.hlen('lg:history:1.nogenesis')) > 0),
+  );
+  const c = await replica(t, server.url, { nodes: [await fakeNode(t)] });
+  assert.deepEqual(await sourcesOf(c, versions(4, 2)), new Set(['redis']));
+  assert.deepEqual([a.redisLog, b.redisLog], [[], []]);
+});

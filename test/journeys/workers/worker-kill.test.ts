@@ -1,0 +1,96 @@
+// A worker that is killed under load: what its clients lose, and how soon it is back.
+// LEDGERGATE_KILL_ROUNDS sets how often; the figure of the project's claims is taken with 30.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { test } from 'node:test';
+import { Crowd, type Failed } from '../../support/crowd.ts';
+import { until } from '../../support/eventually.ts';
+import { fakeNode } from '../../support/fake-node.ts';
+import { gatewayProcess, type GatewayProcess } from '../../support/gateway-process.ts';
+import { watchStalls } from '../../support/stalls.ts';
+import { metric, noWorker } from '../../support/workers.ts';
+
+const rounds = Number(process.env['LEDGERGATE_KILL_ROUNDS'] ?? 3);
+const clients = 12;
+const from = 1_000_000;
+
+interface Killed {
+  readonly atMs: number;
+  /** When the kernel had closed all that the process had open. */
+  readonly goneMs: number;
+  /** When both workers served again. */
+  readonly backMs: number;
+  /** What a process took to start that does nothing, under the same load. */
+  readonly emptyStartMs: number;
+}
+
+test(`${rounds} workers killed under load: only what they had in flight fails, and they are back soon`, async (t) => {
+  const node = await fakeNode(t, { head: 10_000_000n, keepRequests: 1 });
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'silent' } } });
+  const { url } = gateway;
+  const kept = new Crowd(t, { url, clients, from, restMs: 60 });
+  const short = new Crowd(t, { url, clients: 4, from: 2 * from, restMs: 60, shortLived: true });
+
+  const stalls = watchStalls(t);
+  const kills: Killed[] = [];
+  for (let round = 0; round < rounds; round += 1) {
+    await Promise.all([kept.answer(100), short.answer(50)]);
+    kills.push(await killOne(gateway, round));
+  }
+  await Promise.all([kept.answer(100), short.answer(50)]);
+  await Promise.all([kept.end(), short.end()]);
+
+  // A process that loads the gateway takes some 30 times as long as an empty one to start; the load of the machine makes
+  // both longer.
+  const boundMs = 60 * Math.max(100, ...kills.map(({ emptyStartMs }) => emptyStartMs));
+  const backMs = kills.map((kill) => Math.round(kill.backMs - kill.atMs));
+  const counts = `${kept.failed.length} of ${kept.answered} and ${short.failed.length} of ${short.answered} failed`;
+  t.diagnostic(`${counts}; back after ${backMs.join(', ')} of at most ${Math.round(boundMs)} ms`);
+  const failed = [...kept.failed, ...short.failed];
+  assert.deepEqual(
+    failed.filter((request) => !kills.some((kill) => wasInFlight(request, kill))),
+    [],
+  );
+  for (const kill of kills) {
+    const own = kept.failed.filter((request) => wasInFlight(request, kill));
+    // One request at a time on each connection, and every other connection is of the other worker.
+    assert.equal(new Set(own.map(({ client }) => client)).size, own.length, 'a client lost more than one request');
+  }
+  const lastMs = Math.max(0, ...failed.map((request) => Math.min(...kills.map((kill) => after(request, kill)))));
+  stalls.judge(lastMs < 1_000, `a client heard of it after ${lastMs} ms`);
+
+  stalls.judge(Math.max(...backMs) < boundMs, `${backMs.join(', ')} ms`);
+});
+
+async function killOne(gateway: GatewayProcess, round: number): Promise<Killed> {
+  const workers = gateway.workers();
+  const victim = workers[round % workers.length] ?? noWorker();
+  const restarts = (await metric(gateway, 'ledgergate_worker_restarts_total')) ?? 0;
+  const atMs = performance.now();
+  process.kill(victim, 'SIGKILL');
+  await until(() => Promise.resolve(!existsSync(`/proc/${victim}`)));
+  const goneMs = performance.now();
+  await until(async () => {
+    const isCounted = ((await metric(gateway, 'ledgergate_worker_restarts_total')) ?? 0) > restarts;
+    return isCounted && (await metric(gateway, 'ledgergate_workers')) === 2;
+  });
+  return { atMs, goneMs, backMs: performance.now(), emptyStartMs: await emptyStart() };
+}
+
+async function emptyStart(): Promise<number> {
+  const startMs = performance.now();
+  await once(spawn(process.execPath, ['-e', '0']), 'exit');
+  return performance.now() - startMs;
+}
+
+/** Begun before the process was gone, and failed when it was killed. */
+function wasInFlight({ startMs, endMs }: Failed, { atMs, goneMs }: Killed): boolean {
+  return startMs <= goneMs && endMs >= atMs;
+}
+
+/** How long after the end of the process that it was in flight at a request failed. */
+function after(request: Failed, kill: Killed): number {
+  return wasInFlight(request, kill) ? request.endMs - kill.goneMs : Infinity;
+}

@@ -1,0 +1,59 @@
+/** Operators speak to one port, whatever the number of workers behind it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fakeNode } from '../../support/fake-node.ts';
+import { gatewayProcess } from '../../support/gateway-process.ts';
+import { get } from '../../support/workers.ts';
+
+const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
+
+test('a purge reaches what every worker holds', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 3 } });
+  const readByAll = async (): Promise<void> => {
+    for (let count = 0; count < 6; count += 1) assert.equal((await get(gateway.url + path)).status, 200);
+  };
+  await readByAll();
+  assert.equal(node.log.countOf('resource'), 3);
+
+  const purged = await fetch(`${gateway.operationsUrl}/admin/purge`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ account: '0x1' }),
+  });
+
+  assert.equal(purged.status, 200);
+  const { complete, memory } = (await purged.json()) as { readonly complete: boolean; readonly memory: number };
+  assert.deepEqual([complete, memory], [true, 3]);
+  await readByAll();
+  assert.equal(node.log.countOf('resource'), 6);
+});
+
+test('an explanation is one worker\u2019s', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2 } });
+
+  const answer = await fetch(`${gateway.operationsUrl}/admin/explain?target=${encodeURIComponent(`/v1${path}`)}`);
+  const refused = await fetch(`${gateway.operationsUrl}/admin/explain`);
+
+  assert.equal(answer.status, 200);
+  assert.match(await answer.text(), /"version": "600"/);
+  assert.equal(refused.status, 400);
+  assert.equal(node.log.countOf('resource'), 0);
+});
+
+test('a request that no message can hold is refused, and nobody ends for it', async (t) => {
+  const node = await fakeNode(t, { head: 900n });
+  const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2 } });
+  const nested = '['.repeat(100_000) + ']'.repeat(100_000);
+
+  const refused = await fetch(`${gateway.operationsUrl}/admin/purge`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: `{"read":${nested}}`,
+  });
+
+  assert.equal(refused.status, 400);
+  assert.match(await refused.text(), /read.* must be an object/);
+  assert.equal((await get(gateway.url + path)).status, 200);
+});

@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { BodyPool, type Holding } from '../../../src/proxy/http/body-pool.ts';
+
+/** A pool of 1,000 bytes for bodies of at most 100, on a clock of its own. */
+function smallPool() {
+  let nowMs = 0;
+  const ended: string[] = [];
+  const pool = new BodyPool({ maxBytes: 1_000, largestBytes: 100, now: () => nowMs });
+  return {
+    pool,
+    ended,
+    pass: (ms: number): void => void (nowMs += ms),
+    open: (client: string, bytes: number, name = client): Holding => {
+      const holding = pool.open(client, () => ended.push(name));
+      holding.arrive(bytes);
+      return holding;
+    },
+  };
+}
+
+test('a client may hold as much as it leaves free, and its own slowest body is ended beyond', () => {
+  const { pool, ended, open, pass } = smallPool();
+  for (let count = 1; count <= 5; count += 1) open('a', 100, `a${count}`);
+  assert.deepEqual([ended, pool.heldBytes], [[], 500]);
+  pass(5_000);
+
+  open('a', 20, 'a6');
+
+  assert.deepEqual(ended, ['a1']);
+  assert.equal(pool.heldBytes, 420);
+});
+
+test('with little left free, a client may still hold one body', () => {
+  const { pool, ended, open } = smallPool();
+  for (const client of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i']) open(client, 100).arrived();
+
+  open('j', 100);
+
+  assert.deepEqual([ended, pool.heldBytes], [[], 1_000]);
+});
+
+test('where all is taken, the slowest body of those who hold the most is ended, not that of who comes', () => {
+  const { ended, open, pass } = smallPool();
+  for (let count = 1; count <= 10; count += 1) open(`b${count}`, 98, 'still');
+  pass(3_000);
+  const moving = open('c', 20);
+  pass(3_000);
+
+  moving.arrive(70);
+
+  assert.deepEqual(ended, ['still']);
+});
+
+test('a body that goes on is not ended in place of one that stands still', () => {
+  const { ended, open, pass } = smallPool();
+  const moving = open('a', 50, 'moving');
+  open('a', 50, 'still');
+  for (let count = 1; count <= 4; count += 1) open('a', 100, 'whole').arrived();
+  pass(3_000);
+  moving.arrive(10);
+
+  open('a', 10, 'new');
+
+  assert.deepEqual(ended, ['still']);
+});
+
+test('a whole body is never ended: who comes is refused where nobody else can make room', () => {
+  const { pool, ended, open } = smallPool();
+  for (let count = 1; count <= 10; count += 1) open(`a${count}`, 100).arrived();
+
+  open('b', 20);
+
+  assert.deepEqual([ended, pool.heldBytes], [['b'], 1_000]);
+});
+
+test('an answer counts with its body until all who use them are done, and is never refused', async () => {
+  const { pool, ended, open } = smallPool();
+  const { promise: worked, resolve: finish } = Promise.withResolvers<void>();
+  const holding = open('a', 100);
+  holding.arrived();
+  holding.keepFor(worked);
+  open('b', 90, 'b arrives');
+
+  holding.addAnswer(900);
+  assert.deepEqual([ended, pool.heldBytes], [['b arrives'], 1_000]);
+
+  holding.release();
+  assert.equal(pool.heldBytes, 1_000);
+  finish();
+  await worked;
+  await Promise.resolve();
+  assert.equal(pool.heldBytes, 0);
+});
+
+test('what is closed gives back once, and takes nothing any more', () => {
+  const { pool, open } = smallPool();
+  const holding = open('a', 50);
+
+  holding.close();
+  holding.close();
+  holding.release();
+  holding.addAnswer(10);
+
+  assert.equal(pool.heldBytes, 0);
+});

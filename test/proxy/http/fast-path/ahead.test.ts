@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict';
+import { connect } from 'node:net';
+import { test } from 'node:test';
+import { until } from '../../../support/eventually.ts';
+import { fakeNode } from '../../../support/fake-node.ts';
+import { testGateway } from '../../../support/gateway.ts';
+
+/** Requests that each need a node, in 64 kB and more. */
+function* requests(): Generator<string> {
+  for (let version = 0; ; version += 1_000) {
+    const targets = Array.from({ length: 1_000 }, (_, at) => `0x1/module/coin?ledger_version=${version + at}`);
+    yield targets.map((target) => `GET /v1/accounts/${target} HTTP/1.1\r\nHost: a\r\n\r\n`).join('');
+  }
+}
+
+test('a client that sends ahead without end is read no further for each answer than that takes', async (t) => {
+  const node = await fakeNode(t, { head: 1_000_000n });
+  const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath: true } } });
+  const client = connect(gateway.port, '127.0.0.1');
+  t.after(() => client.destroy());
+  let answers = 0;
+  client.on('data', (chunk) => (answers += chunk.toString('latin1').split('HTTP/1.1 200 ').length - 1));
+  const pieces = requests();
+  const send = (): void => {
+    while (client.write(pieces.next().value ?? ''));
+  };
+  client.on('drain', send);
+  /** What the kernel or the gateway has taken. */
+  const taken = (): number => client.bytesWritten - client.writableLength;
+
+  send();
+  await until(() => answers >= 20);
+  const before = taken();
+  await until(() => answers >= 120);
+
+  // 64 kB for each answer would be 6 MB.
+  const more = taken() - before;
+  assert.ok(more < 2_000_000, `${more} bytes for 100 answers`);
+  assert.equal(await gateway.metric('ledgergate_fast_path_handovers_total'), 0);
+});

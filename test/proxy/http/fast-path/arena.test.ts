@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Arenas, type Arena } from '../../../../src/proxy/http/fast-path/arena.ts';
+
+/** Takes room for an answer of `size` bytes. */
+function take(arenas: Arenas, size: number): Arena {
+  const arena = arenas.withRoom(size);
+  arena.used += size;
+  arenas.hold(arena);
+  return arena;
+}
+
+test('answers of a turn lie behind one another, those of the next from the beginning', () => {
+  const arenas = new Arenas();
+  const first = take(arenas, 1_000);
+  assert.equal(take(arenas, 1_000), first);
+  assert.equal(first.used, 2_000);
+  arenas.release(first, true);
+  assert.equal(first.used, 2_000, 'one of them is still to be sent');
+  arenas.release(first, true);
+  assert.equal(arenas.withRoom(1_000), first);
+  assert.equal(first.used, 0);
+});
+
+test('what does not fit begins another, and the full one comes back when all of it was sent', () => {
+  const arenas = new Arenas();
+  const full = take(arenas, 60_000);
+  const next = take(arenas, 60_000);
+  assert.notEqual(next, full);
+  arenas.release(full, true);
+  assert.equal(take(arenas, 60_000), full);
+});
+
+test('what a client has not taken stays as it is for ever', () => {
+  const arenas = new Arenas();
+  const lent = take(arenas, 1_000);
+  take(arenas, 1_000);
+  arenas.release(lent, false);
+  assert.notEqual(arenas.withRoom(1_000), lent);
+  arenas.release(lent, true);
+  for (let at = 0; at < 100; at += 1) {
+    const arena = take(arenas, 60_000);
+    assert.notEqual(arena, lent);
+    if (at % 3 > 0) arenas.release(arena, true);
+  }
+});

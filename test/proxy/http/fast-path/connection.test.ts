@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { arenaBytes } from '../../../../src/proxy/http/fast-path/arena.ts';
+import { FastConnection, type FastPathParts } from '../../../../src/proxy/http/fast-path/connection.ts';
+import { FastResponse } from '../../../../src/proxy/http/fast-path/response.ts';
+import { LiveHeaders } from '../../../../src/proxy/http/fast-path/head-text.ts';
+import { HeaderBlocks } from '../../../../src/proxy/http/fast-path/request-head.ts';
+import { pieceBytes, UntakenAnswers } from '../../../../src/proxy/http/untaken-answers.ts';
+import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
+import { TurnEnd } from '../../../../src/proxy/http/fast-path/turn-end.ts';
+import { until } from '../../../support/eventually.ts';
+
+/** A connection of the fast path, without the parts that answer reads, and its client. */
+async function fastConnection(t: TestContext) {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  const [socket] = (await once(server, 'connection')) as [Socket];
+  t.after(() => {
+    client.destroy();
+    server.close();
+  });
+  const blocks = new HeaderBlocks();
+  const budget = new ByteBudget({ largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 });
+  const untaken = new UntakenAnswers(budget, { refused: () => undefined, ended: () => undefined });
+  const parts = { proxy: { untaken }, blocks, turnEnd: new TurnEnd(), onClose: () => undefined };
+  return { connection: new FastConnection(socket, parts as unknown as FastPathParts), client, untaken, budget };
+}
+
+/** Short answers on `connection` until the kernel takes no more of them. */
+function fillWithShort(connection: FastConnection): void {
+  while (connection.socket.writableLength === 0) {
+    connection.send('a'.repeat(32 * 1024), 'latin1');
+    connection.flush();
+  }
+}
+
+/** An answer by pieces, of which the kernel has taken all but the last. */
+function sendLong({ connection, untaken }: Awaited<ReturnType<typeof fastConnection>>): void {
+  const live = new LiveHeaders();
+  const response = new FastResponse({ connection, live, onDone: () => undefined });
+  const body = Buffer.alloc(pieceBytes + 1_000, 'a');
+  untaken.hold(response, body);
+  response.writeHead(200, ['Content-Length', String(body.length)]);
+  response.write(body.subarray(0, pieceBytes));
+  assert.equal(connection.socket.writableLength, 0);
+  // As behind a full buffer of the kernel, the last piece stays in the socket.
+  connection.socket.cork();
+  response.end(body.subarray(pieceBytes));
+}
+
+test('short answers that were not taken at once count until they are, and not until the connection ends', async (t) => {
+  const { connection, client, budget } = await fastConnection(t);
+  fillWithShort(connection);
+  const heldBefore = budget.held;
+
+  client.resume();
+  await until(() => connection.isIdle && budget.held === 0);
+
+  assert.equal(heldBefore, arenaBytes);
+  fillWithShort(connection);
+  assert.equal(budget.held, arenaBytes);
+});
+
+test('short answers that were not taken count until their client has gone', async (t) => {
+  const { connection, client, budget } = await fastConnection(t);
+  fillWithShort(connection);
+
+  client.resetAndDestroy();
+  await until(() => budget.held === 0);
+});
+
+test('an answer by pieces counts until the kernel has its short last piece', async (t) => {
+  const front = await fastConnection(t);
+  sendLong(front);
+  const heldBefore = front.budget.held;
+
+  front.connection.socket.uncork();
+  await until(() => front.budget.held === 0);
+
+  assert.ok(heldBefore > pieceBytes, `${heldBefore} bytes`);
+});
+
+test('an answer by pieces counts until its client has gone', async (t) => {
+  const front = await fastConnection(t);
+  sendLong(front);
+
+  front.client.resetAndDestroy();
+  await until(() => front.budget.held === 0);
+});
+
+test('a connection is quiet from the moment on when its answer has been taken, not when it was given', async (t) => {
+  const { connection, client } = await fastConnection(t);
+  connection.send('a'.repeat(32 * 1024 * 1024), 'latin1');
+  connection.flush();
+  assert.equal(connection.quietMs(0), 0);
+  assert.equal(connection.quietMs(80_000), 0);
+
+  client.resume();
+  await until(() => connection.isIdle);
+
+  assert.equal(connection.quietMs(82_500), 2_500);
+  assert.equal(connection.quietMs(85_000), 5_000);
+});

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HeaderBlocks, readHead } from '../../../../src/proxy/http/fast-path/request-head.ts';
+import { heldBytes } from '../../../support/heap.ts';
+
+const count = 400;
+const chunkBytes = 64 * 1024;
+
+test('of what a client sends in one go, no more is remembered than the header block', () => {
+  const blocks = new HeaderBlocks();
+  const before = heldBytes();
+
+  for (let index = 0; index < count; index += 1) {
+    const head = `GET /v1/a HTTP/1.1\r\nHost: a\r\nUser-Agent: somebody who is ${index}\r\n\r\n`;
+    const text = Buffer.from(head.padEnd(chunkBytes)).toString('latin1');
+    assert.equal(readHead(text, 0, blocks)?.block.headers['user-agent'], `somebody who is ${index}`);
+  }
+
+  const taken = heldBytes() - before;
+  // With the text that each was in, it would be 26 MB.
+  assert.ok(taken < 2_000_000, `${taken} bytes`);
+  assert.notEqual(blocks.find('Host: a'), undefined);
+});

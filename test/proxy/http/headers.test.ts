@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict';
+import type { IncomingHttpHeaders } from 'node:http';
+import { test } from 'node:test';
+import { mergedVary, requestHeaders, responseHeaders } from '../../../src/proxy/http/headers.ts';
+
+test('what nodes need to know of what a client said reaches them, headers of the interface that are not known yet included', () => {
+  const headers = {
+    accept: 'application/json',
+    'content-type': 'application/json',
+    'content-encoding': 'gzip',
+    'user-agent': 'x',
+    'x-node-anything': 'y',
+    'x-aptos-client': 'aptos-typescript-sdk/7.3.1',
+    'x-request-id': '7',
+    'if-none-match': '"x"',
+  };
+  assert.deepEqual(requestHeaders(headers as Parameters<typeof requestHeaders>[0]), headers);
+});
+
+const withheld = [
+  ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'],
+  ['transfer-encoding', 'upgrade', 'content-length', 'expect', 'host', 'authorization', 'cookie', 'forwarded', 'via'],
+  ['x-real-ip', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-forwarded-anything', 'http2-settings'],
+  ['ledgergate-min-version', 'ledgergate-anything', 'accept-encoding', 'x-api-key', 'x-auth-token', 'x-anything'],
+  ['traceparent', 'tracestate', 'baggage'],
+  ['x-original-url', 'x-rewrite-url', 'x-http-method-override', 'x-host', 'x_forwarded_for', 'content_length', 'proxy'],
+  [
+    'range',
+    'if-range',
+    'origin',
+    'referer',
+    'sec-websocket-key',
+    'cf-connecting-ip',
+    'x-nodexyz',
+    'x-node_x',
+    '__proto__',
+  ],
+].flat();
+
+for (const name of withheld) {
+  test(`${name} does not reach the node`, () => {
+    assert.deepEqual(
+      requestHeaders(
+        Object.fromEntries([
+          ['accept', 'a'],
+          [name, 'x'],
+        ]),
+      ),
+      { accept: 'a' },
+    );
+  });
+}
+
+test('Connection names headers of this connection only, in both directions', () => {
+  const connection = 'close, X-Node-One ,x-node-two';
+  const others = { 'x-node-one': '1', 'x-node-two': '2', 'x-node-three': '3' };
+  assert.deepEqual(responseHeaders({ connection, ...others }), ['x-node-three', '3']);
+  const told = { accept: 'a', 'user-agent': 'b', 'x-node-client': 'c', 'accept-encoding': 'gzip' };
+  const named = requestHeaders({ connection: 'close, Accept ,x-node-client, accept-encoding', ...told });
+  assert.deepEqual(named, { 'user-agent': 'b' });
+});
+
+test('a header without a value is left out', () => {
+  assert.deepEqual(requestHeaders({ accept: undefined, 'x-node-empty': '' }), { 'x-node-empty': '' });
+});
+
+const sent = (headers: IncomingHttpHeaders): unknown => requestHeaders(headers);
+
+test('a node reads the accepted codings in one spelling, and an Accept that the gateway reads as well', () => {
+  assert.deepEqual(sent({ 'accept-encoding': 'GZIP ;q=0.3,  br, x-own' }), { 'accept-encoding': 'br, gzip' });
+  assert.deepEqual(sent({ 'accept-encoding': `gzip, ${'x,'.repeat(200)}` }), {});
+  assert.deepEqual(sent({ accept: 'application/x-bcs'.padEnd(1024) }), { accept: 'application/x-bcs'.padEnd(1024) });
+  assert.deepEqual(sent({ accept: 'application/x-bcs'.padEnd(1025) }), {});
+});
+
+for (const name of ['node', 'aptos'] as const) {
+  test(`of the interface's headers (${name}) all but the seven live ones reach clients`, () => {
+    const prefix = `x-${name}-`;
+    const seven = ['chain-id', 'ledger-version', 'ledger-oldest-version', 'ledger-timestampusec', 'epoch'];
+    seven.push('block-height', 'oldest-block-height');
+    const others = { [`${prefix}gas-used`]: '9', [`${prefix}cursor`]: 'ab', [`${prefix}txn-encryption-key`]: 'cd' };
+    const ledger = Object.fromEntries(seven.map((word) => [prefix + word, '1']));
+
+    assert.deepEqual(responseHeaders({ ...ledger, ...others }), Object.entries(others).flat());
+  });
+}
+
+/** RFC 9110 8, 9111 5, 9530, draft-ietf-httpapi-ratelimit-headers, W3C Trace Context. */
+const passed = [
+  ['content-type', 'content-length', 'content-language', 'content-disposition', 'content-digest', 'repr-digest'],
+  ['x-content-type-options', 'cache-control', 'expires', 'pragma', 'age', 'etag', 'last-modified', 'allow'],
+  ['retry-after', 'traceparent', 'ratelimit', 'ratelimit-policy', 'ratelimit-remaining', 'x-ratelimit-reset'],
+].flat();
+
+test('headers about content, caches, limits and the trace reach clients', () => {
+  for (const name of passed) assert.deepEqual(responseHeaders({ [name]: 'x' }), [name, 'x']);
+  assert.deepEqual(responseHeaders({ 'cache-control': ['a', 'b'] }), ['cache-control', 'a', 'cache-control', 'b']);
+});
+
+const kept = [
+  ['link', 'content-location', 'refresh', 'alt-svc', 'server', 'via', 'x-powered-by', 'forwarded', 'report-to', 'nel'],
+  ['reporting-endpoints', 'content-security-policy', 'x-forwarded-host', 'x-real-ip', 'x-served-by', 'x-backend'],
+  ['x-request-id', 'server-timing', 'warning', 'www-authenticate', 'proxy-authenticate', 'set-cookie', 'sourcemap'],
+  ['x-accel-redirect', 'x-accel-expires', 'x-sendfile', 'x-lighttpd-send-file', 'x-reproxy-url', 'surrogate-control'],
+  [
+    'cdn-cache-control',
+    'cloudflare-cdn-cache-control',
+    'edge-control',
+    'cache-status',
+    'x-cache',
+    'access-control-allow-origin',
+  ],
+  ['access-control-allow-credentials', 'ledgergate-served-version', 'ledgergate-anything', 'strict-transport-security'],
+  ['clear-site-data', 'service-worker-allowed', 'accept-ranges', 'content-range', 'content-encoding', 'vary', 'date'],
+  ['connection', 'keep-alive', 'transfer-encoding', 'trailer', 'upgrade', 'te', 'anything', 'x-anything', '__proto__'],
+  ['x-nodexyz', 'x-node_x', 'x-ratelimit_by', 'host', 'age-of', 'constructor'],
+].flat();
+
+for (const name of kept) {
+  test(`${name} of a node reaches no client`, () => {
+    assert.deepEqual(responseHeaders(Object.fromEntries([[name, 'http://10.0.0.1']])), []);
+  });
+}
+
+test('limits of a node do not reach a client that the gateway counts', () => {
+  const limits = { ratelimit: '"a";r=1', 'x-ratelimit-limit': '5', 'retry-after': '1' };
+  assert.deepEqual(responseHeaders(limits, { isCounted: true }), ['retry-after', '1']);
+});
+
+test('a header by the name of a credential of the node reaches no client', () => {
+  assert.deepEqual(responseHeaders({ 'x-node-key': 'k', etag: '"x"' }, { secret: { 'x-node-key': 'k' } }), [
+    'etag',
+    '"x"',
+  ]);
+});
+
+const location = (value: string | string[]): string[] => responseHeaders({ location: value });
+
+test('a redirection reaches a client only where it stays below this gateway', () => {
+  for (const relative of ['/v1/x', 'x?y=a:b', './x', '?y']) {
+    assert.deepEqual(location(relative), ['location', relative]);
+  }
+  const foreign = ['http://10.0.0.1:8080/v1', 'HTTPS://a', '//a/v1', '/\\a', '\\\\a', 'http:a', 'x:y', '', ' http://a'];
+  for (const value of foreign) assert.deepEqual(location(value), [], value);
+  for (const value of ['/login?to=http://10.0.0.1', '/x?to=http%3A%2f%2F10.0.0.1', 'x?y=http:%2F/a']) {
+    assert.deepEqual(location(value), [], value);
+  }
+  assert.deepEqual(location(['/a', '/b']), []);
+});
+
+const own = 'Accept, Accept-Encoding, Origin';
+
+test('the Vary of a node is merged with the one of the gateway', () => {
+  const merged: readonly (readonly [string | string[] | undefined, string])[] = [
+    [undefined, own],
+    ['', own],
+    ['origin, ACCEPT', own],
+    ['X-Node-Client', `${own}, X-Node-Client`],
+    [['Origin', 'x-one, X-One,, x-two '], `${own}, x-one, x-two`],
+  ];
+  for (const [given, vary] of merged) assert.equal(mergedVary(own, given), vary);
+});
+
+test('a Vary that cannot be merged is no Vary', () => {
+  const bad = ['*', 'Origin, *', ['Origin', '*'], 'a b', 'a\u00e9', 'a;b', 'x,'.repeat(600)];
+  for (const given of bad) assert.equal(mergedVary(own, given), undefined, String(given));
+});

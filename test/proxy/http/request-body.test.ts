@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { connect as connectH2, createServer as createH2Server } from 'node:http2';
+import { connect, type AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { Bodies, type BodyLimits } from '../../../src/proxy/http/request-body.ts';
+import { until } from '../../support/eventually.ts';
+
+/** A server that answers a body's length (`/echo`: the body), or the status of what is wrong; `/held` waits for `release`. */
+async function bodyServer(t: TestContext, limits: BodyLimits) {
+  const bodies = new Bodies(limits);
+  const held: ServerResponse[] = [];
+  let onHeld: (() => void) | undefined;
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    const client = request.socket.remoteAddress ?? '';
+    bodies.read({ request, response, client }, (body) => {
+      if (!Buffer.isBuffer(body)) response.writeHead(body.status).end();
+      else if (request.url === '/held') {
+        held.push(response);
+        onHeld?.();
+      } else response.end(request.url === '/echo' ? body : String(body.length));
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const post = (bytes: number, path = '/') =>
+    fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body: Buffer.alloc(bytes) });
+  return {
+    bodies,
+    port,
+    post,
+    /** Resolves when the server has the whole body. */
+    async hold(bytes: number): Promise<{ readonly answer: Promise<Response> }> {
+      const isHeld = new Promise<void>((resolve) => (onHeld = resolve));
+      const answer = post(bytes, '/held');
+      await isHeld;
+      return { answer };
+    },
+    release(): void {
+      for (const response of held.splice(0)) response.end();
+    },
+  };
+}
+
+test('bodies that are held until their answers count together, and the next one is refused at once', async (t) => {
+  const server = await bodyServer(t, { maxHeldBytes: 1_000_000 });
+  const { answer } = await server.hold(900_000);
+
+  const refused = await server.post(200_000);
+  const small = await server.post(10_000);
+  server.release();
+  await (await answer).text();
+  const again = await server.post(900_000);
+
+  assert.deepEqual([refused.status, small.status, again.status], [503, 200, 200]);
+  assert.equal(await small.text(), '10000');
+  assert.equal(await again.text(), '900000');
+});
+
+test('what a client that hangs up had sent does not count any more', async (t) => {
+  const server = await bodyServer(t, { maxHeldBytes: 1_000_000 });
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n');
+  socket.write(Buffer.alloc(800_000));
+  await until(() => server.bodies.heldBytes >= 800_000);
+
+  socket.destroy();
+  await until(() => server.bodies.heldBytes === 0);
+
+  assert.equal((await server.post(900_000)).status, 200);
+});
+
+test('a body counts for as long as work needs it, whether or not its client stays', async (t) => {
+  const { promise: done, resolve: finish } = Promise.withResolvers<void>();
+  const bodies = new Bodies({ maxHeldBytes: 1_000_000 });
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  const server = createServer((request, response) => {
+    bodies.read({ request, response, client: 'a' }, () => {
+      begin();
+      return done;
+    });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  client.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n');
+  client.write(Buffer.alloc(900_000));
+  await begun;
+  const connections = (): Promise<number> =>
+    new Promise((resolve) => server.getConnections((_error, count) => resolve(count)));
+
+  client.destroy();
+  await until(async () => (await connections()) === 0);
+  assert.equal(bodies.heldBytes, 900_000);
+
+  finish();
+  await until(() => bodies.heldBytes === 0);
+});
+
+test('a body is bounded by its announced length, and by what comes', async (t) => {
+  const server = await bodyServer(t, { maxBytes: 50_000 });
+
+  const announced = await server.post(50_001);
+  const fits = await server.post(50_000);
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nc351\r\n');
+  socket.write(Buffer.alloc(50_001));
+  const [measured] = (await once(socket, 'data')) as [Buffer];
+  socket.destroy();
+
+  assert.deepEqual([announced.status, fits.status], [413, 200]);
+  assert.match(measured.toString(), /^HTTP\/1\.1 413 /);
+});
+
+test('a body that comes byte by byte is whole, and takes no more than its bytes', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const server = await bodyServer(t, {});
+  const count = 300_000;
+  collect();
+  const before = process.memoryUsage();
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n');
+  const chunks = Buffer.from('1\r\na\r\n'.repeat(count));
+  socket.write(chunks);
+  await until(() => server.bodies.heldBytes >= count);
+
+  collect();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  const taken = heapUsed + arrayBuffers - before.heapUsed - before.arrayBuffers - chunks.length;
+  socket.write('0\r\n\r\n');
+  const [answer] = (await once(socket, 'data')) as [Buffer];
+  socket.destroy();
+
+  assert.match(answer.toString(), /\r\n\r\n300000$/);
+  // Each piece for itself would take 30 MB.
+  assert.ok(taken < 8_000_000, `${taken} bytes`);
+});
+
+test('a body of HTTP/2 does not keep what came beside it on its connection', async (t) => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as () => void;
+  const bodies = new Bodies();
+  const server = createH2Server((request, response) => {
+    if (request.url === '/beside') request.resume();
+    else {
+      const read = { request: request as unknown as IncomingMessage, response: response as unknown as ServerResponse };
+      bodies.read({ ...read, client: 'a' }, (body) => void response.end(String((body as Buffer).length)));
+    }
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const session = connectH2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  t.after(() => {
+    session.destroy();
+    server.close();
+  });
+  const beside = session.request({ ':method': 'POST', ':path': '/beside' });
+  const count = 200;
+  const [piece, padding] = [Buffer.alloc(4_200, 'a'), Buffer.alloc(60_000)];
+  const length = String(count * piece.length);
+  const stream = session.request({ ':method': 'POST', ':path': '/', 'content-length': length });
+  collect();
+  const before = process.memoryUsage().arrayBuffers;
+  for (let sent = 1; sent <= count; sent += 1) {
+    beside.write(padding);
+    await new Promise((resolve) => stream.write(piece, resolve));
+  }
+  await until(() => bodies.heldBytes === count * piece.length);
+
+  // The bytes beside the body are on their way for a moment longer.
+  await until(() => {
+    collect();
+    return process.memoryUsage().arrayBuffers - before < 3 * count * piece.length;
+  }, 50);
+  stream.end();
+  const told: Buffer[] = [];
+  for await (const chunk of stream) told.push(chunk as Buffer);
+
+  assert.equal(Buffer.concat(told).toString(), length);
+});
+
+test('pieces of all sizes come together in their order', async (t) => {
+  const server = await bodyServer(t, {});
+  const sizes = [1, 5_000, 3, 4_095, 4_096, 16_384, 70_000, 2, 16_383, 1];
+  const socket = connect(server.port, '127.0.0.1');
+  socket.write('POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n');
+  const expected: Buffer[] = [];
+  for (const [index, size] of sizes.entries()) {
+    const piece = Buffer.alloc(size, String.fromCharCode(97 + index));
+    expected.push(piece);
+    socket.write(Buffer.concat([Buffer.from(`${size.toString(16)}\r\n`), piece, Buffer.from('\r\n')]));
+  }
+  socket.write('0\r\n\r\n');
+  const said: Buffer[] = [];
+  for await (const chunk of socket) said.push(chunk as Buffer);
+  const whole = Buffer.concat(said);
+
+  assert.ok(whole.subarray(whole.indexOf('\r\n\r\n') + 4).equals(Buffer.concat(expected)));
+});
+
+/** Sends all of a body but its last byte from `localAddress`; resolves to the status it is answered with. */
+function unfinished(t: TestContext, port: number, bytes: number, localAddress: string) {
+  const socket = connect({ port, host: '127.0.0.1', localAddress });
+  t.after(() => socket.destroy());
+  socket.on('error', () => undefined);
+  socket.write(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${bytes}\r\n\r\n`);
+  socket.write(Buffer.alloc(bytes - 1));
+  const state = { status: '' };
+  socket.once('data', (head: Buffer) => (state.status = head.toString('latin1', 9, 12)));
+  return state;
+}
+
+test('one address that fills the memory with bodies without an end loses them, and others are served', async (t) => {
+  const server = await bodyServer(t, { maxBytes: 100_000, maxHeldBytes: 1_000_000 });
+  const greedy = Array.from({ length: 20 }, () => unfinished(t, server.port, 100_000, '127.0.0.2'));
+  const refused = (): number => greedy.filter(({ status }) => status === '503').length;
+  await until(() => refused() === 15);
+  assert.ok(server.bodies.heldBytes <= 500_000);
+
+  const statuses: number[] = [];
+  for (const bytes of [20_000, 100_000, 100_000]) statuses.push((await server.post(bytes)).status);
+
+  assert.deepEqual(statuses, [200, 200, 200]);
+});
+
+test('many addresses that fill the memory lose their bodies to one that goes on', async (t) => {
+  const server = await bodyServer(t, { maxBytes: 100_000, maxHeldBytes: 1_000_000 });
+  const greedy = Array.from({ length: 10 }, (_, at) => unfinished(t, server.port, 100_000, `127.0.0.${at + 2}`));
+  await until(() => server.bodies.heldBytes >= 900_000);
+
+  const statuses: number[] = [];
+  for (const bytes of [20_000, 100_000]) statuses.push((await server.post(bytes)).status);
+
+  assert.deepEqual(statuses, [200, 200]);
+  await until(() => greedy.some(({ status }) => status === '503'));
+});
+
+test('a body that is too large does not count any more once it is refused', async (t) => {
+  const server = await bodyServer(t, { maxBytes: 50_000 });
+  const socket = connect(server.port, '127.0.0.1');
+  t.after(() => socket.destroy());
+  socket.write('POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nffffff\r\n');
+  socket.write(Buffer.alloc(60_000));
+  await once(socket, 'data');
+
+  assert.equal(server.bodies.heldBytes, 0);
+});

@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { connect, type AddressInfo, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { isRefused, takeTurn } from '../../../../src/proxy/http/server/connection-state.ts';
+import { Connections } from '../../../../src/proxy/http/server/connections.ts';
+import { until } from '../../../support/eventually.ts';
+
+/** A server with a bound; `/held` is never answered. The clock stands until it is moved. */
+async function boundedServer(t: TestContext, max: number) {
+  const clock = { nowMs: 0 };
+  const counts = { refused: 0, displaced: 0 };
+  const server = createServer((request, response: ServerResponse) => {
+    takeTurn(request.socket, response);
+    if (isRefused(request.socket)) response.writeHead(503, { connection: 'close' }).end();
+    else if (request.url !== '/held') response.end('ok');
+  });
+  const connections = new Connections(server, {
+    max,
+    now: () => clock.nowMs,
+    onRefused: () => (counts.refused += 1),
+    onDisplaced: () => (counts.displaced += 1),
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const sockets: Socket[] = [];
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  /** Both ends of a new connection. */
+  const openBoth = async (): Promise<readonly [socket: Socket, accepted: Socket]> => {
+    const socket = connect(port, '127.0.0.1');
+    sockets.push(socket);
+    socket.on('error', () => undefined);
+    const [[accepted]] = await Promise.all([once(server, 'connection') as Promise<[Socket]>, once(socket, 'connect')]);
+    return [socket, accepted];
+  };
+  /** Resolves when the server has taken it. */
+  const open = async (): Promise<Socket> => (await openBoth())[0];
+  return {
+    connections,
+    clock,
+    counts,
+    open,
+    openBoth,
+    async ask(socket: Socket): Promise<string> {
+      socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+      return String((await once(socket, 'data'))[0]);
+    },
+    /** Asks what is never answered. */
+    async hold(socket: Socket): Promise<void> {
+      socket.write('GET /held HTTP/1.1\r\nHost: a\r\n\r\n');
+      await once(server, 'request');
+    },
+  };
+}
+
+test('at the bound the connection that is idle longest makes room', async (t) => {
+  const server = await boundedServer(t, 3);
+  const [first, second, third] = [await server.open(), await server.open(), await server.open()];
+  server.clock.nowMs = 5_000;
+  await server.ask(first);
+  server.connections.look();
+  server.clock.nowMs = 6_000;
+  server.connections.look();
+
+  const gone = once(second, 'close');
+  const newcomer = await server.open();
+  await gone;
+
+  assert.match(await server.ask(newcomer), /^HTTP\/1\.1 200 /);
+  assert.match(await server.ask(first), /^HTTP\/1\.1 200 /);
+  assert.match(await server.ask(third), /^HTTP\/1\.1 200 /);
+  assert.deepEqual(server.counts, { refused: 0, displaced: 1 });
+  assert.equal(server.connections.open, 3);
+});
+
+test('a connection with a request under way is never closed; a newcomer is told that there is no room', async (t) => {
+  const server = await boundedServer(t, 2);
+  const busy = [await server.open(), await server.open()];
+  for (const socket of busy) await server.hold(socket);
+  server.connections.look();
+  server.clock.nowMs = 60_000;
+  server.connections.look();
+
+  const newcomer = await server.open();
+
+  assert.match(await server.ask(newcomer), /^HTTP\/1\.1 503 /);
+  assert.deepEqual(server.counts, { refused: 1, displaced: 0 });
+  assert.equal(server.connections.open, 2);
+  assert.ok(busy.every((socket) => !socket.destroyed));
+});
+
+test('who has not taken its answer yet is not idle, whoever wrote it', async (t) => {
+  const server = await boundedServer(t, 1);
+  const [socket, accepted] = await server.openBoth();
+  // Past the server, as the front writes.
+  accepted.write(Buffer.alloc(32 * 1024 * 1024));
+  server.clock.nowMs = 60_000;
+
+  const refused = await server.open();
+  assert.match(await server.ask(refused), /^HTTP\/1\.1 503 /);
+  assert.ok(!socket.destroyed);
+
+  socket.resume();
+  await until(() => accepted.writableLength === 0);
+  server.clock.nowMs = 120_000;
+  assert.match(await server.ask(await server.open()), /^HTTP\/1\.1 200 /);
+  assert.deepEqual(server.counts, { refused: 1, displaced: 1 });
+});
+
+test('who has just sent something is not idle', async (t) => {
+  const server = await boundedServer(t, 1);
+  const socket = await server.open();
+  server.clock.nowMs = 60_000;
+  await server.ask(socket);
+
+  const refused = await server.open();
+  assert.match(await server.ask(refused), /^HTTP\/1\.1 503 /);
+  assert.match(await server.ask(socket), /^HTTP\/1\.1 200 /);
+});
+
+test('beyond the few that wait to be told, newcomers are closed without a word', async (t) => {
+  const server = await boundedServer(t, 1);
+  await server.hold(await server.open());
+  const waiting: Socket[] = [];
+  for (let count = 0; count < 16; count += 1) waiting.push(await server.open());
+
+  const dropped = await server.open();
+  await once(dropped.resume(), 'close');
+
+  assert.equal(server.counts.refused, 17);
+  assert.ok(waiting.every((socket) => !socket.destroyed));
+  const [first] = waiting as [Socket];
+  assert.match(await server.ask(first), /^HTTP\/1\.1 503 /);
+});
+
+test('who leaves makes room', async (t) => {
+  const server = await boundedServer(t, 1);
+  const socket = await server.open();
+  socket.destroy();
+  await until(() => server.connections.open === 0);
+
+  assert.match(await server.ask(await server.open()), /^HTTP\/1\.1 200 /);
+  assert.deepEqual(server.counts, { refused: 0, displaced: 0 });
+});

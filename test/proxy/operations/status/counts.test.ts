@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Registry } from 'prom-client';
+import { createAccessMetrics } from '../../../../src/metrics/access-metrics.ts';
+import { createCacheMetrics } from '../../../../src/metrics/cache-metrics.ts';
+import { createEncodeMetrics } from '../../../../src/metrics/encode-metrics.ts';
+import { readFamilies } from '../../../../src/metrics/family.ts';
+import { createHttpMetrics } from '../../../../src/metrics/http-metrics.ts';
+import { createOverloadMetrics } from '../../../../src/metrics/overload-metrics.ts';
+import { createSenderMetrics } from '../../../../src/metrics/sender-metrics.ts';
+import { createUpstreamMetrics } from '../../../../src/metrics/upstream-metrics.ts';
+import {
+  attemptTimes,
+  countedFamilies,
+  countsOf,
+  encodings,
+  quantile,
+  refusals,
+  repairs,
+  requestTimes,
+  totalOf,
+} from '../../../../src/proxy/operations/status/counts.ts';
+
+/** Metrics of one process, every family that the page reads among them. */
+function gatewayMetrics() {
+  const registry = new Registry();
+  const gauges = { waiting: 0, nodes: [] };
+  const overloadGauges = { connections: 0, lagSeconds: 0, answerBytes: 0 };
+  return {
+    registry,
+    access: createAccessMetrics(registry, () => ({ keys: 0, plans: ['free'] })),
+    cache: createCacheMetrics(registry, () => ({ entries: 0, bytes: 0, maxBytes: 0 })),
+    encode: createEncodeMetrics(registry, () => 0),
+    http: createHttpMetrics(registry),
+    overload: createOverloadMetrics(registry, () => overloadGauges),
+    sender: createSenderMetrics(registry, () => gauges),
+    upstream: createUpstreamMetrics(
+      registry,
+      () => [],
+      () => ({ head: undefined, oldest: undefined, isOut: false }),
+    ),
+    counts: () => countsOf(readFamilies(registry, countedFamilies)),
+  };
+}
+
+test('the registry has every family that the page reads', () => {
+  const { registry } = gatewayMetrics();
+  assert.deepEqual(
+    readFamilies(registry, countedFamilies).map(({ name }) => name),
+    countedFamilies,
+  );
+});
+
+test('each refusal, encoding and repair of the page has a metric that counts it', () => {
+  const { access, cache, counts, encode, overload, sender, upstream } = gatewayMetrics();
+  for (const reason of ['no key', 'bad key', 'misplaced key', 'unread'] as const) access.refused(reason, undefined);
+  for (const reason of ['operation', 'origin', 'limit', 'not counted'] as const) access.refused(reason, 'free');
+  overload.shed('event loop');
+  overload.shed('answers on their way');
+  overload.connectionRefused();
+  sender.refused('full');
+  sender.refused('late');
+  encode.local();
+  encode.forwarded('bcs accept');
+  encode.refused();
+  for (const result of ['equal', 'mismatch', 'inconclusive', 'skipped'] as const) encode.checked(result);
+  upstream.prunedRepaired.inc();
+  sender.retry('sent');
+  sender.retry('refused');
+  for (const outcome of ['won', 'lost', 'refused'] as const) sender.hedge(outcome);
+  cache.evictions.inc(7);
+
+  const seen = counts();
+
+  for (const reason of refusals) assert.equal(seen.get(`refusal ${reason}`), 1, reason);
+  for (const name of encodings) assert.equal(seen.get(`encoding ${name}`), 1, name);
+  assert.deepEqual(
+    repairs.map((name) => seen.get(`repair ${name}`)),
+    [1, 1, 2, 1],
+  );
+  assert.equal(seen.get('evicted'), 7);
+});
+
+test('requests and attempts are read by route, outcome and node', () => {
+  const { counts, http, upstream } = gatewayMetrics();
+  const request = { route: 'resource', status: 200, isTold: true, savedBytes: 0 } as const;
+  http.finished({ ...request, outcome: 'memory' }, 0.001);
+  http.finished({ ...request, outcome: 'miss' }, 0.004);
+  http.finished({ ...request, outcome: 'memory', isTold: false }, 0.001);
+  upstream.observeAnswer('a b', 200, 0.004);
+  upstream.observeFailure('a b', 'timeout', 4);
+
+  const seen = counts();
+
+  assert.equal(totalOf(requestTimes(seen, {})), 3);
+  assert.equal(totalOf(requestTimes(seen, { route: 'view' })), 0);
+  assert.equal(totalOf(requestTimes(seen, { outcome: 'miss' })), 1);
+  assert.equal(totalOf(requestTimes(seen, { route: 'resource', outcome: 'refused' })), 1);
+  assert.equal(totalOf(attemptTimes(seen, 'a b')), 2);
+  assert.deepEqual([seen.get('answered a b'), seen.get('failed a b')], [1, 1]);
+});
+
+test('a quantile is the estimate of histogram_quantile: linear within a bucket, the last bound beyond all', () => {
+  const buckets = [
+    [0.001, 90],
+    [0.01, 99],
+    [0.1, 99],
+    [Infinity, 100],
+  ] as const;
+  assert.equal(quantile(buckets, 0.45), 0.5);
+  assert.equal(quantile(buckets, 0.9), 1);
+  assert.equal(quantile(buckets, 0.945)?.toFixed(6), '5.500000');
+  assert.equal(quantile(buckets, 1), 100);
+  assert.equal(quantile([[Infinity, 0]], 0.5), undefined);
+  assert.equal(quantile([], 0.5), undefined);
+});

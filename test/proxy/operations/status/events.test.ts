@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { eventKinds, type EventKind } from '../../../../src/proxy/operations/status/event-kinds.ts';
+import { Journal, mergeEvents, sayEvent, type StatusEvent } from '../../../../src/proxy/operations/status/events.ts';
+import { EdgeWatch } from '../../../../src/proxy/operations/status/edges.ts';
+
+type Line = readonly [level: string, fields: object, message: string];
+
+function journalOf(now = () => 0) {
+  const lines: Line[] = [];
+  const to = (level: string) => (fields: object, message: string) => void lines.push([level, fields, message]);
+  const journal = new Journal({ debug: to('debug'), info: to('info'), warn: to('warn'), error: to('error') }, now);
+  return { journal, lines };
+}
+
+test('a change is logged whole, and remembered without what its kind does not remember', () => {
+  const { journal, lines } = journalOf(() => 7);
+  const fields = { upstream: 'full-a', kind: 'connection', cause: 'Error: connect ECONNREFUSED 10.0.0.9:8080' };
+
+  journal.tell('node down', fields, 'upstream is down');
+
+  assert.deepEqual(lines, [['warn', fields, 'upstream is down']]);
+  assert.deepEqual(journal.events, [{ atMs: 7, kind: 'node down', fields: { upstream: 'full-a' } }]);
+});
+
+test('the last 200 are remembered, oldest first, and long texts are cut', () => {
+  const { journal } = journalOf();
+  for (let turn = 0; turn < 450; turn += 1) journal.note('worker lost', { worker: turn });
+
+  assert.deepEqual(
+    journal.events.map(({ fields }) => Number(fields['worker'])),
+    Array.from({ length: 200 }, (_, index) => 250 + index),
+  );
+  journal.note('config applied', { keys: Array.from({ length: 5_000 }, () => 'upstream.timeout') });
+  journal.note('encode mismatch', { functionId: 'x'.repeat(100_000), upstream: 'a' });
+  for (const event of journal.events.slice(-2)) assert.ok(sayEvent(event).length < 400, sayEvent(event));
+});
+
+test('a node that comes and goes all the time leaves room for what else has changed', () => {
+  const { journal, lines } = journalOf();
+  journal.note('encode mismatch', { functionId: '0x1::a::b', upstream: 'full-a' });
+  for (let turn = 0; turn < 1_000; turn += 1) {
+    journal.tell('node down', { upstream: 'full-a' }, 'upstream is down');
+    journal.note('node usable', { upstream: 'full-a' });
+  }
+  journal.note('node down', { upstream: 'full-b' });
+
+  assert.equal(lines.length, 10, 'log lines are bounded');
+  const kinds = journal.events.map(({ kind, fields }) => `${kind} ${fields['upstream']}`);
+  assert.deepEqual(
+    [kinds[0], kinds.at(-2), kinds.at(-1)],
+    ['encode mismatch full-a', 'node usable full-a', 'node down full-b'],
+  );
+  assert.equal(kinds.length, 1 + 20 + 20 + 1);
+});
+
+test('every kind has words, whatever is missing', () => {
+  for (const kind of Object.keys(eventKinds) as EventKind[]) {
+    assert.match(sayEvent({ atMs: 0, kind, fields: {} }), /\w/);
+  }
+});
+
+const at = (atMs: number, upstream: string, kind: EventKind = 'node down'): StatusEvent => ({
+  atMs,
+  kind,
+  fields: { upstream },
+});
+
+test('what several workers tell within two seconds is one event', () => {
+  const merged = mergeEvents([
+    [at(1_000, 'a'), at(9_000, 'a')],
+    [at(1_400, 'a'), at(1_500, 'b')],
+    [at(2_900, 'a'), at(3_100, 'a', 'node usable')],
+  ]);
+
+  assert.deepEqual(merged, [
+    { ...at(1_000, 'a'), workers: 3 },
+    at(1_500, 'b'),
+    at(3_100, 'a', 'node usable'),
+    at(9_000, 'a'),
+  ]);
+});
+
+test('what one worker tells twice happened twice', () => {
+  assert.equal(mergeEvents([[at(1_000, 'a'), at(1_100, 'a')]]).length, 2);
+});
+
+const many = (name: string) => Array.from({ length: 200 }, (_, index) => at(index * 10_000, `${name}${index}`));
+
+test('merged journals are bounded, too', () => {
+  assert.equal(mergeEvents([many('a'), many('b'), many('c')]).length, 200);
+});
+
+test('steps of a pruner within a minute are one event, and three of a node are kept', () => {
+  const edges = new EdgeWatch();
+  const look = (oldest: bigint | undefined, atMs: number): void => edges.look([{ name: 'full-a', oldest }], atMs);
+  look(undefined, 0);
+  look(1_000n, 1_000);
+  look(1_000n, 2_000);
+  assert.deepEqual(edges.events, []);
+
+  look(2_000n, 3_000);
+  look(3_000n, 40_000);
+  assert.deepEqual(edges.events, [
+    {
+      atMs: 3_000,
+      kind: 'edge moved',
+      fields: { upstream: 'full-a', from: '1000', to: '3000', steps: '2', versions: '2000' },
+    },
+  ]);
+  // Restored from a backup: another story.
+  look(500n, 41_000);
+  assert.equal(edges.events.length, 2);
+  for (let turn = 0; turn < 50; turn += 1) look(BigInt(1_000 * turn), 100_000 * (turn + 1));
+  assert.equal(edges.events.length, 3);
+  edges.look([], 0);
+  assert.deepEqual(edges.events, []);
+});

@@ -1,0 +1,166 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Registry } from 'prom-client';
+import { mergeTold } from '../../../../src/proxy/operations/status/merge.ts';
+import { factsOf } from '../../../../src/proxy/operations/status/present.ts';
+import { countedFamilies, countsOf } from '../../../../src/proxy/operations/status/counts.ts';
+import { createHttpMetrics } from '../../../../src/metrics/http-metrics.ts';
+import { readFamilies } from '../../../../src/metrics/family.ts';
+import { factsFrom, nodeTold, told, windowsOf } from '../../../support/status-told.ts';
+
+test('all is well, and says so', () => {
+  const { state, problems, uptimeSeconds } = factsFrom();
+  assert.deepEqual({ state, problems, uptimeSeconds }, { state: 'ready', problems: [], uptimeSeconds: 60 });
+});
+
+test('what is wrong is told, worst first, and makes the whole degraded', () => {
+  const { state, problems } = factsFrom(
+    {
+      disagreements: [{ upstreams: ['a', 'b'], count: 2, last: '2026-01-01T00:00:00Z' }],
+      distrusted: ['0x1::m::f'],
+      nodes: [
+        nodeTold({ name: 'a', state: 'down' }),
+        nodeTold({ name: 'b', ejected: [{ readClass: 'view', reason: 'timeout' }] }),
+        nodeTold({ name: 'c', isSuspect: true }),
+        nodeTold({ name: 'd', state: 'foreign' }),
+      ],
+      redis: { trouble: 'no answer' },
+      certificateExpiresMs: 61_000 + 3_600_000,
+    },
+    { reload: { result: 'refused', needsRestart: [] }, workers: { wanted: 4, answering: 3 } },
+  );
+  assert.equal(state, 'degraded');
+  assert.deepEqual(problems, [
+    '3 of 4 workers answer',
+    'a and b answered 2 pinned reads differently',
+    'nodes encode a function differently',
+    'a is down',
+    'b is passed over for views (timeout)',
+    'c tells a head that the other nodes contradict',
+    'd is of another chain',
+    'Redis: no answer',
+    'the last config was refused',
+    'the certificate ends 1970-01-01T01:01:01.000Z',
+  ]);
+});
+
+test('an outage, a start and an end are told from one another', () => {
+  assert.equal(factsFrom({ isReady: false }).state, 'starting');
+  assert.equal(factsFrom({ isReady: false, outageSince: '2026-01-01T00:00:00Z' }).state, 'outage');
+  assert.equal(factsFrom({}, { isDraining: true }).state, 'draining');
+  const { state, nodes } = factsOf(undefined, { version: '1', nowMs: 0, isDraining: false, reload: undefined });
+  assert.deepEqual({ state, nodes }, { state: 'starting', nodes: [] });
+});
+
+test('the hit share is of reads that can be held', () => {
+  const registry = new Registry();
+  const metrics = createHttpMetrics(registry);
+  const outcomes = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
+  for (const outcome of outcomes)
+    metrics.finished({ route: 'resource', outcome, status: 200, isTold: true, savedBytes: 0 }, 0.002);
+  const counts = countsOf(readFamilies(registry, countedFamilies));
+
+  const [window] = factsFrom({ windows: windowsOf(counts, 2) }).windows;
+
+  assert.equal(window?.hitShare, 0.6);
+  assert.equal(window.requests, 9);
+  assert.equal(window.requestsPerSecond, 4.5);
+  assert.deepEqual(
+    window.routes.map(({ route, hitShare }) => [route, hitShare]),
+    [['resource', 0.6]],
+  );
+});
+
+test('facts have a form in JSON that programs can read: no number that is none, versions as text', () => {
+  const text = JSON.stringify(factsFrom());
+  assert.doesNotMatch(text, /null|NaN/);
+  assert.match(text, /"head":"3412674839"/);
+});
+
+test('what several workers tell adds up', () => {
+  const one = told({
+    isReady: false,
+    outageSince: '2026-01-01T00:00:00.000Z',
+    head: '90',
+    oldest: '5',
+    nodes: [nodeTold({ state: 'down', head: '90' })],
+    total: new Map([['answered full-a', 1]]),
+    windows: windowsOf(new Map([['answered full-a', 1]]), 3),
+    load: { connections: 1, maxConnections: 100, loopLagMs: 50, isOverloaded: false, waiting: 3 },
+    redis: { trouble: undefined },
+    distrusted: ['f'],
+  });
+  const other = told({
+    head: '100',
+    oldest: '7',
+    nodes: [
+      nodeTold({
+        head: '100',
+        ejected: [{ readClass: 'view', reason: 'error' }],
+      }),
+    ],
+    total: new Map([
+      ['answered full-a', 4],
+      ['evicted', 2],
+    ]),
+    windows: windowsOf(new Map([['answered full-a', 2]]), 9),
+    load: { connections: 2, maxConnections: 100, loopLagMs: 10, isOverloaded: true, waiting: 4 },
+    redis: { trouble: 'left alone' },
+    distrusted: ['f', 'g'],
+  });
+
+  const merged = mergeTold([one, other]);
+
+  assert.deepEqual([merged?.isReady, merged?.outageSince, merged?.head, merged?.oldest], [true, undefined, '100', '5']);
+  const [node] = merged?.nodes ?? [];
+  assert.deepEqual(
+    [node?.state, node?.head, node?.usableBy, node?.inFlight, node?.limit],
+    ['usable', '100', 1, 4, 256],
+  );
+  assert.deepEqual(
+    [...(merged?.total ?? [])],
+    [
+      ['answered full-a', 5],
+      ['evicted', 2],
+    ],
+  );
+  const [window] = merged?.windows ?? [];
+  assert.deepEqual([window?.coveredSeconds, window?.counts.get('answered full-a')], [9, 3]);
+  assert.deepEqual(node?.ejected, [{ readClass: 'view', reason: 'error' }]);
+  assert.deepEqual(merged?.load, {
+    connections: 3,
+    maxConnections: 200,
+    loopLagMs: 50,
+    isOverloaded: true,
+    waiting: 7,
+  });
+  assert.deepEqual([merged?.redis, merged?.distrusted], [{ trouble: 'left alone' }, ['f', 'g']]);
+  assert.equal(mergeTold([]), undefined);
+});
+
+test('a node that only one worker knows of does not disappear', () => {
+  const merged = mergeTold([told({ nodes: [] }), told({ nodes: [nodeTold({ name: 'new' })] })]);
+  assert.deepEqual(
+    merged?.nodes.map(({ name }) => name),
+    ['new'],
+  );
+});
+
+test('the address of a server of Redis tells events apart, and is shown to nobody', () => {
+  const events = ['10.9.8.7:6379', '10.9.8.6:6379'].map(
+    (server) => ({ atMs: 1, kind: 'redis away', fields: { server } }) as const,
+  );
+
+  const merged = mergeTold([told({ events }), told({ events })]);
+  const facts = factsOf(merged, { version: '1', nowMs: 60_000, isDraining: false, reload: undefined });
+
+  const text = 'Redis node is left alone until it answers again';
+  assert.deepEqual(
+    facts.events.map((event) => [event.text, event.workers]),
+    [
+      [text, 2],
+      [text, 2],
+    ],
+  );
+  assert.doesNotMatch(JSON.stringify(facts), /10\.9\.8/);
+});

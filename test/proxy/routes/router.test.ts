@@ -1,0 +1,295 @@
+// One router decides the route and the operation of a request, in every spelling of its target.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test, type TestContext } from 'node:test';
+import fastify from 'fastify';
+import type { Operation } from '../../../src/access/keys/principal.ts';
+import { Router } from '../../../src/proxy/routes/router.ts';
+import type { RouteKind } from '../../../src/proxy/routes/route.ts';
+import { Submissions } from '../../../src/proxy/routes/submissions.ts';
+import { longestTarget } from '../../../src/proxy/http/target.ts';
+import { fc } from '../../support/fast-check.ts';
+
+const routers = { '/v1': newRouter('/v1'), '': newRouter('') };
+
+function newRouter(basePath: string): Router {
+  return new Router({ basePath, submissions: new Submissions() });
+}
+
+function operationOf(method: string, target: string, basePath: '/v1' | ''): Operation {
+  return routers[basePath].match(method, target).operation;
+}
+
+/** Inject would make a URL of the target, and with it another target. */
+const rewriteUrl = ({ headers }: { headers: object }): string => (headers as { target: string }).target;
+
+const ownPaths: readonly (readonly [methods: readonly ('GET' | 'HEAD' | 'POST')[], path: string, RouteKind])[] = [
+  [['GET', 'HEAD'], '/accounts/:address/resource/:type', 'read'],
+  [['GET', 'HEAD'], '/accounts/:address/module/:name', 'read'],
+  [['GET', 'HEAD'], '/transactions/by_hash/:hash', 'read'],
+  [['GET'], '/transactions/wait_by_hash/:hash', 'wait'],
+  [['POST'], '/view', 'view'],
+  [['POST'], '/transactions/encode_submission', 'encode'],
+  [['POST'], '/transactions', 'submit'],
+  [['POST'], '/transactions/batch', 'submit'],
+];
+
+const sends = (kind: RouteKind) => (_request: unknown, reply: { send(text: string): void }) => reply.send(kind);
+
+/** The route by which Fastify would answer a request, with one handler for each method and path. */
+function fastifyRoutes(t: TestContext, basePath: string) {
+  const app = fastify({ exposeHeadRoutes: false, routerOptions: { maxParamLength: longestTarget }, rewriteUrl });
+  t.after(() => app.close());
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null));
+  for (const [method, path, kind] of ownPaths) {
+    app.route({ method: [...method], url: basePath + path, handler: sends(kind) });
+  }
+  for (const url of new Set([basePath || '/', `${basePath}/`])) {
+    app.route({ method: ['GET', 'HEAD'], url, handler: sends('ledger info') });
+  }
+  if (basePath !== '') app.route({ method: ['POST', 'PUT'], url: basePath, handler: sends('passed') });
+  app.route({ method: ['GET', 'HEAD', 'POST', 'PUT'], url: `${basePath}/*`, handler: sends('passed') });
+  return async (method: 'GET' | 'POST' | 'PUT', target: string): Promise<string> => {
+    const { statusCode, body } = await app.inject({ method, url: '/', headers: { host: 'a', target } });
+    return statusCode === 200 ? body : 'none';
+  };
+}
+
+const words = [
+  'accounts',
+  '0x1',
+  'resource',
+  'module',
+  '0x1::a::B',
+  'transactions',
+  'by_hash',
+  'wait_by_hash',
+  'batch',
+];
+const more = [
+  'encode_submission',
+  'view',
+  'balance',
+  '',
+  '.',
+  '..',
+  'v1',
+  'TRANSACTIONS',
+  'transactions;a',
+  'simulate',
+];
+const known = ['', '/', '/view', '/view/', '/transactions', '/transactions/', '/transactions/batch'];
+const deeper = ['/transactions/encode_submission', '/transactions/by_hash/0x1', '/transactions/wait_by_hash/0x1'];
+const others = [
+  '/accounts/0x1/resource/0x1::a::B',
+  '/accounts/0x1/module/coin',
+  '/accounts/0x1',
+  '/accounts/0x1/module/',
+  '/accounts/0x1/resource/',
+  '/transactions/by_hash/',
+  '/transactions/wait_by_hash/',
+  '/accounts//module/a',
+  '/transactions/batch/',
+];
+const paths = fc.oneof(
+  fc.constantFrom(...known, ...deeper, ...others),
+  fc.array(fc.constantFrom(...words, ...more), { maxLength: 5 }).map((parts) => `/${parts.join('/')}`),
+);
+
+/** Writes some characters in another spelling. */
+const spelled = fc
+  .tuple(paths, fc.array(fc.nat(60), { maxLength: 4 }), fc.constantFrom('', '?x=1', '#x', '?/view', ';x'))
+  .map(([path, places, end]) => {
+    const characters = path.split('');
+    for (const place of places) {
+      const code = characters[place]?.charCodeAt(0);
+      if (code !== undefined) characters[place] = `%${code.toString(16).padStart(2, '0')}`;
+    }
+    return characters.join('') + end;
+  });
+
+for (const basePath of ['/v1', ''] as const) {
+  test(`a request takes the route that a server's router finds, in every spelling, below "${basePath}"`, async (t) => {
+    const routed = fastifyRoutes(t, basePath);
+    const seen = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom('GET', 'POST', 'PUT'), spelled, async (method, path) => {
+        const target = basePath + path;
+        fc.pre(target.startsWith('/'));
+        const { route, operation } = routers[basePath].match(method, target);
+        assert.equal(route.kind, await routed(method, target), `${method} ${target}`);
+        seen.add(operation);
+        // A passed path counts as what a node's router may fold it into.
+        if (route.kind !== 'passed' && route.kind !== 'none') assert.equal(operation, route.operation);
+      }),
+      { numRuns: 3_000 },
+    );
+    assert.deepEqual([...seen].sort(), ['encode', 'pass', 'read', 'submit', 'view']);
+  });
+}
+
+const operations: readonly (readonly [method: string, target: string, Operation])[] = [
+  ['GET', '/v1', 'read'],
+  ['GET', '/v1?x', 'read'],
+  ['POST', '/v1', 'pass'],
+  ['GET', '/v1/', 'read'],
+  ['POST', '/v1/', 'pass'],
+  ['GET', '/v1//', 'read'],
+  ['GET', '/v1/accounts/0x1/resource/0x1::a::B?ledger_version=1', 'read'],
+  ['HEAD', '/v1/accounts/0x1/module/a', 'read'],
+  ['GET', '/v1/accounts/0x1/module/', 'read'],
+  ['GET', '/v1/accounts//module/a', 'read'],
+  ['GET', '/v1/transactions/by_hash/', 'read'],
+  ['HEAD', '/v1/transactions/wait_by_hash/0x1', 'pass'],
+  ['POST', '/v1/view', 'view'],
+  ['GET', '/v1/view', 'pass'],
+  ['POST', '/v1/%76iew', 'view'],
+  ['POST', '/v1/transactions', 'submit'],
+  ['POST', '/v1/transactions/', 'submit'],
+  ['POST', '/v1/transactions#x', 'submit'],
+  ['POST', '/v1/Transactions/BATCH//', 'submit'],
+  ['POST', '/%76%31/%74ransactions', 'submit'],
+  ['POST', '/v1/transactions%2f', 'submit'],
+  ['POST', '/v1/%2574ransactions', 'submit'],
+  ['POST', '/v1/view/', 'view'],
+  ['POST', '/v1/VIEW;a=b', 'view'],
+  ['POST', '/v1/view.json', 'view'],
+  ['POST', '/v1/view%20', 'view'],
+  ['POST', '/v1/view%3Fa', 'view'],
+  ['POST', '/v1/view;/../simulate', 'view'],
+  ['POST', '/v1/;a/view', 'view'],
+  // Letters that a comparison without case takes for an i: without a dot, and with one.
+  ['POST', '/v1/v%C4%B1ew', 'view'],
+  ['POST', '/v1/V%C4%B0EW', 'view'],
+  ['POST', '/v1/vi%CC%87ew', 'view'],
+  // Characters that normalisation drops: the soft hyphen and the joiners.
+  ['POST', '/v1/vi%C2%ADew', 'view'],
+  ['POST', '/v1/transac%E2%80%8Dtions', 'submit'],
+  ['POST', '/v1/transactions;a/view', 'submit'],
+  ['POST', '/v1/transactions;/simulate', 'submit'],
+  ['POST', '/v1/transactions/encode_submission/', 'encode'],
+  ['POST', '/v1/transactions/Encode_Submission', 'encode'],
+  ['POST', '/v1/transactions/simulate/', 'pass'],
+  ['POST', '/v1/views', 'pass'],
+  ['POST', '/v1/view/0x1', 'pass'],
+  ['POST', '/v2/view', 'pass'],
+  ['GET', '/v1/accounts/0x1/module/a/', 'read'],
+  ['GET', '/v1/ACCOUNTS/0x1/resource/0x1::a::B', 'read'],
+  ['GET', '/v1/accounts/0x1/resources/', 'pass'],
+  // A router that drops parameters reads a path that only `pass` allows.
+  ['GET', '/v1/;a/accounts/0x1/resources', 'pass'],
+  ['GET', '/v1/transactions/wait_by_hash/0x1/', 'read'],
+  ['GET', '/v1/view/', 'pass'],
+  ['POST', '/v1/transactions/simulate', 'pass'],
+  ['GET', '/v1/transactions', 'pass'],
+  ['POST', '/v1/%ff', 'pass'],
+  ['GET', '*', 'pass'],
+  ['GET', '/', 'pass'],
+];
+
+const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
+
+const plain: readonly (readonly [method: string, path: string, Operation])[] = [
+  ['GET', '', 'read'],
+  ['GET', '/accounts/0x1/resource/0x1::a::B', 'read'],
+  ['HEAD', '/accounts/0x1/module/coin', 'read'],
+  ['GET', '/transactions/by_hash/0x1', 'read'],
+  ['GET', '/transactions/wait_by_hash/0x1', 'read'],
+  ['POST', '/view', 'view'],
+  ['POST', '/transactions/encode_submission', 'encode'],
+  ['POST', '/transactions', 'submit'],
+  ['POST', '/transactions/batch', 'submit'],
+];
+
+/** Writes one letter of a path in another way. */
+const letterSpellings: readonly ((letter: string) => string)[] = [
+  (letter) => letter.toUpperCase(),
+  (letter) => `%${letter.charCodeAt(0).toString(16)}`,
+  (letter) => `%25${letter.charCodeAt(0).toString(16)}`,
+  (letter) => `%2525${letter.charCodeAt(0).toString(16)}`,
+  // The full-width form of the letter.
+  (letter) => encodeURIComponent(String.fromCharCode(letter.charCodeAt(0) + 0xfee0)),
+  (letter) => `${letter}%C2%AD`,
+  (letter) => (letter === 'i' ? '%C4%B1' : letter),
+];
+
+/** Behind a segment, behind a path, and in the place of a slash. */
+const suffixes = [';', ';a=b', ';a=b;c', '%3Ba', '?a', '%3fa', '#a', '%23', '.json', '.', '%20', '%09', '%00', '%00a'];
+const ends = ['/', '//', '/.', '/%2e', '\\', '%5c', '%2F', '%252f', '/x/..', '/;a', '/%ff', '/%c2%a0'];
+const slashes = ['//', '/./', '/;a/', '/%2e/', '/x/../', '\\', '%2f', '%252F', '%5C', '/%20/', '/~/'];
+
+const few = <T>(one: fc.Arbitrary<T>): fc.Arbitrary<T[]> => fc.array(one, { maxLength: 3 });
+const spelledPath = fc
+  .record({
+    row: fc.constantFrom(...plain),
+    letters: few(fc.tuple(fc.nat(60), fc.constantFrom(...letterSpellings))),
+    suffix: few(fc.constantFrom(...suffixes)),
+    end: few(fc.constantFrom(...ends)),
+    slash: few(fc.tuple(fc.nat(60), fc.constantFrom(...slashes))),
+  })
+  .map(({ row: [method, path, operation], letters, suffix, end, slash }) => {
+    const characters = path.split('');
+    for (const [at, spell] of letters) characters[at] = characters[at]?.replace(/^[a-z]$/, spell) ?? '';
+    const whole = characters.join('') + (path === '' ? '' : suffix.join('')) + end.join('');
+    const spelled = slash.reduce((text, [at, by]) => text.slice(0, at) + text.slice(at).replace('/', by), whole);
+    return { method, operation, spelled };
+  });
+
+test('a path counts as the operation that it looks like, in whatever spelling', () => {
+  fc.assert(
+    fc.property(
+      spelledPath,
+      fc.constantFrom('/v1' as const, '' as const),
+      ({ method, operation, spelled }, basePath) => {
+        const counted = operationOf(method, basePath + spelled, basePath);
+        // A router that stops at a parameter reads another path than one that drops it: the stricter of both counts.
+        const isOneOfTwo = /[;?#]|%3[bf]|%23|%00/i.test(spelled);
+        const allowed = isOneOfTwo ? strictest.slice(0, strictest.indexOf(operation) + 1) : [operation];
+        assert.ok(allowed.includes(counted), `${method} ${spelled} counts as ${counted}`);
+      },
+    ),
+    { numRuns: 20_000 },
+  );
+});
+
+test('operations by method and target', () => {
+  for (const [method, target, operation] of operations)
+    assert.equal(operationOf(method, target, '/v1'), operation, target);
+});
+
+test('every spelling of a view in docs/access.md counts as a view', () => {
+  const text = readFileSync(new URL('../../../docs/access.md', import.meta.url), 'utf8');
+  const rows = text.split('\n').filter((line) => line.includes('| `/view`:'));
+  const spellings = rows.flatMap((row) =>
+    [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, path]) => path),
+  );
+  assert.ok(spellings.length >= 18);
+  for (const path of spellings) assert.equal(operationOf('POST', `/v1${path}`, '/v1'), 'view', path);
+});
+
+const allowed: readonly (readonly [target: string, methods: string])[] = [
+  ['/v1/view', 'POST'],
+  ['/v1/view/?x', 'POST'],
+  ['/v1/vie%77', 'POST'],
+  ['/v1/tables/0x1/raw_item', 'POST'],
+  ['/v1/transactions/simulate', 'POST'],
+  ['/v1/transactions/batch', 'POST'],
+  ['/v1/transactions', 'GET, HEAD, POST'],
+  ['/v1/transactions/by_hash/0x1', 'GET, HEAD'],
+  ['/v1', 'GET, HEAD'],
+  ['*', 'GET, HEAD'],
+];
+
+for (const [target, methods] of allowed) {
+  test(`a 405 for ${target} allows ${methods}`, () => {
+    assert.deepEqual(routers['/v1'].notAllowed(target).headers, ['Allow', methods]);
+  });
+}
+
+test('a request that no route takes has a fault, and counts as the operation that a node would see', () => {
+  const outside = routers['/v1'].match('GET', '/v2/accounts/0x1');
+  const undecodable = routers['/v1'].match('POST', '/v1/view%ff');
+  assert.deepEqual([outside.fault?.status, outside.route.name], [404, 'none']);
+  assert.deepEqual([undecodable.fault?.status, undecodable.operation], [400, 'view']);
+});

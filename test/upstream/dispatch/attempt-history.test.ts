@@ -1,0 +1,125 @@
+/** What is done about a version that the node asked last did not give. */
+import assert from 'node:assert/strict';
+import { test, type TestContext } from 'node:test';
+import { ledgerVersion } from '../../../src/ledger/version.ts';
+import {
+  AttemptHistory,
+  hasArrived,
+  nearest,
+  stepAfter,
+  type Setback,
+  type Step,
+} from '../../../src/upstream/dispatch/attempt-history.ts';
+import type { NodeCandidate } from '../../../src/upstream/select/candidates.ts';
+import { Upstream } from '../../../src/upstream/node/upstream.ts';
+import { ledgerInfo } from '../../support/ledger-info.ts';
+
+type Node = NodeCandidate<Upstream>;
+
+const version = 100n;
+
+/** A usable node with this head, or one that has told none. */
+function node(t: TestContext, head: bigint | undefined, traits: Partial<Node> = {}): Node {
+  const url = new URL('http://127.0.0.1:9/v1');
+  const upstream = new Upstream({ name: 'n', url, tier: 'full', connections: 1, connectTimeoutMs: 1 });
+  t.after(() => upstream.close());
+  if (head !== undefined) upstream.adopt(ledgerInfo({ version: ledgerVersion(head) }), 0);
+  const window = upstream.window.at(0);
+  return { upstream, name: 'n', tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...traits };
+}
+
+const failed: Setback = { kind: 'failed', answer: undefined, mayHaveArrived: true, sign: 'error' };
+const behind: Setback = { kind: 'behind', answer: undefined, mayHaveArrived: true };
+const ejected = { isEjected: true };
+
+/** Asks these in turn; the step after the last one. */
+function after(
+  known: readonly Node[],
+  setbacks: readonly (readonly [Node, Setback])[],
+  { mayWait = true, mayRepeat = true, hasRepeated = false } = {},
+): Step {
+  const history = new AttemptHistory();
+  history.hasRepeated = hasRepeated;
+  for (const [{ upstream }, setback] of setbacks) {
+    history.ask(upstream);
+    history.record(setback, upstream, 0);
+  }
+  const last = setbacks.at(-1)?.[0].upstream;
+  assert.ok(last !== undefined);
+  return stepAfter(known, last, { version, history, mayWait, mayRepeat });
+}
+
+test('a node that has got there and was not asked is asked', (t) => {
+  const [one, other] = [node(t, 90n), node(t, 100n)];
+  assert.equal(after([one, other], [[one, behind]]), 'ask');
+  assert.equal(after([one, other], [[one, failed]]), 'ask');
+  assert.equal(after([one, node(t, undefined)], [[one, behind]]), 'ask');
+});
+
+test('laggards are not asked: the version is waited for', (t) => {
+  const [nearer, laggard] = [node(t, 99n), node(t, 50n)];
+  assert.equal(after([nearer, laggard], [[nearer, behind]]), 'wait');
+  assert.equal(after([nearer], [[nearer, behind]]), 'wait');
+});
+
+test('the only node that has got there is asked again once when it has failed, then another is waited for', (t) => {
+  const [fresh, laggard] = [node(t, 100n), node(t, 50n)];
+  const known = [fresh, laggard];
+  assert.equal(after(known, [[fresh, failed]]), 'again');
+  assert.equal(after(known, [[fresh, failed]], { mayRepeat: false }), 'wait');
+  assert.equal(after(known, [[fresh, failed]], { hasRepeated: true }), 'wait');
+  assert.equal(after(known, [[fresh, { ...failed, sign: 'timeout' }]]), 'wait');
+  assert.equal(after(known, [[fresh, { ...failed, sign: undefined, isShed: true }]]), 'wait');
+  assert.equal(
+    after(known, [
+      [fresh, failed],
+      [laggard, { ...failed, sign: undefined }],
+    ]),
+    'ask',
+  );
+});
+
+test('with every node failing nobody is waited for', (t) => {
+  const [one, other] = [node(t, 100n), node(t, 100n)];
+  assert.equal(
+    after(
+      [one, other],
+      [
+        [one, failed],
+        [other, failed],
+      ],
+    ),
+    'ask',
+  );
+  const unproven = node(t, 50n, { health: 'unproven' });
+  assert.equal(after([one, unproven], [[one, failed]]), 'ask');
+});
+
+test('a trusted node that is about to have it comes before one that is passed over, which comes before none', (t) => {
+  const [laggard, bad] = [node(t, 50n), node(t, 100n, ejected)];
+  assert.equal(after([laggard, bad], [[laggard, behind]]), 'wait');
+  assert.equal(after([laggard, bad], [[laggard, behind]], { mayWait: false }), 'ask');
+  assert.equal(after([laggard], [[laggard, behind]], { mayWait: false }), 'end');
+});
+
+test('a node has arrived by news that is newer than its own word, and not when it has failed', (t) => {
+  const { upstream } = node(t, 100n);
+  const history = new AttemptHistory();
+  assert.equal(hasArrived(upstream, version, history), true);
+  assert.equal(hasArrived(upstream, 101n, history), false);
+
+  history.record(behind, upstream, 0);
+  assert.equal(hasArrived(upstream, version, history), false);
+  upstream.adopt(ledgerInfo({ version: ledgerVersion(101n) }), 1);
+  assert.equal(hasArrived(upstream, version, history), true);
+
+  history.record(failed, upstream, 0);
+  assert.equal(hasArrived(upstream, version, history), false);
+});
+
+test('the nearest is the one with the highest head of those that answer and are believed', (t) => {
+  const [low, high] = [node(t, 50n), node(t, 90n)];
+  const known = [low, high, node(t, 95n, { health: 'down' }), node(t, 99n, { isSuspect: true })];
+  assert.equal(nearest(known), high.upstream);
+  assert.equal(nearest([]), undefined);
+});

@@ -1,0 +1,177 @@
+/** What one node's answer means: status x `error_code` x need. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ledgerVersion } from '../../../src/ledger/version.ts';
+import type { Need } from '../../../src/upstream/select/need.ts';
+import {
+  classifyAnswer,
+  errorCodeOf,
+  type AnswerClass,
+  type WholeAnswer,
+} from '../../../src/upstream/dispatch/classify.ts';
+
+const version: Need = { kind: 'version', version: ledgerVersion(5n) };
+const head: Need = { kind: 'head' };
+const transaction: Need = { kind: 'transaction' };
+
+function answer(status: number, body: string | Buffer = '{}'): WholeAnswer {
+  return { status, body: Buffer.from(body) };
+}
+
+function error(code: string, message = 'm'): string {
+  return JSON.stringify({ message, error_code: code, vm_error_code: null });
+}
+
+/** Status, error code, and the verdict for a read at a version, of the head, and of a transaction. */
+const errors: readonly (readonly [number, string, AnswerClass, AnswerClass, AnswerClass])[] = [
+  [400, 'invalid_input', 'final', 'final', 'final'],
+  [400, 'web_framework_error', 'final', 'final', 'final'],
+  [401, 'unauthorized', 'final', 'final', 'final'],
+  [403, 'api_disabled', 'refused', 'refused', 'refused'],
+  [403, 'invalid_input', 'final', 'final', 'final'],
+  [404, 'resource_not_found', 'final', 'final', 'final'],
+  [404, 'module_not_found', 'final', 'final', 'final'],
+  [404, 'account_not_found', 'final', 'final', 'final'],
+  [404, 'web_framework_error', 'final', 'final', 'final'],
+  [404, 'version_not_found', 'behind', 'final', 'final'],
+  [404, 'transaction_not_found', 'behind', 'final', 'absent'],
+  [405, 'web_framework_error', 'final', 'final', 'final'],
+  [408, 'web_framework_error', 'failed', 'failed', 'failed'],
+  [410, 'version_pruned', 'pruned', 'pruned', 'pruned'],
+  [410, 'block_pruned', 'pruned', 'pruned', 'pruned'],
+  [413, 'web_framework_error', 'final', 'final', 'final'],
+  [429, 'rate_limited', 'failed', 'failed', 'failed'],
+  [500, 'internal_error', 'failed', 'failed', 'failed'],
+  [501, 'internal_error', 'failed', 'failed', 'failed'],
+  [502, 'internal_error', 'failed', 'failed', 'failed'],
+  [503, 'internal_error', 'failed', 'failed', 'failed'],
+  [504, 'internal_error', 'failed', 'failed', 'failed'],
+  [507, 'mempool_is_full', 'final', 'final', 'final'],
+  [599, 'internal_error', 'failed', 'failed', 'failed'],
+];
+
+for (const [status, code, ...expected] of errors) {
+  test(`${status} ${code}: ${expected.join(', ')} for a version, the head, a transaction`, () => {
+    const verdicts = [version, head, transaction].map((need) => classifyAnswer(answer(status, error(code)), need));
+    assert.deepEqual(verdicts, expected);
+  });
+}
+
+test('an unknown block is news about the node that was asked for it by height or version', () => {
+  const unknown = answer(404, error('block_not_found'));
+  const block = { kind: 'block', height: 5n } as const;
+  const verdicts = [block, version, head].map((need) => classifyAnswer(unknown, need));
+  assert.deepEqual(verdicts, ['behind', 'behind', 'final']);
+  assert.equal(classifyAnswer(answer(404, error('resource_not_found')), block), 'final');
+});
+
+test('a body of another form is judged by its status', () => {
+  const needs: readonly Need[] = [version, head, transaction, { kind: 'block', height: 5n }];
+  for (const [status, verdict] of [
+    [403, 'final'],
+    [404, 'final'],
+    [500, 'failed'],
+    [503, 'failed'],
+  ] as const) {
+    for (const body of ['', '<html>', 'null', '{"error_code":5}']) {
+      assert.deepEqual(
+        needs.map((need) => classifyAnswer(answer(status, body), need)),
+        // The 404 of one node settles no hash, whatever its body.
+        needs.map(({ kind }) => (status === 404 && kind === 'transaction' ? 'absent' : verdict)),
+        `${status} ${body}`,
+      );
+    }
+  }
+});
+
+test('an unknown transaction is news about the node that was asked', () => {
+  assert.equal(classifyAnswer(answer(404, error('transaction_not_found')), version), 'behind');
+  assert.equal(classifyAnswer(answer(404, error('transaction_not_found')), transaction), 'absent');
+  assert.equal(classifyAnswer(answer(404, '\x1f\x8b'), transaction), 'absent');
+});
+
+const prunedMessages = [
+  'Transaction at version 5 is pruned, min available version is 100.',
+  'State at version 5 has been pruned.',
+  'Ledger version(5) has been pruned',
+  'Block(17) has been pruned',
+  'StateValue at version 5 is pruned. snapshots are available at >= 100',
+];
+
+for (const message of prunedMessages) {
+  test(`a 500 that says ${JSON.stringify(message)} is news about the window, except for the head`, () => {
+    const body = error('internal_error', message);
+    const verdicts = [version, transaction, head].map((need) => classifyAnswer(answer(500, body), need));
+    assert.deepEqual(verdicts, ['pruned', 'pruned', 'failed']);
+  });
+}
+
+test('a 500 says pruned only as a word of the specified body', () => {
+  for (const body of [
+    error('internal_error', 'unprunedness'),
+    error('internal_error', 'Function 0x1::pruned::T failed'),
+    error('internal_error', 'Struct 0x1::version::is_pruned not found at version 5'),
+    error('internal_error', 'version 5 of 0x1::has::been_pruned'),
+    '<html>pruned',
+    '{"message":"pruned"}',
+    '{"message":["version 5 has been pruned"],"error_code":"internal_error"}',
+    '"pruned"',
+    'null',
+    '',
+  ]) {
+    assert.equal(classifyAnswer(answer(500, body), version), 'failed', body);
+  }
+  assert.equal(classifyAnswer(answer(503, error('internal_error', 'pruned')), version), 'failed');
+});
+
+test('410 means pruned whatever its body says', () => {
+  for (const body of ['', '<html>', '{"message":"x","error_code":"something_new"}']) {
+    assert.equal(classifyAnswer(answer(410, body), version), 'pruned');
+  }
+});
+
+test('a success is final, whatever is in it: what is wrong with one is told elsewhere', () => {
+  for (const status of [200, 202, 206]) {
+    const verdicts: readonly AnswerClass[] = [version, head, transaction].map((need) =>
+      classifyAnswer(answer(status, '<html>'), need),
+    );
+    assert.deepEqual(verdicts, ['final', 'final', 'final']);
+  }
+  assert.equal(classifyAnswer(answer(302, ''), version), 'final');
+});
+
+test('the error code is read from the specified body and from nothing else', () => {
+  assert.equal(errorCodeOf(answer(404, error('resource_not_found'))), 'resource_not_found');
+  for (const body of [
+    '',
+    '{',
+    'null',
+    '1',
+    '[]',
+    '{}',
+    '{"error_code":5}',
+    `{"error_code":"a"${' '.repeat(70_000)}}`,
+  ]) {
+    assert.equal(errorCodeOf(answer(404, body)), undefined, body.slice(0, 40));
+  }
+});
+
+test('health_check_failed is final for a health check alone', () => {
+  const unhealthy = answer(503, error('health_check_failed'));
+  assert.equal(classifyAnswer(unhealthy, head, true), 'final');
+  assert.deepEqual(
+    [version, head, transaction].map((need) => classifyAnswer(unhealthy, need)),
+    ['failed', 'failed', 'failed'],
+  );
+  assert.equal(classifyAnswer(answer(503, error('overloaded')), head, true), 'failed');
+});
+
+/** An error body of so many bytes. */
+function bodyOf(bytes: number): string {
+  return '{"error_code":"api_disabled"}'.padEnd(bytes);
+}
+
+test('an error body of 64 KiB is read, and a larger one is not', () => {
+  assert.equal(errorCodeOf(answer(403, bodyOf(64 * 1024))), 'api_disabled');
+  assert.equal(errorCodeOf(answer(403, bodyOf(64 * 1024 + 1))), undefined);
+});

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Outcome } from '../../../src/upstream/dispatch/attempt-history.ts';
+import { withHedge, type Run } from '../../../src/upstream/dispatch/hedge.ts';
+import type { Upstream } from '../../../src/upstream/node/upstream.ts';
+
+test('a request that can be sent to no node takes its hedge along', async () => {
+  const refused = Promise.withResolvers<Outcome<never>>();
+  const cancelled: string[] = [];
+  const run = (name: string, outcome: Promise<Outcome<never>>): Run<never> => ({
+    upstream: { name } as Upstream,
+    sentAtMs: 0,
+    outcome,
+    cancel: () => void cancelled.push(name),
+  });
+  const pending = new Promise<never>(() => undefined);
+  const raced = withHedge(run('first', pending), 1, () => {
+    setImmediate(() => refused.reject(new Error('unsendable')));
+    return run('hedge', refused.promise);
+  });
+  await assert.rejects(raced, /unsendable/);
+  assert.deepEqual(cancelled, ['first', 'hedge']);
+});

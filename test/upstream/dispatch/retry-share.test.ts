@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { never, request, senderOf } from '../../support/sender.ts';
+
+test('nodes that close every connection are not asked everything twice', async (t) => {
+  let arrived = 0;
+  const { sender } = await senderOf(
+    t,
+    ({ socket }) => {
+      arrived += 1;
+      socket.destroy();
+    },
+    { nodes: 2, connections: 16 },
+  );
+  const ask = async (times: number): Promise<void> => {
+    for (let count = 0; count < times; count += 1) await assert.rejects(sender.whole(request('/x'), never));
+  };
+  // Until what was saved up is used up.
+  await ask(700);
+  arrived = 0;
+  const startedMs = performance.now();
+
+  await ask(300);
+
+  const earned = 300 * 0.2 + ((performance.now() - startedMs) / 1000) * 10;
+  assert.ok(arrived <= 300 + earned + 1, `${arrived} requests for 300`);
+});

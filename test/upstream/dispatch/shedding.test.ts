@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { dialectOf, findLedgerInfo } from '../../../src/ledger/ledger-headers.ts';
+import { findShedding } from '../../../src/upstream/dispatch/classify.ts';
+import { ledgerHeaders } from '../../support/ledger-info.ts';
+
+const epochMs = Date.parse('2026-03-01T12:00:00Z');
+const ledger = Object.fromEntries(
+  Object.entries(ledgerHeaders({ version: 900n })).map(([name, value]) => [name.toLowerCase(), value]),
+);
+
+function error(code: string): string {
+  return JSON.stringify({ message: 'm', error_code: code, vm_error_code: null });
+}
+
+function found(status: number, headers: Record<string, string> = {}, body = '') {
+  const info = findLedgerInfo(headers, dialectOf('node'));
+  return findShedding({ status, headers, info, body: Buffer.from(body) }, epochMs);
+}
+
+const rows = [
+  { what: '429', status: 429, isOfNode: true },
+  { what: '503 overloaded', status: 503, body: error('overloaded'), isOfNode: true },
+  { what: '503 rate_limited', status: 503, body: error('rate_limited'), isOfNode: true },
+  { what: '503 with ledger headers', status: 503, headers: ledger, body: error('internal_error'), isOfNode: true },
+  { what: '503 with Retry-After', status: 503, headers: { 'retry-after': '1' }, isOfNode: false },
+  { what: '503 alone', status: 503, isOfNode: undefined },
+  { what: '503 of a node that starts', status: 503, body: error('internal_error'), isOfNode: undefined },
+  {
+    what: '503 health_check_failed with ledger headers',
+    status: 503,
+    headers: ledger,
+    body: error('health_check_failed'),
+    isOfNode: undefined,
+  },
+  { what: '502 with Retry-After', status: 502, headers: { 'retry-after': '1' }, isOfNode: undefined },
+  { what: '500 with ledger headers', status: 500, headers: ledger, body: error('internal_error'), isOfNode: undefined },
+  { what: '500 rate_limited of the mempool', status: 500, body: error('rate_limited'), isOfNode: undefined },
+  { what: '408', status: 408, isOfNode: undefined },
+  { what: '200 with Retry-After', status: 200, headers: { 'retry-after': '1' }, isOfNode: undefined },
+];
+
+for (const { what, status, headers, body, isOfNode } of rows) {
+  test(`${what}: ${isOfNode === undefined ? 'no refusal' : isOfNode ? 'the node' : 'the node or a proxy'}`, () => {
+    assert.equal(found(status, headers, body)?.isOfNode, isOfNode);
+  });
+}
+
+const waits: readonly (readonly [string, number | undefined])[] = [
+  ['0', 0],
+  ['7', 7_000],
+  ['999999999', 999_999_999_000],
+  ['1000000000', undefined],
+  ['-1', undefined],
+  ['1.5', undefined],
+  ['soon', undefined],
+  ['', undefined],
+  ['Sun, 01 Mar 2026 12:00:30 GMT', 30_000],
+  ['Sun, 01 Mar 2026 11:00:00 GMT', 0],
+  [`Sun, 01 Mar 2026 12:00:30 GMT${' '.repeat(100_000)}`, undefined],
+];
+
+for (const [text, expected] of waits) {
+  test(`Retry-After ${JSON.stringify(text.slice(0, 40))}: ${expected} ms`, () => {
+    assert.equal(found(429, { 'retry-after': text })?.retryAfterMs, expected);
+  });
+}

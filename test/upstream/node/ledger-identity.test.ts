@@ -1,0 +1,163 @@
+/** Which chain a node and the fleet stand for, and the name that the ledger has in Redis. */
+import assert from 'node:assert/strict';
+import type { ServerResponse } from 'node:http';
+import { test, type TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { electChain, LedgerIdentity, NodeChain } from '../../../src/upstream/node/ledger-identity.ts';
+import { ledgerHeaders, ledgerInfo } from '../../support/ledger-info.ts';
+import { senderOf } from '../../support/sender.ts';
+
+/** `4`: an answer of chain 4; `look 5`: a look that was sent after all that came before it; `late 5`: before it. */
+type Word = `${'' | 'look ' | 'late '}${4 | 5 | 6}`;
+
+/** Its chain, the chain in doubt, and whether the last word counted. */
+type Known = readonly [number | undefined, number | undefined, boolean | undefined];
+
+/** A node of chain 4 in a fleet of chain 4, after `words`. */
+function after(words: readonly Word[]): Known {
+  const chain = new NodeChain();
+  chain.settle(4);
+  let nowMs = 0;
+  let counted: boolean | undefined;
+  for (const word of words) {
+    const [chainId = '', kind] = word.split(' ').reverse();
+    nowMs += 10;
+    const lookSentAtMs = kind === undefined ? undefined : kind === 'late' ? 0 : nowMs - 1;
+    counted = chain.observe({ chainId: Number(chainId), fleetChainId: 4, nowMs, lookSentAtMs });
+  }
+  return [chain.id, chain.doubted, counted];
+}
+
+const cases: readonly (readonly [string, readonly Word[], Known])[] = [
+  ['its own chain', ['4', 'look 4'], [4, undefined, true]],
+  ['one answer of another chain is a doubt', ['5'], [4, 5, false]],
+  ['so are many', ['5', '5', '5', '5'], [4, 5, false]],
+  ['one look is a doubt', ['look 5'], [4, 5, false]],
+  ['a look that was sent before the doubt settles nothing', ['5', 'late 5'], [4, 5, false]],
+  ['a look after an answer settles the other chain', ['5', 'look 5'], [5, undefined, true]],
+  ['two looks settle it', ['look 5', 'look 5'], [5, undefined, true]],
+  ['a look at a third chain is a new doubt', ['5', 'look 6'], [4, 6, false]],
+  ['answers of its own chain in a doubt count and leave the doubt', ['5', '4'], [4, 5, true]],
+  ['and renew it: a look that was in flight settles nothing', ['5', '4', 'late 5'], [4, 5, false]],
+  ['a look at its own chain ends the doubt', ['5', 'late 4'], [4, undefined, true]],
+  ['after that the other chain needs two words again', ['5', 'look 4', 'look 5'], [4, 5, false]],
+  ['back again', ['5', 'look 5', '4', 'look 4'], [4, undefined, true]],
+];
+
+for (const [claim, words, expected] of cases) {
+  test(`the chain of a node: ${claim}`, () => {
+    assert.deepEqual(after(words), expected);
+  });
+}
+
+test('the first word of a node is believed when it is the fleet’s chain, and a doubt when it is not', () => {
+  const chain = new NodeChain();
+  assert.equal(chain.observe({ chainId: 7, fleetChainId: undefined, nowMs: 0 }), true);
+  assert.equal(chain.id, 7);
+  const other = new NodeChain();
+  assert.equal(other.observe({ chainId: 5, fleetChainId: 4, nowMs: 0 }), false);
+  assert.deepEqual([other.id, other.doubted], [undefined, 5]);
+  assert.equal(other.observe({ chainId: 4, fleetChainId: 4, nowMs: 1 }), false);
+  assert.equal(other.observe({ chainId: 4, fleetChainId: 4, nowMs: 2, lookSentAtMs: 1 }), true);
+  assert.equal(other.id, 4);
+});
+
+const votes: readonly {
+  readonly claim: string;
+  readonly told: readonly (number | undefined)[];
+  readonly standing?: number;
+  readonly elected: number | undefined;
+}[] = [
+  { claim: 'nobody has told anything', told: [undefined, undefined], elected: undefined },
+  { claim: 'whoever speaks first is believed', told: [undefined, 2], elected: 2 },
+  { claim: 'most nodes decide', told: [1, 2, 2], elected: 2 },
+  { claim: 'of equals the node configured first decides', told: [1, 2], elected: 1 },
+  { claim: 'of equals the standing chain stays', told: [1, 2], standing: 2, elected: 2 },
+  { claim: 'a majority turns a standing chain', told: [1, 1, 2], standing: 2, elected: 1 },
+  { claim: 'a chain that no node tells any more goes', told: [1, undefined], standing: 2, elected: 1 },
+  { claim: 'silence leaves the standing chain', told: [undefined], standing: 2, elected: 2 },
+];
+
+for (const { claim, told, standing, elected } of votes) {
+  test(`vote on the chain: ${claim}`, () => {
+    assert.equal(electChain(told, standing), elected);
+  });
+}
+
+type Told = { readonly status: number; readonly body: unknown };
+
+const first = (digit: string): Told => ({ status: 200, body: { hash: `0x${digit.repeat(64)}` } });
+const pruned: Told = { status: 410, body: { message: 'm', error_code: 'version_pruned', vm_error_code: null } };
+
+/** A ledger whose node says of its first transaction what `told` is at the moment. */
+async function ledgerOf(t: TestContext, told: () => Told) {
+  const answer = (_request: unknown, response: ServerResponse): void => {
+    const { status, body } = told();
+    const text = JSON.stringify(body);
+    const headers = { ...ledgerHeaders({ version: 900n }), 'content-type': 'application/json' };
+    response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(text) }).end(text);
+  };
+  const { sender, fleet, upstream } = await senderOf(t, answer, { connections: 4 });
+  fleet.observe(upstream, ledgerInfo({ version: 900n }), performance.now());
+  const identity = new LedgerIdentity(fleet, sender);
+  t.after(() => identity.close());
+  const goBack = (): void => {
+    const older = ledgerInfo({ version: 100n });
+    const nowMs = performance.now();
+    fleet.observe(upstream, older, nowMs + 20_000);
+    fleet.observe(upstream, older, nowMs + 40_000, nowMs + 40_000);
+  };
+  return { identity, fleet, goBack };
+}
+
+async function nameOf(
+  identity: LedgerIdentity,
+  is: (name: string | undefined) => boolean,
+): Promise<string | undefined> {
+  for (let tries = 0; tries < 200 && !is(identity.name); tries += 1) await sleep(5);
+  return identity.name;
+}
+
+test('a ledger is called by the hash of its first transaction', async (t) => {
+  const { identity } = await ledgerOf(t, () => first('a'));
+  assert.equal(identity.name, undefined);
+  await identity.look();
+  assert.equal(identity.name, 'aaaaaaaa');
+});
+
+test('where nobody tells the first transaction there is one name for all', async (t) => {
+  const unknown = { message: 'm', error_code: 'resource_not_found', vm_error_code: null };
+  for (const told of [pruned, { status: 404, body: unknown }, { status: 200, body: { hash: '' } }]) {
+    const { identity } = await ledgerOf(t, () => told);
+    await identity.look();
+    assert.equal(identity.name, 'nogenesis');
+  }
+});
+
+test('a node that is broken says nothing', async (t) => {
+  const { identity } = await ledgerOf(t, () => ({ status: 503, body: {} }));
+  await identity.look();
+  assert.equal(identity.name, undefined);
+});
+
+test('a ledger that went back has the name of its own first transaction', async (t) => {
+  let told = first('a');
+  const { identity, fleet, goBack } = await ledgerOf(t, () => told);
+  await identity.look();
+  const before = fleet.generation;
+  told = first('b');
+  goBack();
+  assert.ok(fleet.generation > before);
+  assert.equal(identity.name, undefined);
+  assert.equal(await nameOf(identity, (name) => name !== undefined), 'bbbbbbbb');
+});
+
+test('a ledger that went back and tells no first transaction is called as others are', async (t) => {
+  let told = first('a');
+  const { identity, goBack } = await ledgerOf(t, () => told);
+  await identity.look();
+  told = pruned;
+  goBack();
+  // Whether it is the ledger of before, its history tells (`cache/redis/history.ts`).
+  assert.equal(await nameOf(identity, (name) => name !== undefined), 'nogenesis');
+});

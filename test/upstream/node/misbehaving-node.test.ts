@@ -1,0 +1,179 @@
+// A node writes, closes or resets a connection while this process is busy: the next request gets its own answer.
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import type { Progress } from '../../../src/upstream/dispatch/exchange.ts';
+import { overLiveConnection } from '../../../src/upstream/node/lost-connection.ts';
+import type { Upstream } from '../../../src/upstream/node/upstream.ts';
+import { ask, nodeAt, textOf } from '../../support/node-client.ts';
+import { never } from '../../support/sender.ts';
+
+const program = new URL('misbehaving-node.ts', import.meta.url);
+/** Longer than the node waits before it misbehaves. */
+const busyMs = 200;
+
+async function nodeThat(t: TestContext, way: string): Promise<Upstream> {
+  const node = fork(program, [way]);
+  t.after(() => node.kill());
+  const [port] = (await once(node, 'message')) as [number];
+  return nodeAt(t, port);
+}
+
+async function rawNode(t: TestContext, answer: (socket: Socket, count: number) => void): Promise<Upstream> {
+  const sockets: Socket[] = [];
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    let count = 0;
+    socket.on('error', () => undefined).on('data', () => answer(socket, (count += 1)));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return nodeAt(t, (server.address() as AddressInfo).port);
+}
+
+function beBusy(): void {
+  for (const endMs = performance.now() + busyMs; performance.now() < endMs;);
+}
+
+/** Runs `work` in a callback of the poll phase, from which the event loop goes on without a look at other sockets. */
+async function fromSocket<T>(t: TestContext, work: () => Promise<T>): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const server = createServer((socket) => socket.once('data', () => void work().then(resolve, reject)));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  t.after(() => {
+    client.destroy();
+    server.close();
+  });
+  client.write('now');
+  return promise;
+}
+
+/** A read, as attempts and probes send it. */
+function read(node: Upstream, path: string): Promise<string> {
+  const progress: Progress = { sentAtMs: undefined, isAnswered: false };
+  return overLiveConnection(() => textOf(ask(node, path, { progress })), progress, never);
+}
+
+const submission = { purpose: 'submission', method: 'POST', body: Buffer.from('signed') } as const;
+const requests = [
+  ['a read', read],
+  ['a submission', (node: Upstream, path: string) => textOf(ask(node, path, submission))],
+] as const;
+
+const ways = ['says 408', 'ends', 'resets', 'says an answer', 'says the start of an answer'];
+for (const way of ways) {
+  for (const [name, send] of requests) {
+    const title = `${name} after an idle connection's node ${way} gets its own answer`;
+
+    test(title, async (t) => {
+      const node = await nodeThat(t, way);
+      assert.equal(await textOf(ask(node, '/first')), 'first');
+      await setImmediate();
+      beBusy();
+
+      assert.equal(await send(node, '/second'), '/second');
+    });
+
+    test(`${title}, though it is asked before the event loop reads the socket`, async (t) => {
+      const node = await nodeThat(t, way);
+      assert.equal(await textOf(ask(node, '/first')), 'first');
+
+      const second = fromSocket(t, () => {
+        beBusy();
+        return send(node, '/second');
+      });
+
+      assert.equal(await second, '/second');
+    });
+  }
+}
+
+for (const [name, send] of requests) {
+  test(`bytes behind an answer never answer ${name} that waits for the connection`, async (t) => {
+    const node = await nodeThat(t, 'says too much');
+    const first = textOf(ask(node, '/first'));
+    const second = send(node, '/second');
+    await setImmediate();
+    beBusy();
+
+    assert.match(await first, /^x+$/);
+    assert.equal(await second, '/second');
+  });
+}
+
+const farewell = 'HTTP/1.1 408 Request Timeout\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbye';
+const empty = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n';
+
+test('a 408 that crosses a read counts as a lost connection', async (t) => {
+  const node = await rawNode(t, (socket, count) => void (count === 1 ? socket.write(empty) : socket.end(farewell)));
+  await ask(node, '/first');
+
+  await assert.rejects(ask(node, '/second'), { code: 'ECONNRESET' });
+});
+
+test('a second 408 is the answer of the node', async (t) => {
+  const node = await rawNode(t, (socket) => void socket.end(farewell));
+
+  const repeat = { sentAtMs: undefined, isAnswered: false, isRepeat: true };
+  assert.equal((await ask(node, '/second', { progress: repeat })).status, 408);
+});
+
+test('a 408 to a submission is the answer of the node: its connection was never idle', async (t) => {
+  const node = await rawNode(t, (socket, count) => void (count === 1 ? socket.end(farewell) : socket.destroy()));
+
+  assert.equal((await ask(node, '/submit', submission)).status, 408);
+});
+
+for (const [name, bytes] of [
+  ['nothing', ''],
+  ['an interim answer', 'HTTP/1.1 103 Early Hints\r\n\r\n'],
+  ['half of an answer', `HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\nhe`],
+] as const) {
+  for (const end of ['end', 'resetAndDestroy'] as const) {
+    test(`a submission is sent once when the connection is lost (${end}) after ${name}`, async (t) => {
+      let requestsSeen = 0;
+      const node = await rawNode(t, (socket) => {
+        requestsSeen += 1;
+        socket.write(bytes, () => socket[end]());
+      });
+
+      await assert.rejects(ask(node, '/submit', submission));
+
+      // A repeated request would arrive before this one, which uses the same pool of one connection.
+      await assert.rejects(ask(node, '/submit', submission));
+      assert.equal(requestsSeen, 2);
+    });
+  }
+}
+
+test('every submission has a connection of its own, and closes it', async (t) => {
+  const seen: string[] = [];
+  const counts: number[] = [];
+  const server = createServer((socket) => {
+    let count = 0;
+    socket.on('error', () => undefined);
+    socket.on('data', (chunk) => {
+      counts.push((count += 1));
+      seen.push(/^connection: (\w+)/im.exec(chunk.toString('latin1'))?.[1] ?? '');
+      // It keeps the connection, whatever the request says.
+      socket.write('HTTP/1.1 202 Accepted\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n');
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const node = nodeAt(t, (server.address() as AddressInfo).port);
+
+  for (let at = 0; at < 3; at += 1) assert.equal((await ask(node, '/submit', submission)).status, 202);
+
+  assert.deepEqual([counts, seen], [[1, 1, 1], Array(3).fill('close')]);
+});

@@ -1,0 +1,147 @@
+// A node's name moves to another address while connections to the old one hang.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { dialectOf, ledgerHeaderList } from '../../../src/ledger/ledger-headers.ts';
+import { Fleet } from '../../../src/upstream/fleet.ts';
+import { Prober } from '../../../src/upstream/node/probe.ts';
+import { Upstream } from '../../../src/upstream/node/upstream.ts';
+import { eventually } from '../../support/eventually.ts';
+import { quietEvents } from '../../support/fleet-events.ts';
+import { ledgerInfo } from '../../support/ledger-info.ts';
+import { ask, textOf } from '../../support/node-client.ts';
+
+const dialect = dialectOf('node');
+
+interface Site {
+  readonly server: Server;
+  /** Paths that requests came for, in their order. */
+  readonly paths: string[];
+  isHanging: boolean;
+  /** Until it answers. */
+  delayMs: number;
+}
+
+/** A node at `address` whose ledger is at `version`. */
+async function site(t: TestContext, address: string, port: number, version: bigint): Promise<Site> {
+  const paths: string[] = [];
+  const server = createServer(({ url = '' }, response) => {
+    paths.push(url);
+    if (made.isHanging || url === '/held') return;
+    response.writeHead(200, [...ledgerHeaderList(ledgerInfo({ version }), dialect)]);
+    setTimeout(() => response.end(address), made.delayMs);
+  });
+  const made: Site = { server, paths, isHanging: false, delayMs: 0 };
+  server.listen(port, address);
+  await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return made;
+}
+
+/** A node of a name that resolves to 127.0.0.1, until `move` lets it resolve to 127.0.0.2. */
+async function movingNode(t: TestContext) {
+  let address = '127.0.0.1';
+  const old = await site(t, '127.0.0.1', 0, 100n);
+  const { port } = old.server.address() as AddressInfo;
+  const healthy = await site(t, '127.0.0.2', port, 200n);
+  const node = new Upstream({
+    name: 'n',
+    url: new URL(`http://node.example:${port}`),
+    tier: 'full',
+    connections: 4,
+    connectTimeoutMs: 5_000,
+    lookup: (_name, options, callback) => {
+      if (options.all === true) callback(null, [{ address, family: 4 }]);
+      else callback(null, address, 4);
+    },
+  });
+  const fleet = new Fleet([node], dialect, quietEvents);
+  const log = { debug: () => undefined, tell: () => undefined };
+  const prober = new Prober(fleet, { intervalMs: 100, timeoutMs: 5_000 }, log);
+  t.after(async () => {
+    prober.close();
+    await node.close();
+  });
+  await prober.start();
+  const move = (): void => {
+    address = '127.0.0.2';
+  };
+  return { node, fleet, prober, old, healthy, move };
+}
+
+const head = async ({ fleet }: { readonly fleet: Fleet }): Promise<bigint | undefined> => fleet.head?.version;
+
+test('a name that moved while its old address hangs is found within a second', async (t) => {
+  const { node, fleet, old, move } = await movingNode(t);
+  assert.equal(await textOf(ask(node, '/a')), '127.0.0.1');
+  old.isHanging = true;
+  move();
+
+  const startedMs = performance.now();
+  await eventually(
+    () => head({ fleet }),
+    (version) => version === 200n,
+  );
+
+  assert.ok(performance.now() - startedMs < 1_000);
+  assert.equal(await textOf(ask(node, '/b')), '127.0.0.2');
+  assert.equal(await textOf(ask(node, '/c', { purpose: 'submission', method: 'POST' })), '127.0.0.2');
+  assert.equal(node.health, 'usable');
+});
+
+test('requests in flight at the old address finish there, and no later one goes there', async (t) => {
+  const { node, fleet, old, move } = await movingNode(t);
+  const client = new AbortController();
+  const held = ask(node, '/held', { signal: client.signal });
+  await eventually(
+    async () => old.paths,
+    (paths) => paths.includes('/held'),
+  );
+  old.isHanging = true;
+  move();
+  await eventually(
+    () => head({ fleet }),
+    (version) => version === 200n,
+  );
+
+  const before = old.paths.length;
+  for (const path of ['/a', '/b']) assert.equal(await textOf(ask(node, path)), '127.0.0.2');
+  assert.equal(old.paths.length, before);
+  const ended = assert.rejects(held, /given up/);
+  client.abort(new Error('given up'));
+  await ended;
+});
+
+test('a slow node keeps its connections: those that are open answer first', async (t) => {
+  const { prober, node, old } = await movingNode(t);
+  const { client } = node;
+  old.delayMs = 400;
+  const before = old.paths.length;
+  await prober.look(node);
+  assert.equal(node.client, client);
+  assert.ok(old.paths.length >= before + 2, 'it was asked over a new connection, too');
+});
+
+test('a node that hangs at its new address, too, keeps its connections and goes down', async (t) => {
+  const { node, old, healthy, move } = await movingNode(t);
+  const { client } = node;
+  [old.isHanging, healthy.isHanging] = [true, true];
+  move();
+  const prober = new Prober(
+    new Fleet([node], dialect, quietEvents),
+    { intervalMs: 1_000, timeoutMs: 300 },
+    {
+      debug: () => undefined,
+      tell: () => undefined,
+    },
+  );
+  t.after(() => prober.close());
+  for (let at = 0; at < 2; at += 1) await prober.look(node);
+  assert.deepEqual([node.health, node.client === client], ['down', true]);
+  assert.equal(healthy.paths.length >= 2, true);
+});

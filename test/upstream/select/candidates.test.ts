@@ -1,0 +1,509 @@
+/** Which node is asked first, and which next: tables over made-up fleets. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ledgerVersion, type LedgerVersion } from '../../../src/ledger/version.ts';
+import type { WindowView } from '../../../src/upstream/node/retention-window.ts';
+import {
+  deepest,
+  deepestUnasked,
+  nextNodes,
+  nextUpstreams,
+  readClassOf,
+  selectUpstreams,
+} from '../../../src/upstream/select/candidates.ts';
+import type { Need } from '../../../src/upstream/select/need.ts';
+import { holdingOf, type Candidate } from '../../../src/upstream/select/ranking.ts';
+import { fc } from '../../support/fast-check.ts';
+import { Draw, seed } from '../../support/spellings.ts';
+
+/** `safe`: where the window surely begins; its oldest version unless told otherwise. */
+interface MadeUp extends Partial<Omit<Candidate, 'window'>> {
+  readonly oldest?: number;
+  readonly safe?: number;
+  readonly head?: number;
+}
+
+/** A full usable node; without `head` its window is unknown. */
+function node(name: string, { oldest = 0, safe = oldest, head, ...rest }: MadeUp): Candidate {
+  const window: WindowView | undefined =
+    head === undefined
+      ? undefined
+      : { head: ledgerVersion(BigInt(head)), oldest: ledgerVersion(BigInt(oldest)), safeOldest: BigInt(safe) };
+  return { name, tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...rest };
+}
+
+const archival = { tier: 'archival' } as const;
+const down = { health: 'down' } as const;
+
+function at(version: number): Need {
+  return { kind: 'version', version: ledgerVersion(BigInt(version)) };
+}
+
+function block(height: bigint): Need {
+  return { kind: 'block', height };
+}
+
+function lastWord(fleet: readonly Candidate[], ...prunedAt: readonly Candidate[]): string | undefined {
+  const nodes = fleet.map((candidate) => ({ ...candidate, upstream: candidate.name }));
+  return deepestUnasked(nodes, new Set(prunedAt.map(({ name }) => name)))?.name;
+}
+
+function order(fleet: readonly Candidate[], need: Need, random: () => number = () => 0): string {
+  return selectUpstreams(fleet, need, random)
+    .map(({ name }) => name)
+    .join(' ');
+}
+
+const full = node('full', { oldest: 500, safe: 520, head: 1000 });
+const middle = node('middle', { oldest: 300, safe: 310, head: 1000 });
+const archive = node('archive', { oldest: 0, head: 1000, ...archival });
+const lagging = node('lagging', { oldest: 450, head: 900 });
+const unknown = node('unknown', { health: 'unproven' });
+const foreign = node('foreign', { oldest: 0, head: 5000, health: 'foreign' });
+const broken = node('broken', { oldest: 500, head: 1000, ...down });
+
+const pinned: readonly (readonly [string, readonly Candidate[], number, string])[] = [
+  ['the shallowest holder first, then the next deeper', [archive, middle, full], 800, 'full middle archive'],
+  ['one that is passed over comes last', [{ ...full, isEjected: true }, middle], 800, 'middle full'],
+  ['its own edge counts in', [archive, full], 520, 'full archive'],
+  ['the edge band goes to the deeper node first', [full, archive], 519, 'archive full'],
+  ['the edge band, at the last word of the node', [full, archive], 500, 'archive full'],
+  ['the edge band of the only node is asked', [full], 505, 'full'],
+  [
+    'below the edge the next deeper is asked, a node that refuses last',
+    [full, middle, archive],
+    400,
+    'middle archive full',
+  ],
+  ['archival when needed', [full, middle, archive], 100, 'archive middle'],
+  ['below every edge the deepest has the last word', [full, middle], 100, 'middle'],
+  ['below every edge, among three', [full, middle, node('deep', { oldest: 200, head: 1000 })], 100, 'deep'],
+  ['a deeper full node before an archival one', [archive, node('all', { oldest: 0, head: 1000 })], 700, 'all archive'],
+  [
+    'an archival tier keeps out although it is as shallow',
+    [node('small', { oldest: 500, head: 1000, ...archival }), full],
+    800,
+    'full small',
+  ],
+  ['a node that holds it before one not known', [unknown, full], 800, 'full unknown'],
+  ['archival before a node not known', [unknown, archive], 800, 'archive unknown'],
+  ['a node not known before one that has pruned it', [full, unknown], 400, 'unknown full'],
+  ['a node behind after the ones that hold it', [lagging, full, archive], 950, 'full archive lagging'],
+  [
+    'above every head the nearest head first',
+    [lagging, full, node('ahead', { oldest: 600, head: 1010 })],
+    1020,
+    'ahead full lagging',
+  ],
+  ['above every head, windows unknown last', [unknown, lagging], 950, 'lagging unknown'],
+  ['above equal heads the archival tier last', [archive, full], 1001, 'full archive'],
+  ['a node that is down after all that answer', [broken, archive], 800, 'archive broken'],
+  ['down and the only holder: it is asked', [broken], 800, 'broken'],
+  [
+    'pruned by all, as one says that answers',
+    [node('gone', { oldest: 850, head: 1000, health: 'down' }), node('late', { oldest: 900, head: 1000 })],
+    800,
+    'late',
+  ],
+  ['down, then pruned as the last word', [broken, node('late', { oldest: 900, head: 1000 })], 800, 'broken late'],
+  ['nodes of another chain never', [foreign, full], 800, 'full'],
+  ['nodes of another chain not even alone', [foreign], 800, ''],
+  [
+    'when all look bad, one that is passed over before one that is down',
+    [broken, { ...full, isEjected: true }],
+    800,
+    'full broken',
+  ],
+  ['a node far behind serves what it holds', [{ ...full, isLagging: true }, middle], 800, 'full middle'],
+  ['nobody is known', [], 800, ''],
+];
+
+for (const [claim, fleet, version, expected] of pinned) {
+  test(`pinned: ${claim}`, () => {
+    assert.equal(order(fleet, at(version)), expected);
+    assert.equal(order(fleet.toReversed(), at(version)), expected);
+  });
+}
+
+const newest: readonly (readonly [string, readonly Candidate[], string])[] = [
+  [
+    'the freshest first, then by lag',
+    [lagging, full, node('ahead', { oldest: 600, head: 1010 })],
+    'ahead full lagging',
+  ],
+  ['among equals a full node before an archival one', [archive, full], 'full archive'],
+  ['a fresher archival node before a full one', [lagging, archive], 'archive lagging'],
+  ['an unproven node after those that answer', [unknown, lagging], 'lagging unknown'],
+  ['a node that is down after a lagging one', [node('gone', { head: 2000, ...down }), lagging], 'lagging gone'],
+  [
+    'a node far behind after one that is passed over',
+    [node('far', { head: 1000, isLagging: true }), node('bad', { head: 2000, isEjected: true })],
+    'bad far',
+  ],
+  ['a node far behind before one that is down', [broken, node('far', { head: 900, isLagging: true })], 'far broken'],
+  ['nodes of another chain never', [foreign, full], 'full'],
+  ['a node without a window, though usable, last of them', [node('new', {}), lagging], 'lagging new'],
+];
+
+for (const [claim, fleet, expected] of newest) {
+  test(`head: ${claim}`, () => {
+    assert.equal(order(fleet, { kind: 'head' }), expected);
+    assert.equal(order(fleet.toReversed(), { kind: 'head' }), expected);
+  });
+}
+
+function standIns(nodes: readonly Candidate[], need: Need): string {
+  return nextUpstreams(nodes, need, { random: () => 0 })
+    .map(({ name }) => name)
+    .join(' ');
+}
+
+test('only nodes that are as good for a request stand in for the best, and their tier is no matter', () => {
+  const same = node('same', { oldest: 480, head: 1000 });
+  const edge = node('edge', { oldest: 700, safe: 900, head: 1000 });
+  const bad = node('bad', { oldest: 500, head: 1000, isEjected: true });
+  assert.equal(standIns([full, same, archive, edge, unknown, bad, broken], at(800)), 'full same archive');
+  assert.equal(standIns([full, archive, lagging], { kind: 'head' }), 'full archive');
+  assert.equal(standIns([bad, broken], at(800)), 'bad');
+  assert.equal(standIns([], at(800)), '');
+});
+
+/** Who is asked after a node that does not hold it. */
+function missed(nodes: readonly Candidate[], need: Need): string {
+  return nextUpstreams(nodes, need, { isMissed: true, random: () => 0 })
+    .map(({ name }) => name)
+    .join(' ');
+}
+
+test('once a node has said that it does not hold it, the deepest of those that may is asked', () => {
+  const second = node('second', { oldest: 510, head: 1000, cost: 0 });
+  const hash: Need = { kind: 'transaction', first: undefined };
+  const gone = node('gone', { oldest: 0, head: 1000, ...archival, ...down });
+  assert.equal(missed([full, second, middle, archive], at(800)), 'archive');
+  assert.equal(missed([full, second, middle, archive], block(800n)), 'archive');
+  assert.equal(missed([full, second, middle, archive], hash), 'archive');
+  assert.equal(missed([full, second, middle], hash), 'middle');
+  assert.equal(missed([second, full, gone], hash), 'full');
+  // What surely holds it comes before what only may.
+  assert.equal(missed([middle, node('y', archival)], at(800)), 'middle');
+  assert.equal(missed([middle, node('y', archival)], hash), 'y');
+  assert.equal(missed([full, node('twin', { oldest: 500, head: 1000, cost: 0 })], hash), 'twin full');
+});
+
+test('whatever the fleet: those that are asked next are the first of all that are worth asking', () => {
+  const fleets = fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 });
+  fc.assert(
+    fc.property(fleets, anyNeed, seed, (fleet, need, seed) => {
+      const random = (): number => (seed >>> 0) / 2 ** 32;
+      const next = nextUpstreams(fleet, need, { random });
+      const all = selectUpstreams(fleet, need, random);
+      assert.equal(next[0], all[0]);
+      if (need.kind !== 'transaction') assert.deepEqual(next, all.slice(0, next.length));
+      assert.ok(next.every((candidate) => all.includes(candidate)));
+    }),
+    { numRuns: 5000 },
+  );
+});
+
+test('head: nodes within the tolerance are equally fresh and share by load', () => {
+  const fleet = [
+    node('first', { head: 1000, headTolerance: 20, cost: 9 }),
+    node('close', { head: 980, headTolerance: 20, cost: 1 }),
+    node('late', { head: 979, headTolerance: 20, cost: 0 }),
+  ];
+  assert.equal(order(fleet, { kind: 'head' }), 'close first late');
+});
+
+const hashes: readonly (readonly [string, readonly Candidate[], string | undefined, string])[] = [
+  [
+    'a full node first, then from the deepest up',
+    [middle, archive, node('b', { oldest: 600, head: 1000, cost: 0 })],
+    undefined,
+    'b archive middle',
+  ],
+  ['the node that took it first, then from the deepest up', [full, middle, archive], 'middle', 'middle archive full'],
+  ['an archival taker first', [full, archive], 'archive', 'archive full'],
+  [
+    'a taker that is down uses up no first attempt, and is asked once another has missed',
+    [broken, full, archive],
+    'broken',
+    'full broken archive',
+  ],
+  ['a taker of another chain is not asked', [foreign, full], 'foreign', 'full'],
+  ['a taker that is no longer configured does not matter', [full, archive], 'removed', 'full archive'],
+  [
+    'nodes that are down last',
+    [node('deep', { oldest: 0, head: 1000, ...archival, ...down }), full, middle],
+    'full',
+    'full middle deep',
+  ],
+  ['windows unknown: archival counts as deeper', [node('x', {}), node('y', archival)], undefined, 'x y'],
+  ['nobody is known', [], 'full', ''],
+];
+
+for (const [claim, fleet, first, expected] of hashes) {
+  test(`transaction: ${claim}`, () => {
+    assert.equal(order(fleet, { kind: 'transaction', first }), expected);
+  });
+}
+
+function nameOfDeepest(...fleet: readonly Candidate[]): string | undefined {
+  return deepest(fleet)?.name;
+}
+
+test('the deepest is the one with the lowest edge; of equals, or of the unknown, the archival one', () => {
+  assert.equal(nameOfDeepest(full, archive, middle), 'archive');
+  assert.equal(nameOfDeepest(full, middle), 'middle');
+  assert.equal(nameOfDeepest(foreign, full), 'full');
+  assert.equal(nameOfDeepest(node('a', { oldest: 0, head: 10 }), node('b', { oldest: 0, head: 10, ...archival })), 'b');
+  assert.equal(nameOfDeepest(node('a', {}), node('b', archival)), 'b');
+  assert.equal(nameOfDeepest(full, node('b', archival)), 'b');
+  assert.equal(nameOfDeepest(foreign), undefined);
+  assert.equal(nameOfDeepest(), undefined);
+});
+
+test('after a refusal the deepest has the last word, unless one as deep has said it', () => {
+  const fleet = [full, middle, archive, foreign];
+  assert.equal(lastWord(fleet, full), 'archive');
+  assert.equal(lastWord(fleet, full, archive), undefined);
+  assert.equal(lastWord([full, broken], full), undefined);
+  assert.equal(lastWord([full, { ...middle, ...down }], full), 'middle');
+  assert.equal(lastWord([], full), undefined);
+});
+
+test('a block is asked of who holds it, as a version is', () => {
+  assert.equal(order([archive, full, middle], block(800n)), 'full middle archive');
+  assert.equal(order([full, middle, archive], block(100n)), 'archive middle');
+  assert.equal(order([lagging, full], block(950n)), 'full lagging');
+});
+
+test('what a window says of a version changes at its safe edge, its last edge and its head', () => {
+  const said = [499n, 500n, 519n, 520n, 1000n, 1001n].map((version) => holdingOf(full.window, ledgerVersion(version)));
+  assert.deepEqual(said, ['pruned', 'edge', 'edge', 'held', 'held', 'unknown']);
+  assert.equal(holdingOf(undefined, ledgerVersion(5n)), 'unknown');
+});
+
+const costs = [5, 1, 4, 2, 3];
+const alike = costs.map((cost, index) => node(`n${index}`, { oldest: 500, head: 1000, cost }));
+
+/** The order when the random numbers are these. */
+function drawn(...numbers: number[]): string {
+  return order(alike, at(800), () => numbers.shift() ?? 0);
+}
+
+test('of two nodes drawn at random the cheaper is first, the rest follow by cost', () => {
+  assert.equal(drawn(0, 0), 'n1 n3 n4 n2 n0');
+  // Index 2, and one step on from it: index 3.
+  assert.equal(drawn(0.4, 0), 'n3 n1 n4 n2 n0');
+  // Index 4, and round to index 0.
+  assert.equal(drawn(0.99, 0), 'n4 n1 n3 n2 n0');
+});
+
+test('power of two choices: the dearest node is never first, and the cheaper the likelier', () => {
+  const draw = new Draw(7);
+  const firsts = new Map<string, number>();
+  for (let round = 0; round < 10_000; round += 1) {
+    const [first = ''] = order(alike, at(800), () => draw.upTo(1_000_000) / 1_000_001).split(' ');
+    firsts.set(first, (firsts.get(first) ?? 0) + 1);
+  }
+  const byCost = ['n1', 'n3', 'n4', 'n2', 'n0'].map((name) => (firsts.get(name) ?? 0) / 10_000);
+  // Of five nodes the i-th cheapest wins against the 5 - i dearer ones: 4, 3, 2, 1 and 0 of 10 pairs.
+  for (const [index, share] of byCost.entries()) assert.ok(Math.abs(share - (4 - index) / 10) < 0.03, byCost.join());
+});
+
+test('nodes of about one depth share a load; a much deeper one is kept for what only it can answer', () => {
+  const fleet = [
+    node('shallow', { oldest: 800, head: 1000, cost: 9 }),
+    node('similar', { oldest: 760, head: 1000, cost: 1 }),
+    node('deep', { oldest: 700, head: 1000, cost: 0 }),
+  ];
+  assert.equal(order(fleet, at(900)), 'similar shallow deep');
+});
+
+const anyCandidate: fc.Arbitrary<Candidate> = fc
+  .record({
+    name: fc.uuid(),
+    tier: fc.constantFrom('full' as const, 'archival' as const),
+    health: fc.constantFrom('usable' as const, 'unproven' as const, 'down' as const, 'foreign' as const),
+    edges: fc.option(fc.tuple(fc.nat(50), fc.nat(50), fc.nat(20))),
+    cost: fc.nat(5),
+    headTolerance: fc.nat(5),
+  })
+  .map(({ name, edges, ...rest }) => {
+    const [oldest = 0, length = 0, margin = 0] = edges ?? [];
+    return node(name, edges === null ? rest : { ...rest, oldest, head: oldest + length, safe: oldest + margin });
+  });
+
+const anyNeed: fc.Arbitrary<Need> = fc.oneof(
+  fc.nat(110).map(at),
+  fc.constant<Need>({ kind: 'head' }),
+  fc.constant<Need>({ kind: 'transaction', first: undefined }),
+);
+
+test('whatever the fleet: nobody twice, no foreign node, and somebody unless nobody is there', () => {
+  fc.assert(
+    fc.property(
+      fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 }),
+      anyNeed,
+      seed,
+      (fleet, need, seed) => {
+        const draw = new Draw(seed);
+        const chosen = selectUpstreams(fleet, need, () => draw.upTo(999) / 1000);
+        const own = fleet.filter(({ health }) => health !== 'foreign');
+        assert.equal(new Set(chosen).size, chosen.length);
+        assert.ok(chosen.every((candidate) => own.includes(candidate)));
+        assert.equal(chosen.length > 0, own.length > 0);
+        if (need.kind !== 'version') assert.equal(chosen.length, own.length);
+      },
+    ),
+    { numRuns: 5000 },
+  );
+});
+
+/** Windows that no honest node has: edges above heads, versions past any ledger, speeds and costs of no meaning. */
+const anyNonsense: fc.Arbitrary<Candidate> = fc
+  .record({
+    name: fc.uuid(),
+    tier: fc.constantFrom('full' as const, 'archival' as const),
+    health: fc.constantFrom('usable' as const, 'unproven' as const, 'down' as const, 'foreign' as const),
+    isSuspect: fc.boolean(),
+    edges: fc.option(fc.tuple(anyEdge(), anyEdge(), anyEdge())),
+    cost: anyNumber(),
+    headTolerance: anyNumber(),
+  })
+  .map(({ edges, ...rest }) => {
+    const [oldest = 0n, head = 0n, safeOldest = 0n] = edges ?? [];
+    const window = { oldest: oldest as LedgerVersion, head: head as LedgerVersion, safeOldest };
+    return Object.assign(rest, { window: edges === null ? undefined : window });
+  });
+
+function anyEdge(): fc.Arbitrary<bigint> {
+  return fc.oneof(fc.bigInt(0n, 3n), fc.bigInt(-10n, 2n ** 64n), fc.constant(2n ** 200n));
+}
+
+function anyNumber(): fc.Arbitrary<number> {
+  return fc.oneof(fc.integer(), fc.double(), fc.constantFrom(Number.NaN, Infinity, -Infinity, -1));
+}
+
+test('whatever nodes claim: selection ends, with nobody twice and nobody who is not of the fleet', () => {
+  const versions = fc.oneof(fc.nat(4).map(BigInt), fc.constantFrom(2n ** 64n - 1n, 2n ** 63n));
+  const needs = fc.oneof(
+    versions.map((version): Need => ({ kind: 'version', version: ledgerVersion(version) })),
+    anyNeed,
+    versions.map((min): Need => ({ kind: 'head', min: ledgerVersion(min) })),
+  );
+  fc.assert(
+    fc.property(fc.array(anyNonsense, { maxLength: 10 }), needs, seed, (fleet, need, seed) => {
+      const draw = new Draw(seed);
+      const chosen = selectUpstreams(fleet, need, () => draw.upTo(999) / 1000);
+      assert.equal(new Set(chosen).size, chosen.length);
+      assert.ok(chosen.every((candidate) => fleet.includes(candidate) && candidate.health !== 'foreign'));
+      assert.equal(
+        chosen.length > 0,
+        fleet.some(({ health }) => health !== 'foreign'),
+      );
+    }),
+    { numRuns: 5000 },
+  );
+});
+
+test('whatever the fleet: a pinned read passes over no usable holder, and asks a full one before an archival one', () => {
+  fc.assert(
+    fc.property(
+      fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 }),
+      fc.nat(110),
+      (fleet, version) => {
+        const holds = ({ health, window }: Candidate): boolean =>
+          health === 'usable' && holdingOf(window, ledgerVersion(BigInt(version))) === 'held';
+        const holders = fleet.filter(holds);
+        const [first] = selectUpstreams(fleet, at(version));
+        if (holders.length === 0 || first === undefined) return;
+        assert.ok(holds(first));
+        assert.equal(first.tier, holders.some(({ tier }) => tier === 'full') ? 'full' : 'archival');
+      },
+    ),
+    { numRuns: 5000 },
+  );
+});
+
+test('head: where it must be exact, a node within the tolerance is not as fresh', () => {
+  const fleet = [
+    node('close', { oldest: 0, head: 980, headTolerance: 20, cost: 1 }),
+    node('first', { oldest: 0, head: 1000, headTolerance: 20, cost: 9 }),
+  ];
+  assert.equal(order(fleet, { kind: 'head', isExact: true }), 'first close');
+  assert.deepEqual(nextUpstreams(fleet, { kind: 'head', isExact: true }), [fleet[1]]);
+});
+
+interface MadeUpAnswers {
+  readonly asked?: readonly string[];
+  readonly prunedAt?: readonly string[];
+  readonly anyPruned?: boolean;
+  readonly kept?: string;
+  readonly isLast?: boolean;
+}
+
+/** Names of the nodes to ask next. */
+function after(fleet: readonly Candidate[], need: Need, answers: MadeUpAnswers = {}): string {
+  const { asked = [], prunedAt = [], anyPruned = prunedAt.length > 0, kept, isLast = false } = answers;
+  const nodes = fleet.map((candidate) => ({ ...candidate, upstream: candidate.name }));
+  const soFar = { asked: new Set(asked), prunedAt: new Set(prunedAt), anyPruned, kept };
+  return nextNodes(nodes, need, soFar, isLast)
+    .map(({ name }) => name)
+    .join(' ');
+}
+
+test('the next node is one that was not asked; the last attempt belongs to the deepest holder', () => {
+  const fleet = [full, middle, archive];
+  assert.equal(after(fleet, at(800)).split(' ')[0], 'full');
+  assert.equal(after(fleet, at(800), { asked: ['full'] }).split(' ')[0], 'middle');
+  assert.equal(after(fleet, at(800), { asked: ['full'], isLast: true }), 'archive');
+  assert.equal(after(fleet, at(800), { asked: ['full', 'middle', 'archive'] }), '');
+});
+
+test('after a 410 only a node that may hold the version is asked, and the deepest first', () => {
+  assert.equal(after([full, middle, archive], at(505), { asked: ['full'], prunedAt: ['full'] }), 'archive');
+  assert.equal(after([full, middle], at(100), { asked: ['middle'], prunedAt: ['middle'] }), '');
+  assert.equal(after([full, middle], at(100), { asked: ['middle'] }), 'full');
+  // The refusal without a usable body counts as well.
+  assert.equal(after([full, middle], at(100), { asked: ['middle'], anyPruned: true }), '');
+  // A 404 of a transaction is a miss, and no 410.
+  const missed = { asked: ['full'], prunedAt: ['full'], anyPruned: false };
+  assert.equal(after([full, middle, archive], { kind: 'transaction' }, missed), 'archive');
+});
+
+test('a 410 to a read without a version leaves the deepest node only', () => {
+  const head: Need = { kind: 'head' };
+  assert.equal(after([full, middle, archive], head, { asked: ['full'], prunedAt: ['full'] }), 'archive');
+  assert.equal(after([full, archive], head, { asked: ['full', 'archive'], prunedAt: ['full'] }), '');
+  assert.equal(after([full, middle], head, { asked: ['middle'], prunedAt: ['middle'] }), '');
+  assert.equal(after([full, middle], head, { asked: ['middle'] }), 'full');
+});
+
+test('a node that is not believed adds nothing to the answer of one that is', () => {
+  const suspect = node('suspect', { oldest: 500, head: 1000, isSuspect: true });
+  assert.equal(after([full, suspect], at(800), { asked: ['full'], kept: 'an answer' }), '');
+  assert.equal(after([full, suspect], at(800), { asked: ['full'] }), 'suspect');
+  assert.equal(after([full, middle], at(800), { asked: ['full'], kept: 'an answer' }), 'middle');
+  assert.equal(after([], at(800), { kept: 'an answer' }), '');
+});
+
+test('a read is of the archive when some full node has pruned its version, or may have on arrival', () => {
+  const windowOf = (candidate: Candidate) => ({
+    tier: candidate.tier,
+    latencyMs: () => 5,
+    window: {
+      around: (atMs: number, unit: string) => {
+        assert.equal(atMs, 105);
+        return unit === 'versions' ? candidate.window : archive.window;
+      },
+    },
+  });
+  const nodes = [archive, middle, full].map(windowOf);
+  const classes = [1000, 520, 519, 499, 1001].map((version) => readClassOf(at(version), false, nodes, 100));
+  assert.deepEqual(classes, ['head', 'head', 'archive', 'archive', 'head']);
+  assert.equal(readClassOf(at(100), false, [windowOf({ ...archive, window: full.window })], 100), 'head');
+  assert.equal(readClassOf(block(100n), false, nodes, 100), 'head');
+  assert.equal(readClassOf(at(100), true, nodes, 100), 'view');
+  assert.equal(readClassOf({ kind: 'head' }, false, nodes, 100), 'head');
+});

@@ -1,0 +1,70 @@
+/** Why nodes are asked in the order in which they are. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ledgerVersion } from '../../../src/ledger/version.ts';
+import { explainSelection } from '../../../src/upstream/select/candidates.ts';
+import type { Need } from '../../../src/upstream/select/need.ts';
+import type { Candidate } from '../../../src/upstream/select/ranking.ts';
+
+function node(name: string, oldest: number, head: number, changes: Partial<Candidate> = {}): Candidate {
+  const window = { oldest: version(oldest), head: version(head), safeOldest: BigInt(oldest) };
+  return { name, tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...changes };
+}
+
+function version(number: number) {
+  return ledgerVersion(BigInt(number));
+}
+
+function at(number: number): Need {
+  return { kind: 'version', version: version(number) };
+}
+
+function told(need: Need, ...candidates: readonly Candidate[]): string {
+  const { ordered, leftOut } = explainSelection(candidates, need);
+  const asked = ordered.map(
+    ({ candidate, behind }) => `${candidate.name}${behind === undefined ? '' : ` (${behind})`}`,
+  );
+  const others = leftOut.map(({ candidate, because }) => `not ${candidate.name} (${because})`);
+  return [...asked, ...others].join(', ');
+}
+
+const full = node('full', 500, 1000);
+const dear = node('dear', 500, 1000, { cost: 9 });
+const deep = node('deep', 100, 1000);
+const archive = node('archive', 0, 1000, { tier: 'archival' });
+const down = node('down', 500, 1000, { health: 'down' });
+const suspect = node('suspect', 500, 1000, { isSuspect: true });
+const foreign = node('foreign', 0, 1000, { health: 'foreign' });
+const unheard: Candidate = { ...full, name: 'unheard', window: undefined };
+
+const cases: readonly (readonly [string, Need, readonly Candidate[], string])[] = [
+  ['of nodes alike the cheaper is shown first', at(800), [dear, full], 'full, dear (load)'],
+  ['a deeper window is kept for later', at(800), [deep, full], 'full, deep (depth)'],
+  ['archival nodes come last', at(800), [archive, deep, full], 'full, deep (depth), archive (tier)'],
+  ['a node that is down comes after all others', at(800), [down, archive], 'archive, down (health)'],
+  ['so does one that is not believed', at(800), [suspect, full], 'full, suspect (health)'],
+  ['a node of another chain is left out', at(800), [foreign, full], 'full, not foreign (other chain)'],
+  [
+    'of those that have pruned the version only the deepest is left',
+    at(50),
+    [full, deep, archive],
+    'archive, deep (holding), not full (pruned)',
+  ],
+  ['below every edge the deepest has the word', at(50), [full, deep], 'deep, not full (pruned)'],
+  ['a node without a word comes after one that surely holds it', at(800), [unheard, full], 'full, unheard (holding)'],
+  ['above every head the nearest is asked', at(2000), [node('behind', 500, 900), full], 'full, behind (distance)'],
+  ['the newest state is where the head is', { kind: 'head' }, [node('behind', 500, 900), full], 'full, behind (lag)'],
+  [
+    'who took a transaction is asked first, then the deeper',
+    { kind: 'transaction', first: 'deep' },
+    [full, deep, archive, down],
+    'deep, archive (submission), full (depth), down (health)',
+  ],
+];
+
+for (const [claim, need, candidates, expected] of cases) {
+  test(claim, () => {
+    assert.equal(told(need, ...candidates), expected);
+    assert.equal(told(need, ...candidates.toReversed()), expected);
+  });
+}
