@@ -166,7 +166,9 @@ test('thousands of requests under one signal leave no listener on it, however th
 });
 
 test('an answer too large to be read whole is no failure of the node, and what it took is free again', async (t) => {
-  const { sender, upstream, failures } = await senderOf(t, endlessOrShort, { connections: 1 });
+  // A busy machine takes seconds to read 64 MiB.
+  const limits = { timeoutMs: 30_000, deadlineMs: 30_000 };
+  const { sender, upstream, failures } = await senderOf(t, endlessOrShort, { connections: 1, limits });
   for (let round = 0; round < 5; round += 1) {
     await assert.rejects(sender.whole(request('/endless'), never), /no node answered/);
   }

@@ -62,10 +62,19 @@ async function say(gateway: TestGateway, pieces: readonly Buffer[]): Promise<str
 
 type MakeStream = (seed: number) => ClientStream;
 
-/** Sends so many streams, a few at a time; the first that the two gateways answer differently, by its number. */
+/** Seeds of the streams that are compared. */
+interface Comparison {
+  readonly first: number;
+  readonly count: number;
+  readonly make?: MakeStream;
+  /** Streams in flight at once. */
+  readonly parallel?: number;
+}
+
+/** Sends `count` streams; resolves to the first that the two gateways answer differently. */
 export async function compareStreams(
   both: BothWays,
-  { first, count, make = makeStream }: { readonly first: number; readonly count: number; readonly make?: MakeStream },
+  { first, count, make = makeStream, parallel = 24 }: Comparison,
 ): Promise<string | undefined> {
   let next = first;
   let failure: string | undefined;
@@ -80,7 +89,7 @@ export async function compareStreams(
       failure ??= `stream ${seed}\n${show(bytes.toString('latin1'))}\nwith the front: ${show(front)}\nwithout:        ${show(server)}`;
     }
   };
-  await Promise.all(Array.from({ length: 24 }, work));
+  await Promise.all(Array.from({ length: parallel }, work));
   return failure;
 }
 

@@ -27,8 +27,10 @@ test(`${count} streams of all kinds are answered with the front as without`, asy
 
 test(`${count} streams of good requests to a slow node, and bytes behind them that are refused, are answered with the front as without`, async (t) => {
   const both = await bothWays(t, { slowMs: 5 });
+  // Fewer than a busy gateway lets wait for its node: a refusal for want of a place is no difference.
+  const parallel = 8;
 
-  assert.equal(await compareStreams(both, { first, count, make: makeBrokenStream }), undefined);
+  assert.equal(await compareStreams(both, { first, count, make: makeBrokenStream, parallel }), undefined);
 });
 
 test('a request is answered as without wherever it is cut in two', async (t) => {
