@@ -20,22 +20,35 @@ export function metricsMarkdown(): string {
 const preface = [
   '# Metrics',
   '',
-  '`GET /metrics` on the operations port. Prometheus, and whoever else prefers it (`Accept: application/openmetrics-text`),',
-  'gets OpenMetrics 1.0, everybody else the classic text format; series and labels are the same in both, bounds of buckets',
-  '(`le="1.0"`) included.',
+  '`GET /metrics` on the operations port answers in OpenMetrics 1.0 to Prometheus and to any other client with',
+  '`Accept: application/openmetrics-text`, and in the classic text format to the rest. Series, labels and bounds of',
+  'buckets (`le="1.0"`) are the same in both.',
   '',
-  '- **Exemplars**: where traces are on, `ledgergate_http_request_duration_seconds` carries the trace and span of the last',
+  '- **Exemplars**: with traces, `ledgergate_http_request_duration_seconds` carries the trace and span of the last',
   '  sampled request of each bucket (`trace_id`, `span_id`). They are in OpenMetrics only; Prometheus keeps them with',
   '  `--enable-feature=exemplar-storage`.',
-  '- **Zero before the first event**: counters whose labels are closed are there from the start, those of an upstream or a',
-  '  plan as soon as it is known, so that `rate()` and `increase()` see the first event. The exceptions are said below.',
-  '- **Workers**: one `/metrics` speaks for all. Counters and histograms are sums, and those of a worker that has ended stay',
-  '  in them. Of gauges, what is held or waits is added up, of versions the newest word counts, and of states the worst:',
-  '  a node is usable, and Redis up, when every worker says so. An outage is one when every worker has it.',
-  '- **Cost**: all that a cached hit counts takes well below 2 microseconds ([bench/RESULTS.md](../bench/RESULTS.md),',
+  '- **Zero before the first event**: counters with closed labels exist from the start, those of an upstream or a plan as',
+  '  soon as the gateway has it, so that `rate()` and `increase()` count the first event. The table names the exceptions.',
+  '- **Workers**: one `/metrics` covers all. Counters and histograms are sums, and those of a worker that has ended stay',
+  '  in them. A gauge of what is held or waits is a sum, one of a version the newest report, and one of a state the',
+  '  worst: a node is usable, and Redis up, when every worker reports so. `ledgergate_outage` is 1 when every worker has',
+  '  an outage.',
+  '- **Cost**: all metrics of a cached hit take well below 2 microseconds ([bench/RESULTS.md](../bench/RESULTS.md),',
   '  `npm run bench:metrics`). Gauges are read at each scrape and cost nothing in between.',
   '- **Names, labels and their values are part of the contract** ([CHANGELOG](../CHANGELOG.md)). Label values are of closed',
   '  sets, or names from the config: never an address, a path, a type or a version of the ledger.',
+  '',
+  '## First to look at',
+  '',
+  '| question | metrics, `ledgergate_` in front |',
+  '| --- | --- |',
+  '| traffic, errors, latency | `http_requests_total`, `http_request_duration_seconds` |',
+  '| reads that no node had to answer | `cache_lookups_total`, `saved_upstream_requests_total`, `pruned_answers_repaired_total` |',
+  '| windows of nodes, and how far reads keep from their edges | `upstream_oldest_version`, `upstream_head_version`, `upstream_lag_versions`, `upstream_edge_speed_versions_per_second`, `upstream_edge_margin_versions` |',
+  '| age of reads of the latest state | `served_staleness_seconds`, `served_version_lag_versions` |',
+  '| nodes that fail or are passed over | `upstream_failures_total`, `upstream_ejected`, `upstream_queue_refusals_total`, `outage` |',
+  '| a gateway near its limit | `shed_requests_total`, `http_connections_refused_total`, `event_loop_lag_seconds`, `http_connections` |',
+  '| must stay 0 | `audit_disagreements_total`, `encode_checks_total{result="mismatch"}` |',
 ];
 
 /** What a histogram has beside its buckets: `+Inf`, sum and count. */
@@ -61,7 +74,7 @@ function boundsOf(sections: readonly Section[]): string[] {
   const rows: readonly (readonly [open: string, times: string, how: string])[] = [
     ['', 'once', 'all labels are closed'],
     ['upstream', 'for each upstream', '`upstreams` of the config; the series of one that is taken out end'],
-    ['plan', 'for each plan', '`access.plans`; refusals of requests of nobody known are one plan more'],
+    ['plan', 'for each plan', '`access.plans`; refused requests without a plan are one more'],
     [
       'key',
       'for each key',
@@ -72,16 +85,16 @@ function boundsOf(sections: readonly Section[]): string[] {
     ['version and node', 'once', 'what runs'],
   ];
   const unsaid = [...by.keys()].filter((key) => !rows.some(([open]) => open === key));
-  if (unsaid.length > 0) throw new Error(`labels that nothing is said of: ${unsaid.join(', ')}`);
+  if (unsaid.length > 0) throw new Error(`labels without a row: ${unsaid.join(', ')}`);
   return [
     'At most, with every part on, beside some 60 of Node.js itself:',
     '',
-    '| series | of which there are | bounded by |',
+    '| series | how often | bounded by |',
     '| --: | --- | --- |',
     ...rows.map(([open, times, how]) => `| ${by.get(open) ?? 0} | ${times} | ${how} |`),
     '',
-    'Durations by route and outcome are there only for what has happened: after a bit of everything a gateway with two',
-    'upstreams, two plans, Redis, TLS and two workers tells some 700 series (`test/journeys/operations/metrics-prometheus.test.ts`).',
+    'Durations by route and outcome exist only for what has happened: after a bit of everything a gateway with two',
+    'upstreams, two plans, Redis, TLS and two workers has some 700 series (`test/journeys/operations/metrics-prometheus.test.ts`).',
   ];
 }
 

@@ -21,8 +21,6 @@ export interface Capacity {
   readonly redis: RedisLoad | undefined;
   /** MB of one process with a full memory tier. */
   readonly processMb: number;
-  /** How long an answer stays in memory, in seconds. */
-  readonly residenceSeconds: number;
   /** Bytes a second to clients. */
   readonly sentBytes: number;
   /** Nodes that the calls need, in all regions together. */
@@ -47,7 +45,7 @@ export interface RedisLoad {
 const uncached: ReadonlySet<Kind> = new Set(['passed', 'submit', 'info']);
 
 export function capacityOf(outcome: Outcome): Capacity {
-  const { shape, tally, sample, seconds, memory } = outcome;
+  const { shape, tally, sample, seconds } = outcome;
   const perSecond = shape.replicas / sample / seconds;
   const calls = callsOf(outcome, perSecond);
   const redis = shape.redis && redisLoadOf(outcome, calls.look / shape.replicas);
@@ -55,19 +53,12 @@ export function capacityOf(outcome: Outcome): Capacity {
   const cores = (microsecondsOf(outcome) * perSecond) / 1e6 + newsCores;
   const requests = sum([...tally.kinds.values()].map((byServer) => sum([...byServer.values()]))) * perSecond;
   const connections = (requests * assumed.connectionsPerRequest) / shape.replicas;
-  // Memory fills evenly from the beginning, warm-up included.
-  const ranSeconds = seconds * 1.5;
-  const { entries, bytes, evicted } = memory;
   return {
     shares: sharesOf(outcome),
     calls,
     cores,
     redis,
     processMb: measured.process.value + shape.memoryBytes / 1e6 + connections * measured.connection.value,
-    residenceSeconds:
-      evicted > 0
-        ? (ranSeconds * entries) / (entries + evicted)
-        : (shape.memoryBytes * ranSeconds) / Math.max(1, bytes),
     sentBytes: tally.sentBytes * perSecond + requests * measured.headBytes.value,
     nodes: {
       full: Math.ceil((calls.all - calls.archival) / (assumed.fullReads * assumed.load)),

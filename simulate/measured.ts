@@ -13,7 +13,7 @@ const redisTable = 'bench/RESULTS.md, Redis';
 const hitsTable = 'bench/RESULTS.md, cached hits: 400 B, 10,000 keys, 64 connections';
 
 export const measured = {
-  hit: { value: 106.4, unit: 'µs of a core', where: `${hitsTable}, without the front` },
+  hit: { value: 106.4, unit: 'µs of a core', where: `${hitsTable}, without the fast path` },
   redisHit: { value: 167.2, unit: 'µs of a core', where: `${redisTable}: 20,000 keys by turns, Redis` },
   miss: { value: 233.0, unit: 'µs of a core', where: `${redisTable}: 20,000 keys by turns, no Redis` },
   share: {

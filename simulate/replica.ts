@@ -32,17 +32,10 @@ export class Replica {
   readonly #flights = new Map<string, number>();
   /** The block that reads of "latest" were answered from last. */
   #shown = -1;
-  /** Reads that left memory so far. */
-  evicted = 0;
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
-    this.memory = new MemoryCache({
-      maxBytes: parts.shape.memoryBytes,
-      onEvict: (reads) => {
-        this.evicted += reads;
-      },
-    });
+    this.memory = new MemoryCache({ maxBytes: parts.shape.memoryBytes, onEvict: () => undefined });
   }
 
   /** Serves a request, after every earlier one. */

@@ -1,6 +1,6 @@
 /** Outcomes as the tables of docs/scaling.md. */
 import type { Capacity } from './capacity.ts';
-import { assumed, measured, type Measured } from './measured.ts';
+import { assumed } from './measured.ts';
 import type { Outcome } from './run.ts';
 
 export interface Standing {
@@ -28,35 +28,36 @@ const calls: readonly Column[] = [
   ['calls of full nodes', ({ capacity }) => count(capacity.calls.full)],
   ['of archival nodes', ({ capacity }) => count(capacity.calls.archival)],
   ['looks', ({ capacity }) => count(capacity.calls.look)],
-  ['submissions', ({ capacity }) => count(capacity.calls.submit)],
   ['commands of each Redis', ({ capacity }) => optional(capacity.redis, ({ commands }) => count(commands))],
   ['of its busiest server', ({ capacity }) => optional(capacity.redis, (redis) => count(redis.busiestCommands))],
   ['MB/s there', ({ capacity }) => optional(capacity.redis, (redis) => number(redis.busiestBytes / 1e6))],
   ['added MB/s', ({ capacity }) => optional(capacity.redis, (redis) => number(redis.storedBytes / 1e6))],
-  ['news', ({ capacity }) => optional(capacity.redis, ({ news }) => count(news))],
+  ['events', ({ capacity }) => optional(capacity.redis, ({ news }) => count(news))],
 ];
 
 const needs: readonly Column[] = [
   name,
   ['busy cores', ({ capacity }) => count(capacity.cores)],
   ['MB a process', ({ capacity }) => count(capacity.processMb)],
-  ['an answer stays s', ({ capacity }) => count(capacity.residenceSeconds)],
   ['full nodes', ({ capacity }) => count(capacity.nodes.full)],
   ['archival nodes', ({ capacity }) => count(capacity.nodes.archival)],
   ['busiest Redis core %', ({ capacity }) => optional(capacity.redis, ({ core }) => count(core * 100))],
   ['Gbit/s out', ({ capacity }) => number((capacity.sentBytes * 8) / 1e9)],
-  ['first to be full', ({ capacity }) => loadText(capacity, 0)],
-  ['then', ({ capacity }) => loadText(capacity, 1)],
+  ['full first', ({ capacity }) => loadText(capacity)],
 ];
 
 /** Sections of Markdown. */
 export function tablesOf(standings: readonly Standing[]): string[] {
-  const load = `Share of the capacity; above ${count(assumed.load * 100)} % a part is too small. A process has one core.`;
+  const load = `A process has one core, a full node answers ${count(assumed.fullReads)} reads a second, an archival one ${count(assumed.archivalReads)}. Full first: share of the capacity; above ${count(assumed.load * 100)} % a part is too small.`;
   return [
-    section('Who answers', 'Of all reads that can be held; calls are of all requests.', answered, standings),
-    section('What nodes and Redis are asked', 'A second.', calls, standings),
-    section('What it takes, and what is full first', load, needs, standings),
-    figures(),
+    section(
+      'Answers by source',
+      'Shares of all reads that can be held; calls are of all requests.',
+      answered,
+      standings,
+    ),
+    section('Calls of nodes and of Redis', 'A second. Events are those of the replicas.', calls, standings),
+    section('Machines', load, needs, standings),
   ];
 }
 
@@ -81,18 +82,7 @@ function section(title: string, about: string, columns: readonly Column[], stand
   return [`### ${title}`, '', about, '', head, rule, ...rows].join('\n');
 }
 
-function figures(): string {
-  const rows = Object.entries<Measured>(measured).map(
-    ([name, { value, unit, where }]) => `| ${name} | ${value} | ${unit} | ${where} |`,
-  );
-  const taken = `Taken for granted: a full node answers ${count(assumed.fullReads)} reads a second, an archival one ${count(assumed.archivalReads)}.`;
-  return ['### What single steps cost', '', '| step | | | measured |', '|---|--:|---|---|', ...rows, '', taken].join(
-    '\n',
-  );
-}
-
-function loadText({ loads }: Capacity, place: number): string {
-  const load = loads[place];
+function loadText({ loads: [load] }: Capacity): string {
   return load === undefined ? '' : `${load.part}, ${count(load.used * 100)} %`;
 }
 

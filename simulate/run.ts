@@ -26,8 +26,6 @@ export interface Outcome {
   /** Simulated replicas, and seconds of the measured part. */
   readonly sample: number;
   readonly seconds: number;
-  /** Memory of one simulated replica, at the end. */
-  readonly memory: { readonly entries: number; readonly bytes: number; readonly evicted: number };
 }
 
 const warmUpShare = 1 / 3;
@@ -42,10 +40,7 @@ export function simulate(shape: Shape, { seed, requests, sample = 1 }: RunOption
     if (arrival.atMs > endMs) break;
     replicas[Math.floor(balancer() * sample)]?.serve(arrival);
   }
-  const [replica] = replicas;
-  const { fill: { entries = 0, bytes = 0 } = {} } = replica?.memory ?? {};
-  const seconds = (endMs * (1 - warmUpShare)) / 1000;
-  return { shape, tally, sample, seconds, memory: { entries, bytes, evicted: replica?.evicted ?? 0 } };
+  return { shape, tally, sample, seconds: (endMs * (1 - warmUpShare)) / 1000 };
 }
 
 /** `count` simulated replicas and the Redis that they share with those that are not. */
