@@ -9,13 +9,13 @@ import { chooseCoding, matchesTag, smallestCompressed } from './negotiate.ts';
 import type { Outgoing } from './message.ts';
 import type { Reader } from '../reads/reader.ts';
 import type { ReadResult, Source } from '../reads/read-result.ts';
-import { pieceBytes, type UntakenAnswers } from './untaken-answers.ts';
+import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
 
 /** Parts of a response writer. */
 export interface ResponseWriterParts {
   readonly fleet: Pick<Fleet, 'view'>;
   readonly cors: Cors;
-  readonly untaken: UntakenAnswers;
+  readonly unsent: UnsentAnswers;
   /** The header that clients' keys come in, where there are keys: lower case. */
   readonly keyHeader?: (() => string) | undefined;
   /** On: connections shall be closed after their answer. */
@@ -54,7 +54,7 @@ export class ResponseWriter {
     const coded = entry.coded[coding];
     if (coded !== undefined) return this.#readAs(exchange, served, coded, coding);
     // Coding takes longer than reading from a node: bodies that wait for it would pile up.
-    this.#parts.untaken.hold(exchange.response, entry.body);
+    this.#parts.unsent.hold(exchange.response, entry.body);
     return reader
       .codedBody(served, coding, exchange.signal)
       .then((body) => this.#readAs(exchange, served, body, coding));
@@ -144,12 +144,12 @@ export class ResponseWriter {
     const { response } = exchange;
     const length = body === undefined ? 0 : Buffer.byteLength(body);
     const long = typeof body === 'object' && length > pieceBytes && !exchange.isHead ? body : undefined;
-    if (long !== undefined) this.#parts.untaken.hold(response, long);
+    if (long !== undefined) this.#parts.unsent.hold(response, long);
     if (body !== undefined) head.push('Content-Length', String(length));
     if (!exchange.isHead) exchange.bytes = length;
     this.addCommon(exchange, head);
     response.writeHead(status, head);
-    if (long !== undefined) this.#parts.untaken.send(response, long);
+    if (long !== undefined) this.#parts.unsent.send(response, long);
     // As many bytes as characters: ASCII, which is written faster when it need not be looked at for more.
     else if (typeof body === 'string') {
       response.end(exchange.isHead ? undefined : body, body.length === length ? 'latin1' : 'utf8');
@@ -157,7 +157,7 @@ export class ResponseWriter {
       // Latin-1 has a character for every byte, so the text is written as these very bytes.
       response.end(body.toString('latin1'), 'latin1');
     } else response.end(exchange.isHead ? undefined : body);
-    if (long === undefined && response.writableLength > 0) this.#parts.untaken.noteLeft(response, length);
+    if (long === undefined && response.writableLength > 0) this.#parts.unsent.trackShort(response, length);
     exchange.end();
   }
 

@@ -131,7 +131,7 @@ export class FastConnection implements Answering, Sending {
       this.socket.uncork();
     }
     // Short answers that a client does not take keep the whole of an arena.
-    if (this.socket.writableLength > 0) this.#parts.proxy.untaken.noteLeftOn(this.socket, arenaBytes);
+    if (this.socket.writableLength > 0) this.#parts.proxy.unsent.trackSocket(this.socket, arenaBytes);
   }
 
   /** `isCopied`: a body comes behind it, which the client may take long over, and the arena is for others. */

@@ -14,7 +14,7 @@ import { isOfLatest } from '../../routes/read-answer.ts';
 import type { Read, ReadResult } from '../../reads/read-result.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { CachedTarget, PreparedHead } from '../../routes/target-cache.ts';
-import { pieceBytes } from '../untaken-answers.ts';
+import { pieceBytes } from '../unsent-answers.ts';
 import type { FleetView } from '../../../upstream/fleet-view.ts';
 import type { PublishedState } from '../../../upstream/latest.ts';
 import type { Arenas } from './arena.ts';

@@ -7,7 +7,7 @@ import { FastConnection, type FastPathParts } from '../../../../src/proxy/http/f
 import { FastResponse } from '../../../../src/proxy/http/fast-path/response.ts';
 import { LiveHeaders } from '../../../../src/proxy/http/fast-path/head-text.ts';
 import { HeaderBlocks } from '../../../../src/proxy/http/fast-path/request-head.ts';
-import { pieceBytes, UntakenAnswers } from '../../../../src/proxy/http/untaken-answers.ts';
+import { pieceBytes, UnsentAnswers } from '../../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
 import { TurnEnd } from '../../../../src/proxy/http/fast-path/turn-end.ts';
 import { until } from '../../../support/eventually.ts';
@@ -25,9 +25,9 @@ async function fastConnection(t: TestContext) {
   });
   const blocks = new HeaderBlocks();
   const budget = new ByteBudget({ largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 });
-  const untaken = new UntakenAnswers(budget, { refused: () => undefined, ended: () => undefined });
-  const parts = { proxy: { untaken }, blocks, turnEnd: new TurnEnd(), onClose: () => undefined };
-  return { connection: new FastConnection(socket, parts as unknown as FastPathParts), client, untaken, budget };
+  const unsent = new UnsentAnswers(budget, { refused: () => undefined, ended: () => undefined });
+  const parts = { proxy: { unsent }, blocks, turnEnd: new TurnEnd(), onClose: () => undefined };
+  return { connection: new FastConnection(socket, parts as unknown as FastPathParts), client, unsent, budget };
 }
 
 /** Short answers on `connection` until the kernel takes no more of them. */
@@ -39,11 +39,11 @@ function fillWithShort(connection: FastConnection): void {
 }
 
 /** An answer by pieces, of which the kernel has taken all but the last. */
-function sendLong({ connection, untaken }: Awaited<ReturnType<typeof fastConnection>>): void {
+function sendLong({ connection, unsent }: Awaited<ReturnType<typeof fastConnection>>): void {
   const live = new LiveHeaders();
   const response = new FastResponse({ connection, live, onDone: () => undefined });
   const body = Buffer.alloc(pieceBytes + 1_000, 'a');
-  untaken.hold(response, body);
+  unsent.hold(response, body);
   response.writeHead(200, ['Content-Length', String(body.length)]);
   response.write(body.subarray(0, pieceBytes));
   assert.equal(connection.socket.writableLength, 0);

@@ -5,7 +5,7 @@ import { connect, type AddressInfo, type Socket } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { test, type TestContext } from 'node:test';
 import type { GatewayError } from '../../../src/ledger/errors.ts';
-import { UntakenAnswers } from '../../../src/proxy/http/untaken-answers.ts';
+import { UnsentAnswers } from '../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../src/upstream/byte-budget.ts';
 import { until } from '../../support/eventually.ts';
 
@@ -13,13 +13,13 @@ import { until } from '../../support/eventually.ts';
 const bytes = 16_000_000;
 const piece = 64 * 1024;
 
-/** A server that sends bodies by way of `UntakenAnswers`, within `all` bytes; the path names the body, and `/slow` is not answered. */
+/** A server that sends bodies by way of `UnsentAnswers`, within `all` bytes; the path names the body, and `/slow` is not answered. */
 async function bodyServer(t: TestContext, all: number) {
   const clock = { nowMs: 0 };
   const counts = { refused: 0, ended: 0 };
   const budget = new ByteBudget({ largest: all, all });
   const metrics = { refused: () => (counts.refused += 1), ended: () => (counts.ended += 1) };
-  const answers = new UntakenAnswers(budget, metrics, () => clock.nowMs);
+  const answers = new UnsentAnswers(budget, metrics, () => clock.nowMs);
   const bodies = new Map<string, Buffer>();
   const bodyOf = (name: string): Buffer => {
     const body = bodies.get(name) ?? Buffer.alloc(bytes, name);

@@ -15,7 +15,7 @@ export const pieceBytes = 64 * 1024;
 const stallMs = 1_000;
 
 /** Anything that waits for its client and can be ended. */
-interface Slow {
+interface Recipient {
   destroy(): unknown;
   /** Null of a response of Node's that waits behind another one on its connection. */
   readonly socket?: unknown;
@@ -23,7 +23,7 @@ interface Slow {
 }
 
 /** A connection between two requests of the fast path. */
-interface SlowSocket extends Slow {
+interface RecipientSocket extends Recipient {
   readonly writableLength: number;
   /** False once the connection has been ended or destroyed. */
   readonly writable: boolean;
@@ -31,28 +31,28 @@ interface SlowSocket extends Slow {
 }
 
 /** Counts answers that were refused, and connections that were ended, for want of memory. */
-export interface UntakenMetrics {
+export interface UnsentMetrics {
   refused(): void;
   ended(): void;
 }
 
 /** `sinceMs`: when its client took something last, or when it began to wait; in milliseconds. */
-interface Waiting {
+interface UnsentEntry {
   sinceMs: number;
   readonly releases: (() => void)[];
 }
 
-export class UntakenAnswers {
+export class UnsentAnswers {
   readonly #budget: ByteBudget;
-  readonly #metrics: UntakenMetrics;
+  readonly #metrics: UnsentMetrics;
   readonly #now: () => number;
   /** Ordered by `sinceMs`, the oldest first. */
-  readonly #waiting = new Map<Slow, Waiting>();
+  readonly #waiting = new Map<Recipient, UnsentEntry>();
   /** How many answers each body is sent to: readers of one entry share its bytes. */
   readonly #bodies = new Map<Buffer, { readers: number; readonly release: () => void }>();
 
   /** Takes over the shortage of `budget`. `now`: monotonic, in milliseconds. */
-  constructor(budget: ByteBudget, metrics: UntakenMetrics, now = () => performance.now()) {
+  constructor(budget: ByteBudget, metrics: UnsentMetrics, now = () => performance.now()) {
     this.#budget = budget;
     this.#metrics = metrics;
     this.#now = now;
@@ -104,14 +104,14 @@ export class UntakenAnswers {
   }
 
   /** Counts what the kernel has not taken of a short answer, `bytes` long, until `response` closes. */
-  noteLeft(response: Outgoing, bytes: number): void {
+  trackShort(response: Outgoing, bytes: number): void {
     if (response.destroyed) return;
     this.#wait(response, this.#budget.hold(bytes));
     if (this.#budget.left < 0) this.#endStalled(-this.#budget.left);
   }
 
   /** Counts what the kernel has not taken of the short answers on `socket`, until it has; `least`: bytes they keep alive. */
-  noteLeftOn(socket: SlowSocket, least: number): void {
+  trackSocket(socket: RecipientSocket, least: number): void {
     if (this.#waiting.has(socket) || !socket.writable) return;
     const releases = [this.#budget.hold(Math.max(socket.writableLength, least))];
     this.#waiting.set(socket, { sinceMs: this.#now(), releases });
@@ -130,17 +130,17 @@ export class UntakenAnswers {
     response.once('close', () => this.#release(response));
   }
 
-  #noteProgress(slow: Slow): void {
-    const known = this.#waiting.get(slow);
+  #noteProgress(recipient: Recipient): void {
+    const known = this.#waiting.get(recipient);
     if (known === undefined) return;
     known.sinceMs = this.#now();
-    this.#waiting.delete(slow);
-    this.#waiting.set(slow, known);
+    this.#waiting.delete(recipient);
+    this.#waiting.set(recipient, known);
   }
 
-  #release(slow: Slow): void {
-    const known = this.#waiting.get(slow);
-    this.#waiting.delete(slow);
+  #release(recipient: Recipient): void {
+    const known = this.#waiting.get(recipient);
+    this.#waiting.delete(recipient);
     for (const release of known?.releases ?? []) release();
   }
 
@@ -148,13 +148,13 @@ export class UntakenAnswers {
   #endStalled(bytes: number): void {
     const wanted = this.#budget.left + bytes;
     const untilMs = this.#now() - stallMs;
-    for (const [slow, { sinceMs }] of this.#waiting) {
+    for (const [recipient, { sinceMs }] of this.#waiting) {
       if (this.#budget.left >= wanted || sinceMs > untilMs) return;
       this.#metrics.ended();
-      this.#release(slow);
-      slow.destroy();
+      this.#release(recipient);
+      recipient.destroy();
       // Such a response would keep its body until its turn comes.
-      if (slow.socket === null) slow.req?.socket.destroy();
+      if (recipient.socket === null) recipient.req?.socket.destroy();
     }
   }
 }
