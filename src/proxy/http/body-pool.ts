@@ -22,7 +22,7 @@ interface Client {
   readonly name: string;
   bytes: number;
   /** In the order in which they began. */
-  readonly arriving: Set<Holding>;
+  readonly arriving: Set<BodyReservation>;
 }
 
 /** Of a client's arriving bodies so many are compared, the oldest: a slow one is among them. */
@@ -45,21 +45,21 @@ export class BodyPool {
   }
 
   /** A body of `client` begins to arrive. `onEnded` is called when it loses its place; everything is given back then. */
-  open(client: string, onEnded: () => void): Holding {
+  open(client: string, onEnded: () => void): BodyReservation {
     const known = this.#clients.get(client) ?? { name: client, bytes: 0, arriving: new Set() };
     this.#clients.set(client, known);
-    const holding: Holding = new Holding({
+    const reservation: BodyReservation = new BodyReservation({
       now: this.#now,
       take: (bytes) => this.#take(known, bytes),
-      arrived: () => known.arriving.delete(holding),
-      closed: (bytes) => this.#giveBack(known, holding, bytes),
+      arrived: () => known.arriving.delete(reservation),
+      closed: (bytes) => this.#giveBack(known, reservation, bytes),
       ended: () => {
         this.#options.onEnded?.();
         onEnded();
       },
     });
-    known.arriving.add(holding);
-    return holding;
+    known.arriving.add(reservation);
+    return reservation;
   }
 
   #take(client: Client, bytes: number): void {
@@ -68,8 +68,8 @@ export class BodyPool {
     this.#relieve(client);
   }
 
-  #giveBack(client: Client, holding: Holding, bytes: number): void {
-    client.arriving.delete(holding);
+  #giveBack(client: Client, reservation: BodyReservation, bytes: number): void {
+    client.arriving.delete(reservation);
     client.bytes -= bytes;
     this.#heldBytes -= bytes;
     if (client.bytes === 0 && client.arriving.size === 0) this.#clients.delete(client.name);
@@ -92,13 +92,13 @@ export class BodyPool {
   /** Returns whether there was one. */
   #endSlowest(clients: readonly Client[]): boolean {
     const nowMs = this.#now();
-    let slowest: Holding | undefined;
+    let slowest: BodyReservation | undefined;
     let slowness = -1;
     for (const { arriving } of clients) {
       let compared = 0;
-      for (const holding of arriving) {
-        const its = holding.slowness(nowMs);
-        if (its > slowness) [slowest, slowness] = [holding, its];
+      for (const reservation of arriving) {
+        const its = reservation.slowness(nowMs);
+        if (its > slowness) [slowest, slowness] = [reservation, its];
         compared += 1;
         if (compared === mostCompared) break;
       }
@@ -108,7 +108,7 @@ export class BodyPool {
   }
 }
 
-interface Account {
+interface ReservationOwner {
   readonly now: () => number;
   take(bytes: number): void;
   arrived(): void;
@@ -120,8 +120,8 @@ interface Account {
 const spanMs = 1_000;
 
 /** What one request holds: its body, and the answer that is made of it. */
-export class Holding {
-  readonly #account: Account;
+export class BodyReservation {
+  readonly #owner: ReservationOwner;
   #bytes = 0;
   #isClosed = false;
   /** The response, and work that needs the body. */
@@ -130,21 +130,21 @@ export class Holding {
   #cameInSpan = 0;
   #cameBefore = 0;
 
-  constructor(account: Account) {
-    this.#account = account;
-    this.#spanSinceMs = account.now();
+  constructor(owner: ReservationOwner) {
+    this.#owner = owner;
+    this.#spanSinceMs = owner.now();
   }
 
-  /** So much more of the body has come. The holding may be ended by it. */
+  /** So much more of the body has come. The reservation may be ended by it. */
   arrive(bytes: number): void {
-    this.#turn(this.#account.now());
+    this.#turn(this.#owner.now());
     this.#cameInSpan += bytes;
     this.#take(bytes);
   }
 
   /** The body is whole: it is not ended any more. */
   arrived(): void {
-    this.#account.arrived();
+    this.#owner.arrived();
   }
 
   /** An answer of so many bytes was made, and is being written. */
@@ -152,8 +152,8 @@ export class Holding {
     this.#take(bytes);
   }
 
-  /** Everything counts until `work` has ended as well. `work` never rejects. To be called before the holding is closed. */
-  keepFor(work: Promise<unknown>): void {
+  /** Everything counts until `work` has ended as well. `work` never rejects. To be called before the reservation is closed. */
+  holdFor(work: Promise<unknown>): void {
     this.#users += 1;
     void work.then(() => this.release());
   }
@@ -167,14 +167,14 @@ export class Holding {
   /** Loses its place: gives everything back and reports that. */
   end(): void {
     this.close();
-    this.#account.ended();
+    this.#owner.ended();
   }
 
   /** Gives everything back at once. May be called more than once. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#account.closed(this.#bytes);
+    this.#owner.closed(this.#bytes);
   }
 
   /** Bytes held for each byte that has come lately. */
@@ -186,7 +186,7 @@ export class Holding {
   #take(bytes: number): void {
     if (this.#isClosed) return;
     this.#bytes += bytes;
-    this.#account.take(bytes);
+    this.#owner.take(bytes);
   }
 
   #turn(nowMs: number): void {

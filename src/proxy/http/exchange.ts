@@ -8,7 +8,7 @@ import type { Finished, HttpMetrics, Outcome, RouteName } from '../../metrics/ht
 import { passedOn } from '../../trace/trace-context.ts';
 import type { Span, SpanName } from '../../trace/span.ts';
 import { clientOf, type AdmittedRequest, type Result } from './admitted-request.ts';
-import type { Holding } from './body-pool.ts';
+import type { BodyReservation } from './body-pool.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import type { RequestSpans, RouteLabel } from './request-span.ts';
 
@@ -86,7 +86,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   bytes = 0;
   bodyBytes = 0;
   /** Memory of its body, where that is large enough to count. */
-  holding: Holding | undefined;
+  reservation: BodyReservation | undefined;
   /** Unexpected exception (a bug), reported as 500. */
   bug: unknown;
   /** Length of a body that no node had to send for this request. */

@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../../ledger/errors.ts';
 import { BodyPace } from './body-pace.ts';
-import { BodyPool, type Holding } from './body-pool.ts';
+import { BodyPool, type BodyReservation } from './body-pool.ts';
 import { isHttp2 } from './request-faults.ts';
 
 /** Bounds of request bodies. */
@@ -19,7 +19,7 @@ export interface BodyLimits {
 }
 
 /** A request whose body is read. */
-export interface Uploading {
+export interface Upload {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** Bodies of one client share what it may hold. */
@@ -30,9 +30,9 @@ export interface Uploading {
 
 /**
  * Takes a body, or what is wrong with it; the promise, if any, is of work that still needs the body. Never rejects.
- * `holding`: absent for a body that is too small to count.
+ * `reservation`: absent for a body that is too small to count.
  */
-export type WithBody = (body: Buffer | GatewayError, holding?: Holding) => void | Promise<void>;
+export type BodyHandler = (body: Buffer | GatewayError, reservation?: BodyReservation) => void | Promise<void>;
 
 /** The fault that a request's head shows; `undefined`: none. Throws nothing else. */
 export type FaultOfHead = () => GatewayError | undefined;
@@ -64,7 +64,7 @@ export class Bodies {
    * body, or 503 when it lost its place to others (body-pool.ts). Not at all when the client hangs up before its end.
    * The body counts until the response is closed and what `done` began has ended: a submission outlives its client.
    */
-  read({ request, response, client, faultOfHead }: Uploading, done: WithBody): void {
+  read({ request, response, client, faultOfHead }: Upload, done: BodyHandler): void {
     const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
     // Nodes want a length; a chunked body is measured here.
     const announced = length ?? (coding === undefined ? undefined : 0);
@@ -77,7 +77,7 @@ export class Bodies {
     writeContinue(response);
     let pieces = new Pieces();
     let size = 0;
-    let holding: Holding | undefined;
+    let reservation: BodyReservation | undefined;
     const stop = (): void => {
       // A listener would keep the pieces beside the whole.
       request.off('data', onData).off('end', onEnd);
@@ -85,11 +85,11 @@ export class Bodies {
     };
     const refuse = (error: GatewayError): void => {
       stop();
-      holding?.close();
+      reservation?.close();
       request.resume();
       void done(error);
     };
-    const open = (): Holding => {
+    const open = (): BodyReservation => {
       const opened = this.#pool.open(client, () => refuse(tooMany()));
       if (response.destroyed) opened.release();
       else response.once('close', () => opened.release());
@@ -99,10 +99,10 @@ export class Bodies {
       pieces.add(chunk);
       size += chunk.length;
       if (size > this.#maxBytes) refuse(tooLarge());
-      else if (holding !== undefined) holding.arrive(chunk.length);
+      else if (reservation !== undefined) reservation.arrive(chunk.length);
       else if (size > uncountedBytes) {
-        holding = open();
-        holding.arrive(size);
+        reservation = open();
+        reservation.arrive(size);
       }
     };
     const onEnd = (): void => {
@@ -113,9 +113,9 @@ export class Bodies {
       }
       const body = pieces.whole();
       stop();
-      holding?.arrived();
-      const work = done(body, holding);
-      if (work !== undefined) holding?.keepFor(work);
+      reservation?.arrived();
+      const work = done(body, reservation);
+      if (work !== undefined) reservation?.holdFor(work);
     };
     request.on('data', onData).on('end', onEnd);
     // Reading a refused body takes its time as well.

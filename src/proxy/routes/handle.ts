@@ -203,9 +203,9 @@ function withBody(
   // A client that hangs up before the body's end has no exchange.
   admitted?.settleAtClose(response);
   const faultOfHead = (): GatewayError | undefined => faultIn(check);
-  parts.bodies.read({ request, response, client: clientOf(request, admitted), faultOfHead }, (body, holding) => {
+  parts.bodies.read({ request, response, client: clientOf(request, admitted), faultOfHead }, (body, reservation) => {
     const exchange = new Exchange(received, match.route, parts.observer);
-    exchange.holding = holding;
+    exchange.reservation = reservation;
     if (!Buffer.isBuffer(body)) return parts.writer.error(exchange, body);
     exchange.bodyBytes = body.length;
     return guard(parts, exchange, () => serve(exchange, body));

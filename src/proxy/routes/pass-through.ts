@@ -139,7 +139,7 @@ export class PassThrough {
     exchange.begin();
     if (Buffer.isBuffer(body)) {
       exchange.bytes = body.length;
-      exchange.holding?.addAnswer(body.length);
+      exchange.reservation?.addAnswer(body.length);
       response.end(exchange.isHead ? undefined : body);
       if (response.writableLength > 0) unsent.trackShort(response, body.length);
       exchange.end();

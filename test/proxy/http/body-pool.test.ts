@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { BodyPool, type Holding } from '../../../src/proxy/http/body-pool.ts';
+import { BodyPool, type BodyReservation } from '../../../src/proxy/http/body-pool.ts';
 
 /** A pool of 1,000 bytes for bodies of at most 100, on a clock of its own. */
 function smallPool() {
@@ -11,10 +11,10 @@ function smallPool() {
     pool,
     ended,
     pass: (ms: number): void => void (nowMs += ms),
-    open: (client: string, bytes: number, name = client): Holding => {
-      const holding = pool.open(client, () => ended.push(name));
-      holding.arrive(bytes);
-      return holding;
+    open: (client: string, bytes: number, name = client): BodyReservation => {
+      const reservation = pool.open(client, () => ended.push(name));
+      reservation.arrive(bytes);
+      return reservation;
     },
   };
 }
@@ -77,15 +77,15 @@ test('a whole body is never ended: who comes is refused where nobody else can ma
 test('an answer counts with its body until all who use them are done, and is never refused', async () => {
   const { pool, ended, open } = smallPool();
   const { promise: worked, resolve: finish } = Promise.withResolvers<void>();
-  const holding = open('a', 100);
-  holding.arrived();
-  holding.keepFor(worked);
+  const reservation = open('a', 100);
+  reservation.arrived();
+  reservation.holdFor(worked);
   open('b', 90, 'b arrives');
 
-  holding.addAnswer(900);
+  reservation.addAnswer(900);
   assert.deepEqual([ended, pool.heldBytes], [['b arrives'], 1_000]);
 
-  holding.release();
+  reservation.release();
   assert.equal(pool.heldBytes, 1_000);
   finish();
   await worked;
@@ -95,12 +95,12 @@ test('an answer counts with its body until all who use them are done, and is nev
 
 test('what is closed gives back once, and takes nothing any more', () => {
   const { pool, open } = smallPool();
-  const holding = open('a', 50);
+  const reservation = open('a', 50);
 
-  holding.close();
-  holding.close();
-  holding.release();
-  holding.addAnswer(10);
+  reservation.close();
+  reservation.close();
+  reservation.release();
+  reservation.addAnswer(10);
 
   assert.equal(pool.heldBytes, 0);
 });
