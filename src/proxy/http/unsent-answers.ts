@@ -6,7 +6,7 @@
  */
 import { GatewayError } from '../../ledger/errors.ts';
 import type { ByteBudget } from '../../upstream/byte-budget.ts';
-import { seeThrough } from './server/connection-state.ts';
+import { answerDespiteHalfClose } from './server/connection-state.ts';
 import type { Outgoing } from './message.ts';
 
 /** Longer bodies are counted before they are sent, and sent by pieces of this length, in bytes. */
@@ -86,7 +86,7 @@ export class UnsentAnswers {
 
   /** Ends `response` with `body`, by pieces and at its client's pace. The head was written, and the body is held. */
   send(response: Outgoing, body: Buffer): void {
-    seeThrough(response);
+    answerDespiteHalfClose(response);
     let from = 0;
     const sendMore = (): void => {
       this.#noteProgress(response);

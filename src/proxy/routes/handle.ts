@@ -4,7 +4,7 @@ import { digestInTurns } from '../../cache/view-body.ts';
 import { bodyBounds } from '../../ledger/body-bounds.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { clientOf } from '../http/admitted-request.ts';
-import { seeThrough } from '../http/server/connection-state.ts';
+import { answerDespiteHalfClose } from '../http/server/connection-state.ts';
 import { requireJson } from './encode-submission.ts';
 import { Exchange, type Received } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
@@ -80,7 +80,7 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
       return answerEncode(parts, received, match);
     case 'submit':
       return withBody(parts, received, { match, check: () => requirePassable(received, match) }, (exchange, body) => {
-        seeThrough(exchange.response);
+        answerDespiteHalfClose(exchange.response);
         return parts.passThrough.submit(exchange, match, body);
       });
     case 'ledger info':

@@ -41,7 +41,7 @@ export function refuseBehind({ socket, headers }: BrokenConnection, error: Gatew
   const refuse = (): void => {
     if (!socket.writable) return;
     // The request whose body broke off has its answer, or the answer before said that it is the last.
-    if (before !== undefined && (!before.shouldKeepAlive || !before.req.complete)) endPolitely(socket);
+    if (before !== undefined && (!before.shouldKeepAlive || !before.req.complete)) endWithLinger(socket);
     else writeRefusal(socket, error, headers());
   };
   // Ahead of Node's own listener, which ends the connection where the client has ended its side.
@@ -58,13 +58,13 @@ export function writeRefusal(socket: Duplex, error: GatewayError, headers: reado
   head.push(`Content-Length: ${body.length}`, 'Cache-Control: no-store', 'Connection: close');
   const more = [...error.headers, ...headers, 'Date', new Date().toUTCString()];
   for (let at = 0; at + 1 < more.length; at += 2) head.push(`${more[at]}: ${more[at + 1]}`);
-  endPolitely(socket, `${head.join('\r\n')}\r\n\r\n${body}`);
+  endWithLinger(socket, `${head.join('\r\n')}\r\n\r\n${body}`);
 }
 
 /** Unread bytes make the kernel reset the connection, and the client may lose the answer: so reading goes on for a moment. */
 const lingerMs = 1_000;
 
-function endPolitely(socket: Duplex, text = ''): void {
+function endWithLinger(socket: Duplex, text = ''): void {
   socket.end(text);
   const timer = setTimeout(() => socket.destroy(), lingerMs);
   timer.unref();

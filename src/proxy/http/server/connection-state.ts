@@ -4,13 +4,13 @@ import type { Duplex } from 'node:stream';
 
 const newest = Symbol('newest response');
 const unanswered = Symbol('responses that are not written yet');
-const isWatched = Symbol('what waits is closed with the connection');
+const closesWaiting = Symbol('what waits is closed with the connection');
 const excess = Symbol('requests that are not answered any more');
 const isBroken = Symbol('the refusal of what came last is on its way');
-const isSeenThrough = Symbol('its answer is given to a client that sends no more');
-const isOneTooMany = Symbol('refused');
+const survivesHalfClose = Symbol('its answer is given to a client that sends no more');
+const isOverLimit = Symbol('refused');
 const answering = Symbol('request of the fast path in flight');
-const below = Symbol('connection that carries this one');
+const lower = Symbol('connection that carries this one');
 const streams = Symbol('streams under way');
 
 interface Connection {
@@ -18,23 +18,23 @@ interface Connection {
   [newest]?: ServerResponse;
   /** Where a request came before the answer to the one before it was out: oldest first. */
   [unanswered]?: ServerResponse[] | undefined;
-  [isWatched]?: boolean;
+  [closesWaiting]?: boolean;
   [excess]?: number;
   [isBroken]?: boolean;
-  [isOneTooMany]?: boolean;
+  [isOverLimit]?: boolean;
   [answering]?: boolean;
-  [below]?: Connection;
+  [lower]?: Connection;
   /** Of HTTP/2, where requests have no order. */
   [streams]?: number;
 }
 
-/** What is remembered of `socket` is of `carrier` from now on: the connection that was accepted, below TLS. */
-export function runsOver(socket: Duplex, carrier: Duplex): void {
-  (socket as Connection)[below] = carrier as Connection;
+/** What is remembered of `socket` is of `carrier` from now on: the connection that was accepted, carrier TLS. */
+export function bindToCarrier(socket: Duplex, carrier: Duplex): void {
+  (socket as Connection)[lower] = carrier as Connection;
 }
 
 function connectionOf(socket: Duplex): Connection {
-  return (socket as Connection)[below] ?? (socket as Connection);
+  return (socket as Connection)[lower] ?? (socket as Connection);
 }
 
 /**
@@ -46,13 +46,13 @@ const longestPipeline = 32;
 const mostExcess = 96;
 
 /** What becomes of a request. `last`: it is answered, and the connection closed with that. */
-export type Turn = 'serve' | 'last' | 'ignore';
+export type PipelineStep = 'serve' | 'last' | 'ignore';
 
 /**
  * Notes that a request has come. A client that sends too many ahead is answered those within the bound, then the
  * connection ends: it has to ask again for what was not answered (RFC 9112 9.3.2). Who sends four times as many gets no word.
  */
-export function takeTurn(socket: Duplex, response: ServerResponse): Turn {
+export function enterPipeline(socket: Duplex, response: ServerResponse): PipelineStep {
   const connection = connectionOf(socket);
   // HTTP/2 bounds by itself how many may be under way.
   if (connection[streams] !== undefined) return 'serve';
@@ -63,14 +63,14 @@ export function takeTurn(socket: Duplex, response: ServerResponse): Turn {
   }
   const before = connection[newest];
   connection[newest] = response;
-  if (before === undefined) socket.once('end', () => endIntake(socket, connection));
+  if (before === undefined) socket.once('end', () => onHalfClose(socket, connection));
   if (before === undefined || before.writableFinished) {
     if (connection[unanswered] !== undefined) connection[unanswered] = undefined;
     return 'serve';
   }
   const waiting = (connection[unanswered] ??= [before]);
-  if (connection[isWatched] !== true) {
-    connection[isWatched] = true;
+  if (connection[closesWaiting] !== true) {
+    connection[closesWaiting] = true;
     socket.once('close', () => closeWaiting(connection));
   }
   while (waiting[0]?.writableFinished === true) waiting.shift();
@@ -96,9 +96,9 @@ function closeWaiting({ [unanswered]: waiting = [] }: Connection): void {
  * same: answers that are there are given, reads that wait for a node are given up. A submission may have taken effect,
  * so its answer and those before it are given (RFC 9112 9.3.2).
  */
-function endIntake(socket: Duplex, { [unanswered]: waiting, [newest]: last }: Connection): void {
+function onHalfClose(socket: Duplex, { [unanswered]: waiting, [newest]: last }: Connection): void {
   const responses = waiting ?? (last === undefined ? [] : [last]);
-  const kept = responses.findLastIndex((response) => (response as Kept)[isSeenThrough] === true);
+  const kept = responses.findLastIndex((response) => (response as HalfCloseMark)[survivesHalfClose] === true);
   const givenUp = responses.findIndex((response, at) => at > kept && !response.writableEnded);
   if (givenUp === -1) return;
   const before = responses[givenUp - 1];
@@ -106,14 +106,14 @@ function endIntake(socket: Duplex, { [unanswered]: waiting, [newest]: last }: Co
   else before.once('finish', () => socket.end());
 }
 
-type Kept = object & { [isSeenThrough]?: boolean };
+type HalfCloseMark = object & { [survivesHalfClose]?: boolean };
 
 /**
  * A client that ends its side gets the answer all the same: a node may act on the request of `response`, or the answer
  * is there and goes out by pieces.
  */
-export function seeThrough(response: object): void {
-  (response as Kept)[isSeenThrough] = true;
+export function answerDespiteHalfClose(response: object): void {
+  (response as HalfCloseMark)[survivesHalfClose] = true;
 }
 
 /**
@@ -148,18 +148,18 @@ export function isAnswered(socket: Duplex): boolean {
 }
 
 /** Whether no request has come on it yet. */
-export function isUnasked(socket: Duplex): boolean {
+export function hasNoRequest(socket: Duplex): boolean {
   const connection = connectionOf(socket);
   return connection[newest] === undefined && connection[streams] === undefined;
 }
 
 /** A request of HTTP/2 has come. */
-export function streamBegins(socket: Duplex): void {
+export function noteStreamBegin(socket: Duplex): void {
   const connection = connectionOf(socket);
   connection[streams] = (connection[streams] ?? 0) + 1;
 }
 
-export function streamEnds(socket: Duplex): void {
+export function noteStreamEnd(socket: Duplex): void {
   const connection = connectionOf(socket);
   connection[streams] = (connection[streams] ?? 1) - 1;
 }
@@ -171,9 +171,9 @@ export function setAnswering(socket: Duplex, isAnswering: boolean): void {
 
 /** The connection is one too many: its first request is refused. */
 export function markRefused(socket: Duplex): void {
-  connectionOf(socket)[isOneTooMany] = true;
+  connectionOf(socket)[isOverLimit] = true;
 }
 
 export function isRefused(socket: Duplex): boolean {
-  return connectionOf(socket)[isOneTooMany] === true;
+  return connectionOf(socket)[isOverLimit] === true;
 }

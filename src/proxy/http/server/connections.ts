@@ -8,7 +8,7 @@
  */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { isAnswered, isUnasked, markRefused } from './connection-state.ts';
+import { isAnswered, hasNoRequest, markRefused } from './connection-state.ts';
 import type { H2Sessions } from './h2-sessions.ts';
 
 export interface ConnectionsOptions {
@@ -26,14 +26,14 @@ export interface ConnectionsOptions {
 }
 
 /** What was last seen of a connection. */
-interface Watched {
+interface ConnectionActivity {
   bytesRead: number;
   /** Since when nothing came, as far as was looked. */
   quietSinceMs: number;
 }
 
 /** How often is looked at who is quiet, where the bound is near. */
-const lookMs = 1_000;
+const sampleMs = 1_000;
 /** Quiet for less is not idle. */
 const idleMs = 1_000;
 /** To be told that it is one too many, a client has to send its request: it has this long. */
@@ -44,7 +44,7 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #max: number;
   readonly #now: () => number;
-  readonly #open = new Map<Socket, Watched>();
+  readonly #open = new Map<Socket, ConnectionActivity>();
   /** Beyond the bound, waiting to be told. */
   readonly #refused = new Set<Socket>();
   /** What had come on a connection without a request when it was looked at last. */
@@ -59,8 +59,8 @@ export class Connections {
     this.#options = options;
     this.#max = max;
     this.#now = now;
-    server.on('connection', (socket: Socket) => this.#take(socket));
-    this.#timer = setInterval(() => this.look(), lookMs);
+    server.on('connection', (socket: Socket) => this.#accept(socket));
+    this.#timer = setInterval(() => this.sample(), sampleMs);
     this.#timer.unref();
     server.once('close', () => clearInterval(this.#timer));
   }
@@ -94,30 +94,30 @@ export class Connections {
   /** Nothing, or no more than its part of a handshake, has come since it was looked at last: a first request may be on its way. */
   #isSilent(socket: Socket): boolean {
     const { bytesRead } = socket;
-    if (bytesRead > 0 && (this.#options.sessions === undefined || !isUnasked(socket))) return false;
+    if (bytesRead > 0 && (this.#options.sessions === undefined || !hasNoRequest(socket))) return false;
     const before = this.#silent.get(socket);
     this.#silent.set(socket, bytesRead);
     return before === bytesRead;
   }
 
   /** Notes who is quiet. Costs nothing far from the bound, and a millisecond or two a second near 10,000. */
-  look(): void {
+  sample(): void {
     if (this.#open.size < this.#max * 0.75) return;
     const nowMs = this.#now();
-    for (const [socket, watched] of this.#open) {
+    for (const [socket, activity] of this.#open) {
       const { bytesRead } = socket;
-      if (bytesRead === watched.bytesRead && isAnswered(socket)) continue;
-      watched.bytesRead = bytesRead;
-      watched.quietSinceMs = nowMs;
+      if (bytesRead === activity.bytesRead && isAnswered(socket)) continue;
+      activity.bytesRead = bytesRead;
+      activity.quietSinceMs = nowMs;
     }
   }
 
-  #take(socket: Socket): void {
-    if (this.#open.size < this.#max || this.#makeRoom()) this.#keep(socket);
+  #accept(socket: Socket): void {
+    if (this.#open.size < this.#max || this.#makeRoom()) this.#add(socket);
     else this.#refuse(socket);
   }
 
-  #keep(socket: Socket): void {
+  #add(socket: Socket): void {
     this.#open.set(socket, { bytesRead: 0, quietSinceMs: this.#now() });
     socket.once('close', () => this.#open.delete(socket));
   }
@@ -153,7 +153,7 @@ export class Connections {
       socket.destroy();
       this.#options.onDisplaced?.();
     }
-    if (chosen.length === 0) this.#noneIdleUntilMs = nowMs + lookMs / 4;
+    if (chosen.length === 0) this.#noneIdleUntilMs = nowMs + sampleMs / 4;
     return chosen.length > 0;
   }
 }

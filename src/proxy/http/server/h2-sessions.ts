@@ -5,7 +5,7 @@
  */
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
-import { isRefused, streamBegins, streamEnds } from './connection-state.ts';
+import { isRefused, noteStreamBegin, noteStreamEnd } from './connection-state.ts';
 import { bindSession } from './h2-messages.ts';
 
 export interface SessionTimes {
@@ -17,7 +17,7 @@ export interface SessionTimes {
   readonly inactivityMs: number;
 }
 
-interface Open {
+interface SessionState {
   readonly socket: Socket;
   streams: number;
   /** Runs from the end of the last stream. */
@@ -26,11 +26,11 @@ interface Open {
 }
 
 /** After GOAWAY a client has this long to close; with streams under way, from the end of the last. */
-const lastMs = 1_000;
+const closeMs = 1_000;
 
 export class H2Sessions {
   readonly #times: SessionTimes;
-  readonly #open = new Map<ServerHttp2Session, Open>();
+  readonly #open = new Map<ServerHttp2Session, SessionState>();
   #isLeaving = false;
 
   constructor(times: SessionTimes) {
@@ -54,14 +54,14 @@ export class H2Sessions {
     const open = session === undefined ? undefined : this.#open.get(session as ServerHttp2Session);
     if (session === undefined || open === undefined) return;
     open.streams += 1;
-    streamBegins(open.socket);
+    noteStreamBegin(open.socket);
     stream.setTimeout(this.#times.inactivityMs, () => stream.close(constants.NGHTTP2_CANCEL));
     // With nobody reading what had come, it would stay open for ever.
     stream.once('aborted', () => queueMicrotask(() => stream.destroy()));
     stream.once('close', () => {
       open.streams -= 1;
-      streamEnds(open.socket);
-      if (open.streams === 0) this.#rest(session as ServerHttp2Session, open);
+      noteStreamEnd(open.socket);
+      if (open.streams === 0) this.#idle(session as ServerHttp2Session, open);
     });
   }
 
@@ -77,7 +77,7 @@ export class H2Sessions {
     for (const session of this.#open.keys()) this.#close(session);
   }
 
-  #rest(session: ServerHttp2Session, open: Open): void {
+  #idle(session: ServerHttp2Session, open: SessionState): void {
     if (session.destroyed) return;
     if (this.#isLeaving || isRefused(open.socket)) {
       this.#close(session);
@@ -104,6 +104,6 @@ export class H2Sessions {
     open.timer = setTimeout(() => {
       session.destroy();
       open.socket.destroy();
-    }, lastMs);
+    }, closeMs);
   }
 }

@@ -2,10 +2,10 @@
  * Node's HTTP server on the clients' port, and the rules of its connections: turns of pipelined requests, refused
  * connections, `Expect`, CONNECT. Every request that they let through goes to `handle`.
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { GatewayError } from '../../../ledger/errors.ts';
 import { refuseBehind } from './broken-request.ts';
-import { isRefused, takeTurn } from './connection-state.ts';
+import { isRefused, enterPipeline } from './connection-state.ts';
 import { handle, refuse } from '../../routes/handle.ts';
 import { createServer } from './lean-http.ts';
 import { awaitContinue } from '../request-body.ts';
@@ -38,30 +38,29 @@ function httpOptions({ headMs = usualHeadMs, requestMs = usualRequestMs, checkMs
   };
 }
 
-type Serve = (request: IncomingMessage, response: ServerResponse) => void;
-
 /** Builds the server, with TLS and HTTP/2 ahead of it where `parts.tls` is there. */
 export function createHttpServer(parts: ServerParts): Server {
   const { router, times } = parts;
   /** Runs `serve` in the request's turn on its connection, unless the connection is refused. */
-  const take = (request: IncomingMessage, response: ServerResponse, serve: Serve): void => {
-    const turn = takeTurn(request.socket, response);
+  const take = (request: IncomingMessage, response: ServerResponse, serve: RequestListener): void => {
+    const turn = enterPipeline(request.socket, response);
     if (turn === 'ignore') return;
-    const isOneTooMany = isRefused(request.socket);
+    const isOverLimit = isRefused(request.socket);
     // Node writes `Connection: close` then, and closes the connection behind the answer.
-    if (turn === 'last' || isOneTooMany) response.shouldKeepAlive = false;
-    if (isOneTooMany) refuse(parts, { request, response }, tooManyConnections());
+    if (turn === 'last' || isOverLimit) response.shouldKeepAlive = false;
+    if (isOverLimit) refuse(parts, { request, response }, tooManyConnections());
     else serve(request, response);
   };
-  const serve: Serve = (request, response) => take(request, response, (...received) => handle(parts, ...received));
+  const serve: RequestListener = (request, response) =>
+    take(request, response, (...received) => handle(parts, ...received));
   // Node would write `100 Continue` ahead of every refusal.
-  const serveExpecting: Serve = (request, response) =>
+  const serveExpecting: RequestListener = (request, response) =>
     take(request, response, () => {
       awaitContinue(request, response);
       handle(parts, request, response);
     });
   const refuseWith =
-    (faultOf: (target: string) => GatewayError): Serve =>
+    (faultOf: (target: string) => GatewayError): RequestListener =>
     (request, response) =>
       take(request, response, () => refuse(parts, { request, response }, faultOf(request.url ?? '')));
   const refuseExpectation = refuseWith(

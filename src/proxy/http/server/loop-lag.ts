@@ -12,7 +12,7 @@ const everyMs = 50;
 const lateMs = 100;
 /** All looks of so long a time have to be late, and so many of them: one stall of a second is one look. */
 const windowMs = 500;
-const fewestLooks = 4;
+const fewestSamples = 4;
 
 export class LoopLag {
   readonly #now: () => number;
@@ -20,7 +20,7 @@ export class LoopLag {
   #lastMs: number;
   /** The first look of those that were late without a break. */
   #lateSinceMs: number | undefined;
-  #lateLooks = 0;
+  #lateSamples = 0;
   /** How late the newest look was, in milliseconds. */
   lagMs = 0;
 
@@ -31,26 +31,26 @@ export class LoopLag {
 
   /** Whether there is more work than gets done. */
   get isOverloaded(): boolean {
-    if (this.#lateSinceMs === undefined || this.#lateLooks < fewestLooks) return false;
+    if (this.#lateSinceMs === undefined || this.#lateSamples < fewestSamples) return false;
     return this.#lastMs - this.#lateSinceMs >= windowMs;
   }
 
   start(): void {
     this.#lastMs = this.#now();
-    this.#timer = setInterval(() => this.look(), everyMs);
+    this.#timer = setInterval(() => this.sample(), everyMs);
     this.#timer.unref();
   }
 
   /** Called by the timer, every 50 ms if the loop is in time. */
-  look(): void {
+  sample(): void {
     const nowMs = this.#now();
     this.lagMs = Math.max(0, nowMs - this.#lastMs - everyMs);
     if (this.lagMs < lateMs) {
       this.#lateSinceMs = undefined;
-      this.#lateLooks = 0;
+      this.#lateSamples = 0;
     } else {
       this.#lateSinceMs ??= this.#lastMs;
-      this.#lateLooks += 1;
+      this.#lateSamples += 1;
     }
     this.#lastMs = nowMs;
   }

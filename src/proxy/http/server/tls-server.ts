@@ -2,7 +2,7 @@
  * TLS in front of the HTTP server: it listens as ever, but what it accepts goes through a handshake first, and from
  * there to its own parser or to HTTP/2, as was agreed on (ALPN).
  */
-import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { createServer as createH2Server, type Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
 import {
@@ -12,7 +12,7 @@ import {
   type TLSSocket,
 } from 'node:tls';
 import { GatewayError } from '../../../ledger/errors.ts';
-import { runsOver } from './connection-state.ts';
+import { bindToCarrier } from './connection-state.ts';
 import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
 import { mostHeaders } from '../request-faults.ts';
@@ -32,17 +32,14 @@ export interface TlsListenerOptions {
   onHandshakeFailed(): void;
 }
 
-/** Takes one request of HTTP/2, in the form of HTTP/1.1's. */
-type Serve = (request: IncomingMessage, response: ServerResponse) => void;
-
 /** The listener's functions for each kind of request. */
 export interface H2Handlers {
-  readonly request: Serve;
+  readonly request: RequestListener;
   /** A request that expects `100 Continue` before it sends its body. */
-  readonly expecting: Serve;
-  readonly connect: Serve;
+  readonly expecting: RequestListener;
+  readonly connect: RequestListener;
   /** A request that expects anything else. */
-  readonly expectation: Serve;
+  readonly expectation: RequestListener;
   refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
   /** Bound of all headers of a request, in bytes. */
   readonly maxHeaderBytes: number;
@@ -98,13 +95,13 @@ export class TlsListener {
       this.#tls.emit('connection', socket);
     });
     this.#tls.on('secureConnection', (socket) => {
-      const below = raw.get(nameOf(socket));
-      if (below === undefined) {
+      const carrier = raw.get(nameOf(socket));
+      if (carrier === undefined) {
         // It has gone already.
         socket.destroy();
         return;
       }
-      runsOver(socket, below);
+      bindToCarrier(socket, carrier);
       if (socket.alpnProtocol === 'h2') this.#startSession(h2, socket);
       else for (const listener of plain) listener.call(server, socket);
     });
@@ -138,7 +135,7 @@ export class TlsListener {
       streamResetRate: 50,
     });
     const take =
-      (serve: Serve) =>
+      (serve: RequestListener) =>
       (request: H2Request, response: H2Response): void => {
         this.sessions.begin(request.stream);
         this.#bound(request, response, handlers);

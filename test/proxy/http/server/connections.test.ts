@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { isRefused, takeTurn } from '../../../../src/proxy/http/server/connection-state.ts';
+import { isRefused, enterPipeline } from '../../../../src/proxy/http/server/connection-state.ts';
 import { Connections } from '../../../../src/proxy/http/server/connections.ts';
 import { until } from '../../../support/eventually.ts';
 
@@ -12,7 +12,7 @@ async function boundedServer(t: TestContext, max: number) {
   const clock = { nowMs: 0 };
   const counts = { refused: 0, displaced: 0 };
   const server = createServer((request, response: ServerResponse) => {
-    takeTurn(request.socket, response);
+    enterPipeline(request.socket, response);
     if (isRefused(request.socket)) response.writeHead(503, { connection: 'close' }).end();
     else if (request.url !== '/held') response.end('ok');
   });
@@ -63,9 +63,9 @@ test('at the bound the connection that is idle longest makes room', async (t) =>
   const [first, second, third] = [await server.open(), await server.open(), await server.open()];
   server.clock.nowMs = 5_000;
   await server.ask(first);
-  server.connections.look();
+  server.connections.sample();
   server.clock.nowMs = 6_000;
-  server.connections.look();
+  server.connections.sample();
 
   const gone = once(second, 'close');
   const newcomer = await server.open();
@@ -82,9 +82,9 @@ test('a connection with a request under way is never closed; a newcomer is told 
   const server = await boundedServer(t, 2);
   const busy = [await server.open(), await server.open()];
   for (const socket of busy) await server.hold(socket);
-  server.connections.look();
+  server.connections.sample();
   server.clock.nowMs = 60_000;
-  server.connections.look();
+  server.connections.sample();
 
   const newcomer = await server.open();
 

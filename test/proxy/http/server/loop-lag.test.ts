@@ -8,7 +8,7 @@ function lagAfter(gapsMs: readonly number[]): LoopLag {
   const lag = new LoopLag({ now: () => nowMs });
   for (const gapMs of gapsMs) {
     nowMs += gapMs;
-    lag.look();
+    lag.sample();
   }
   return lag;
 }
