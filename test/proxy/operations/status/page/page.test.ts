@@ -5,14 +5,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { html } from '../../../../../src/proxy/operations/status/page/html.ts';
 import { pagePolicy, statusPage } from '../../../../../src/proxy/operations/status/page/page.ts';
 import { statusLines } from '../../../../../src/proxy/operations/status/terminal.ts';
-import {
-  bytes,
-  duration,
-  milliseconds,
-  percent,
-  perSecond,
-  short,
-} from '../../../../../src/proxy/operations/status/format.ts';
+import { bytes, duration, milliseconds, percent, perSecond, short } from '../../../../../src/proxy/operations/status/format.ts';
 import { factsFrom, nodeTold } from '../../../../support/status-told.ts';
 
 const hostile = `<img src=x onerror="alert(1)">'&\u001b[2J\u202e`;
