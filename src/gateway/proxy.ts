@@ -28,7 +28,7 @@ import { Router } from '../proxy/routes/router.ts';
 import { createProxyServer } from '../proxy/http/server/server.ts';
 import type { Overload, ServerParts } from '../proxy/routes/server-parts.ts';
 import type { UsageSource } from '../proxy/operations/usage-report.ts';
-import type { UntakenAnswers } from '../proxy/http/untaken-answers.ts';
+import type { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { ShadowChecks } from '../proxy/routes/shadow-checks.ts';
 import type { Submissions } from '../proxy/routes/submissions.ts';
 import { TargetCache } from '../proxy/routes/target-cache.ts';
@@ -65,7 +65,7 @@ export interface ProxyContext {
   readonly draining: { readonly isOn: boolean };
   readonly times: ConnectionTimes;
   readonly overload: Overload;
-  readonly untaken: UntakenAnswers;
+  readonly unsent: UnsentAnswers;
   /** Absent: plain HTTP. */
   readonly tls: TlsListener | undefined;
 }
@@ -92,7 +92,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const cors = new Cors(fleet.dialect);
   const keyHeader = access && (() => access.principals.header);
   const writer = new ResponseWriter(
-    { fleet, cors, keyHeader, untaken: context.untaken, draining: context.draining },
+    { fleet, cors, keyHeader, unsent: context.unsent, draining: context.draining },
     fleet.dialect,
   );
   const freshness = new Freshness({
@@ -111,7 +111,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     submissions,
     latest,
     freshness,
-    untaken: context.untaken,
+    unsent: context.unsent,
   });
   const accessLog = new AccessLog({
     log,
@@ -144,7 +144,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     freshness,
     cors,
     writer,
-    untaken: context.untaken,
+    unsent: context.unsent,
     observer,
     times: context.times,
     tls: context.tls,

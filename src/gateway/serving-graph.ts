@@ -11,7 +11,7 @@ import { Connections } from '../proxy/http/server/connections.ts';
 import { usualInactivityMs } from '../proxy/http/server/listener.ts';
 import { LoopLag } from '../proxy/http/server/loop-lag.ts';
 import { Submissions } from '../proxy/routes/submissions.ts';
-import { UntakenAnswers } from '../proxy/http/untaken-answers.ts';
+import { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { createAnswerBudget } from '../upstream/byte-budget.ts';
 import type { PublishedState } from '../upstream/latest.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
@@ -137,7 +137,7 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
   }));
   const { isOverloaded = () => lag.isOverloaded } = options;
   const onShed = (): void => metrics.shed('event loop');
-  const untaken = new UntakenAnswers(answerBudget, {
+  const unsent = new UnsentAnswers(answerBudget, {
     refused: () => metrics.shed('answers on their way'),
     ended: () => metrics.slowConnectionEnded(),
   });
@@ -155,7 +155,7 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     now,
     submissions,
     overload: { isOverloaded, onShed },
-    untaken,
+    unsent,
     times,
     tls: encryption?.listener,
     draining,

@@ -7,7 +7,7 @@ import type { ReloadResult } from '../../metrics/reload-metrics.ts';
 import type { StatusFacts } from './status/facts.ts';
 import type { Disagreement } from '../reads/audits.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
-import { takeTurn } from '../http/server/connection-state.ts';
+import { enterPipeline } from '../http/server/connection-state.ts';
 import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
 import { createServer, schemaController } from '../http/server/lean-http.ts';
 import { findHostRefusal, type HostRefusal, type HostRules } from './operations-hosts.ts';
@@ -158,7 +158,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
 function answerKnownHosts(handler: RequestListener, rules: () => HostRules): RequestListener {
   return (request, response) => {
     // A refusal of malformed bytes stands behind the answers to the requests before them.
-    const turn = takeTurn(request.socket, response);
+    const turn = enterPipeline(request.socket, response);
     if (turn === 'ignore') return;
     if (turn === 'last') response.shouldKeepAlive = false;
     const { headers, url = '', httpVersion } = request;

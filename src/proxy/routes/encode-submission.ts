@@ -55,11 +55,11 @@ export class Encoder {
     if (!proof.isTrusted(functionId)) return this.#handOn(exchange, match, body, forward('distrusted function'));
     metrics.local();
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
-    exchange.holding?.addAnswer(hex.length);
+    exchange.reservation?.addAnswer(hex.length);
     writer.write(exchange, 200, head, `"${hex}"`);
     const version = fleet.head?.version;
     const check = checks.consider({ functionId, signature, hex, body, version, client: exchange.client });
-    if (check !== undefined) exchange.holding?.keepFor(check);
+    if (check !== undefined) exchange.reservation?.holdFor(check);
     return undefined;
   }
 

@@ -4,9 +4,9 @@ import { digestInTurns } from '../../cache/view-body.ts';
 import { bodyBounds } from '../../ledger/body-bounds.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import { clientOf } from '../http/admitted-request.ts';
-import { seeThrough } from '../http/server/connection-state.ts';
+import { answerDespiteHalfClose } from '../http/server/connection-state.ts';
 import { requireJson } from './encode-submission.ts';
-import { Exchange, type Received } from '../http/exchange.ts';
+import { Exchange, type IncomingExchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import { answerForm } from '../http/negotiate.ts';
 import { answerRead, giveRead, parseTarget, requireTime } from './read-answer.ts';
@@ -21,7 +21,7 @@ import { CachedTarget } from './target-cache.ts';
 import { originForm } from '../http/target.ts';
 import { viewContentType, viewRead } from './view.ts';
 
-type ServerRequest = Received<IncomingMessage, ServerResponse>;
+type ServerRequest = IncomingExchange<IncomingMessage, ServerResponse>;
 
 /** Answers a request that has just arrived. Never throws. */
 export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
@@ -46,12 +46,16 @@ export function handle(parts: ServerParts, request: IncomingMessage, response: S
 }
 
 /** Answers a request with an error, without a route. */
-export function refuse(parts: ServerParts, received: Received<Incoming, Outgoing>, error: unknown): void {
+export function refuse(parts: ServerParts, received: IncomingExchange<Incoming, Outgoing>, error: unknown): void {
   parts.writer.error(new Exchange(received, noRoute, parts.observer), error);
 }
 
 /** Answers a read whose target is parsed. */
-export function answerTarget(parts: ServerParts, received: Received<Incoming, Outgoing>, cached: CachedTarget): void {
+export function answerTarget(
+  parts: ServerParts,
+  received: IncomingExchange<Incoming, Outgoing>,
+  cached: CachedTarget,
+): void {
   run(parts, received, cached.route, (exchange) => answerRead(parts, exchange, cached.read));
 }
 
@@ -80,7 +84,7 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
       return answerEncode(parts, received, match);
     case 'submit':
       return withBody(parts, received, { match, check: () => requirePassable(received, match) }, (exchange, body) => {
-        seeThrough(exchange.response);
+        answerDespiteHalfClose(exchange.response);
         return parts.passThrough.submit(exchange, match, body);
       });
     case 'ledger info':
@@ -178,7 +182,7 @@ const mediaTypeForm = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/;
 /** Runs `serve` with the request's exchange. Errors become answers. */
 function run<Response extends Outgoing>(
   parts: ServerParts,
-  received: Received<Incoming, Response>,
+  received: IncomingExchange<Incoming, Response>,
   route: Route,
   serve: (exchange: Exchange<Response>) => void | Promise<void>,
 ): void {
@@ -203,9 +207,9 @@ function withBody(
   // A client that hangs up before the body's end has no exchange.
   admitted?.settleAtClose(response);
   const faultOfHead = (): GatewayError | undefined => faultIn(check);
-  parts.bodies.read({ request, response, client: clientOf(request, admitted), faultOfHead }, (body, holding) => {
+  parts.bodies.read({ request, response, client: clientOf(request, admitted), faultOfHead }, (body, reservation) => {
     const exchange = new Exchange(received, match.route, parts.observer);
-    exchange.holding = holding;
+    exchange.reservation = reservation;
     if (!Buffer.isBuffer(body)) return parts.writer.error(exchange, body);
     exchange.bodyBytes = body.length;
     return guard(parts, exchange, () => serve(exchange, body));

@@ -29,7 +29,7 @@ import { acceptedCodings } from '../http/negotiate.ts';
 import type { ResponseWriter } from '../http/response-writer.ts';
 import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';
-import type { UntakenAnswers } from '../http/untaken-answers.ts';
+import type { UnsentAnswers } from '../http/unsent-answers.ts';
 
 /** Parts of passed requests. */
 export interface PassThroughParts {
@@ -40,7 +40,7 @@ export interface PassThroughParts {
   readonly submissions: Submissions;
   readonly latest: Latest;
   readonly freshness: Freshness;
-  readonly untaken: UntakenAnswers;
+  readonly unsent: UnsentAnswers;
 }
 
 /** Sends requests on to nodes, and their answers back. */
@@ -124,7 +124,7 @@ export class PassThrough {
   }
 
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
-    const { writer, fleet, untaken } = this.#parts;
+    const { writer, fleet, unsent } = this.#parts;
     const { response } = exchange;
     const coding = takenCoding(exchange, answer);
     const body = bodyIn(answer, coding);
@@ -139,9 +139,9 @@ export class PassThrough {
     exchange.begin();
     if (Buffer.isBuffer(body)) {
       exchange.bytes = body.length;
-      exchange.holding?.addAnswer(body.length);
+      exchange.reservation?.addAnswer(body.length);
       response.end(exchange.isHead ? undefined : body);
-      if (response.writableLength > 0) untaken.noteLeft(response, body.length);
+      if (response.writableLength > 0) unsent.trackShort(response, body.length);
       exchange.end();
       return;
     }
@@ -195,7 +195,7 @@ function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefi
 /** Notes what an answer that is passed through comes to. */
 function note(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
   const { upstream, tookMs, headers } = answer;
-  exchange.noteAsked('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
+  exchange.noteUpstream('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
 }
 
 /** A submission outlives its client, but not this. */

@@ -13,7 +13,7 @@ import type { ResponseWriter } from '../http/response-writer.ts';
 import type { Router } from './router.ts';
 import type { TargetCache } from './target-cache.ts';
 import type { TlsListener } from '../http/server/tls-server.ts';
-import type { UntakenAnswers } from '../http/untaken-answers.ts';
+import type { UnsentAnswers } from '../http/unsent-answers.ts';
 
 /** How long a client may take, in milliseconds. */
 export interface ConnectionTimes {
@@ -52,7 +52,7 @@ export interface ServerParts {
   readonly freshness: Freshness;
   readonly cors: Cors;
   readonly writer: ResponseWriter;
-  readonly untaken: UntakenAnswers;
+  readonly unsent: UnsentAnswers;
   readonly observer: ExchangeObserver;
   readonly times: ConnectionTimes;
   /** Absent: plain HTTP. */

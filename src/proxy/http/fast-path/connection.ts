@@ -1,6 +1,6 @@
 /**
- * One client's connection while the fast path has it. Requests are answered one after the other; with the first bytes that
- * the fast path does not take, the connection goes to the HTTP server for good, before any answer to that request.
+ * A client's connection on the fast path, with one request in flight at a time. The first unsupported bytes hand the
+ * connection over to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
@@ -10,14 +10,14 @@ import { parseTarget } from '../../routes/read-answer.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { CachedTarget } from '../../routes/target-cache.ts';
 import { longestTarget } from '../target.ts';
-import type { Sending, TurnEnd } from './turn-end.ts';
+import type { Flushable, TurnEnd } from './turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
-import { FastResponse, type Answering } from './response.ts';
+import { FastResponse, type AnswerSink } from './response.ts';
 import type { LiveHeaders } from './head-text.ts';
 import type { PreparedHits } from './prepared-hits.ts';
-import { readHead, type HeaderBlocks, type RequestHead } from './request-head.ts';
+import { readHead, type HeaderBlocks, type PlainHead } from './request-head.ts';
 
-/** Parts that all connections share. */
+/** Parts shared by all connections. */
 export interface FastPathParts {
   readonly proxy: ServerParts;
   readonly metrics: FastPathMetrics;
@@ -26,35 +26,35 @@ export interface FastPathParts {
   readonly hits: PreparedHits;
   readonly turnEnd: TurnEnd;
   readonly arenas: Arenas;
-  /** Takes the connection over: what it sends next is `rest` and then what comes. */
+  /** Moves the connection to the HTTP server, with `rest` as its next bytes. */
   handOver(connection: FastConnection, rest: Buffer): void;
   onClose(connection: FastConnection): void;
 }
 
-/** Requests of one chunk that are answered here; the server has bounds for more. */
+/** Requests answered from one chunk; the server bounds longer pipelines. */
 const mostAtOnce = 16;
-/** The characters of a target without a fragment; Node's parser judges any others. */
+/** Characters of a target without a fragment; Node's parser decides on all others. */
 const plainTarget = /^[!-"$-~]*$/;
-/** Bytes sent ahead of an answer, at which the socket is paused. */
+/** Bytes ahead of an answer that pause the socket. */
 const mostAhead = 64 * 1024;
 
-/** Reads requests from one socket, and writes the answers at the end of each turn of the event loop. */
-export class FastConnection implements Answering, Sending {
+/** Reads requests from one socket, and writes their answers at the end of each turn of the event loop. */
+export class FastConnection implements AnswerSink, Flushable {
   readonly socket: Socket;
   readonly #parts: FastPathParts;
   readonly #listeners;
-  #isAsked = false;
-  /** A request or an answer came since the last look at it. */
+  #hasRequest = false;
+  /** A request or an answer since the last call of `quietMs`. */
   #isActive = true;
   #quietSinceMs = 0;
-  #answering: FastResponse | undefined;
-  /** Bytes that came while an answer was in flight. */
+  #inFlight: FastResponse | undefined;
+  /** Bytes received while an answer is in flight. */
   #ahead: Buffer | undefined;
-  /** Answers that go out at the end of the turn. */
+  /** Answers queued for the end of the turn. */
   #text = '';
   #encoding: 'latin1' | 'utf8' = 'latin1';
   #arena: Arena | undefined;
-  /** Large, and of its own: it goes out behind them. */
+  /** Large body that follows the queued answers, in a buffer of its own. */
   #body: Buffer | undefined;
   #from = 0;
   #to = 0;
@@ -63,18 +63,18 @@ export class FastConnection implements Answering, Sending {
     this.socket = socket;
     this.#parts = parts;
     this.#listeners = {
-      data: (chunk: Buffer) => this.#take(chunk),
-      end: () => this.#end(),
-      timeout: () => this.#endStuck(),
+      data: (chunk: Buffer) => this.#onData(chunk),
+      end: () => this.#onEnd(),
+      timeout: () => this.#onTimeout(),
       error: () => socket.destroy(),
-      close: () => this.#close(),
+      close: () => this.#onClose(),
     };
     for (const [event, listener] of Object.entries(this.#listeners)) socket.on(event, listener);
   }
 
-  /** Nothing is under way on it: neither an answer nor bytes that the client has not taken. */
+  /** No answer in flight, and no bytes that the client has not read. */
   get isIdle(): boolean {
-    return this.#answering === undefined && !this.#isSending && this.socket.writableLength === 0;
+    return this.#inFlight === undefined && !this.#isSending && this.socket.writableLength === 0;
   }
 
   get #isSending(): boolean {
@@ -82,7 +82,7 @@ export class FastConnection implements Answering, Sending {
   }
 
   send(text: string, encoding: 'latin1' | 'utf8'): void {
-    // An answer in another form goes behind the waiting ones.
+    // Answers of another form must not overtake the queued ones.
     if (this.#arena !== undefined || this.#body !== undefined || encoding !== this.#encoding) this.flush();
     if (this.#text === '') this.#parts.turnEnd.add(this);
     this.#text += text;
@@ -93,7 +93,7 @@ export class FastConnection implements Answering, Sending {
     const to = arena.used;
     const isNext = this.#arena === arena && this.#to === from && this.#body === undefined;
     if (!isNext) {
-      // First, so that what is sent now does not free it.
+      // Ahead of the flush, which would otherwise free the arena.
       this.#parts.arenas.hold(arena);
       this.flush();
       this.#parts.turnEnd.add(this);
@@ -130,11 +130,11 @@ export class FastConnection implements Answering, Sending {
       this.#write(body);
       this.socket.uncork();
     }
-    // Short answers that a client does not take keep the whole of an arena.
-    if (this.socket.writableLength > 0) this.#parts.proxy.untaken.noteLeftOn(this.socket, arenaBytes);
+    // An unread short answer keeps its whole arena.
+    if (this.socket.writableLength > 0) this.#parts.proxy.unsent.trackSocket(this.socket, arenaBytes);
   }
 
-  /** `isCopied`: a body comes behind it, which the client may take long over, and the arena is for others. */
+  /** `isCopied`: a body follows, which the client may read slowly, so the arena is released at once. */
   #writeFrom(arena: Arena, isCopied: boolean): void {
     const bytes = arena.bytes.subarray(this.#from, this.#to);
     this.#write(isCopied ? Buffer.from(bytes) : bytes);
@@ -145,12 +145,12 @@ export class FastConnection implements Answering, Sending {
     if (!this.socket.destroyed) this.socket.write(bytes, this.#encoding);
   }
 
-  /** Whether a request has come on it. */
-  get isAsked(): boolean {
-    return this.#isAsked;
+  /** Whether the connection has carried a request. */
+  get hasRequest(): boolean {
+    return this.#hasRequest;
   }
 
-  /** For how long it has been idle, as far as was looked. To be called every few seconds, with `performance.now()`. */
+  /** Milliseconds of idleness, as of the calls so far. Call it every few seconds with `performance.now()`. */
   quietMs(nowMs: number): number {
     if (this.#isActive || !this.isIdle) {
       this.#isActive = false;
@@ -160,44 +160,44 @@ export class FastConnection implements Answering, Sending {
   }
 
   /**
-   * Has the socket tell where nothing moves for so long while something is under way: it alone sees what a client takes
-   * of a large answer. To be called as often as `quietMs`: told with each answer, hits would pay for it.
+   * Sets the socket's timeout while an answer is in flight: only the socket sees the progress of a large body. Called
+   * as often as `quietMs`: a call with each answer would slow hits.
    */
   watch(inactivityMs: number): void {
     const timeoutMs = this.isIdle ? 0 : inactivityMs;
     if (timeoutMs !== (this.socket.timeout ?? 0)) this.socket.setTimeout(timeoutMs);
   }
 
-  #endStuck(): void {
-    // It may have become idle since it was looked at.
+  #onTimeout(): void {
+    // The connection may have become idle since `watch`.
     if (!this.isIdle) this.socket.destroy();
   }
 
-  #take(chunk: Buffer): void {
-    // The last answer was given: what comes behind it is not read as a request any more (RFC 9112 9.6).
+  #onData(chunk: Buffer): void {
+    // Bytes behind the last answer are no request (RFC 9112 9.6).
     if (this.socket.writableEnded) return;
     this.#isActive = true;
-    this.#isAsked = true;
-    if (this.#answering !== undefined) this.#keepAhead(chunk);
+    this.#hasRequest = true;
+    if (this.#inFlight !== undefined) this.#keepAhead(chunk);
     else this.#serve(chunk);
   }
 
-  /** Answers the requests in `chunk` in order, until the first that the fast path does not take. */
+  /** Answers the requests in `chunk` in order, until the first unsupported one. */
   #serve(chunk: Buffer): void {
     const text = chunk.toString('latin1');
     let answered = 0;
     for (let from = 0; from < text.length; answered += 1) {
       const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
-      if (head === undefined || !this.#answer(head)) return this.#leave(from === 0 ? chunk : chunk.subarray(from));
+      if (head === undefined || !this.#answer(head)) return this.#handOver(from === 0 ? chunk : chunk.subarray(from));
       from = head.end;
       if (this.socket.destroyed || this.socket.writableEnded) return undefined;
-      if (this.#answering !== undefined && from < text.length) this.#keepAhead(chunk.subarray(from));
-      if (this.#answering !== undefined) return undefined;
+      if (this.#inFlight !== undefined && from < text.length) this.#keepAhead(chunk.subarray(from));
+      if (this.#inFlight !== undefined) return undefined;
     }
     return undefined;
   }
 
-  /** The server answers on a refused connection, and to a client that takes no answers. */
+  /** The server answers on refused connections, and to clients that read no answers. */
   #mayAnswer(): boolean {
     return this.socket.writableLength === 0 && !isRefused(this.socket);
   }
@@ -211,13 +211,13 @@ export class FastConnection implements Answering, Sending {
     const ahead = this.#ahead;
     if (ahead === undefined) return;
     this.#ahead = undefined;
-    // Paused again where too much of it is left.
+    // `#keepAhead` pauses it again if too much remains.
     this.socket.resume();
     this.#serve(ahead);
   }
 
-  /** False: the request is not taken. */
-  #answer(head: RequestHead): boolean {
+  /** False: the request is unsupported. */
+  #answer(head: PlainHead): boolean {
     const { proxy, hits, metrics } = this.#parts;
     const { method, target, block } = head;
     const cached = proxy.targets.find(target, block.form) ?? this.#parse(head);
@@ -231,8 +231,8 @@ export class FastConnection implements Answering, Sending {
     return true;
   }
 
-  /** The read of a target that is new; `undefined`: another route, or a fault, which the server answers. */
-  #parse({ method, target, block }: RequestHead): CachedTarget | undefined {
+  /** Parses a new read target; `undefined`: another route, or a fault that the server reports. */
+  #parse({ method, target, block }: PlainHead): CachedTarget | undefined {
     const { proxy } = this.#parts;
     if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
     const match = proxy.router.match(method, target);
@@ -240,25 +240,25 @@ export class FastConnection implements Answering, Sending {
     try {
       return parseTarget(proxy, match, block.headers.accept);
     } catch {
-      // The server parses the target once more, and reports the fault.
+      // The server parses the target again, and reports the fault.
       return undefined;
     }
   }
 
-  #begin({ method, target, block: { headers, isKept } }: RequestHead, cached: CachedTarget): void {
+  #begin({ method, target, block: { headers, isKept } }: PlainHead, cached: CachedTarget): void {
     const { proxy, live } = this.#parts;
     const { socket } = this;
-    const response = new FastResponse({ connection: this, live, onDone: (done) => this.#done(done) });
+    const response = new FastResponse({ connection: this, live, onDone: (done) => this.#onDone(done) });
     response.shouldKeepAlive = isKept;
-    this.#answering = response;
+    this.#inFlight = response;
     const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
     answerTarget(proxy, { request, response }, cached);
-    if (this.#answering !== undefined) setAnswering(socket, true);
+    if (this.#inFlight !== undefined) setAnswering(socket, true);
   }
 
-  #done(response: FastResponse): void {
-    if (this.#answering !== response) return;
-    this.#answering = undefined;
+  #onDone(response: FastResponse): void {
+    if (this.#inFlight !== response) return;
+    this.#inFlight = undefined;
     this.#isActive = true;
     setAnswering(this.socket, false);
     if (!response.shouldKeepAlive) {
@@ -268,33 +268,33 @@ export class FastConnection implements Answering, Sending {
     this.#serveAhead();
   }
 
-  #leave(rest: Buffer): void {
+  #handOver(rest: Buffer): void {
     this.flush();
     for (const [event, listener] of Object.entries(this.#listeners)) this.socket.off(event, listener);
     this.#parts.handOver(this, rest);
   }
 
-  /** The client sends no more, which Node's server takes for a hang-up too. */
-  #end(): void {
-    if (this.#answering?.headersSent === true) {
-      // The rest of its body is sent at the client's pace; the connection ends behind it.
-      this.#answering.shouldKeepAlive = false;
+  /** Treats a half-close as a hang-up, as the HTTP server does. */
+  #onEnd(): void {
+    if (this.#inFlight?.headersSent === true) {
+      // The body goes on at the client's pace, then the connection ends.
+      this.#inFlight.shouldKeepAlive = false;
       return;
     }
-    this.#giveUp();
+    this.#abandon();
     this.flush();
     this.socket.end();
   }
 
-  #close(): void {
-    this.#giveUp();
+  #onClose(): void {
+    this.#abandon();
     this.#parts.onClose(this);
   }
 
-  #giveUp(): void {
-    const answering = this.#answering;
-    this.#answering = undefined;
+  #abandon(): void {
+    const response = this.#inFlight;
+    this.#inFlight = undefined;
     this.#ahead = undefined;
-    answering?.close();
+    response?.close();
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The fast path: takes accepted connections ahead of Node's HTTP server, answers reads in plain form, and hands a
- * connection over, with every byte that is not answered, as soon as anything else comes on it (docs/fast-path.md).
+ * The fast path accepts connections ahead of Node's HTTP server and answers plain reads. Anything else hands the
+ * connection over, with every unanswered byte (docs/fast-path.md).
  */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
@@ -25,7 +25,7 @@ export class FastPath {
   readonly #open = new Set<FastConnection>();
   readonly #timer: NodeJS.Timeout;
 
-  /** `server`: without any listener for connections but its own. */
+  /** Throws when `server` has a connection listener besides its own. */
   constructor(server: Server, parts: ServerParts, metrics: FastPathMetrics) {
     this.#server = server;
     this.#parts = parts;
@@ -57,20 +57,20 @@ export class FastPath {
       this.#open.add(new FastConnection(socket, shared));
     });
     const { checkMs = usualCheckMs } = parts.times;
-    this.#timer = setInterval(() => this.#endQuiet(), checkMs);
+    this.#timer = setInterval(() => this.#closeQuiet(), checkMs);
     this.#timer.unref();
     server.once('close', () => clearInterval(this.#timer));
   }
 
-  /** Closes those that wait for a next request. */
+  /** Closes the connections between two requests. */
   closeIdle(): void {
     for (const connection of this.#open) {
-      if (connection.isAsked && connection.isIdle) connection.socket.destroy();
+      if (connection.hasRequest && connection.isIdle) connection.socket.destroy();
     }
   }
 
-  /** Ends those on which nothing has come for as long as Node's server would wait, and sees to those that are busy. */
-  #endQuiet(): void {
+  /** Closes connections quiet for as long as Node's server would wait, and watches the busy ones. */
+  #closeQuiet(): void {
     const nowMs = performance.now();
     const { headMs = usualHeadMs } = this.#parts.times;
     const inactivityMs = this.#server.timeout || usualInactivityMs;
@@ -78,14 +78,13 @@ export class FastPath {
       const { socket } = connection;
       connection.watch(inactivityMs);
       const quietMs = connection.quietMs(nowMs);
-      if (connection.isAsked) {
+      if (connection.hasRequest) {
         if (quietMs > keepAliveMs) socket.destroy();
-      } else if (quietMs > headMs && !isRefused(socket)) this.#server.emit('clientError', headTimeout(), socket);
+      } else if (quietMs > headMs && !isRefused(socket)) {
+        // Same error as Node's server emits for a late request.
+        const error = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
+        this.#server.emit('clientError', error, socket);
+      }
     }
   }
-}
-
-/** The error that Node's server emits for a request that did not arrive in time. */
-function headTimeout(): Error {
-  return Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 }
