@@ -9,6 +9,7 @@ import { requireJson } from './encode-submission.ts';
 import { Exchange, type Received } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import { answerForm } from '../http/negotiate.ts';
+import { viewContentType, viewRead } from './parse-read.ts';
 import { answerRead, giveRead, parseTarget, requireTime } from './read-answer.ts';
 import { announcesBody } from '../http/request-body.ts';
 import { faultOfHead } from '../http/request-faults.ts';
@@ -19,7 +20,6 @@ import type { Match } from './router.ts';
 import type { ServerParts } from './server-parts.ts';
 import { CachedTarget } from './target-cache.ts';
 import { originForm } from '../http/target.ts';
-import { viewContentType, viewRead } from './view.ts';
 
 type ServerRequest = Received<IncomingMessage, ServerResponse>;
 

@@ -1,6 +1,7 @@
-/** Parsers of the reads by path: a resource, a module, a transaction. Each yields a canonical `Read`. */
+/** Parsers of reads: a resource, a module, a transaction, a view. Each yields a canonical `Read`. */
 import { LRUCache } from 'lru-cache';
 import type { Operation } from '../../cache/key.ts';
+import { parseViewBody, type ViewContentType } from '../../cache/view-body.ts';
 import { parseAddress } from '../../ledger/address.ts';
 import { GatewayError, quote } from '../../ledger/errors.ts';
 import { isIdentifier } from '../../ledger/identifier.ts';
@@ -74,8 +75,49 @@ export function transactionWait(hashText: string, request: PathRead, submissions
   return { ...read, wire, atOnce: read.wire };
 }
 
+/** Parses query and body; throws `GatewayError` 400 or 415. `digest`: of a large body, see `digestInTurns`. */
+export function viewRead(
+  request: PathRead & {
+    readonly contentType: string | undefined;
+    readonly body: Buffer;
+    readonly digest?: string | undefined;
+  },
+): Read {
+  const contentType = viewContentType(request.contentType);
+  const version = versionParameter(request.target);
+  const form = answerForm(request.accept);
+  const { subject, bytes } = parseViewBody(contentType, request.body, request.digest);
+  return {
+    operation: 'view',
+    subject,
+    version,
+    form,
+    wire: {
+      method: 'POST',
+      path: withVersion('/view', version),
+      headers: { accept: mediaType[form], 'content-type': contentType },
+      body: bytes,
+    },
+    need: needOf(version),
+  };
+}
+
+/** The content type of a view's body. Throws `GatewayError` 415 for any other. */
+export function viewContentType(contentType: string | undefined): ViewContentType {
+  if (contentType === undefined) {
+    throw new GatewayError('unsupportedMediaType', 'the client request does not include the `Content-Type` header');
+  }
+  if (!contentTypes.has(contentType)) {
+    throw new GatewayError('unsupportedMediaType', 'the `Content-Type` requested by the client is not supported');
+  }
+  return contentType as ViewContentType;
+}
+
+/** Nodes compare the whole header text: with a charset parameter it is another type (protocol 2.4). */
+const contentTypes: ReadonlySet<string> = new Set(['application/json', 'application/x.aptos.view_function+bcs']);
+
 /** Media types of the two forms of an answer. */
-export const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
+const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
 
 /** Request headers that ask a node for a form. Frozen, so that derived headers are computed once for all requests. */
 const acceptOnly = {

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
-import { transactionRead } from '../../../src/proxy/routes/parse-read.ts';
-import { viewRead } from '../../../src/proxy/routes/view.ts';
+import { transactionRead, viewRead } from '../../../src/proxy/routes/parse-read.ts';
 import { fc } from '../../support/fast-check.ts';
 import { keyOf, readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
 
