@@ -14,8 +14,7 @@ import { answerRead, giveRead, parseTarget, requireTime } from './read-answer.ts
 import { announcesBody } from '../http/request-body.ts';
 import { faultOfHead } from '../http/request-faults.ts';
 import { endWhereHttpDoes } from '../http/response-writer.ts';
-import { noRoute } from './route-table.ts';
-import type { Route } from './route.ts';
+import { noRoute, type Route } from './route-table.ts';
 import type { Match } from './router.ts';
 import type { ServerParts } from './server-parts.ts';
 import { CachedTarget } from './target-cache.ts';

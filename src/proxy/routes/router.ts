@@ -5,8 +5,15 @@ import { GatewayError } from '../../ledger/errors.ts';
 import type { Need } from '../../upstream/select/need.ts';
 import { foldedPaths, hasFoldedDots } from '../http/folded-path.ts';
 import type { Read } from '../reads/read-result.ts';
-import { noRoute, passedRoute, preflightRoute, routeTable } from './route-table.ts';
-import type { Parameters, PathRow, Route } from './route.ts';
+import {
+  noRoute,
+  passedRoute,
+  preflightRoute,
+  routeTable,
+  type Parameters,
+  type PathRow,
+  type Route,
+} from './route-table.ts';
 import type { Submissions } from './submissions.ts';
 import { hasParameter, longestTarget, pathBelow } from '../http/target.ts';
 

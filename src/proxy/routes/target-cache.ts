@@ -8,7 +8,7 @@ import type { Operation } from '../../access/keys/principal.ts';
 import type { AnswerForm } from '../../ledger/answer-form.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Read } from '../reads/read-result.ts';
-import type { Route } from './route.ts';
+import type { Route } from './route-table.ts';
 import { ownCopy } from '../http/target.ts';
 
 /** A target's route and canonical read. */
