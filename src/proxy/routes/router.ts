@@ -3,7 +3,6 @@ import findMyWay from 'find-my-way';
 import type { Operation } from '../../access/keys/principal.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { Need } from '../../upstream/select/need.ts';
-import { foldedPaths, hasFoldedDots } from '../http/folded-path.ts';
 import type { Read } from '../reads/read-result.ts';
 import {
   noRoute,
@@ -15,7 +14,7 @@ import {
   type Route,
 } from './route-table.ts';
 import type { Submissions } from './submissions.ts';
-import { hasParameter, longestTarget, pathBelow } from '../http/target.ts';
+import { foldedPaths, hasFoldedDots, hasParameter, longestTarget, pathBelow } from '../http/target.ts';
 
 /** Options of a router. */
 export interface RouterOptions {
@@ -87,7 +86,7 @@ export class Router {
     return ['Allow', this.find(path.endsWith('/') ? path.slice(0, -1) : path).row.allow ?? 'GET, HEAD'];
   }
 
-  /** The row of a folded path (folded-path.ts), which is below the base path. */
+  /** The row of a folded path (target.ts), which is below the base path. */
   rowOfFolded(folded: string): PathRow {
     return this.find(this.basePath + folded || '/').row;
   }
