@@ -157,11 +157,6 @@ export class Freshness {
   }
 }
 
-/** Whether the request demands anything of how new its answer is. */
-export function statesDemand({ headers }: Pick<Incoming, 'headers'>): boolean {
-  return headers['ledgergate-min-version'] !== undefined || headers['ledgergate-max-staleness'] !== undefined;
-}
-
 /** Whole seconds since the state was asked for; small, so that the number lies in the object itself. */
 export function ageOf({ asOfMs }: PublishedState, nowMs: number): number {
   return Math.max(0, (nowMs - asOfMs) / 1000) | 0;
