@@ -76,7 +76,7 @@ export class PassThrough {
     const request = { ...this.#requestOf(exchange, match, body), need: { kind: 'head' } as const, isIdempotent: false };
     // The node's word is remembered even when the client has gone: it may look the hash up over another connection.
     const answer = await sender.whole(request, AbortSignal.timeout(submissionBoundMs));
-    await submissions.learn(answer.upstream.name, answer);
+    await submissions.recordAnswer(answer.upstream.name, answer);
     await this.#reply(exchange, answer);
   }
 

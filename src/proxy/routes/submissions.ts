@@ -10,8 +10,8 @@ const rememberMs = 10 * 60_000;
 const maxRemembered = 100_000;
 
 export class Submissions {
-  readonly #onTaken: (hash: string, upstream: string) => Promise<void> | void;
-  readonly #takers = new LRUCache<string, string>({
+  readonly #onAccepted: (hash: string, upstream: string) => Promise<void> | void;
+  readonly #nodes = new LRUCache<string, string>({
     // By size, which is their number: `max` would make room for all of them at the start, for 20 ms.
     maxSize: maxRemembered,
     sizeCalculation: () => 1,
@@ -19,30 +19,30 @@ export class Submissions {
     ttlResolution: 1000,
   });
 
-  /** `onTaken` tells others; what it returns is waited for. */
-  constructor(onTaken: (hash: string, upstream: string) => Promise<void> | void = () => undefined) {
-    this.#onTaken = onTaken;
+  /** `onAccepted` tells others; what it returns is waited for. */
+  constructor(onAccepted: (hash: string, upstream: string) => Promise<void> | void = () => undefined) {
+    this.#onAccepted = onAccepted;
   }
 
   /**
    * Learns from a node's answer to a submission; other answers teach nothing. A promise: others are being told, and the
    * client has to wait for it.
    */
-  learn(upstream: string, answer: { readonly status: number; readonly body: Buffer }): Promise<void> | void {
+  recordAnswer(upstream: string, answer: { readonly status: number; readonly body: Buffer }): Promise<void> | void {
     if (answer.status !== 202) return undefined;
     const hash = hashOf(answer.body);
     if (hash === undefined) return undefined;
-    this.hear(hash, upstream);
-    return this.#onTaken(hash, upstream);
+    this.record(hash, upstream);
+    return this.#onAccepted(hash, upstream);
   }
 
   /** Another process saw this node take the transaction. */
-  hear(hash: string, upstream: string): void {
-    this.#takers.set(hash, upstream);
+  record(hash: string, upstream: string): void {
+    this.#nodes.set(hash, upstream);
   }
 
-  takerOf(hash: TransactionHash): string | undefined {
-    return this.#takers.get(hash);
+  submittedTo(hash: TransactionHash): string | undefined {
+    return this.#nodes.get(hash);
   }
 }
 

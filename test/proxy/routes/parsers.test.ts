@@ -157,7 +157,7 @@ test('a module name that is no identifier is refused with 400', () => {
 const hash = `0x${'ab'.repeat(32)}`;
 const taken = (answer: { readonly status?: number; readonly body: string }): string | undefined => {
   const submissions = new Submissions();
-  void submissions.learn('full-0', { status: answer.status ?? 202, body: Buffer.from(answer.body) });
+  void submissions.recordAnswer('full-0', { status: answer.status ?? 202, body: Buffer.from(answer.body) });
   const { need } = transactionRead(hash.toUpperCase().slice(2), { target: '', accept: undefined }, submissions);
   return need.kind === 'transaction' ? need.first : undefined;
 };
