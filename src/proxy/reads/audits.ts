@@ -14,7 +14,7 @@ import { compareAnswers, firstDifference } from './compare-answers.ts';
 import type { Read } from './read-result.ts';
 
 /** A read whose answer is kept. */
-export interface Stored {
+export interface StoredRead {
   readonly read: Read;
   readonly key: CacheKey;
   readonly chainId: number;
@@ -70,7 +70,7 @@ export class Audits {
   readonly #closing = new AbortController();
   /** By pair of names, of which a fleet has few. */
   readonly #disagreements = new Map<string, Disagreement>();
-  #underWay = 0;
+  #inFlight = 0;
 
   constructor(parts: AuditsParts) {
     this.#parts = parts;
@@ -86,22 +86,22 @@ export class Audits {
   }
 
   /** Asks a second node, if it is this read's turn. Returns at once and never throws. */
-  consider(stored: Stored): void {
+  consider(stored: StoredRead): void {
     const { share, random = Math.random, metrics, isBusy } = this.#parts;
     if (share === 0 || random() >= share) return;
-    if (this.#underWay >= maxAudits || stored.answer.body.length > maxBytes || isBusy()) {
+    if (this.#inFlight >= maxAudits || stored.answer.body.length > maxBytes || isBusy()) {
       metrics.audited('skipped');
       return;
     }
-    this.#underWay += 1;
+    this.#inFlight += 1;
     this.#audit(stored)
       .catch(() => metrics.audited('inconclusive'))
       .finally(() => {
-        this.#underWay -= 1;
+        this.#inFlight -= 1;
       });
   }
 
-  async #audit(stored: Stored): Promise<void> {
+  async #audit(stored: StoredRead): Promise<void> {
     const { metrics, drop, onDisagreement } = this.#parts;
     const { answer: first, key } = stored;
     const second = await this.#ask(stored, [first.upstream]);
@@ -115,13 +115,13 @@ export class Audits {
     const third = await this.#ask(stored, [first.upstream, second.upstream]).catch(() => 'no answer' as const);
     const vote = typeof third === 'string' ? undefined : third;
     const report = reportOf(stored, second, vote);
-    this.#note(report);
+    this.#countDisagreement(report);
     onDisagreement(report);
     await dropped;
   }
 
   /** Another node's final answer to the same read. */
-  async #ask({ read, chainId }: Stored, notOf: readonly Upstream[]): Promise<NodeAnswer | 'no node' | 'no answer'> {
+  async #ask({ read, chainId }: StoredRead, notOf: readonly Upstream[]): Promise<NodeAnswer | 'no node' | 'no answer'> {
     const { operation, form, version, wire, need } = read;
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const request = { wire, need, promised: form, isIdempotent: true };
@@ -133,18 +133,18 @@ export class Audits {
     return decision === 'stored' ? answer : 'no answer';
   }
 
-  #note({ upstream, other, loser }: AuditReport): void {
+  #countDisagreement({ upstream, other, loser }: AuditReport): void {
     const [one = '', two = ''] = [upstream, other].toSorted();
     this.#parts.metrics.disagreed(one, two);
-    const known = this.#disagreements.get(`${one} ${two}`);
-    const lost = { [one]: 0, [two]: 0, ...known?.lost };
+    const before = this.#disagreements.get(`${one} ${two}`);
+    const lost = { [one]: 0, [two]: 0, ...before?.lost };
     if (loser !== undefined) lost[loser] = (lost[loser] ?? 0) + 1;
-    const count = (known?.count ?? 0) + 1;
+    const count = (before?.count ?? 0) + 1;
     this.#disagreements.set(`${one} ${two}`, { upstreams: [one, two], count, lost, last: new Date().toISOString() });
   }
 }
 
-function reportOf({ read, answer: first }: Stored, second: NodeAnswer, third: NodeAnswer | undefined): AuditReport {
+function reportOf({ read, answer: first }: StoredRead, second: NodeAnswer, third: NodeAnswer | undefined): AuditReport {
   const [isFirstRight, isSecondRight] =
     third === undefined ? [] : [first, second].map((answer) => compareAnswers(answer, third) !== 'disagreement');
   return {

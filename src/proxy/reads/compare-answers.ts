@@ -10,9 +10,9 @@ export interface FinalAnswer {
 }
 
 /** `other spelling`: the same JSON value, written otherwise, as nodes of another release may do. */
-export type Comparison = 'equal' | 'other spelling' | 'disagreement';
+export type AnswerComparison = 'equal' | 'other spelling' | 'disagreement';
 
-export function compareAnswers(one: FinalAnswer, other: FinalAnswer): Comparison {
+export function compareAnswers(one: FinalAnswer, other: FinalAnswer): AnswerComparison {
   if (one.status !== other.status) return 'disagreement';
   if (one.body.equals(other.body)) return 'equal';
   // What a node says beside the code is for people, and names the address in the node's own way.

@@ -35,7 +35,7 @@ export interface FreshnessParts {
   readonly metrics: LatestMetrics;
 }
 
-type Asking = Pick<Incoming, 'headers' | 'socket'>;
+type DemandSource = Pick<Incoming, 'headers' | 'socket'>;
 
 export class Freshness {
   readonly #parts: FreshnessParts;
@@ -52,7 +52,7 @@ export class Freshness {
   }
 
   /** The demand of the client. Throws `GatewayError` 400 for headers that cannot be read. */
-  demandOf({ headers, socket }: Asking): Demand {
+  demandOf({ headers, socket }: DemandSource): Demand {
     return parseDemand(headers, this.#parts.limits, this.#seenOn(socket));
   }
 
@@ -63,16 +63,16 @@ export class Freshness {
   }
 
   /** The shared state, when it satisfies the client. Costs no promise. */
-  find(request: Asking): PublishedState | undefined {
+  find(request: DemandSource): PublishedState | undefined {
     return this.#parts.latest.find(this.demandOf(request));
   }
 
   /** The answer of memory at the shared version, when that satisfies the client. Costs no promise. */
-  findRead(read: Read, request: Asking): ReadResult | undefined {
+  findRead(read: Read, request: DemandSource): ReadResult | undefined {
     const state = this.find(request);
     const hit = state === undefined ? undefined : this.#parts.reader.find(this.pinned(read, state));
     if (state === undefined || hit === undefined) return undefined;
-    this.noteServed(state);
+    this.countServed(state);
     return { ...hit, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
   }
 
@@ -80,13 +80,13 @@ export class Freshness {
   async load(read: Read, exchange: Exchange<Outgoing>): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
     const demand = this.demandOf(exchange.request);
-    if (demand.maxStalenessMs === 0) return this.#askNow(read, demand, exchange);
+    if (demand.maxStalenessMs === 0) return this.#readAtHead(read, demand, exchange);
     const state = await within(exchange.span, 'snapshot', () => latest.reach(demand, exchange.signal));
     const pinned = this.pinned(read, state);
     const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
     // The client named no version, so an error must not name one that is not there.
     if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(state);
-    this.noteServed(state, performance.now());
+    this.countServed(state, performance.now());
     return { ...served, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
   }
 
@@ -95,11 +95,11 @@ export class Freshness {
    * because the fleet may reach further back (protocol 9). Unknown members stay as they are.
    */
   async ledgerInfo(
-    request: Asking,
+    request: DemandSource,
     signal: StopSignal,
   ): Promise<{ readonly body: Buffer; readonly version: LedgerVersion }> {
     const state = await this.#parts.latest.reach(this.demandOf(request), signal);
-    this.noteServed(state, performance.now());
+    this.countServed(state, performance.now());
     const { oldest } = this.#parts.fleet;
     if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known');
     const text = state.body
@@ -119,7 +119,7 @@ export class Freshness {
   }
 
   /** Counts an answer from this state. `nowMs`: `performance.now()`; default: when `find` chose the state. */
-  noteServed({ info, asOfMs }: PublishedState, nowMs = this.#parts.latest.askedAtMs): void {
+  countServed({ info, asOfMs }: PublishedState, nowMs = this.#parts.latest.askedAtMs): void {
     this.#parts.metrics.observeStaleness((nowMs - asOfMs) / 1000);
     this.#noteLag(info.version);
   }
@@ -131,7 +131,7 @@ export class Freshness {
   }
 
   /** No staleness at all: the read goes to a node that has reached every version that a client was given. */
-  async #askNow(read: Read, { min }: Demand, exchange: Exchange<Outgoing>): Promise<ReadResult> {
+  async #readAtHead(read: Read, { min }: Demand, exchange: Exchange<Outgoing>): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
     const served = await latest.aboveFloor(min, exchange.signal, (floor) =>
       reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true } }, exchange),

@@ -17,7 +17,7 @@ import { retryOwnFlight } from '../../upstream/dispatch/queue.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
-import type { Stored } from './audits.ts';
+import type { StoredRead } from './audits.ts';
 import type { Caller } from '../http/exchange.ts';
 import { compress } from '../http/negotiate.ts';
 import { resultOf, type Origin, type Read, type ReadResult } from './read-result.ts';
@@ -30,11 +30,11 @@ export interface ReaderParts {
   readonly tiers: ReadThrough<Origin>;
   readonly metrics: CacheMetrics;
   /** Called with every pinned read whose answer from a node is kept. */
-  readonly onStored?: (stored: Stored) => void;
+  readonly onStored?: (stored: StoredRead) => void;
 }
 
 /** Where an answer is kept, and the chain that it must be of for that. */
-interface Keep {
+interface CachePlace {
   readonly key: CacheKey;
   readonly chainId: number;
 }
@@ -48,7 +48,7 @@ export class Reader {
     this.#parts = parts;
   }
 
-  /** Where memory has the answer of the read: see `MemoryCache.locate`. Whoever gives it to a client counts it (`noteHit`). */
+  /** Where memory has the answer of the read: see `MemoryCache.locate`. Whoever gives it to a client counts it (`countHit`). */
   locate(read: Read): CacheLocation | undefined {
     const key = this.keyOf(read);
     return key === undefined ? undefined : this.#parts.memory.locate(key);
@@ -59,7 +59,7 @@ export class Reader {
     return this.#parts.fleet.generation;
   }
 
-  noteHit(): void {
+  countHit(): void {
     this.#parts.metrics.hit();
   }
 
@@ -87,8 +87,8 @@ export class Reader {
     const { tiers, metrics } = this.#parts;
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
-    const keep = { key, chainId };
-    const load: Load<Origin> = (signal, span) => this.#fetch(read, keep, { client: caller.client, signal, span });
+    const place = { key, chainId };
+    const load: Load<Origin> = (signal, span) => this.#fetch(read, place, { client: caller.client, signal, span });
     for (let flights = 1; ; flights += 1) {
       try {
         const { value, isLeader } = await tiers.load(key, flight, caller, load);
@@ -121,9 +121,13 @@ export class Reader {
   }
 
   /** `keep`: the chain that the answer must be of to be kept, and where; `undefined`: it is not kept. */
-  async #fetch(read: Read, keep: Keep | undefined, { client, signal, span, onPlace }: Caller): Promise<Loaded<Origin>> {
+  async #fetch(
+    read: Read,
+    place: CachePlace | undefined,
+    { client, signal, span, onPlace }: Caller,
+  ): Promise<Loaded<Origin>> {
     const { sender, metrics, onStored } = this.#parts;
-    const { chainId } = keep ?? {};
+    const { chainId } = place ?? {};
     const { operation, form, version, need } = read;
     const { generation } = this.#parts.fleet;
     const { wire, atOnce } = read;
@@ -137,8 +141,8 @@ export class Reader {
     const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
     // An answer of the ledger before, or of a node whose chain is in doubt, must not be kept as one of the ledger now.
     const isOfNow = generation === this.#parts.fleet.generation && answer.upstream.chain.doubted === undefined;
-    const isFinal = decision === 'stored' && keep !== undefined && isOfNow;
-    if (isFinal && version !== undefined) onStored?.({ read, answer, ...keep });
+    const isFinal = decision === 'stored' && place !== undefined && isOfNow;
+    if (isFinal && version !== undefined) onStored?.({ read, answer, ...place });
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && operation !== 'transaction';

@@ -48,7 +48,7 @@ export class AccessControl {
   ): void {
     // Browsers send no key with a preflight; no other OPTIONS is answered with anything.
     if (request.method === 'OPTIONS') return serve(undefined);
-    if (holdsKey(request.url ?? '')) throw this.#misplaced();
+    if (holdsKey(request.url ?? '')) throw this.#misplacedKey();
     const principal = this.#findPrincipal(request);
     const { operation } = match;
     this.#requireRights(principal, operation, request.headers.origin);
@@ -76,16 +76,16 @@ export class AccessControl {
     const found = this.#parts.principals.find(headers, socket.remoteAddress, Date.now());
     if (typeof found !== 'string') return found;
     this.#parts.metrics.refused(found, undefined);
-    throw this.#stranger(found, headers[this.header]);
+    throw this.#unauthorized(found, headers[this.header]);
   }
 
   /** A target is in the logs of every proxy on the way, and would be sent on to a node. */
-  #misplaced(): GatewayError {
+  #misplacedKey(): GatewayError {
     this.#parts.metrics.refused('misplaced key', undefined);
     return new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
   }
 
-  #stranger(why: Unknown, given: string | readonly string[] | undefined): GatewayError {
+  #unauthorized(why: Unknown, given: string | readonly string[] | undefined): GatewayError {
     if (why === 'unread') return new GatewayError('unavailable', 'the keys are not known yet; try again');
     const { header } = this;
     const form = header === 'authorization' ? 'Authorization: Bearer KEY' : `${header}: KEY`;
@@ -105,7 +105,7 @@ export class AccessControl {
     throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');
   }
 
-  #enter(principal: Principal, operation: Operation, ticket: Answered): AdmittedRequest {
+  #enter(principal: Principal, operation: Operation, ticket: AnsweredTicket): AdmittedRequest {
     if (ticket.kind === 'admitted') return new AdmittedRequest(principal, operation, ticket);
     const { because, retryAfterMs } = ticket;
     const reason: RefusalReason = because === 'limit' ? 'limit' : 'not counted';
@@ -118,7 +118,7 @@ export class AccessControl {
 }
 
 /** A ticket whose client still waits for the answer. */
-type Answered = Exclude<Ticket, { kind: 'left' }>;
+type AnsweredTicket = Exclude<Ticket, { kind: 'left' }>;
 
 /** A request without credentials, or with those of another scheme, gets no error code (RFC 6750 3.1). */
 function challengeOf(header: string, given: string | readonly string[] | undefined): readonly string[] {

@@ -29,10 +29,7 @@ export interface EncoderParts {
   readonly signingDomain: string;
 }
 
-/** Why a node was asked: the encoder's own reasons, and what is found out before it is asked. */
-type Reason = ForwardReasonName;
-
-type Forward = { readonly kind: 'forward'; readonly reason: Reason };
+type Forward = { readonly kind: 'forward'; readonly reason: ForwardReasonName };
 
 /** Answers requests for signing messages: encoded here, or by a node. */
 export class Encoder {
@@ -49,10 +46,10 @@ export class Encoder {
     const outcome = await this.#encode(exchange, body);
     span?.note({ 'ledgergate.encode.result': resultOf(outcome), 'ledgergate.encode.reason': reasonOf(outcome) });
     span?.end();
-    if (outcome.kind !== 'encoded') return this.#handOn(exchange, match, body, outcome);
+    if (outcome.kind !== 'encoded') return this.#passOn(exchange, match, body, outcome);
     const { hex, signature, functionId = 'no function' } = outcome;
     // Nothing is waited for between this look and the answer: what turns out doubtful now is not given out any more.
-    if (!proof.isTrusted(functionId)) return this.#handOn(exchange, match, body, forward('distrusted function'));
+    if (!proof.isTrusted(functionId)) return this.#passOn(exchange, match, body, forward('distrusted function'));
     metrics.local();
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
     exchange.holding?.addAnswer(hex.length);
@@ -88,7 +85,7 @@ export class Encoder {
   }
 
   /** A node answers, in the words clients know; a certain refusal is answered here when no node can be asked. */
-  async #handOn(
+  async #passOn(
     exchange: Exchange,
     match: Match,
     body: Buffer,
@@ -114,12 +111,12 @@ function resultOf({ kind }: EncodeOutcome | Forward): 'local' | 'forwarded' {
 }
 
 /** Why a node is asked; a refusal is left to one. */
-function reasonOf(outcome: EncodeOutcome | Forward): Reason | 'refused locally' | undefined {
+function reasonOf(outcome: EncodeOutcome | Forward): ForwardReasonName | 'refused locally' | undefined {
   if (outcome.kind === 'encoded') return undefined;
   return outcome.kind === 'forward' ? outcome.reason : 'refused locally';
 }
 
-const forward = (reason: Reason): Forward => ({ kind: 'forward', reason });
+const forward = (reason: ForwardReasonName): Forward => ({ kind: 'forward', reason });
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 

@@ -15,7 +15,7 @@ export interface FlightTurn {
   readonly onPlace: () => void;
 }
 
-interface Flight<T> {
+interface ClientFlight<T> {
   readonly client: string;
   hasPlace: boolean;
   readonly stop: AbortController;
@@ -28,7 +28,7 @@ const maxJoined = 3;
 /** Flights in progress, by key. */
 export class FairFlights<T> {
   /** A client has one flight of each key at most. */
-  readonly #flights = new Map<string, Set<Flight<T>>>();
+  readonly #flights = new Map<string, Set<ClientFlight<T>>>();
 
   /** Whether a read of `key` is in flight. */
   has(key: string): boolean {
@@ -49,15 +49,15 @@ export class FairFlights<T> {
     }
   }
 
-  #begin(key: string, client: string, read: (turn: FlightTurn) => Promise<T>): Flight<T> {
+  #begin(key: string, client: string, read: (turn: FlightTurn) => Promise<T>): ClientFlight<T> {
     const stop = new AbortController();
-    const flight: Flight<T> = { client, hasPlace: false, stop, outcome: Promise.withResolvers<T>() };
+    const flight: ClientFlight<T> = { client, hasPlace: false, stop, outcome: Promise.withResolvers<T>() };
     const flights = this.#flights.get(key) ?? new Set();
     this.#flights.set(key, flights.add(flight));
     const onPlace = (): void => {
       flight.hasPlace = true;
     };
-    const remove = (ended: Flight<T>): void => {
+    const remove = (ended: ClientFlight<T>): void => {
       flights.delete(ended);
       if (flights.size === 0 && this.#flights.get(key) === flights) this.#flights.delete(key);
     };

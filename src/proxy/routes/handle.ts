@@ -10,7 +10,7 @@ import { Exchange, type Received } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import { answerForm } from '../http/negotiate.ts';
 import { viewContentType, viewRead } from './parse-read.ts';
-import { answerRead, giveRead, parseTarget, requireTime } from './read-answer.ts';
+import { answerRead, writeRead, parseTarget, requireTime } from './read-answer.ts';
 import { announcesBody } from '../http/request-body.ts';
 import { faultOfHead } from '../http/request-faults.ts';
 import { endWhereHttpDoes } from '../http/response-writer.ts';
@@ -97,7 +97,7 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
 async function answerWait(parts: ServerParts, exchange: Exchange, match: Match): Promise<void> {
   const read = match.parse(exchange.request.headers.accept);
   requireTime(parts);
-  await giveRead(parts, exchange, await parts.reader.ask(read, exchange));
+  await writeRead(parts, exchange, await parts.reader.ask(read, exchange));
 }
 
 function answerView(parts: ServerParts, received: ServerRequest, match: Match): void {

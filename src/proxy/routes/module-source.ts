@@ -27,7 +27,7 @@ export const moduleBytes = 96 * 1024 * 1024;
 /** The fleet's own deadline is shorter; this only keeps a read from being endless. */
 const maxWaitMs = 30_000;
 
-interface Held {
+interface LoadedModule {
   readonly body: Buffer;
   /** Kept as the promise that is handed out, so that a module at hand costs no new one. `undefined`: there is none. */
   readonly module: Promise<CompiledModule | undefined>;
@@ -40,12 +40,12 @@ export class ModuleSource {
   readonly #reader: Reader;
   readonly #maxAgeMs: number;
   readonly #now: () => number;
-  readonly #held = new LRUCache<string, Held>({
+  readonly #loaded = new LRUCache<string, LoadedModule>({
     maxSize: moduleBytes,
     sizeCalculation: ({ body }) => 1_000 + 3 * body.length,
   });
-  readonly #reads = new FairFlights<Held>();
-  #begun = 0;
+  readonly #reads = new FairFlights<LoadedModule>();
+  #readsBegun = 0;
 
   constructor(reader: Reader, options: ModuleSourceOptions = {}) {
     const { maxAgeMs = 1_000, now = () => performance.now() } = options;
@@ -59,13 +59,14 @@ export class ModuleSource {
    * when no node gives an answer.
    */
   loaderOfRequest(client: string): LoadModule {
-    const begun = this.#begun;
+    const begun = this.#readsBegun;
     return (address, name, options) => {
       const key = this.#keyOf(address, name);
-      const read = (): Promise<Held> => this.#reads.run(key, client, (turn) => this.#ask(key, address, name, turn));
+      const read = (): Promise<LoadedModule> =>
+        this.#reads.run(key, client, (turn) => this.#read(key, address, name, turn));
       if (options?.fresh !== true) return this.#load(key, read);
-      const held = this.#held.get(key);
-      if (held !== undefined && held.order > begun) return held.module;
+      const loaded = this.#loaded.get(key);
+      if (loaded !== undefined && loaded.order > begun) return loaded.module;
       return read().then(({ module }) => module);
     };
   }
@@ -85,29 +86,29 @@ export class ModuleSource {
     return `${this.#reader.generation} ${address}::${name}`;
   }
 
-  #load(key: string, read: () => Promise<Held>): Promise<CompiledModule | undefined> {
-    const held = this.#held.get(key);
-    const ageMs = held === undefined ? Infinity : this.#now() - held.readAtMs;
-    if (held === undefined || ageMs >= this.#maxAgeMs) return read().then(({ module }) => module);
+  #load(key: string, read: () => Promise<LoadedModule>): Promise<CompiledModule | undefined> {
+    const loaded = this.#loaded.get(key);
+    const ageMs = loaded === undefined ? Infinity : this.#now() - loaded.readAtMs;
+    if (loaded === undefined || ageMs >= this.#maxAgeMs) return read().then(({ module }) => module);
     // The next request may wait for it, and then its failure counts; this one has what it needs.
     if (ageMs > this.#maxAgeMs / 2 && !this.#reads.has(key)) read().catch(() => undefined);
-    return held.module;
+    return loaded.module;
   }
 
-  async #ask(key: string, address: Address, name: string, turn: FlightTurn): Promise<Held> {
+  async #read(key: string, address: Address, name: string, turn: FlightTurn): Promise<LoadedModule> {
     const readAtMs = this.#now();
-    this.#begun += 1;
-    const order = this.#begun;
+    this.#readsBegun += 1;
+    const order = this.#readsBegun;
     const read = moduleRead({ address, name }, { target: '', accept: undefined });
     const signal = AbortSignal.any([turn.signal, AbortSignal.timeout(maxWaitMs)]);
     const { entry } = await this.#reader.ask(read, { ...turn, signal });
     const body = ownBytes(entry.body);
-    const before = this.#held.peek(key);
+    const before = this.#loaded.peek(key);
     const module = before?.body.equals(body) === true ? before.module : Promise.resolve(compile(entry));
-    const held = { body, module, readAtMs, order };
+    const loaded = { body, module, readAtMs, order };
     // Clients read at the same time: what was asked for later is newer.
-    if (before === undefined || before.order < order) this.#held.set(key, held);
-    return held;
+    if (before === undefined || before.order < order) this.#loaded.set(key, loaded);
+    return loaded;
   }
 }
 

@@ -136,13 +136,13 @@ export function needOf(version: LedgerVersion | undefined): Need {
 }
 
 /** `path` is below the base path, canonical and percent-encoded. */
-interface Subject {
+interface CanonicalPath {
   readonly operation: Operation;
   readonly subject: string;
   readonly path: string;
 }
 
-function pathRead({ operation, subject, path }: Subject, request: PathRead): Read {
+function pathRead({ operation, subject, path }: CanonicalPath, request: PathRead): Read {
   const version = versionParameter(request.target);
   const form = answerForm(request.accept);
   return {

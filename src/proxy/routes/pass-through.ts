@@ -95,7 +95,7 @@ export class PassThrough {
     const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${version}`;
     const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
     const answer = await sender.stream(pinned, exchange.signal);
-    if (answer.status < 300) freshness.noteServed(snapshot, performance.now());
+    if (answer.status < 300) freshness.countServed(snapshot, performance.now());
     const headers = withoutFreshness(answer.headers);
     return this.#reply(exchange, { ...answer, headers }, answer.status < 300 ? version : undefined);
   }
@@ -126,9 +126,9 @@ export class PassThrough {
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
     const { writer, fleet, untaken } = this.#parts;
     const { response } = exchange;
-    const coding = takenCoding(exchange, answer);
+    const coding = acceptedCoding(exchange, answer);
     const body = bodyIn(answer, coding);
-    note(exchange, answer, fleet.dialect);
+    recordAnswer(exchange, answer, fleet.dialect);
     exchange.version = pinned;
     const head = this.#headOf(exchange, answer, coding);
     const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
@@ -180,7 +180,7 @@ export class PassThrough {
 }
 
 /** The coding that the client is given the answer in: its node's where the client takes that, none otherwise. */
-function takenCoding(exchange: Exchange, { coding }: NodeAnswer | StreamedAnswer): NodeCoding | undefined {
+function acceptedCoding(exchange: Exchange, { coding }: NodeAnswer | StreamedAnswer): NodeCoding | undefined {
   const accepted: readonly string[] = acceptedCodings(exchange.request.headers['accept-encoding']?.toString());
   return coding !== undefined && accepted.includes(coding) ? coding : undefined;
 }
@@ -193,7 +193,7 @@ function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefi
 }
 
 /** Notes what an answer that is passed through comes to. */
-function note(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
+function recordAnswer(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
   const { upstream, tookMs, headers } = answer;
   exchange.noteAsked('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
 }

@@ -28,10 +28,10 @@ export function parseTarget(parts: ServerParts, match: Match, accept: string | u
 export function answerRead(parts: ServerParts, exchange: Exchange<Outgoing>, read: Read): void | Promise<void> {
   const { reader, freshness } = parts;
   const hit = findHit(parts, read, exchange.request);
-  if (hit !== undefined) return giveRead(parts, exchange, hit);
+  if (hit !== undefined) return writeRead(parts, exchange, hit);
   requireTime(parts);
   const load = isOfLatest(read) ? freshness.load(read, exchange) : reader.load(read, exchange);
-  return load.then((served) => giveRead(parts, exchange, served));
+  return load.then((served) => writeRead(parts, exchange, served));
 }
 
 /**
@@ -55,7 +55,7 @@ export function isOfLatest(read: Read): boolean {
 }
 
 /** Writes the answer. After a committed transaction the connection must not receive an older state. */
-export function giveRead(parts: ServerParts, exchange: Exchange<Outgoing>, served: ReadResult): void | Promise<void> {
+export function writeRead(parts: ServerParts, exchange: Exchange<Outgoing>, served: ReadResult): void | Promise<void> {
   const { committedAt } = served.entry;
   if (committedAt !== undefined) parts.freshness.recordSeen(exchange.request, committedAt);
   return parts.writer.read(exchange, served, parts.reader);

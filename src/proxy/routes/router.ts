@@ -29,7 +29,7 @@ const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PAT
 /** Among several readings of a path the first here counts: writes to the ledger, then what costs a node more. */
 const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
 
-interface Found {
+interface RowMatch {
   readonly row: PathRow;
   readonly parameters: Parameters;
   readonly fault?: 'notFound' | 'malformed';
@@ -63,7 +63,7 @@ export class Router {
   }
 
   /** The row of a target; without one, where the target is outside the base path or cannot be decoded. */
-  find(target: string): Found {
+  find(target: string): RowMatch {
     const found = this.#tree.find('GET', target);
     if (found === null) return { row: noRow, parameters: {}, fault: 'notFound' };
     if (found.store === null) return { row: noRow, parameters: {}, fault: 'malformed' };

@@ -32,7 +32,7 @@ export interface Mismatch {
 }
 
 /** A request whose text a node refused. The bytes are left out: a client can have as many such lines as it likes. */
-export interface Unread {
+export interface NodeRefusal {
   readonly functionId: string;
   /** The node's refusal, cut. */
   readonly node: string;
@@ -48,7 +48,7 @@ export interface ShadowChecksParts {
   readonly metrics: EncodeMetrics;
   /** The function is distrusted now. */
   readonly onMismatch: (mismatch: Mismatch) => void;
-  readonly onUnread: (unread: Unread) => void;
+  readonly onNodeRefusal: (unread: NodeRefusal) => void;
 }
 
 /** Bounds of what is under way at once: a slow node must not make checks or their bodies pile up. */
@@ -59,7 +59,7 @@ const maxLoggedCharacters = 1_000;
 
 export class ShadowChecks {
   readonly #parts: ShadowChecksParts;
-  #underWay = 0;
+  #inFlight = 0;
   #bytes = 0;
 
   constructor(parts: ShadowChecksParts) {
@@ -74,15 +74,15 @@ export class ShadowChecks {
     const { proof, metrics } = this.#parts;
     if (!proof.shouldCheck(local.functionId, local.signature)) return undefined;
     const size = local.body.length + local.hex.length;
-    if (this.#underWay >= maxChecks || this.#bytes + size > maxBytes) {
+    if (this.#inFlight >= maxChecks || this.#bytes + size > maxBytes) {
       metrics.checked('skipped');
       return undefined;
     }
-    this.#underWay += 1;
+    this.#inFlight += 1;
     this.#bytes += size;
     return this.#askNode(local)
       .then(
-        (answer) => this.#judge(local, answer),
+        (answer) => this.#record(local, answer),
         // No node answered: nothing is proven, and a later request of this function asks again.
         (error: unknown) => {
           // A client whose own requests crowd the nodes would keep the check from all others.
@@ -91,7 +91,7 @@ export class ShadowChecks {
         },
       )
       .finally(() => {
-        this.#underWay -= 1;
+        this.#inFlight -= 1;
         this.#bytes -= size;
       });
   }
@@ -107,23 +107,23 @@ export class ShadowChecks {
     return this.#parts.sender.whole(request, AbortSignal.timeout(timeoutMs));
   }
 
-  async #judge(local: LocalEncoding, answer: NodeAnswer): Promise<void> {
-    const { proof, metrics, onMismatch, onUnread } = this.#parts;
+  async #record(local: LocalEncoding, answer: NodeAnswer): Promise<void> {
+    const { proof, metrics, onMismatch, onNodeRefusal } = this.#parts;
     const { functionId, signature, hex } = local;
     const node = answer.body.toString();
     const upstream = answer.upstream.name;
     const { status, isFramed, info } = answer;
     const encoding = { status, isFramed, body: node, version: info?.version };
     const difference = compareWithNode(local, encoding);
-    const comparison = difference === 'mismatch' ? await this.#lookInto(local, encoding) : difference;
+    const comparison = difference === 'mismatch' ? await this.#explainMismatch(local, encoding) : difference;
     if (comparison === 'equal') proof.prove(functionId, signature);
     metrics.checked(comparison === 'unread' ? 'mismatch' : comparison);
     if (comparison === 'mismatch') onMismatch({ functionId, local: hex, node, upstream });
-    if (comparison === 'unread') onUnread({ functionId, node: node.slice(0, maxLoggedCharacters), upstream });
+    if (comparison === 'unread') onNodeRefusal({ functionId, node: node.slice(0, maxLoggedCharacters), upstream });
   }
 
   /** Leaves the function to nodes for as long as it takes to explain the mismatch, and from then on unless it is explained. */
-  async #lookInto(local: LocalEncoding, answer: NodeEncoding): Promise<'mismatch' | 'inconclusive'> {
+  async #explainMismatch(local: LocalEncoding, answer: NodeEncoding): Promise<'mismatch' | 'inconclusive'> {
     const { proof } = this.#parts;
     const { functionId } = local;
     proof.doubt(functionId);

@@ -5,7 +5,7 @@ import { JsonBody } from '../../../src/ledger/json-body.ts';
 import {
   compareAnswers,
   firstDifference,
-  type Comparison,
+  type AnswerComparison,
   type FinalAnswer,
 } from '../../../src/proxy/reads/compare-answers.ts';
 
@@ -18,7 +18,7 @@ const ok = (text: string): FinalAnswer => answer(200, text);
 const absent = (code: string, message: string): FinalAnswer =>
   answer(404, JSON.stringify({ message, error_code: code, vm_error_code: null }));
 
-const rows: readonly (readonly [what: string, one: FinalAnswer, other: FinalAnswer, Comparison])[] = [
+const rows: readonly (readonly [what: string, one: FinalAnswer, other: FinalAnswer, AnswerComparison])[] = [
   ['the same bytes', ok('{"a":"1"}'), ok('{"a":"1"}'), 'equal'],
   ['no bytes', ok(''), ok(''), 'equal'],
   ['another value', ok('{"a":"1"}'), ok('{"a":"2"}'), 'disagreement'],
