@@ -1,4 +1,4 @@
-/** Every client request, over whichever transport: match, admit, answer. */
+/** Every client request over every transport: match, admit, answer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { digestInTurns } from '../../cache/view-body.ts';
 import { bodyBounds } from '../../ledger/body-bounds.ts';
@@ -22,7 +22,7 @@ import { originForm } from '../http/target.ts';
 
 type ServerRequest = Received<IncomingMessage, ServerResponse>;
 
-/** Answers a request that has just arrived. Never throws. */
+/** Answers a request whose head has arrived over Node's HTTP/1 server, TLS or HTTP/2. Never throws. */
 export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
   const received = { request, response };
   const refuseRequest = (error: unknown): void => refuse(parts, received, error);
@@ -44,12 +44,12 @@ export function handle(parts: ServerParts, request: IncomingMessage, response: S
   }
 }
 
-/** Answers a request with an error, without a route. */
+/** Answers a request without a route: `error` becomes an error answer. */
 export function refuse(parts: ServerParts, received: Received<Incoming, Outgoing>, error: unknown): void {
   parts.writer.error(new Exchange(received, noRoute, parts.observer), error);
 }
 
-/** Answers a read whose target is parsed. */
+/** Answers a read whose target is in the target cache, or was just parsed. */
 export function answerTarget(parts: ServerParts, received: Received<Incoming, Outgoing>, cached: CachedTarget): void {
   run(parts, received, cached.route, (exchange) => answerRead(parts, exchange, cached.read));
 }
@@ -93,7 +93,7 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
   }
 }
 
-/** A long poll: never kept and never shared, because each client waits on its own. */
+/** A long poll is neither cached nor coalesced: each client has its own deadline. */
 async function answerWait(parts: ServerParts, exchange: Exchange, match: Match): Promise<void> {
   const read = match.parse(exchange.request.headers.accept);
   requireTime(parts);
@@ -102,7 +102,7 @@ async function answerWait(parts: ServerParts, exchange: Exchange, match: Match):
 
 function answerView(parts: ServerParts, received: ServerRequest, match: Match): void {
   const { accept, 'content-type': contentType, 'content-encoding': coding } = received.request.headers;
-  // Nodes read compressed bodies, which only they look into; such a request is rare.
+  // A compressed body has no canonical form here; such requests are rare, and nodes decode them.
   if (coding !== undefined) return answerPassed(parts, received, match);
   const check = (): void => void viewContentType(contentType);
   return withBody(parts, received, { match, check }, (exchange, body) => {
@@ -161,7 +161,7 @@ function answerPreflight({ cors, router }: ServerParts, exchange: Exchange): voi
   exchange.end();
 }
 
-/** Throws `GatewayError` for a request that no node shall receive. */
+/** Throws `GatewayError` 400, 404 or 415 for a request that no node may receive. */
 function requirePassable({ request: { method, headers } }: ServerRequest, match: Match): void {
   const { 'content-type': type } = headers;
   const isRead = method === 'GET' || method === 'HEAD';
@@ -171,10 +171,10 @@ function requirePassable({ request: { method, headers } }: ServerRequest, match:
   void match.passedPath;
 }
 
-/** `type/subtype`, whatever its parameters are (RFC 9110 8.3.1). */
+/** `type/subtype` with any parameters (RFC 9110 8.3.1). */
 const mediaTypeForm = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/;
 
-/** Runs `serve` with the request's exchange. Errors become answers. */
+/** Runs `serve` with the request's exchange. Errors become error answers. */
 function run<Response extends Outgoing>(
   parts: ServerParts,
   received: Received<Incoming, Response>,
@@ -185,13 +185,13 @@ function run<Response extends Outgoing>(
   void guard(parts, exchange, () => serve(exchange));
 }
 
-/** `check`: throws `GatewayError` for a head that makes the body needless. */
+/** `check`: throws `GatewayError` for a head that is refused before its body is read. */
 interface Bodied {
   readonly match: Match;
   readonly check: () => void;
 }
 
-/** Reads the body, then does as `run`. Faults of head or body become answers. */
+/** As `run`, after the body is read. Faults of head or body become error answers. */
 function withBody(
   parts: ServerParts,
   received: ServerRequest,
@@ -222,8 +222,8 @@ function faultIn(check: () => void): GatewayError | undefined {
 }
 
 /**
- * Runs `serve`; its exception becomes an error answer. The promise, if any, never rejects, and the request's place in its
- * plan is taken until it resolves.
+ * Runs `serve`; its exception becomes an error answer. The promise, if any, never rejects; until it resolves the request
+ * counts as in flight in its plan.
  */
 function guard<Response extends Outgoing>(
   { writer }: ServerParts,

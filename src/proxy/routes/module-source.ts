@@ -1,7 +1,4 @@
-/**
- * Modules at head, compiled for the encoder. A module is read again when it is older than a bound, so that an upgrade
- * is noticed within it; unchanged bytes are not compiled again.
- */
+/** Compiled modules at head. A module is read again after a bounded age, and compiled again only when its bytes changed. */
 import { LRUCache } from 'lru-cache';
 import { ownBytes, type CachedResponse } from '../../cache/entry.ts';
 import { compileModule, type CompiledModule } from '../../encode/abi.ts';
@@ -12,30 +9,29 @@ import { FairFlights, type FlightTurn } from './fair-flights.ts';
 import { moduleRead } from './parse-read.ts';
 import type { Reader } from '../reads/reader.ts';
 
+/** Options of a module source; times are milliseconds. */
 export interface ModuleSourceOptions {
-  /**
-   * An upgraded module is noticed within this time; half-way through it is read again in the background.
-   * Default 1000.
-   */
+  /** An upgrade is noticed within this time. Half-way through, a background read begins. Default 1000. */
   readonly maxAgeMs?: number;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
 }
 
-/** Compiled modules may take this much memory, where a module takes about three times its answer (6 to 60 kB). */
+/** Bound of compiled modules in bytes; a module takes about three times its answer, 6 to 60 kB. */
 export const moduleBytes = 96 * 1024 * 1024;
-/** The fleet's own deadline is shorter; this only keeps a read from being endless. */
+/** Bound of a read; the fleet's own deadline is shorter. */
 const maxWaitMs = 30_000;
 
 interface LoadedModule {
   readonly body: Buffer;
-  /** Kept as the promise that is handed out, so that a module at hand costs no new one. `undefined`: there is none. */
+  /** A promise, so that a hit allocates none. `undefined`: the ledger has no such module. */
   readonly module: Promise<CompiledModule | undefined>;
   readonly readAtMs: number;
-  /** Its place among all reads, in the order in which they began: 1 is the first. */
+  /** Sequence number of its read, from 1, in the order in which reads began. */
   readonly order: number;
 }
 
+/** Reads, compiles and caches modules for the encoder. */
 export class ModuleSource {
   readonly #reader: Reader;
   readonly #maxAgeMs: number;
@@ -55,8 +51,8 @@ export class ModuleSource {
   }
 
   /**
-   * `LoadModule` for one request of `client` that begins now: fresh is what was read since. Rejects with `GatewayError`
-   * when no node gives an answer.
+   * `LoadModule` for one request of `client` that begins now. A `fresh` module was read after that. Rejects with
+   * `GatewayError` 503 when no node answers.
    */
   loaderOfRequest(client: string): LoadModule {
     const begun = this.#readsBegun;
@@ -71,7 +67,7 @@ export class ModuleSource {
     };
   }
 
-  /** `LoadModule` for ABIs at `version`. Rejects with `GatewayError` when no node gives an answer. */
+  /** `LoadModule` for ABIs at `version`. Rejects with `GatewayError` 503 when no node answers. */
   loaderAt(version: bigint, client: string): LoadModule {
     return async (address, name) => {
       const read = moduleRead({ address, name }, { target: `?ledger_version=${version}`, accept: undefined });
@@ -81,7 +77,7 @@ export class ModuleSource {
     };
   }
 
-  /** A module of a ledger that went back, or of the chain before, is never used again. */
+  /** The generation keeps a module of an earlier ledger out. */
   #keyOf(address: Address, name: string): string {
     return `${this.#reader.generation} ${address}::${name}`;
   }
@@ -90,7 +86,7 @@ export class ModuleSource {
     const loaded = this.#loaded.get(key);
     const ageMs = loaded === undefined ? Infinity : this.#now() - loaded.readAtMs;
     if (loaded === undefined || ageMs >= this.#maxAgeMs) return read().then(({ module }) => module);
-    // The next request may wait for it, and then its failure counts; this one has what it needs.
+    // This request has its module: a failure of the read counts for a request that waits for it.
     if (ageMs > this.#maxAgeMs / 2 && !this.#reads.has(key)) read().catch(() => undefined);
     return loaded.module;
   }
@@ -106,13 +102,13 @@ export class ModuleSource {
     const before = this.#loaded.peek(key);
     const module = before?.body.equals(body) === true ? before.module : Promise.resolve(compile(entry));
     const loaded = { body, module, readAtMs, order };
-    // Clients read at the same time: what was asked for later is newer.
+    // Reads of several clients may end out of order: the one that began later is newer.
     if (before === undefined || before.order < order) this.#loaded.set(key, loaded);
     return loaded;
   }
 }
 
-/** Throws unless the answer says what the module is, or, in a node's own words, that there is none. */
+/** The module, or `undefined` for a node's own `module_not_found`. Throws `GatewayError` 503 for any other answer. */
 function compile({ status, body }: CachedResponse): CompiledModule | undefined {
   if (status === 200) return compileModule(body.toString());
   if (status === 404 && body.includes('"module_not_found"')) return undefined;

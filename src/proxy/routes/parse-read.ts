@@ -16,7 +16,7 @@ import { versionParameter } from '../http/target.ts';
 
 /** The parts of a client's request beside its path parameters. */
 export interface PathRead {
-  /** With the base path and the query, percent-encoded. */
+  /** With base path and query, percent-encoded. */
   readonly target: string;
   readonly accept: string | undefined;
 }
@@ -52,8 +52,8 @@ export function moduleRead(parameters: ModuleParameters, request: PathRead): Rea
 }
 
 /**
- * Parses `GET /transactions/by_hash/{hash}`. The node that accepted the submission is asked first. Throws
- * `GatewayError` 400.
+ * Parses `GET /transactions/by_hash/{hash}`. Its need names the node that accepted the submission, if one is recorded.
+ * Throws `GatewayError` 400.
  */
 export function transactionRead(hashText: string, { accept }: PathRead, submissions: Submissions): Read {
   const hash = parseTransactionHash(hashText);
@@ -68,14 +68,14 @@ export function transactionRead(hashText: string, { accept }: PathRead, submissi
   };
 }
 
-/** As `transactionRead`, for `wait_by_hash`: the node waits up to a second while the transaction is pending. */
+/** `transactionRead` for `wait_by_hash`: the node waits up to a second while the transaction is pending. */
 export function transactionWait(hashText: string, request: PathRead, submissions: Submissions): Read {
   const read = transactionRead(hashText, request, submissions);
   const wire = { ...read.wire, path: `/transactions/wait_by_hash/${read.subject}` };
   return { ...read, wire, atOnce: read.wire };
 }
 
-/** Parses query and body; throws `GatewayError` 400 or 415. `digest`: of a large body, see `digestInTurns`. */
+/** Parses `POST /view`. `digest`: of a large body, by `digestInTurns`. Throws `GatewayError` 400 or 415. */
 export function viewRead(
   request: PathRead & {
     readonly contentType: string | undefined;
@@ -102,7 +102,7 @@ export function viewRead(
   };
 }
 
-/** The content type of a view's body. Throws `GatewayError` 415 for any other. */
+/** The `Content-Type` of a view's body. Throws `GatewayError` 415 for any other. */
 export function viewContentType(contentType: string | undefined): ViewContentType {
   if (contentType === undefined) {
     throw new GatewayError('unsupportedMediaType', 'the client request does not include the `Content-Type` header');
@@ -113,13 +113,13 @@ export function viewContentType(contentType: string | undefined): ViewContentTyp
   return contentType as ViewContentType;
 }
 
-/** Nodes compare the whole header text: with a charset parameter it is another type (protocol 2.4). */
+/** Exact texts, because nodes refuse a charset parameter (protocol 2.4). */
 const contentTypes: ReadonlySet<string> = new Set(['application/json', 'application/x.aptos.view_function+bcs']);
 
 /** Media types of the two forms of an answer. */
 const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
 
-/** Request headers that ask a node for a form. Frozen, so that derived headers are computed once for all requests. */
+/** Request headers by form. Frozen: headers that derive from them are computed once for all requests. */
 const acceptOnly = {
   json: Object.freeze({ accept: mediaType.json }),
   bcs: Object.freeze({ accept: mediaType.bcs }),
@@ -130,7 +130,7 @@ export function withVersion(path: string, version: LedgerVersion | undefined): s
   return version === undefined ? path : `${path}?ledger_version=${version}`;
 }
 
-/** State at `version`, or at a node's head where there is none. */
+/** Need of state at `version`; `undefined`: at a node's head. */
 export function needOf(version: LedgerVersion | undefined): Need {
   return version === undefined ? { kind: 'head' } : { kind: 'version', version };
 }
@@ -156,15 +156,15 @@ function pathRead({ operation, subject, path }: CanonicalPath, request: PathRead
   };
 }
 
-/** A struct tag in canonical text, as it is and percent-encoded. */
+/** A canonical struct tag, plain and percent-encoded. */
 interface Tag {
   readonly text: string;
   readonly encoded: string;
 }
 
-/** Canonical tags by spelling: nearly all requests name one of a few types. */
+/** Canonical tags by spelling. Nearly all requests name one of a few types. */
 const parsedTags = new LRUCache<string, Tag>({ max: 1_000 });
-/** In characters; with both forms of a tag an entry takes 4 kB at most. */
+/** In characters. With both forms of a tag an entry takes at most 4 kB. */
 const longestCached = 500;
 
 function parseTag(spelling: string): Tag {
