@@ -120,7 +120,7 @@ export class AccessControl {
 /** Ticket of a client that still waits for the answer. */
 type AnsweredTicket = Exclude<Ticket, { kind: 'left' }>;
 
-/** Without credentials, or with another scheme, the challenge has no error code (RFC 6750 3.1). Names and values in turn. */
+/** Without credentials, or with another scheme, the challenge has no error code (RFC 6750 3.1). */
 function challengeOf(header: string, given: string | readonly string[] | undefined): readonly string[] {
   const isToken = given !== undefined && (header !== 'authorization' || isBearer(String(given)));
   return ['WWW-Authenticate', `Bearer realm="ledgergate"${isToken ? ', error="invalid_token"' : ''}`];

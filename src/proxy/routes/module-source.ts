@@ -1,4 +1,4 @@
-/** Compiled modules at head. A module is read again after a bounded age, and compiled again only when its bytes changed. */
+/** Compiled modules at head. A module is read again after a bounded age; only changed bytes are compiled again. */
 import { LRUCache } from 'lru-cache';
 import { ownBytes, type CachedResponse } from '../../cache/entry.ts';
 import { compileModule, type CompiledModule } from '../../encode/abi.ts';
