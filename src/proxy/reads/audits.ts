@@ -1,7 +1,6 @@
 /**
- * The standing audit of nodes: a share of the pinned reads that one node has answered is asked of a second one, behind
- * the client's back. A read is a pure function of request and version, so two final answers that differ prove that one
- * of the nodes is wrong.
+ * The standing audit of nodes: a second node answers a share of the stored reads, after the client. A read is a pure
+ * function of request and version, so two different final answers prove that one node is wrong.
  */
 import { hash } from 'node:crypto';
 import type { CacheKey } from '../../cache/key.ts';
@@ -13,7 +12,7 @@ import type { Upstream } from '../../upstream/node/upstream.ts';
 import { compareAnswers, firstDifference } from './compare-answers.ts';
 import type { Read } from './read-result.ts';
 
-/** A read whose answer is kept. */
+/** A pinned read, and the node's answer that the cache stored under `key`. */
 export interface StoredRead {
   readonly read: Read;
   readonly key: CacheKey;
@@ -25,13 +24,13 @@ export interface StoredRead {
 export interface Disagreement {
   readonly upstreams: readonly [string, string];
   readonly count: number;
-  /** How often a third node contradicted each. */
+  /** By name: audits in which a third node contradicted it. */
   readonly lost: Readonly<Record<string, number>>;
-  /** ISO 8601. */
+  /** Time of the last one, in ISO 8601. */
   readonly last: string;
 }
 
-/** What people are told of two answers that differ; nothing of what was asked or answered. */
+/** Two different answers, for log and status page, without paths and bodies. */
 export interface AuditReport {
   readonly upstream: string;
   readonly other: string;
@@ -40,35 +39,38 @@ export interface AuditReport {
   readonly statuses: readonly number[];
   /** SHA-256 of the bodies, 32 digits. */
   readonly digests: readonly string[];
+  /** Offset in bytes. */
   readonly firstDifference: number;
-  /** The third node that was asked, where one holds the version and answered. */
+  /** The third node, if one holds the version and answered. */
   readonly third: string | undefined;
-  /** The one of the two that the third contradicts. */
+  /** The node of the two that the third contradicts; `undefined`: both or neither. */
   readonly loser: string | undefined;
 }
 
+/** Parts and limits of audits. */
 export interface AuditsParts {
   readonly sender: Pick<Sender, 'another'>;
   readonly metrics: AuditMetrics;
   /** Share of the reads, 0 to 1. */
   readonly share: number;
-  /** Whether nodes have something better to do. */
+  /** Whether nodes have no capacity to spare. */
   readonly isBusy: () => boolean;
-  /** Takes the read out of every tier. */
+  /** Deletes the read from every tier. */
   readonly drop: (key: CacheKey) => Promise<void>;
   readonly onDisagreement: (report: AuditReport) => void;
   readonly random?: () => number;
 }
 
-/** Under way at once; bodies are held meanwhile. */
+/** Audits in flight, which hold their bodies. */
 const maxAudits = 4;
 const maxBytes = 1024 * 1024;
 const timeoutMs = 10_000;
 
+/** Compares stored answers with those of other nodes, and counts disagreements. */
 export class Audits {
   readonly #parts: AuditsParts;
   readonly #closing = new AbortController();
-  /** By pair of names, of which a fleet has few. */
+  /** By pair of names; a fleet has few pairs. */
   readonly #disagreements = new Map<string, Disagreement>();
   #inFlight = 0;
 
@@ -76,7 +78,7 @@ export class Audits {
     this.#parts = parts;
   }
 
-  /** Who has disagreed with whom since the start. */
+  /** Disagreements since the start. */
   get disagreements(): readonly Disagreement[] {
     return [...this.#disagreements.values()];
   }
@@ -85,7 +87,7 @@ export class Audits {
     this.#closing.abort(new Error('closing'));
   }
 
-  /** Asks a second node, if it is this read's turn. Returns at once and never throws. */
+  /** Begins an audit for a share of the reads. Returns at once and never throws. */
   consider(stored: StoredRead): void {
     const { share, random = Math.random, metrics, isBusy } = this.#parts;
     if (share === 0 || random() >= share) return;
@@ -110,7 +112,7 @@ export class Audits {
     const comparison = compareAnswers(first, second);
     metrics.audited(comparison);
     if (comparison !== 'disagreement') return;
-    // At once: what the third says decides who is to be looked at, not what is kept.
+    // At once: the third answer decides which node is suspected, not whether the entry stays.
     const dropped = drop(key);
     const third = await this.#ask(stored, [first.upstream, second.upstream]).catch(() => 'no answer' as const);
     const vote = typeof third === 'string' ? undefined : third;
@@ -120,7 +122,7 @@ export class Audits {
     await dropped;
   }
 
-  /** Another node's final answer to the same read. */
+  /** The final answer of a node other than `notOf`. */
   async #ask({ read, chainId }: StoredRead, notOf: readonly Upstream[]): Promise<NodeAnswer | 'no node' | 'no answer'> {
     const { operation, form, version, wire, need } = read;
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
@@ -156,7 +158,7 @@ function reportOf({ read, answer: first }: StoredRead, second: NodeAnswer, third
     digests: [digestOf(first), digestOf(second)],
     firstDifference: firstDifference(first.body, second.body),
     third: third?.upstream.name,
-    // One that contradicts both settles nothing.
+    // A third answer that contradicts both settles nothing.
     loser:
       isFirstRight === isSecondRight ? undefined : isFirstRight === true ? second.upstream.name : first.upstream.name,
   };

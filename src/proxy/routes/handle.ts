@@ -191,7 +191,7 @@ interface Bodied {
   readonly check: () => void;
 }
 
-/** As `run`, after the body is read. Faults of head or body become error answers. */
+/** Reads the body, then runs `serve`. Faults of head or body become error answers. */
 function withBody(
   parts: ServerParts,
   received: ServerRequest,
