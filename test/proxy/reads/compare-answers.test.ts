@@ -1,4 +1,4 @@
-/** When two final answers to one read are the same. */
+/** Equality of two final answers to one read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/json-body.ts';
@@ -35,12 +35,12 @@ const rows: readonly (readonly [what: string, one: FinalAnswer, other: FinalAnsw
 ];
 
 for (const [what, one, other, comparison] of rows) {
-  test(`${what}: ${comparison}, whoever is first`, () => {
+  test(`${what}: ${comparison}, in either order`, () => {
     assert.deepEqual([compareAnswers(one, other), compareAnswers(other, one)], [comparison, comparison]);
   });
 }
 
-test('the first difference is that of bytes, or the end of the shorter body', () => {
+test('the first difference is the first different byte, or the end of the shorter body', () => {
   const pairs = [
     ['abc', 'abd'],
     ['abc', 'ab'],

@@ -1,4 +1,4 @@
-/** The parsers of the routes: what they refuse, and what they make of a request. */
+/** Parsers of the routes: their refusals and their reads. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../../src/ledger/errors.ts';
@@ -19,7 +19,7 @@ function statusOf(parse: () => unknown): number {
   }
 }
 
-test('whatever comes, the routes read it or refuse it with 400', () => {
+test('routes parse any input or refuse it with 400', () => {
   const soup = fc
     .array(
       fc.oneof(
@@ -50,7 +50,7 @@ test('whatever comes, the routes read it or refuse it with 400', () => {
   );
 });
 
-test('a body of any bytes is read or refused with 400; BCS bytes are the node’s to judge', () => {
+test('a body of any bytes is parsed or refused with 400; nodes judge BCS bytes', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
       assert.ok([200, 400].includes(statusOf(() => readView(Buffer.from(bytes)))));
@@ -116,7 +116,7 @@ for (const [contentType, status] of contentTypes) {
   });
 }
 
-test('what goes to the node is made of the canonical parts alone', () => {
+test('the request to the node is made of canonical parts alone', () => {
   const resource = readResource('0x00A', ' 0X01::a::B<u8,> ', { query: '?x=y&ledger_version=%2B007', accept: '*/*' });
   assert.deepEqual(resource.wire, {
     method: 'GET',
@@ -162,11 +162,11 @@ const taken = (answer: { readonly status?: number; readonly body: string }): str
   return need.kind === 'transaction' ? need.first : undefined;
 };
 
-test('a look-up of a submitted hash goes first to the node that took it', () => {
+test('a read of a submitted hash goes first to the node that accepted it', () => {
   assert.equal(taken({ body: JSON.stringify({ hash }) }), 'full-0');
 });
 
-test('an answer that is not an accepted submission teaches nothing', () => {
+test('an answer other than an accepted submission records nothing', () => {
   const bodies = ['', '{}', 'null', '[]', '{"hash":5}', '{"hash":"0x12"}', `{"hash":"${hash}"`, `{"hash":"${hash}0"}`];
   for (const body of bodies) assert.equal(taken({ body }), undefined, body);
   for (const status of [200, 206, 400, 500]) assert.equal(taken({ status, body: JSON.stringify({ hash }) }), undefined);
