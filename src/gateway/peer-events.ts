@@ -36,7 +36,7 @@ export function applyPeerEvent(parts: PeerEventParts, event: PeerEvent): void {
       fleet.follow(event.reports, performance.now());
       break;
     case 'submitted':
-      submissions.hear(event.hash, event.upstream);
+      submissions.record(event.hash, event.upstream);
       break;
     case 'distrusted':
       proof.distrust(event.functionId);

@@ -136,7 +136,7 @@ export const neighbourTargets = [
       const json = new JsonBody(Buffer.from(text));
       assert.equal(typeof json.members, 'object');
       assert.ok(json.isJson || Object.keys(json.members).length === 0);
-      void submissions.learn('a', { status: 202, body: Buffer.from(text) });
+      void submissions.recordAnswer('a', { status: 202, body: Buffer.from(text) });
     },
   ),
   fuzzTarget('record of Redis', fc.tuple(fc.nat({ max: records.length - 1 }), damage), async ([at, changes]) => {

@@ -1,9 +1,8 @@
 /** Reads as the routes parse them, and the keys that the cache keeps their answers under. */
 import { cacheKey, keyText } from '../../src/cache/key.ts';
-import { moduleRead, resourceRead, transactionRead } from '../../src/proxy/routes/parse-read.ts';
+import { moduleRead, resourceRead, transactionRead, viewRead } from '../../src/proxy/routes/parse-read.ts';
 import type { Read } from '../../src/proxy/reads/read-result.ts';
 import { Submissions } from '../../src/proxy/routes/submissions.ts';
-import { viewRead } from '../../src/proxy/routes/view.ts';
 
 export interface ReadOptions {
   /** With its question mark. */

@@ -6,7 +6,6 @@ import { bodyLength, bodyOffset, bodyOffsetOf, readHead, writeHead } from '../an
 import { nothingCoded, ownBytes, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';
 import { largestPiece, mostPages, Slabs } from './slabs.ts';
-import { WideMap } from './wide-map.ts';
 
 /** An answer in memory: its row. */
 export type AnswerId = Row;
@@ -191,4 +190,32 @@ function hashOf(digest: string): number {
   let hash = 0;
   for (let index = 0; index < 8; index += 1) hash = Math.imul(hash, 67) + digest.charCodeAt(index);
   return hash >>> 0;
+}
+
+/** Numbers are consecutive: their last bits spread them evenly. */
+const parts = 64;
+
+/** A map by number without V8's bound: a Map throws at 2^24 entries, under churn at half as many. */
+export class WideMap<Value> {
+  readonly #parts: readonly Map<number, Value>[] = Array.from({ length: parts }, () => new Map<number, Value>());
+
+  get(number: number): Value | undefined {
+    return this.#partOf(number).get(number);
+  }
+
+  set(number: number, value: Value): void {
+    this.#partOf(number).set(number, value);
+  }
+
+  delete(number: number): void {
+    this.#partOf(number).delete(number);
+  }
+
+  clear(): void {
+    for (const part of this.#parts) part.clear();
+  }
+
+  #partOf(number: number): Map<number, Value> {
+    return this.#parts[number % parts] as Map<number, Value>;
+  }
 }

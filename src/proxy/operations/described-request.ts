@@ -9,7 +9,7 @@ import { faultOfBodyLength } from '../http/request-body.ts';
 import { faultOfHead } from '../http/request-faults.ts';
 import type { Match, Router } from '../routes/router.ts';
 import { originForm } from '../http/target.ts';
-import { viewRead } from '../routes/view.ts';
+import { viewRead } from '../routes/parse-read.ts';
 
 /** A client's request in plain data. */
 export interface DescribedRequest {

@@ -1,7 +1,6 @@
 /**
- * The standing audit of nodes: a share of the pinned reads that one node has answered is asked of a second one, behind
- * the client's back. A read is a pure function of request and version, so two final answers that differ prove that one
- * of the nodes is wrong.
+ * The standing audit of nodes: a second node answers a share of the stored reads, after the client. A read is a pure
+ * function of request and version, so two different final answers prove that one node is wrong.
  */
 import { hash } from 'node:crypto';
 import type { CacheKey } from '../../cache/key.ts';
@@ -13,8 +12,8 @@ import type { Upstream } from '../../upstream/node/upstream.ts';
 import { compareAnswers, firstDifference } from './compare-answers.ts';
 import type { Read } from './read-result.ts';
 
-/** A read whose answer is kept. */
-export interface Stored {
+/** A pinned read, and the node's answer that the cache stored under `key`. */
+export interface StoredRead {
   readonly read: Read;
   readonly key: CacheKey;
   readonly chainId: number;
@@ -25,13 +24,13 @@ export interface Stored {
 export interface Disagreement {
   readonly upstreams: readonly [string, string];
   readonly count: number;
-  /** How often a third node contradicted each. */
+  /** By name: audits in which a third node contradicted it. */
   readonly lost: Readonly<Record<string, number>>;
-  /** ISO 8601. */
+  /** Time of the last one, in ISO 8601. */
   readonly last: string;
 }
 
-/** What people are told of two answers that differ; nothing of what was asked or answered. */
+/** Two different answers, for log and status page, without paths and bodies. */
 export interface AuditReport {
   readonly upstream: string;
   readonly other: string;
@@ -40,43 +39,46 @@ export interface AuditReport {
   readonly statuses: readonly number[];
   /** SHA-256 of the bodies, 32 digits. */
   readonly digests: readonly string[];
+  /** Offset in bytes. */
   readonly firstDifference: number;
-  /** The third node that was asked, where one holds the version and answered. */
+  /** The third node, if one holds the version and answered. */
   readonly third: string | undefined;
-  /** The one of the two that the third contradicts. */
+  /** The node of the two that the third contradicts; `undefined`: both or neither. */
   readonly loser: string | undefined;
 }
 
+/** Parts and limits of audits. */
 export interface AuditsParts {
   readonly sender: Pick<Sender, 'another'>;
   readonly metrics: AuditMetrics;
   /** Share of the reads, 0 to 1. */
   readonly share: number;
-  /** Whether nodes have something better to do. */
+  /** Whether nodes have no capacity to spare. */
   readonly isBusy: () => boolean;
-  /** Takes the read out of every tier. */
+  /** Deletes the read from every tier. */
   readonly drop: (key: CacheKey) => Promise<void>;
   readonly onDisagreement: (report: AuditReport) => void;
   readonly random?: () => number;
 }
 
-/** Under way at once; bodies are held meanwhile. */
+/** Audits in flight, which hold their bodies. */
 const maxAudits = 4;
 const maxBytes = 1024 * 1024;
 const timeoutMs = 10_000;
 
+/** Compares stored answers with those of other nodes, and counts disagreements. */
 export class Audits {
   readonly #parts: AuditsParts;
   readonly #closing = new AbortController();
-  /** By pair of names, of which a fleet has few. */
+  /** By pair of names; a fleet has few pairs. */
   readonly #disagreements = new Map<string, Disagreement>();
-  #underWay = 0;
+  #inFlight = 0;
 
   constructor(parts: AuditsParts) {
     this.#parts = parts;
   }
 
-  /** Who has disagreed with whom since the start. */
+  /** Disagreements since the start. */
   get disagreements(): readonly Disagreement[] {
     return [...this.#disagreements.values()];
   }
@@ -85,23 +87,23 @@ export class Audits {
     this.#closing.abort(new Error('closing'));
   }
 
-  /** Asks a second node, if it is this read's turn. Returns at once and never throws. */
-  consider(stored: Stored): void {
+  /** Begins an audit for a share of the reads. Returns at once and never throws. */
+  consider(stored: StoredRead): void {
     const { share, random = Math.random, metrics, isBusy } = this.#parts;
     if (share === 0 || random() >= share) return;
-    if (this.#underWay >= maxAudits || stored.answer.body.length > maxBytes || isBusy()) {
+    if (this.#inFlight >= maxAudits || stored.answer.body.length > maxBytes || isBusy()) {
       metrics.audited('skipped');
       return;
     }
-    this.#underWay += 1;
+    this.#inFlight += 1;
     this.#audit(stored)
       .catch(() => metrics.audited('inconclusive'))
       .finally(() => {
-        this.#underWay -= 1;
+        this.#inFlight -= 1;
       });
   }
 
-  async #audit(stored: Stored): Promise<void> {
+  async #audit(stored: StoredRead): Promise<void> {
     const { metrics, drop, onDisagreement } = this.#parts;
     const { answer: first, key } = stored;
     const second = await this.#ask(stored, [first.upstream]);
@@ -110,18 +112,18 @@ export class Audits {
     const comparison = compareAnswers(first, second);
     metrics.audited(comparison);
     if (comparison !== 'disagreement') return;
-    // At once: what the third says decides who is to be looked at, not what is kept.
+    // At once: the third answer decides which node is suspected, not whether the entry stays.
     const dropped = drop(key);
     const third = await this.#ask(stored, [first.upstream, second.upstream]).catch(() => 'no answer' as const);
     const vote = typeof third === 'string' ? undefined : third;
     const report = reportOf(stored, second, vote);
-    this.#note(report);
+    this.#countDisagreement(report);
     onDisagreement(report);
     await dropped;
   }
 
-  /** Another node's final answer to the same read. */
-  async #ask({ read, chainId }: Stored, notOf: readonly Upstream[]): Promise<NodeAnswer | 'no node' | 'no answer'> {
+  /** The final answer of a node other than `notOf`. */
+  async #ask({ read, chainId }: StoredRead, notOf: readonly Upstream[]): Promise<NodeAnswer | 'no node' | 'no answer'> {
     const { operation, form, version, wire, need } = read;
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const request = { wire, need, promised: form, isIdempotent: true };
@@ -133,18 +135,18 @@ export class Audits {
     return decision === 'stored' ? answer : 'no answer';
   }
 
-  #note({ upstream, other, loser }: AuditReport): void {
+  #countDisagreement({ upstream, other, loser }: AuditReport): void {
     const [one = '', two = ''] = [upstream, other].toSorted();
     this.#parts.metrics.disagreed(one, two);
-    const known = this.#disagreements.get(`${one} ${two}`);
-    const lost = { [one]: 0, [two]: 0, ...known?.lost };
+    const before = this.#disagreements.get(`${one} ${two}`);
+    const lost = { [one]: 0, [two]: 0, ...before?.lost };
     if (loser !== undefined) lost[loser] = (lost[loser] ?? 0) + 1;
-    const count = (known?.count ?? 0) + 1;
+    const count = (before?.count ?? 0) + 1;
     this.#disagreements.set(`${one} ${two}`, { upstreams: [one, two], count, lost, last: new Date().toISOString() });
   }
 }
 
-function reportOf({ read, answer: first }: Stored, second: NodeAnswer, third: NodeAnswer | undefined): AuditReport {
+function reportOf({ read, answer: first }: StoredRead, second: NodeAnswer, third: NodeAnswer | undefined): AuditReport {
   const [isFirstRight, isSecondRight] =
     third === undefined ? [] : [first, second].map((answer) => compareAnswers(answer, third) !== 'disagreement');
   return {
@@ -156,7 +158,7 @@ function reportOf({ read, answer: first }: Stored, second: NodeAnswer, third: No
     digests: [digestOf(first), digestOf(second)],
     firstDifference: firstDifference(first.body, second.body),
     third: third?.upstream.name,
-    // One that contradicts both settles nothing.
+    // A third answer that contradicts both settles nothing.
     loser:
       isFirstRight === isSecondRight ? undefined : isFirstRight === true ? second.upstream.name : first.upstream.name,
   };

@@ -1,4 +1,4 @@
-/** Whether two nodes said the same of one pinned read: pure. */
+/** Compares two nodes' answers to one pinned read. Pure. */
 import { canonicalJson, parseJson } from '../../ledger/json-value.ts';
 import type { JsonBody } from '../../ledger/json-body.ts';
 
@@ -9,19 +9,20 @@ export interface FinalAnswer {
   readonly json: JsonBody;
 }
 
-/** `other spelling`: the same JSON value, written otherwise, as nodes of another release may do. */
-export type Comparison = 'equal' | 'other spelling' | 'disagreement';
+/** `other spelling`: the same JSON value in another text, as nodes of another release may write it. */
+export type AnswerComparison = 'equal' | 'other spelling' | 'disagreement';
 
-export function compareAnswers(one: FinalAnswer, other: FinalAnswer): Comparison {
+/** Compares status, then bytes, then JSON values; of two 404s only the `error_code`. */
+export function compareAnswers(one: FinalAnswer, other: FinalAnswer): AnswerComparison {
   if (one.status !== other.status) return 'disagreement';
   if (one.body.equals(other.body)) return 'equal';
-  // What a node says beside the code is for people, and names the address in the node's own way.
+  // Messages are free text, and spell addresses in each node's own way.
   if (one.status !== 200) return codeOf(one) === codeOf(other) ? 'equal' : 'disagreement';
   const [text, otherText] = [canonicalText(one), canonicalText(other)];
   return text !== undefined && text === otherText ? 'other spelling' : 'disagreement';
 }
 
-/** Of two bodies that differ, the offset of the first byte that does. */
+/** Offset of the first different byte, or the length of the shorter body. */
 export function firstDifference(one: Buffer, other: Buffer): number {
   const shorter = Math.min(one.length, other.length);
   for (let offset = 0; offset < shorter; offset += 1) if (one[offset] !== other[offset]) return offset;

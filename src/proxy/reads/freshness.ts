@@ -1,6 +1,6 @@
 /**
- * Reads that name no version. The gateway chooses one: new enough for the client, and shared by all clients that ask
- * within the bound. From then on the read is pinned like any other (docs/consistency.md).
+ * Reads without a version. The gateway chooses one that is fresh enough for the client and shared by all clients within
+ * the staleness bound, and pins the read to it (docs/consistency.md).
  */
 import type { Socket } from 'node:net';
 import { GatewayError, quote } from '../../ledger/errors.ts';
@@ -18,15 +18,16 @@ import { withVersion } from '../routes/parse-read.ts';
 import type { Read, ReadResult } from './read-result.ts';
 import type { Reader } from './reader.ts';
 
-/** Bounds of the config, in milliseconds; read at each use. */
+/** Staleness bounds of the config, in milliseconds; read at each use. */
 export interface StalenessLimits {
-  /** For clients that ask for none. */
+  /** Default of a request. */
   readonly maxStalenessMs: number;
-  /** Clients may ask for bounds between these. */
+  /** Limits of `Ledgergate-Max-Staleness`. */
   readonly minClientStalenessMs: number;
   readonly maxClientStalenessMs: number;
 }
 
+/** Parts of freshness. */
 export interface FreshnessParts {
   readonly fleet: Pick<Fleet, 'generation' | 'head' | 'oldest'>;
   readonly reader: Reader;
@@ -35,13 +36,14 @@ export interface FreshnessParts {
   readonly metrics: LatestMetrics;
 }
 
-type Asking = Pick<Incoming, 'headers' | 'socket'>;
+type DemandSource = Pick<Incoming, 'headers' | 'socket'>;
 
+/** Decides the version of each read of "latest", by the client's demand and its connection's history. */
 export class Freshness {
   readonly #parts: FreshnessParts;
-  /** The newest version that each connection has seen committed; dropped with the connection or the generation. */
+  /** Newest committed version that each connection received; it ends with the connection or the generation. */
   readonly #seen = new WeakMap<Socket, { readonly version: LedgerVersion; readonly generation: number }>();
-  /** Reads of targets that were parsed before, at the version that they were last pinned to. */
+  /** Cached targets' reads, pinned to the version of their last use. */
   readonly #pins = new WeakMap<Read, Read>();
   #head: LedgerInfo | undefined;
   #version: LedgerVersion | undefined;
@@ -51,55 +53,55 @@ export class Freshness {
     this.#parts = parts;
   }
 
-  /** The demand of the client. Throws `GatewayError` 400 for headers that cannot be read. */
-  demandOf({ headers, socket }: Asking): Demand {
+  /** The demand of a request and its connection. Throws `GatewayError` 400 for malformed headers. */
+  demandOf({ headers, socket }: DemandSource): Demand {
     return parseDemand(headers, this.#parts.limits, this.#seenOn(socket));
   }
 
-  /** The client of this connection has seen `version` committed: it is not given an older state afterwards. */
+  /** Records a committed version that the connection received: its later reads are at or past `version`. */
   recordSeen({ socket }: Incoming, version: LedgerVersion): void {
     const { generation } = this.#parts.fleet;
     this.#seen.set(socket, { version: newest(version, this.#seenOn(socket)), generation });
   }
 
-  /** The shared state, when it satisfies the client. Costs no promise. */
-  find(request: Asking): PublishedState | undefined {
+  /** The shared state, if it satisfies the demand. Synchronous: a hit costs no promise. */
+  find(request: DemandSource): PublishedState | undefined {
     return this.#parts.latest.find(this.demandOf(request));
   }
 
-  /** The answer of memory at the shared version, when that satisfies the client. Costs no promise. */
-  findRead(read: Read, request: Asking): ReadResult | undefined {
+  /** Memory's answer at the shared version, if that satisfies the demand. Synchronous, as `find`. */
+  findRead(read: Read, request: DemandSource): ReadResult | undefined {
     const state = this.find(request);
     const hit = state === undefined ? undefined : this.#parts.reader.find(this.pinned(read, state));
     if (state === undefined || hit === undefined) return undefined;
-    this.noteServed(state);
+    this.countServed(state);
     return { ...hit, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
   }
 
-  /** Reads at the shared version, or at a newer one when the client needs it. */
+  /** Reads at the shared version, or at a newer one if the demand needs it. Rejects with `GatewayError`. */
   async load(read: Read, exchange: Exchange<Outgoing>): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
     const demand = this.demandOf(exchange.request);
-    if (demand.maxStalenessMs === 0) return this.#askNow(read, demand, exchange);
+    if (demand.maxStalenessMs === 0) return this.#readAtHead(read, demand, exchange);
     const state = await within(exchange.span, 'snapshot', () => latest.reach(demand, exchange.signal));
     const pinned = this.pinned(read, state);
     const served = reader.find(pinned) ?? (await reader.load(pinned, exchange));
-    // The client named no version, so an error must not name one that is not there.
+    // The client named no version, so the node's error about one is not its answer.
     if (served.entry.status === 404 && errorCodeOf(served.entry) === 'version_not_found') throw lost(state);
-    this.noteServed(state, performance.now());
+    this.countServed(state, performance.now());
     return { ...served, isLatest: true, ageSeconds: ageOf(state, performance.now()) };
   }
 
   /**
-   * The body of `GET {base}`, and its version: the node's answer as it came, except for the members on its own pruning,
-   * because the fleet may reach further back (protocol 9). Unknown members stay as they are.
+   * Body and version of `GET {base}`: the node's answer with the fleet's oldest version and block, because another node
+   * may reach further back (protocol 9). Rejects with `GatewayError`.
    */
   async ledgerInfo(
-    request: Asking,
+    request: DemandSource,
     signal: StopSignal,
   ): Promise<{ readonly body: Buffer; readonly version: LedgerVersion }> {
     const state = await this.#parts.latest.reach(this.demandOf(request), signal);
-    this.noteServed(state, performance.now());
+    this.countServed(state, performance.now());
     const { oldest } = this.#parts.fleet;
     if (oldest === undefined) throw new GatewayError('unavailable', 'no usable node is known');
     const text = state.body
@@ -109,29 +111,29 @@ export class Freshness {
     return { body: Buffer.from(text), version: state.info.version };
   }
 
-  /** The read at the state's version. */
+  /** The read, pinned to the state's version. */
   pinned(read: Read, { info: { version } }: PublishedState): Read {
-    const known = this.#pins.get(read);
-    if (known?.version === version) return known;
+    const before = this.#pins.get(read);
+    if (before?.version === version) return before;
     const pinned = pinTo(read, version);
     this.#pins.set(read, pinned);
     return pinned;
   }
 
-  /** Counts an answer from this state. `nowMs`: `performance.now()`; default: when `find` chose the state. */
-  noteServed({ info, asOfMs }: PublishedState, nowMs = this.#parts.latest.askedAtMs): void {
+  /** Counts an answer from this state. `nowMs`: of `performance.now()`; default: the time at which `find` chose it. */
+  countServed({ info, asOfMs }: PublishedState, nowMs = this.#parts.latest.askedAtMs): void {
     this.#parts.metrics.observeStaleness((nowMs - asOfMs) / 1000);
     this.#noteLag(info.version);
   }
 
-  /** A client is about to be given the state at a node's head. */
+  /** Raises the shared version's floor to a node's head that a client receives next, and counts the answer's lag. */
   recordServed(version: LedgerVersion): void {
     this.#parts.latest.recordServed(version);
     this.#noteLag(version);
   }
 
-  /** No staleness at all: the read goes to a node that has reached every version that a client was given. */
-  async #askNow(read: Read, { min }: Demand, exchange: Exchange<Outgoing>): Promise<ReadResult> {
+  /** Without staleness, a node answers that has reached every version that was served. */
+  async #readAtHead(read: Read, { min }: Demand, exchange: Exchange<Outgoing>): Promise<ReadResult> {
     const { reader, latest } = this.#parts;
     const served = await latest.aboveFloor(min, exchange.signal, (floor) =>
       reader.ask({ ...read, need: { kind: 'head', min: floor, isExact: true } }, exchange),
@@ -140,7 +142,7 @@ export class Freshness {
     return served;
   }
 
-  /** Thousands of answers come between two heads: the difference is made once for all of them. */
+  /** Cached, because thousands of answers have the same head and version. */
   #noteLag(version: LedgerVersion): void {
     const { head } = this.#parts.fleet;
     if (head !== this.#head || version !== this.#version) {
@@ -157,28 +159,23 @@ export class Freshness {
   }
 }
 
-/** Whether the request demands anything of how new its answer is. */
-export function statesDemand({ headers }: Pick<Incoming, 'headers'>): boolean {
-  return headers['ledgergate-min-version'] !== undefined || headers['ledgergate-max-staleness'] !== undefined;
-}
-
-/** Whole seconds since the state was asked for; small, so that the number lies in the object itself. */
+/** Age in whole seconds since the state was requested: a small integer, which V8 stores inline. */
 export function ageOf({ asOfMs }: PublishedState, nowMs: number): number {
   return Math.max(0, (nowMs - asOfMs) / 1000) | 0;
 }
 
-/** The read at one version: the same as of a client that names it. */
+/** The read at one version, equal to that of a client that names it. */
 export function pinTo(read: Read, version: LedgerVersion): Read {
   const wire = { ...read.wire, path: withVersion(read.wire.path, version) };
   return { ...read, version, wire, need: { kind: 'version', version } };
 }
 
-/** The only node that had reached the shared version is gone, and the others are behind it. */
+/** 503: the only node that had reached the shared version is unreachable, and the others are behind it. */
 function lost({ info: { version } }: PublishedState): GatewayError {
   return new GatewayError('unavailable', `no node that can be reached holds ledger version ${version} yet; try again`);
 }
 
-/** Parses the demand of a client that has seen `seen`. Throws `GatewayError` 400 for headers that cannot be read. */
+/** Parses the demand of a connection that received version `seen`. Throws `GatewayError` 400 for malformed headers. */
 export function parseDemand(
   headers: Incoming['headers'],
   limits: StalenessLimits,
@@ -194,7 +191,7 @@ export function parseDemand(
 
 const unitMs = { ms: 1, s: 1_000, m: 60_000 } as const;
 
-/** Parses `0`, `200ms`, `2s`, `1m`; within the bounds that clients may ask for. */
+/** Parses `0`, `200ms`, `2s`, `1m`, and clamps it to the config's limits. */
 function boundOf(text: string, { minClientStalenessMs, maxClientStalenessMs }: StalenessLimits): number {
   const [, number = '', unit] = /^(\d{1,9})(ms|s|m)?$/.exec(text.trim()) ?? [];
   if (number === '' || (unit === undefined && Number(number) !== 0)) {

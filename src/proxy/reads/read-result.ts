@@ -1,4 +1,4 @@
-/** One read, and its result: the answer, its source, and the facts that the response reports. */
+/** A read, and its result: the answer, its source, and the facts that response headers report. */
 import type { CachedResponse } from '../../cache/entry.ts';
 import type { CacheKey, Operation } from '../../cache/key.ts';
 import { fromRedis, type Loaded } from '../../cache/read-through.ts';
@@ -7,18 +7,18 @@ import type { LedgerVersion } from '../../ledger/version.ts';
 import type { WireRequest } from '../../upstream/node/node-client.ts';
 import type { Need } from '../../upstream/select/need.ts';
 
-/** One read, parsed and canonical. `wire` is made from the canonical parts only. */
+/** A parsed, canonical read. `wire` is made from its canonical parts alone. */
 export interface Read {
   readonly operation: Operation;
   readonly subject: string;
-  /** The version the client named. */
+  /** The version that the client named. */
   readonly version: LedgerVersion | undefined;
   readonly form: AnswerForm;
   readonly wire: WireRequest;
   readonly need: Need;
-  /** A long poll has one: the same request, answered at once. */
+  /** For a long poll: the same request without the wait. */
   readonly atOnce?: WireRequest;
-  /** The key that was made last, kept here because targets that were parsed before have one `Read`. */
+  /** Its last cache key, stored here because a cached target's requests share one `Read`. */
   keyed?: Keyed | undefined;
 }
 
@@ -40,35 +40,35 @@ export type Source =
       readonly tookMs: number;
     };
 
-/** An answer ready to be written. `isFinal`: it is the answer for ever, and is kept. */
+/** An answer ready to be written. `isFinal`: it never changes, and the cache stores it. */
 export interface ReadResult {
   readonly entry: CachedResponse;
-  /** Version of the ledger state that the body belongs to. */
+  /** Version of the ledger state in the body. */
   readonly version: LedgerVersion | undefined;
   readonly isFinal: boolean;
-  /** The gateway chose the version: the same question will be answered otherwise soon. */
+  /** The gateway chose the version, so that the same request soon has another answer. */
   readonly isLatest: boolean;
-  /** Age of the state that is given as the latest, in whole seconds; 0 of a version, which stays what it is. */
+  /** Age of the latest state, in whole seconds; 0 for a pinned read, whose state never changes. */
   readonly ageSeconds: number;
   readonly source: Source;
 }
 
-/** The node that answered, and what is true of its answer and not of the read. */
+/** The node that answered, and facts of its answer that are not the read's. */
 export interface Origin {
   readonly upstream: string;
   readonly tookMs: number;
-  /** The version that its answer to an unpinned read is of. */
+  /** Version of its answer to an unpinned read. */
   readonly version: LedgerVersion | undefined;
 }
 
-/** Turns a load's result into the result of one of the reads that waited for it. */
+/** The result of one read that waited for a load. */
 export function resultOf(
   read: { readonly version: LedgerVersion | undefined },
   { answer, isFinal, origin }: Loaded<Origin | typeof fromRedis>,
   isCollapsed: boolean,
 ): ReadResult {
   const isShared = origin === fromRedis;
-  // A success is of the version that was asked for, kept or not: one that may be incomplete, or is compressed, as well.
+  // A success has the read's version, even if it is not stored: it may be incomplete or compressed.
   const isOfRead = isFinal || answer.status < 300;
   const asked = isOfRead ? read.version : undefined;
   return {

@@ -1,8 +1,6 @@
 /**
- * Reads of ledger state: the one place where cache and upstream meet.
- *
- * A pinned read is looked for in memory; a miss is shared by all who ask for it at the moment and goes to a node; the
- * policy decides whether the answer stays.
+ * Reads of ledger state: the one place where cache and upstream meet. A pinned read is looked up in memory; concurrent
+ * misses share one request to a node; the policy decides whether the cache stores the answer.
  */
 import { Coalescer } from '../../cache/coalesce.ts';
 import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } from '../../cache/entry.ts';
@@ -17,7 +15,7 @@ import { retryOwnFlight } from '../../upstream/dispatch/queue.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
-import type { Stored } from './audits.ts';
+import type { StoredRead } from './audits.ts';
 import type { Caller } from '../http/exchange.ts';
 import { compress } from '../http/negotiate.ts';
 import { resultOf, type Origin, type Read, type ReadResult } from './read-result.ts';
@@ -29,17 +27,17 @@ export interface ReaderParts {
   readonly memory: MemoryCache;
   readonly tiers: ReadThrough<Origin>;
   readonly metrics: CacheMetrics;
-  /** Called with every pinned read whose answer from a node is kept. */
-  readonly onStored?: (stored: Stored) => void;
+  /** Called for each pinned read whose answer from a node is stored. */
+  readonly onStored?: (stored: StoredRead) => void;
 }
 
-/** Where an answer is kept, and the chain that it must be of for that. */
-interface Keep {
+/** Key under which the cache stores an answer of this chain. */
+interface CachePlace {
   readonly key: CacheKey;
   readonly chainId: number;
 }
 
-/** Answers reads from memory, Redis or the fleet. */
+/** Answers reads from memory, Redis or the fleet. Rejections are `GatewayError`. */
 export class Reader {
   readonly #parts: ReaderParts;
   readonly #codings = new Coalescer<Buffer>();
@@ -48,7 +46,7 @@ export class Reader {
     this.#parts = parts;
   }
 
-  /** Where memory has the answer of the read: see `MemoryCache.locate`. Whoever gives it to a client counts it (`noteHit`). */
+  /** `MemoryCache.locate` of the read. A caller that serves the answer calls `countHit`. */
   locate(read: Read): CacheLocation | undefined {
     const key = this.keyOf(read);
     return key === undefined ? undefined : this.#parts.memory.locate(key);
@@ -59,27 +57,22 @@ export class Reader {
     return this.#parts.fleet.generation;
   }
 
-  noteHit(): void {
+  /** Counts an answer from `locate`; `find` counts its own. */
+  countHit(): void {
     this.#parts.metrics.hit();
   }
 
-  /** What memory holds of the read. Nothing is waited for, so a hit costs no promise. */
+  /** Memory's answer. Synchronous: a hit costs no promise. */
   find(read: Read): ReadResult | undefined {
     const key = this.keyOf(read);
     const entry = key === undefined ? undefined : this.#parts.tiers.find(key);
     if (entry === undefined) return undefined;
     this.#parts.metrics.hit();
-    return {
-      entry,
-      version: read.version,
-      isFinal: true,
-      isLatest: false,
-      ageSeconds: 0,
-      source: { kind: 'memory' },
-    };
+    const { version } = read;
+    return { entry, version, isFinal: true, isLatest: false, ageSeconds: 0, source: { kind: 'memory' } };
   }
 
-  /** Looks in the shared tier and asks the fleet, together with everyone who asks for the same now. */
+  /** Reads from Redis or the fleet; concurrent callers of the same read share one load. */
   async load(read: Read, caller: Caller): Promise<ReadResult> {
     const key = this.keyOf(read);
     const { chainId, generation } = this.#parts.fleet;
@@ -87,29 +80,29 @@ export class Reader {
     const { tiers, metrics } = this.#parts;
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
-    const keep = { key, chainId };
-    const load: Load<Origin> = (signal, span) => this.#fetch(read, keep, { client: caller.client, signal, span });
+    const place = { key, chainId };
+    const load: Load<Origin> = (signal, span) => this.#fetch(read, place, { client: caller.client, signal, span });
     for (let flights = 1; ; flights += 1) {
       try {
         const { value, isLeader } = await tiers.load(key, flight, caller, load);
         if (!isLeader) metrics.coalesced.inc();
         return resultOf(read, value, !isLeader);
       } catch (error) {
-        // The first of the followers to come back leads.
+        // The leader's client exceeded its queue limit: the first follower to retry leads.
         if (!retryOwnFlight(error, caller.client) || flights === maxFlights) throw error;
       }
     }
   }
 
-  /** Asks the fleet for this client alone, and keeps nothing. */
+  /** Asks the fleet for this caller alone; nothing is stored. */
   async ask(read: Read, caller: Caller): Promise<ReadResult> {
     return resultOf(read, await this.#fetch(read, undefined, caller), false);
   }
 
-  /** The entry's body in `coding`: compressed once, and kept with the entry while that is in memory. */
+  /** The body in `coding`, compressed once and stored with the entry in memory. */
   async codedBody({ entry, isFinal }: ReadResult, coding: ContentCoding, signal: StopSignal): Promise<Buffer> {
-    const known = entry.coded[coding];
-    if (known !== undefined) return known;
+    const coded = entry.coded[coding];
+    if (coded !== undefined) return coded;
     if (!isFinal) return compress(coding, entry.body);
     const { memory } = this.#parts;
     const { value } = await this.#codings.run(`${entry.digest}|${coding}`, signal, async () => {
@@ -120,25 +113,25 @@ export class Reader {
     return value;
   }
 
-  /** `keep`: the chain that the answer must be of to be kept, and where; `undefined`: it is not kept. */
-  async #fetch(read: Read, keep: Keep | undefined, { client, signal, span, onPlace }: Caller): Promise<Loaded<Origin>> {
+  /** Without a `place` the answer is not stored. */
+  async #fetch(
+    read: Read,
+    place: CachePlace | undefined,
+    { client, signal, span, onPlace }: Caller,
+  ): Promise<Loaded<Origin>> {
     const { sender, metrics, onStored } = this.#parts;
-    const { chainId } = keep ?? {};
-    const { operation, form, version, need } = read;
+    const { chainId } = place ?? {};
+    const { operation, form, version, need, wire, atOnce } = read;
     const { generation } = this.#parts.fleet;
-    const { wire, atOnce } = read;
     const isView = operation === 'view';
     const request = { wire, atOnce, need, promised: form, isIdempotent: true, isView, client, span, onPlace };
     const answer = await sender.whole(request, signal);
-    const facts = {
-      ...answer,
-      contentType: header(answer, 'content-type'),
-    };
+    const facts = { ...answer, contentType: header(answer, 'content-type') };
     const decision = decide({ operation, form, version, chainId: chainId ?? this.#parts.fleet.chainId ?? -1 }, facts);
-    // An answer of the ledger before, or of a node whose chain is in doubt, must not be kept as one of the ledger now.
+    // An answer of an earlier ledger, or of a node whose chain is in doubt, must not be stored for this one.
     const isOfNow = generation === this.#parts.fleet.generation && answer.upstream.chain.doubted === undefined;
-    const isFinal = decision === 'stored' && keep !== undefined && isOfNow;
-    if (isFinal && version !== undefined) onStored?.({ read, answer, ...keep });
+    const isFinal = decision === 'stored' && place !== undefined && isOfNow;
+    if (isFinal && version !== undefined) onStored?.({ read, answer, ...place });
     if (isFinal || decision !== 'stored') metrics.decided(decision);
     const committedAt = operation === 'transaction' ? shownCommitted(decision, facts) : undefined;
     const isState = answer.status < 500 && operation !== 'transaction';
@@ -149,7 +142,7 @@ export class Reader {
       origin: {
         upstream: answer.upstream.name,
         tookMs: answer.tookMs,
-        // An unpinned read is of the state at the head that the answer's own headers tell.
+        // An unpinned read has the version in the answer's own headers.
         version: isState && version === undefined ? answer.info?.version : undefined,
       },
     };
@@ -161,7 +154,7 @@ export class Reader {
       status: answer.status,
       contentType: header(answer, 'content-type') ?? 'application/octet-stream',
       body: answer.body,
-      // A version that no believed node has got to would be a promise that cannot be kept, for ever.
+      // No node could ever satisfy a version above the believed head.
       committedAt:
         committedAt !== undefined && head !== undefined && committedAt <= head.version ? committedAt : undefined,
       gasUsed: header(answer, dialect.gasUsed),
@@ -171,11 +164,11 @@ export class Reader {
     return { ...content, digest: isFinal ? contentDigest(content) : '', coded: nothingCoded };
   }
 
-  /** A read has a key when its answer can be final: pinned, or of a transaction; and the chain must be known. */
+  /** Cache key of a pinned read or a transaction; `undefined` for others, and before the chain id is known. */
   keyOf(read: Read): CacheKey | undefined {
     const { chainId } = this.#parts.fleet;
     const { keyed } = read;
-    // A read that was made of another has that one's.
+    // A read that was copied from another still has the other's key.
     if (keyed !== undefined && keyed.of === read && keyed.chainId === chainId) return keyed.key;
     const { operation, subject, version, form } = read;
     if (chainId === undefined || (version === undefined && operation !== 'transaction')) return undefined;
@@ -185,20 +178,20 @@ export class Reader {
   }
 }
 
-/** Flights of other clients that one read follows, one after another, when their clients exceed the queue. */
+/** Loads that one read joins in turn, when their leaders' clients exceed their queue limit. */
 const maxFlights = 3;
 
 /**
- * Who may share an upstream read: a look-up that began before the submission, and asks other nodes first, is no answer
- * to one that knows which node took it.
+ * Part of the flight's name: a transaction read that began before its submission asks other nodes first, so that a read
+ * after the submission must not join it.
  */
 function flightOf({ need }: Read): string {
   return need.kind === 'transaction' && need.first !== undefined ? `|${need.first}` : '';
 }
 
 /**
- * The version from which on a client that is given this answer has seen a transaction committed; the head of the node
- * where the answer does not tell, or is too large to be looked into: a later version promises no less.
+ * Version of the committed transaction that this answer shows. Without one in the body, or for a body too large to parse,
+ * the node's head: a later version promises no less.
  */
 function shownCommitted(decision: Decision, { info, json }: AnswerFacts): LedgerVersion | undefined {
   if (decision === 'too large') return info?.version;

@@ -1,4 +1,4 @@
-/** Authenticates a request, checks its rights, and admits it within the limits of its plan: ahead of its route. */
+/** Ahead of its route, a request is authenticated, its rights are checked, and the limits of its plan admit it. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { holdsKey } from '../../access/keys/key-set.ts';
 import type { Operation, Principal } from '../../access/keys/principal.ts';
@@ -9,7 +9,7 @@ import type { AccessMetrics, RefusalReason } from '../../metrics/access-metrics.
 import { isBearer } from '../operations/admin-access.ts';
 import { AdmittedRequest } from '../http/admitted-request.ts';
 
-/** Parts of access control. */
+/** Keys, limits and metrics that requests are admitted by. */
 export interface AccessControlParts {
   readonly principals: Principals;
   readonly limits: Limits;
@@ -31,14 +31,14 @@ export class AccessControl {
     this.#parts = parts;
   }
 
-  /** The header that keys come in: answers depend on it. */
+  /** Lower-case name of the header that carries keys; `Vary` lists it. */
   get header(): string {
     return this.#parts.principals.header;
   }
 
   /**
-   * Calls `serve`, now or when the limits allow it, or `refuse`. Throws `GatewayError` for a refusal at once. `match`:
-   * yields the operation, which is computed for a request with a principal only.
+   * Calls `serve`, now or when the limits allow it, or `refuse`. Throws `GatewayError` 400, 401, 403, 429 or 503 for an
+   * immediate refusal. `match.operation` is computed for authenticated requests only.
    */
   admit(
     request: IncomingMessage,
@@ -46,9 +46,9 @@ export class AccessControl {
     match: { readonly operation: Operation },
     { serve, refuse }: Admission,
   ): void {
-    // Browsers send no key with a preflight; no other OPTIONS is answered with anything.
+    // Browsers send no key with a preflight. Other OPTIONS requests are refused by the route.
     if (request.method === 'OPTIONS') return serve(undefined);
-    if (holdsKey(request.url ?? '')) throw this.#misplaced();
+    if (holdsKey(request.url ?? '')) throw this.#misplacedKey();
     const principal = this.#findPrincipal(request);
     const { operation } = match;
     this.#requireRights(principal, operation, request.headers.origin);
@@ -76,17 +76,17 @@ export class AccessControl {
     const found = this.#parts.principals.find(headers, socket.remoteAddress, Date.now());
     if (typeof found !== 'string') return found;
     this.#parts.metrics.refused(found, undefined);
-    throw this.#stranger(found, headers[this.header]);
+    throw this.#unauthorized(found, headers[this.header]);
   }
 
-  /** A target is in the logs of every proxy on the way, and would be sent on to a node. */
-  #misplaced(): GatewayError {
+  /** Proxies log targets, and a node would receive this one. */
+  #misplacedKey(): GatewayError {
     this.#parts.metrics.refused('misplaced key', undefined);
     return new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
   }
 
-  #stranger(why: Unknown, given: string | readonly string[] | undefined): GatewayError {
-    if (why === 'unread') return new GatewayError('unavailable', 'the keys are not known yet; try again');
+  #unauthorized(why: Unknown, given: string | readonly string[] | undefined): GatewayError {
+    if (why === 'unread') return new GatewayError('unavailable', 'the keys are not loaded yet; try again');
     const { header } = this;
     const form = header === 'authorization' ? 'Authorization: Bearer KEY' : `${header}: KEY`;
     const message = why === 'no key' ? `a key is needed: ${form}` : 'the key is not valid, or has expired';
@@ -99,13 +99,13 @@ export class AccessControl {
       metrics.refused('operation', plan.name);
       throw new GatewayError('disabled', `this key or plan does not allow the operation "${operation}"`);
     }
-    // A program that is no browser can claim any origin, but has to claim one.
+    // Programs other than browsers can send any origin, but must send one.
     if (origins === undefined || (origin !== undefined && origins.has(origin))) return;
     metrics.refused('origin', plan.name);
     throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');
   }
 
-  #enter(principal: Principal, operation: Operation, ticket: Answered): AdmittedRequest {
+  #enter(principal: Principal, operation: Operation, ticket: AnsweredTicket): AdmittedRequest {
     if (ticket.kind === 'admitted') return new AdmittedRequest(principal, operation, ticket);
     const { because, retryAfterMs } = ticket;
     const reason: RefusalReason = because === 'limit' ? 'limit' : 'not counted';
@@ -117,10 +117,10 @@ export class AccessControl {
   }
 }
 
-/** A ticket whose client still waits for the answer. */
-type Answered = Exclude<Ticket, { kind: 'left' }>;
+/** Ticket of a client that still waits for the answer. */
+type AnsweredTicket = Exclude<Ticket, { kind: 'left' }>;
 
-/** A request without credentials, or with those of another scheme, gets no error code (RFC 6750 3.1). */
+/** Without credentials, or with another scheme, the challenge has no error code (RFC 6750 3.1). */
 function challengeOf(header: string, given: string | readonly string[] | undefined): readonly string[] {
   const isToken = given !== undefined && (header !== 'authorization' || isBearer(String(given)));
   return ['WWW-Authenticate', `Bearer realm="ledgergate"${isToken ? ', error="invalid_token"' : ''}`];

@@ -1,6 +1,6 @@
 /**
- * `POST /transactions/encode_submission`: the bytes a person signs, built here from the module's ABI and compared with
- * nodes all along. What is not certainly ours goes to a node, byte for byte (protocol 5.9).
+ * `POST /transactions/encode_submission`: signing messages, encoded from the module's ABI and compared with nodes. In
+ * doubt a node receives the request, byte for byte (protocol 5.9).
  */
 import type { EncodeMetrics, ForwardReasonName } from '../../metrics/encode-metrics.ts';
 import { encodeSubmission } from '../../encode/encode-submission.ts';
@@ -17,7 +17,7 @@ import type { ResponseWriter } from '../http/response-writer.ts';
 import type { Match } from './router.ts';
 import type { ShadowChecks } from './shadow-checks.ts';
 
-/** Parts of the encoder's route. */
+/** Parts of the encoder's route; `signingDomain` prefixes each signing message. */
 export interface EncoderParts {
   readonly fleet: Fleet;
   readonly writer: ResponseWriter;
@@ -29,12 +29,9 @@ export interface EncoderParts {
   readonly signingDomain: string;
 }
 
-/** Why a node was asked: the encoder's own reasons, and what is found out before it is asked. */
-type Reason = ForwardReasonName;
+type Forward = { readonly kind: 'forward'; readonly reason: ForwardReasonName };
 
-type Forward = { readonly kind: 'forward'; readonly reason: Reason };
-
-/** Answers requests for signing messages: encoded here, or by a node. */
+/** Answers requests for signing messages, itself or through a node. */
 export class Encoder {
   readonly #parts: EncoderParts;
 
@@ -42,17 +39,17 @@ export class Encoder {
     this.#parts = parts;
   }
 
-  /** Expects the head to have passed `requireJson`. */
+  /** Answers a request whose head has passed `requireJson`. Rejects with `GatewayError`. */
   async serve(exchange: Exchange, match: Match, body: Buffer): Promise<void> {
     const { fleet, proof, checks, metrics, writer } = this.#parts;
     const span = exchange.span?.begin('encode');
     const outcome = await this.#encode(exchange, body);
     span?.note({ 'ledgergate.encode.result': resultOf(outcome), 'ledgergate.encode.reason': reasonOf(outcome) });
     span?.end();
-    if (outcome.kind !== 'encoded') return this.#handOn(exchange, match, body, outcome);
+    if (outcome.kind !== 'encoded') return this.#passOn(exchange, match, body, outcome);
     const { hex, signature, functionId = 'no function' } = outcome;
-    // Nothing is waited for between this look and the answer: what turns out doubtful now is not given out any more.
-    if (!proof.isTrusted(functionId)) return this.#handOn(exchange, match, body, forward('distrusted function'));
+    // No await between this check and the answer: bytes that become doubtful in between would be sent.
+    if (!proof.isTrusted(functionId)) return this.#passOn(exchange, match, body, forward('distrusted function'));
     metrics.local();
     const head = ['Content-Type', 'application/json; charset=utf-8', 'Cache-Control', 'no-store'];
     exchange.reservation?.addAnswer(hex.length);
@@ -79,7 +76,7 @@ export class Encoder {
         signingDomain,
         loadModule: modules.loaderOfRequest(exchange.client),
       });
-      // The modules may be of two ledgers, and the chain id of neither that is served now.
+      // Otherwise the modules may be of two ledgers, and the chain id of an earlier one.
       return generation === fleet.generation ? outcome : forward('chain unknown');
     } catch (error) {
       if (error instanceof GatewayError) return forward('module unavailable');
@@ -87,8 +84,8 @@ export class Encoder {
     }
   }
 
-  /** A node answers, in the words clients know; a certain refusal is answered here when no node can be asked. */
-  async #handOn(
+  /** A node answers in its own error texts. Without a node, the encoder's own certain refusal is the answer. */
+  async #passOn(
     exchange: Exchange,
     match: Match,
     body: Buffer,
@@ -113,13 +110,13 @@ function resultOf({ kind }: EncodeOutcome | Forward): 'local' | 'forwarded' {
   return kind === 'encoded' ? 'local' : 'forwarded';
 }
 
-/** Why a node is asked; a refusal is left to one. */
-function reasonOf(outcome: EncodeOutcome | Forward): Reason | 'refused locally' | undefined {
+/** Reason for asking a node; nodes answer refusals as well. */
+function reasonOf(outcome: EncodeOutcome | Forward): ForwardReasonName | 'refused locally' | undefined {
   if (outcome.kind === 'encoded') return undefined;
   return outcome.kind === 'forward' ? outcome.reason : 'refused locally';
 }
 
-const forward = (reason: Reason): Forward => ({ kind: 'forward', reason });
+const forward = (reason: ForwardReasonName): Forward => ({ kind: 'forward', reason });
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -131,7 +128,7 @@ function decode(body: Buffer): string | undefined {
   }
 }
 
-/** Here nodes compare media types, parameters allowed (protocol 2.4). Throws `GatewayError` 415. */
+/** Compares the media type as nodes do, parameters allowed (protocol 2.4). Throws `GatewayError` 415. */
 export function requireJson(contentType: string | undefined): void {
   if (contentType === undefined) {
     throw new GatewayError('unsupportedMediaType', 'the client request does not include the `Content-Type` header');

@@ -1,4 +1,4 @@
-/** Every client request, over whichever transport: match, admit, answer. */
+/** Every client request over every transport: match, admit, answer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { digestInTurns } from '../../cache/view-body.ts';
 import { bodyBounds } from '../../ledger/body-bounds.ts';
@@ -9,21 +9,20 @@ import { requireJson } from './encode-submission.ts';
 import { Exchange, type IncomingExchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import { answerForm } from '../http/negotiate.ts';
-import { answerRead, giveRead, parseTarget, requireTime } from './read-answer.ts';
+import { viewContentType, viewRead } from './parse-read.ts';
+import { answerRead, writeRead, parseTarget, requireTime } from './read-answer.ts';
 import { announcesBody } from '../http/request-body.ts';
 import { faultOfHead } from '../http/request-faults.ts';
 import { endWhereHttpDoes } from '../http/response-writer.ts';
-import { noRoute } from './route-table.ts';
-import type { Route } from './route.ts';
+import { noRoute, type Route } from './route-table.ts';
 import type { Match } from './router.ts';
 import type { ServerParts } from './server-parts.ts';
 import { CachedTarget } from './target-cache.ts';
 import { originForm } from '../http/target.ts';
-import { viewContentType, viewRead } from './view.ts';
 
 type ServerRequest = IncomingExchange<IncomingMessage, ServerResponse>;
 
-/** Answers a request that has just arrived. Never throws. */
+/** Answers a request whose head has arrived over Node's HTTP/1 server, TLS or HTTP/2. Never throws. */
 export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
   const received = { request, response };
   const refuseRequest = (error: unknown): void => refuse(parts, received, error);
@@ -45,12 +44,12 @@ export function handle(parts: ServerParts, request: IncomingMessage, response: S
   }
 }
 
-/** Answers a request with an error, without a route. */
+/** Answers a request without a route: `error` becomes an error answer. */
 export function refuse(parts: ServerParts, received: IncomingExchange<Incoming, Outgoing>, error: unknown): void {
   parts.writer.error(new Exchange(received, noRoute, parts.observer), error);
 }
 
-/** Answers a read whose target is parsed. */
+/** Answers a read whose target is in the target cache, or was just parsed. */
 export function answerTarget(
   parts: ServerParts,
   received: IncomingExchange<Incoming, Outgoing>,
@@ -98,16 +97,16 @@ function answer(parts: ServerParts, received: ServerRequest, match: Match | Cach
   }
 }
 
-/** A long poll: never kept and never shared, because each client waits on its own. */
+/** A long poll is neither cached nor coalesced: each client has its own deadline. */
 async function answerWait(parts: ServerParts, exchange: Exchange, match: Match): Promise<void> {
   const read = match.parse(exchange.request.headers.accept);
   requireTime(parts);
-  await giveRead(parts, exchange, await parts.reader.ask(read, exchange));
+  await writeRead(parts, exchange, await parts.reader.ask(read, exchange));
 }
 
 function answerView(parts: ServerParts, received: ServerRequest, match: Match): void {
   const { accept, 'content-type': contentType, 'content-encoding': coding } = received.request.headers;
-  // Nodes read compressed bodies, which only they look into; such a request is rare.
+  // A compressed body has no canonical form here; such requests are rare, and nodes decode them.
   if (coding !== undefined) return answerPassed(parts, received, match);
   const check = (): void => void viewContentType(contentType);
   return withBody(parts, received, { match, check }, (exchange, body) => {
@@ -166,7 +165,7 @@ function answerPreflight({ cors, router }: ServerParts, exchange: Exchange): voi
   exchange.end();
 }
 
-/** Throws `GatewayError` for a request that no node shall receive. */
+/** Throws `GatewayError` 400, 404 or 415 for a request that no node may receive. */
 function requirePassable({ request: { method, headers } }: ServerRequest, match: Match): void {
   const { 'content-type': type } = headers;
   const isRead = method === 'GET' || method === 'HEAD';
@@ -176,10 +175,10 @@ function requirePassable({ request: { method, headers } }: ServerRequest, match:
   void match.passedPath;
 }
 
-/** `type/subtype`, whatever its parameters are (RFC 9110 8.3.1). */
+/** `type/subtype` with any parameters (RFC 9110 8.3.1). */
 const mediaTypeForm = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/;
 
-/** Runs `serve` with the request's exchange. Errors become answers. */
+/** Runs `serve` with the request's exchange. Errors become error answers. */
 function run<Response extends Outgoing>(
   parts: ServerParts,
   received: IncomingExchange<Incoming, Response>,
@@ -190,13 +189,13 @@ function run<Response extends Outgoing>(
   void guard(parts, exchange, () => serve(exchange));
 }
 
-/** `check`: throws `GatewayError` for a head that makes the body needless. */
+/** `check`: throws `GatewayError` for a head that is refused before its body is read. */
 interface Bodied {
   readonly match: Match;
   readonly check: () => void;
 }
 
-/** Reads the body, then does as `run`. Faults of head or body become answers. */
+/** Reads the body, then runs `serve`. Faults of head or body become error answers. */
 function withBody(
   parts: ServerParts,
   received: ServerRequest,
@@ -227,8 +226,8 @@ function faultIn(check: () => void): GatewayError | undefined {
 }
 
 /**
- * Runs `serve`; its exception becomes an error answer. The promise, if any, never rejects, and the request's place in its
- * plan is taken until it resolves.
+ * Runs `serve`; its exception becomes an error answer. The promise, if any, never rejects; until it resolves the request
+ * counts as in flight in its plan.
  */
 function guard<Response extends Outgoing>(
   { writer }: ServerParts,

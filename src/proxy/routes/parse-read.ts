@@ -1,6 +1,7 @@
-/** Parsers of the reads by path: a resource, a module, a transaction. Each yields a canonical `Read`. */
+/** Parsers of reads: a resource, a module, a transaction, a view. Each yields a canonical `Read`. */
 import { LRUCache } from 'lru-cache';
 import type { Operation } from '../../cache/key.ts';
+import { parseViewBody, type ViewContentType } from '../../cache/view-body.ts';
 import { parseAddress } from '../../ledger/address.ts';
 import { GatewayError, quote } from '../../ledger/errors.ts';
 import { isIdentifier } from '../../ledger/identifier.ts';
@@ -15,7 +16,7 @@ import { versionParameter } from '../http/target.ts';
 
 /** The parts of a client's request beside its path parameters. */
 export interface PathRead {
-  /** With the base path and the query, percent-encoded. */
+  /** With base path and query, percent-encoded. */
   readonly target: string;
   readonly accept: string | undefined;
 }
@@ -51,8 +52,8 @@ export function moduleRead(parameters: ModuleParameters, request: PathRead): Rea
 }
 
 /**
- * Parses `GET /transactions/by_hash/{hash}`. The node that accepted the submission is asked first. Throws
- * `GatewayError` 400.
+ * Parses `GET /transactions/by_hash/{hash}`. Its need names the node that accepted the submission, if one is recorded.
+ * Throws `GatewayError` 400.
  */
 export function transactionRead(hashText: string, { accept }: PathRead, submissions: Submissions): Read {
   const hash = parseTransactionHash(hashText);
@@ -63,21 +64,62 @@ export function transactionRead(hashText: string, { accept }: PathRead, submissi
     version: undefined,
     form,
     wire: { method: 'GET', path: `/transactions/by_hash/${hash}`, headers: acceptOnly[form] },
-    need: { kind: 'transaction', first: submissions.takerOf(hash) },
+    need: { kind: 'transaction', first: submissions.submittedTo(hash) },
   };
 }
 
-/** As `transactionRead`, for `wait_by_hash`: the node waits up to a second while the transaction is pending. */
+/** `transactionRead` for `wait_by_hash`: the node waits up to a second while the transaction is pending. */
 export function transactionWait(hashText: string, request: PathRead, submissions: Submissions): Read {
   const read = transactionRead(hashText, request, submissions);
   const wire = { ...read.wire, path: `/transactions/wait_by_hash/${read.subject}` };
   return { ...read, wire, atOnce: read.wire };
 }
 
-/** Media types of the two forms of an answer. */
-export const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
+/** Parses `POST /view`. `digest`: of a large body, by `digestInTurns`. Throws `GatewayError` 400 or 415. */
+export function viewRead(
+  request: PathRead & {
+    readonly contentType: string | undefined;
+    readonly body: Buffer;
+    readonly digest?: string | undefined;
+  },
+): Read {
+  const contentType = viewContentType(request.contentType);
+  const version = versionParameter(request.target);
+  const form = answerForm(request.accept);
+  const { subject, bytes } = parseViewBody(contentType, request.body, request.digest);
+  return {
+    operation: 'view',
+    subject,
+    version,
+    form,
+    wire: {
+      method: 'POST',
+      path: withVersion('/view', version),
+      headers: { accept: mediaType[form], 'content-type': contentType },
+      body: bytes,
+    },
+    need: needOf(version),
+  };
+}
 
-/** Request headers that ask a node for a form. Frozen, so that derived headers are computed once for all requests. */
+/** The `Content-Type` of a view's body. Throws `GatewayError` 415 for any other. */
+export function viewContentType(contentType: string | undefined): ViewContentType {
+  if (contentType === undefined) {
+    throw new GatewayError('unsupportedMediaType', 'the client request does not include the `Content-Type` header');
+  }
+  if (!contentTypes.has(contentType)) {
+    throw new GatewayError('unsupportedMediaType', 'the `Content-Type` requested by the client is not supported');
+  }
+  return contentType as ViewContentType;
+}
+
+/** Exact texts, because nodes refuse a charset parameter (protocol 2.4). */
+const contentTypes: ReadonlySet<string> = new Set(['application/json', 'application/x.aptos.view_function+bcs']);
+
+/** Media types of the two forms of an answer. */
+const mediaType = { json: 'application/json', bcs: 'application/x-bcs' } as const;
+
+/** Request headers by form. Frozen: headers that derive from them are computed once for all requests. */
 const acceptOnly = {
   json: Object.freeze({ accept: mediaType.json }),
   bcs: Object.freeze({ accept: mediaType.bcs }),
@@ -88,19 +130,19 @@ export function withVersion(path: string, version: LedgerVersion | undefined): s
   return version === undefined ? path : `${path}?ledger_version=${version}`;
 }
 
-/** State at `version`, or at a node's head where there is none. */
+/** Need of state at `version`; `undefined`: at a node's head. */
 export function needOf(version: LedgerVersion | undefined): Need {
   return version === undefined ? { kind: 'head' } : { kind: 'version', version };
 }
 
 /** `path` is below the base path, canonical and percent-encoded. */
-interface Subject {
+interface CanonicalPath {
   readonly operation: Operation;
   readonly subject: string;
   readonly path: string;
 }
 
-function pathRead({ operation, subject, path }: Subject, request: PathRead): Read {
+function pathRead({ operation, subject, path }: CanonicalPath, request: PathRead): Read {
   const version = versionParameter(request.target);
   const form = answerForm(request.accept);
   return {
@@ -114,15 +156,15 @@ function pathRead({ operation, subject, path }: Subject, request: PathRead): Rea
   };
 }
 
-/** A struct tag in canonical text, as it is and percent-encoded. */
+/** A canonical struct tag, plain and percent-encoded. */
 interface Tag {
   readonly text: string;
   readonly encoded: string;
 }
 
-/** Canonical tags by spelling: nearly all requests name one of a few types. */
+/** Canonical tags by spelling. Nearly all requests name one of a few types. */
 const parsedTags = new LRUCache<string, Tag>({ max: 1_000 });
-/** In characters; with both forms of a tag an entry takes 4 kB at most. */
+/** In characters. With both forms of a tag an entry takes at most 4 kB. */
 const longestCached = 500;
 
 function parseTag(spelling: string): Tag {

@@ -1,6 +1,6 @@
 /**
- * Everything below the base path that is not a read of our own: sent to the right node as it came, answered as it
- * comes. Paths that name a version are routed by retention like any pinned read.
+ * Passes requests below the base path to a node unchanged, and streams the answer back. Paths that name a version are
+ * routed by retention, as pinned reads are.
  */
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -31,7 +31,7 @@ import type { Match, Router } from './router.ts';
 import type { Submissions } from './submissions.ts';
 import type { UnsentAnswers } from '../http/unsent-answers.ts';
 
-/** Parts of passed requests. */
+/** Parts that passed requests use. */
 export interface PassThroughParts {
   readonly router: Router;
   readonly fleet: Fleet;
@@ -43,7 +43,7 @@ export interface PassThroughParts {
   readonly unsent: UnsentAnswers;
 }
 
-/** Sends requests on to nodes, and their answers back. */
+/** Passes requests to nodes, and their answers to clients. Methods reject with `GatewayError`. */
 export class PassThrough {
   readonly #parts: PassThroughParts;
 
@@ -51,7 +51,7 @@ export class PassThrough {
     this.#parts = parts;
   }
 
-  /** Sends the request on and streams the answer back. */
+  /** Passes a request that is neither a submission nor a read of the ledger info. */
   async serve(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
     const request = this.#requestOf(exchange, match, body);
     if (match.isReadOfLatest) return this.#serveLatest(exchange, request);
@@ -62,7 +62,7 @@ export class PassThrough {
     return this.#reply(exchange, answer, pinned);
   }
 
-  /** The ledger info in BCS, from a node that has got as far as anybody has been shown. */
+  /** Ledger info in BCS, from a node that has reached every version that was served. */
   async ledgerInfo(exchange: Exchange, match: Match): Promise<void> {
     const request = this.#requestOf(exchange, match, undefined);
     const wire = { ...request.wire, path: '', headers: withoutConditions(request.wire.headers) };
@@ -70,20 +70,19 @@ export class PassThrough {
     return this.#serveHead(exchange, { ...request, wire, promised: 'bcs' }, min);
   }
 
-  /** A submission goes to one node, whose answer names the transaction that it accepted. */
+  /** Sends a submission to one node, once. */
   async submit(exchange: Exchange, match: Match, body: Buffer | undefined): Promise<void> {
     const { sender, submissions } = this.#parts;
     const request = { ...this.#requestOf(exchange, match, body), need: { kind: 'head' } as const, isIdempotent: false };
-    // The node's word is remembered even when the client has gone: it may look the hash up over another connection.
+    // Recorded for clients that have left, too: they may read the hash over another connection.
     const answer = await sender.whole(request, AbortSignal.timeout(submissionBoundMs));
-    await submissions.learn(answer.upstream.name, answer);
+    await submissions.recordAnswer(answer.upstream.name, answer);
     await this.#reply(exchange, answer);
   }
 
   /**
-   * A read of state that names no version is read at the one that all reads of "latest" share, so that an account's
-   * sequence number is never older than the resources beside it. What the node says of that version's freshness is no
-   * word about the question, which named none.
+   * Without a version, state is read at the shared latest version: an account's sequence number is never older than the
+   * resources beside it. The node's freshness headers describe the pinned version, and are left out.
    */
   async #serveLatest(exchange: Exchange, request: FleetRequest): Promise<void> {
     const wire = { ...request.wire, headers: withoutConditions(request.wire.headers) };
@@ -95,12 +94,12 @@ export class PassThrough {
     const path = `${wire.path}${wire.path.includes('?') ? '&' : '?'}ledger_version=${version}`;
     const pinned = { ...request, wire: { ...wire, path }, need: { kind: 'version', version } } as const;
     const answer = await sender.stream(pinned, exchange.signal);
-    if (answer.status < 300) freshness.noteServed(snapshot, performance.now());
+    if (answer.status < 300) freshness.countServed(snapshot, performance.now());
     const headers = withoutFreshness(answer.headers);
     return this.#reply(exchange, { ...answer, headers }, answer.status < 300 ? version : undefined);
   }
 
-  /** No staleness allowed, so the state is the one at the node's head. */
+  /** Without staleness, state is read at a node's head. */
   async #serveHead(exchange: Exchange, request: FleetRequest, seen: LedgerVersion | undefined): Promise<void> {
     const { latest, sender, freshness } = this.#parts;
     const answer = await latest.aboveFloor(seen, exchange.signal, (min) =>
@@ -117,7 +116,7 @@ export class PassThrough {
     const { isHealthCheck = false, isOfLedger = false } = match.row;
     const method = match.method as WireRequest['method'];
     const given = requestHeaders(request.headers);
-    // The answer to a POST that reads is of its body: there is nothing at the path to compare (RFC 9110 13.1.2).
+    // A POST that reads has no representation at its path that conditions compare with (RFC 9110 13.1.2).
     const headers = isIdempotent && method === 'POST' ? withoutConditions(given) : given;
     const promised = isOfLedger ? 'either' : undefined;
     return { wire: { method, path, headers, body }, need, promised, isIdempotent, isHealthCheck, client, span };
@@ -126,9 +125,9 @@ export class PassThrough {
   async #reply(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, pinned?: LedgerVersion): Promise<void> {
     const { writer, fleet, unsent } = this.#parts;
     const { response } = exchange;
-    const coding = takenCoding(exchange, answer);
+    const coding = acceptedCoding(exchange, answer);
     const body = bodyIn(answer, coding);
-    note(exchange, answer, fleet.dialect);
+    recordAnswer(exchange, answer, fleet.dialect);
     exchange.version = pinned;
     const head = this.#headOf(exchange, answer, coding);
     const isDecoded = Buffer.isBuffer(body) && body.length > 0 && coding !== answer.coding;
@@ -152,12 +151,12 @@ export class PassThrough {
       await pipeline(body, response);
       exchange.end();
     } catch (error) {
-      // The head is out, so a cut connection is how the client learns that the body is not whole.
+      // After the head, only a cut connection reports an incomplete body.
       throw new GatewayError('unavailable', 'the answer broke off', { cause: error });
     }
   }
 
-  /** The node's headers that reach the client, and the gateway's own about coding and caches. */
+  /** End-to-end headers of the node, and the gateway's own of coding and caching. */
   #headOf(
     { admitted, target }: Exchange,
     answer: NodeAnswer | StreamedAnswer,
@@ -165,38 +164,37 @@ export class PassThrough {
   ): string[] {
     const given = coding === answer.coding ? answer.headers : withoutCoding(answer.headers);
     const vary = mergedVary(this.#parts.writer.vary, answer.headers['vary']);
-    const kept =
+    const passed =
       vary === undefined ? withoutFreshness(given) : admitted?.isPrivate === true ? forOneClient(given) : given;
-    // A cache would take the type of a 304 over for its stored answer (RFC 9110 15.4.5).
-    const shown = answer.status === 304 ? { ...kept, 'content-type': undefined } : kept;
-    const head = responseHeaders(shown, { secret: answer.upstream.headers, isCounted: admitted !== undefined });
+    // A cache would apply the type of a 304 to its stored answer (RFC 9110 15.4.5).
+    const fields = answer.status === 304 ? { ...passed, 'content-type': undefined } : passed;
+    const head = responseHeaders(fields, { secret: answer.upstream.headers, isCounted: admitted !== undefined });
     if (coding !== undefined) head.push('Content-Encoding', coding);
     head.push('Vary', vary ?? '*');
-    if (kept['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
-    // Nodes name no methods with it.
-    if (answer.status === 405 && kept['allow'] === undefined) head.push(...this.#parts.router.allowOf(target));
+    if (passed['cache-control'] === undefined) head.push('Cache-Control', 'no-store');
+    // Nodes send a 405 without `Allow`.
+    if (answer.status === 405 && passed['allow'] === undefined) head.push(...this.#parts.router.allowOf(target));
     return head;
   }
 }
 
-/** The coding that the client is given the answer in: its node's where the client takes that, none otherwise. */
-function takenCoding(exchange: Exchange, { coding }: NodeAnswer | StreamedAnswer): NodeCoding | undefined {
+/** The node's coding where the client accepts it; otherwise the answer is decoded. */
+function acceptedCoding(exchange: Exchange, { coding }: NodeAnswer | StreamedAnswer): NodeCoding | undefined {
   const accepted: readonly string[] = acceptedCodings(exchange.request.headers['accept-encoding']?.toString());
   return coding !== undefined && accepted.includes(coding) ? coding : undefined;
 }
 
-/** The answer's body as its node sent it, or decoded. */
+/** The body, decoded unless it keeps its coding. */
 function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefined): Buffer | Readable {
   if ('body' in answer) return coding === undefined ? answer.body : answer.sent;
   if (answer.coding === undefined || coding !== undefined) return answer.stream;
   return Readable.from(decode(answer.stream, answer.coding), { objectMode: false });
 }
 
-/** Notes what an answer that is passed through comes to. */
-function note(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
+function recordAnswer(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
   const { upstream, tookMs, headers } = answer;
   exchange.noteUpstream('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
 }
 
-/** A submission outlives its client, but not this. */
+/** Bound of a submission, which outlives its client. */
 const submissionBoundMs = 30_000;

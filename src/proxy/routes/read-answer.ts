@@ -1,4 +1,4 @@
-/** From a read to its answer, over every transport. */
+/** Answers reads over every transport, from memory or the fleet. */
 import { GatewayError } from '../../ledger/errors.ts';
 import type { Exchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
@@ -9,15 +9,15 @@ import { CachedTarget } from './target-cache.ts';
 import { ownCopy } from '../http/target.ts';
 
 /**
- * Parses the read of `match`, and adds it to the target cache where the target is likely to come again: most targets with
- * a version of their own come once, and would displace the others. Throws `GatewayError` 400.
+ * Parses the read of `match`. The target cache gets reads of "latest" and those in memory: most other pinned targets
+ * come once, and would displace them. Throws `GatewayError` 400.
  */
 export function parseTarget(parts: ServerParts, match: Match, accept: string | undefined): CachedTarget {
   const { reader, router, targets } = parts;
   const parsed = new CachedTarget(match.route, match.parse(accept));
   const comesAgain = isOfLatest(parsed.read) || reader.locate(parsed.read) !== undefined;
   if (!comesAgain || !targets.admits()) return parsed;
-  // A cached read must not keep the text of the bytes that the target came with.
+  // A slice would keep the whole text of the received bytes in memory.
   const target = ownCopy(match.target);
   const cached = new CachedTarget(match.route, router.match(match.method, target).parse(accept));
   targets.add(target, cached);
@@ -28,15 +28,15 @@ export function parseTarget(parts: ServerParts, match: Match, accept: string | u
 export function answerRead(parts: ServerParts, exchange: Exchange<Outgoing>, read: Read): void | Promise<void> {
   const { reader, freshness } = parts;
   const hit = findHit(parts, read, exchange.request);
-  if (hit !== undefined) return giveRead(parts, exchange, hit);
+  if (hit !== undefined) return writeRead(parts, exchange, hit);
   requireTime(parts);
   const load = isOfLatest(read) ? freshness.load(read, exchange) : reader.load(read, exchange);
-  return load.then((served) => giveRead(parts, exchange, served));
+  return load.then((served) => writeRead(parts, exchange, served));
 }
 
 /**
- * Throws `GatewayError` 503 while this process has more work than it gets done. Called before anything that needs a
- * node, Redis or the encoder: what memory holds is answered faster than it is refused, and submissions go on.
+ * Throws `GatewayError` 503 while the process is overloaded. Callers need a node, Redis or the encoder next: an answer
+ * from memory costs less than the refusal, and submissions go on.
  */
 export function requireTime({ overload }: ServerParts): void {
   if (!overload.isOverloaded()) return;
@@ -44,18 +44,17 @@ export function requireTime({ overload }: ServerParts): void {
   throw new GatewayError('unavailable', 'the gateway is overloaded; try again');
 }
 
-/** Memory's answer to the read, at the version that reads of "latest" share where it names none. */
 function findHit({ reader, freshness }: ServerParts, read: Read, request: Incoming): ReadResult | undefined {
   return isOfLatest(read) ? freshness.findRead(read, request) : reader.find(read);
 }
 
-/** Whether the gateway chooses the version. */
+/** Whether the gateway chooses the version: a read of state that names none. */
 export function isOfLatest(read: Read): boolean {
   return read.version === undefined && read.operation !== 'transaction';
 }
 
-/** Writes the answer. After a committed transaction the connection must not receive an older state. */
-export function giveRead(parts: ServerParts, exchange: Exchange<Outgoing>, served: ReadResult): void | Promise<void> {
+/** Writes the answer. After a committed transaction its connection reads no older state. */
+export function writeRead(parts: ServerParts, exchange: Exchange<Outgoing>, served: ReadResult): void | Promise<void> {
   const { committedAt } = served.entry;
   if (committedAt !== undefined) parts.freshness.recordSeen(exchange.request, committedAt);
   return parts.writer.read(exchange, served, parts.reader);

@@ -1,7 +1,8 @@
 /**
- * The table of routes: every path that the gateway answers itself, or passes on by rules of its own. A further kind of
- * read takes a row here, a parser and a test.
+ * The table of routes: each path that the gateway answers itself, or passes on by a rule. A new kind of read takes a row
+ * here, a parser and a test.
  */
+import type { Operation } from '../../access/keys/principal.ts';
 import { findU64, type LedgerVersion } from '../../ledger/version.ts';
 import type { RouteName } from '../../metrics/http-metrics.ts';
 import type { Need } from '../../upstream/select/need.ts';
@@ -12,26 +13,76 @@ import {
   transactionRead,
   transactionWait,
   type ModuleParameters,
+  type PathRead,
   type ResourceParameters,
 } from './parse-read.ts';
-import type { Parameters, ParseRead, PathRow, Route } from './route.ts';
+import type { RouteLabel } from '../http/request-span.ts';
+import type { Read } from '../reads/read-result.ts';
 import type { Submissions } from './submissions.ts';
 import { numberParameter } from '../http/target.ts';
 
-/** Any path or method without a route of its own. */
+/**
+ * Kind of answer. `read`: from the cache or the fleet. `wait`: from one node, not coalesced. `view`: a `read` with a
+ * body. `encode`: by the encoder or a node. `submit`: by one node, once. `passed`: by a node, unchanged. `none`: refused.
+ */
+export type RouteKind =
+  'read' | 'wait' | 'view' | 'encode' | 'submit' | 'ledger info' | 'passed' | 'preflight' | 'none';
+
+/** Path parameters by name, decoded. */
+export type Parameters = Readonly<Record<string, string>>;
+
+/** Parses the read that a target asks for. Throws `GatewayError` 400. */
+export type ParseRead = (parameters: Parameters, request: PathRead) => Read;
+
+/** A way to answer requests, with its names in metrics and spans; one object for all requests. */
+export interface Route extends RouteLabel {
+  readonly kind: RouteKind;
+  /** Keys allow and plans charge this operation. */
+  readonly operation: Operation;
+  /** Present on the kinds `read` and `wait`. */
+  readonly parse?: ParseRead;
+}
+
+/** One path of the interface. Methods that have no route are passed to a node. */
+export interface PathRow {
+  /** Below the base path, in find-my-way's form. */
+  readonly path: string;
+  readonly routes?: Readonly<Partial<Record<'GET' | 'HEAD' | 'POST', Route>>>;
+  /** `Allow` of a 405 (RFC 9110 15.5.6), without `OPTIONS`, which only serves preflights. Default: `GET, HEAD`. */
+  readonly allow?: string;
+  /** Its POST changes nothing, and is therefore idempotent. */
+  readonly isReadingPost?: boolean;
+  /**
+   * Successes come from the ledger, as JSON or BCS, with a version in their headers (protocol 1 and 2.1). Other paths
+   * (`/info`, `/spec`, `/-/healthy`, unknown ones) may answer anything.
+   */
+  readonly isOfLedger?: boolean;
+  /** Reads state at `ledger_version`, by default the latest version. */
+  readonly isState?: boolean;
+  /** A list: the version only names its start. */
+  readonly isList?: boolean;
+  /** Health of a node (protocol 9). */
+  readonly isHealthCheck?: boolean;
+  /** For tests of nodes alone (protocol 1, row 28): the gateway answers 404. */
+  readonly isHidden?: boolean;
+  /** State or history that the answer needs. Default, also for a malformed number: a node's head. */
+  readonly need?: (parameters: Parameters, target: string) => Need;
+}
+
+/** Route of any path or method that has no other. */
 export const passedRoute: Route = { kind: 'passed', name: 'pass_through', operation: 'pass', template: '/*' };
 
-/** A cross-origin preflight, on any path. */
+/** Route of a cross-origin preflight, on any path. */
 export const preflightRoute: Route = { kind: 'preflight', name: 'none', operation: 'pass', template: undefined };
 
-/** A request that no route takes. */
+/** Route of a refused request. */
 export const noRoute: Route = { kind: 'none', name: 'none', operation: 'pass', template: undefined };
 
 const ledgerInfo: Route = { kind: 'ledger info', name: 'ledger_info', operation: 'read', template: '' };
 const view: Route = { kind: 'view', name: 'view', operation: 'view', template: '/view' };
 const encodePath = '/transactions/encode_submission';
 const encode: Route = { kind: 'encode', name: 'encode_submission', operation: 'encode', template: encodePath };
-/** A batch has the template of a single submission: a name of metrics and spans that is part of the interface. */
+/** A batch shares the template of a single submission, a name in metrics and spans that is an outside contract. */
 const submit: Route = { kind: 'submit', name: 'submit', operation: 'submit', template: '/transactions' };
 
 const stateNeed = (_: Parameters, target: string): Need => needOf(numberParameter(target, 'ledger_version'));
@@ -42,11 +93,11 @@ const heightNeed = ({ height = '' }: Parameters): Need => {
   return found === undefined ? needOf(undefined) : { kind: 'block', height: found };
 };
 
-/** A read of state that is passed: `ledger_version` means the same here as in the gateway's own reads. */
+/** Traits of a passed read of state; `ledger_version` counts as in the gateway's own reads. */
 const state = { isState: true, isOfLedger: true, need: stateNeed } as const;
 const posted = { allow: 'POST', isReadingPost: true } as const;
 
-/** All rows, the most general last. `submissions`: which node accepted a transaction, for reads by hash. */
+/** All rows, the most general last. `submissions` supplies the first node of reads by hash. */
 export function routeTable(submissions: Submissions): readonly PathRow[] {
   return [
     { path: '', routes: { GET: ledgerInfo, HEAD: ledgerInfo } },
@@ -95,13 +146,13 @@ export function routeTable(submissions: Submissions): readonly PathRow[] {
   ];
 }
 
-/** A read whose answer the cache may keep. */
+/** A row of a read whose answer the cache may keep. */
 function readRow(name: RouteName, path: string, parse: ParseRead): PathRow {
   const route: Route = { kind: 'read', name, operation: 'read', template: path, parse };
   return { path, isOfLedger: true, routes: { GET: route, HEAD: route } };
 }
 
-/** A long poll: a HEAD of it would wait for nothing, and is passed. */
+/** A row of a long poll. A HEAD of it is passed, because it would wait in vain. */
 function waitRow(path: string, parse: ParseRead): PathRow {
   const route: Route = { kind: 'wait', name: 'wait_by_hash', operation: 'read', template: path, parse };
   return { path, isOfLedger: true, routes: { GET: route } };

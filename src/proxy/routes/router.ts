@@ -1,29 +1,36 @@
-/** Decides the route of a request from its method and target alone. Pure; find-my-way matches the paths. */
+/** The router decides a request's route from method and target alone. Pure; find-my-way matches the paths. */
 import findMyWay from 'find-my-way';
 import type { Operation } from '../../access/keys/principal.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { Need } from '../../upstream/select/need.ts';
-import { foldedPaths, hasFoldedDots } from '../http/folded-path.ts';
 import type { Read } from '../reads/read-result.ts';
-import { noRoute, passedRoute, preflightRoute, routeTable } from './route-table.ts';
-import type { Parameters, PathRow, Route } from './route.ts';
+import {
+  noRoute,
+  passedRoute,
+  preflightRoute,
+  routeTable,
+  type Parameters,
+  type PathRow,
+  type Route,
+} from './route-table.ts';
 import type { Submissions } from './submissions.ts';
-import { hasParameter, longestTarget, pathBelow } from '../http/target.ts';
+import { foldedPaths, hasFoldedDots, hasParameter, longestTarget, pathBelow } from '../http/target.ts';
 
-/** Options of a router. */
+/** Options of a router; `submissions` supplies the first node of reads by hash. */
 export interface RouterOptions {
   /** Empty, or `/v1`. */
   readonly basePath: string;
   readonly submissions: Submissions;
 }
 
-/** Methods of HTTP that routes exist for. */
+/** HTTP methods that have routes. */
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** Among several readings of a path the first here counts: writes to the ledger, then what costs a node more. */
+/** Operations in order of strictness: writes to the ledger, then the more costly for a node. */
 const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
 
-interface Found {
+/** The row of a target. With a fault, it is the row of any path. */
+interface RowMatch {
   readonly row: PathRow;
   readonly parameters: Parameters;
   readonly fault?: 'notFound' | 'malformed';
@@ -31,7 +38,7 @@ interface Found {
 
 const noRow: PathRow = { path: '/*' };
 
-/** The table as find-my-way searches it, by path alone: the method chooses the route within a row. */
+/** Searches the route table by path alone; the method chooses the route within a row. */
 export class Router {
   readonly basePath: string;
   readonly #tree;
@@ -39,10 +46,10 @@ export class Router {
   constructor({ basePath, submissions }: RouterOptions) {
     this.basePath = basePath;
     this.#tree = findMyWay({
-      // The default of 100 characters would make generic struct tags passed requests: right answers, never cached.
+      // Beyond the default of 100 characters, reads of generic struct tags would be passed and never cached.
       maxParamLength: longestTarget,
       querystringParser: () => ({}),
-      // The handle without a row.
+      // A target that cannot be decoded finds this handler, which has no row.
       onBadUrl: () => undefined,
     });
     for (const row of routeTable(submissions)) {
@@ -51,36 +58,36 @@ export class Router {
     }
   }
 
-  /** The match of a request. Never throws: a request that no route takes matches `noRoute`, with its fault. */
+  /** The match of a request. Never throws: a refused request matches `noRoute`, with its fault. */
   match(method: string, target: string): Match {
     return new Match(this, method, target);
   }
 
-  /** The row of a target; without one, where the target is outside the base path or cannot be decoded. */
-  find(target: string): Found {
+  /** The row of a target. Faults: outside the base path, or not decodable. */
+  find(target: string): RowMatch {
     const found = this.#tree.find('GET', target);
     if (found === null) return { row: noRow, parameters: {}, fault: 'notFound' };
     if (found.store === null) return { row: noRow, parameters: {}, fault: 'malformed' };
     return { row: found.store as PathRow, parameters: found.params as Parameters };
   }
 
-  /** 405, with the methods that the interface has for the target. */
+  /** 405 with the `Allow` of the target. */
   notAllowed(target: string): GatewayError {
     return new GatewayError('methodNotAllowed', 'method not allowed', { headers: this.allowOf(target) });
   }
 
-  /** 405 for a method that no route exists for. */
+  /** 405 for a method that has no route. */
   faultOfMethod(method: string, target: string): GatewayError | undefined {
     return methods.has(method) ? undefined : this.notAllowed(target);
   }
 
-  /** `Allow`, flat. */
+  /** `Allow` header, name and value. */
   allowOf(target: string): readonly [name: string, value: string] {
     const [path = ''] = target.split('?', 1);
     return ['Allow', this.find(path.endsWith('/') ? path.slice(0, -1) : path).row.allow ?? 'GET, HEAD'];
   }
 
-  /** The row of a folded path (folded-path.ts), which is below the base path. */
+  /** The row of a folded path (target.ts), which is below the base path. */
   rowOfFolded(folded: string): PathRow {
     return this.find(this.basePath + folded || '/').row;
   }
@@ -93,7 +100,7 @@ export class Match {
   readonly target: string;
   /** Traits of the path as nodes read it. */
   readonly row: PathRow;
-  /** 400 or 404 for a request that no route takes. */
+  /** 400 or 404 of a refused request. */
   readonly fault: GatewayError | undefined;
   readonly #router: Router;
   readonly #parameters: Parameters;
@@ -111,7 +118,7 @@ export class Match {
     this.route = this.fault === undefined ? routeOf(row, method) : noRoute;
   }
 
-  /** The read that is asked for, of the kinds `read` and `wait`. Throws `GatewayError` 400. */
+  /** The read of a route of the kind `read` or `wait`. Throws `GatewayError` 400. */
   parse(accept: string | undefined): Read {
     const { parse } = this.route;
     if (parse === undefined) throw new Error(`the route ${this.route.name} has no parser`);
@@ -119,32 +126,32 @@ export class Match {
   }
 
   /**
-   * The operation that keys and plans judge the request by: the route's own. A path that is passed counts as the strictest
-   * of its folded readings, because a node may fold it as well.
+   * The operation that keys allow and plans charge: the route's own. A passed path counts as the strictest of its folded
+   * readings, because a node may fold it as well.
    */
   get operation(): Operation {
     const { route, method, target } = this;
     if (route !== passedRoute && route !== noRoute) return route.operation;
     const { basePath } = this.#router;
-    // No node receives any other path (target.ts).
+    // `pathBelow` refuses any other path.
     if (!target.startsWith(basePath)) return 'pass';
     const folded = foldedPaths(target.slice(basePath.length));
     const read = new Set(folded.map((path) => routeOf(this.#router.rowOfFolded(path), method).operation));
     return strictest.find((operation) => read.has(operation)) ?? 'pass';
   }
 
-  /** The part of the target that a node receives. Throws `GatewayError` 400 or 404 for what no node shall see. */
+  /** The part of the target that a node receives. Throws `GatewayError` 400 or 404 for a path that none may receive. */
   get passedPath(): string {
     this.#passedPath ??= this.#checkedPath();
     return this.#passedPath;
   }
 
-  /** State or history that a passed request needs. */
+  /** State or history that the request needs of a node. */
   get need(): Need {
     return this.row.need?.(this.#parameters, this.target) ?? { kind: 'head' };
   }
 
-  /** Whether a second node may be asked after a first one failed. */
+  /** Whether the request may be sent to a second node after the first one failed. */
   get isIdempotent(): boolean {
     const { method } = this;
     return method === 'GET' || method === 'HEAD' || (method === 'POST' && this.row.isReadingPost === true);
@@ -154,7 +161,7 @@ export class Match {
   get isReadOfLatest(): boolean {
     const { isState = false, allow = 'GET, HEAD' } = this.row;
     if (!isState || !allow.split(', ').includes(this.method)) return false;
-    // A version that is named, however badly, is the node's to judge; so is a path that lacks a part.
+    // A node judges a malformed version, and a path that lacks a part.
     return !hasParameter(this.target, 'ledger_version') && !Object.values(this.#parameters).includes('');
   }
 
@@ -163,7 +170,7 @@ export class Match {
     if (hasFoldedDots(path)) throw new GatewayError('malformed', 'the path has dot segments');
     const [whole, cut] = foldedPaths(path);
     if ([whole, cut].some((folded) => this.#router.rowOfFolded(folded).isHidden)) throw notFound();
-    // Rights are those of one path: a router that drops `;a` and one that stops there would read two.
+    // Rights are of one path. A router that drops `;a`, and one that stops there, would read two.
     if (whole !== cut) throw new GatewayError('malformed', 'the path has parameters ahead of its last segment');
     return path;
   }

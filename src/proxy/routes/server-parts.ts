@@ -15,31 +15,31 @@ import type { TargetCache } from './target-cache.ts';
 import type { TlsListener } from '../http/server/tls-server.ts';
 import type { UnsentAnswers } from '../http/unsent-answers.ts';
 
-/** How long a client may take, in milliseconds. */
+/** Time limits of a client, in milliseconds. */
 export interface ConnectionTimes {
-  /** For a request's head, from the first byte or, before any, from the connection on. */
+  /** For a request's head, from its first byte; before any byte, from the connection's start. */
   readonly headMs?: number;
   /** For a whole request. */
   readonly requestMs?: number;
-  /** How often is looked at who is over time. */
+  /** Interval of the checks. */
   readonly checkMs?: number;
-  /** Nothing read or written for so long while a request is under way: the client takes nothing of its answer. */
+  /** For a pause in reading and writing while a request is in flight. */
   readonly inactivityMs?: number;
 }
 
 /** Sheds reads while the process is overloaded. */
 export interface Overload {
-  /** Whether there is more work than this process gets done. */
+  /** Whether the event loop has more work than it completes. */
   isOverloaded(): boolean;
-  /** A read was refused for it. */
+  /** Called for each refused read. */
   onShed(): void;
 }
 
-/** Parts of the clients' port. */
+/** Parts that answer requests on the client port. */
 export interface ServerParts {
   readonly router: Router;
   readonly targets: TargetCache;
-  /** Absent: access is open to everybody. */
+  /** Absent: requests need no key. */
   readonly access: AccessControl | undefined;
   readonly bodies: Bodies;
   readonly overload: Overload;

@@ -1,4 +1,4 @@
-/** The standing proof's questions to nodes: asked behind the client's back, bounded, and judged. */
+/** The standing proof: after the client's answer a node encodes the same request, and the bytes are compared. */
 import { encodeSubmission } from '../../encode/encode-submission.ts';
 import type { LoadModule } from '../../encode/load-layout.ts';
 import { compareWithNode, isOfUpgrade, type NodeEncoding, type ShadowProof } from '../../encode/shadow.ts';
@@ -9,36 +9,39 @@ import type { Fleet } from '../../upstream/fleet.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
 import type { ModuleSource } from './module-source.ts';
 
-/** One request that was answered here. */
+/** A request that the gateway encoded and answered. */
 export interface LocalEncoding {
   readonly functionId: string;
-  /** Of the function's ABI. */
+  /** The function's parameters in its ABI. */
   readonly signature: string;
+  /** `0x` and hex, as the client received it. */
   readonly hex: string;
   /** The fleet's head when it was encoded. */
   readonly version: bigint | undefined;
   readonly body: Buffer;
-  /** The client that sent the request: the check waits for a node in the turn of that client. */
+  /** Fair-queueing key of the client: its check waits in the same turn. */
   readonly client: string;
 }
 
+/** Different bytes from a node, for log and status page. */
 export interface Mismatch {
   readonly functionId: string;
-  /** `0x` and hex, as the client got it. */
+  /** `0x` and hex, as the client received it. */
   readonly local: string;
-  /** The node's answer as text: its bytes, or its refusal. */
+  /** The node's body: its encoding or its refusal. */
   readonly node: string;
   readonly upstream: string;
 }
 
-/** A request whose text a node refused. The bytes are left out: a client can have as many such lines as it likes. */
-export interface Unread {
+/** A node's refusal of a request that the gateway encoded. Without the bytes: clients can cause any number of these. */
+export interface NodeRefusal {
   readonly functionId: string;
-  /** The node's refusal, cut. */
+  /** The node's body, at most 1,000 characters. */
   readonly node: string;
   readonly upstream: string;
 }
 
+/** Parts of the checks. */
 export interface ShadowChecksParts {
   readonly fleet: Fleet;
   readonly sender: Sender;
@@ -46,20 +49,21 @@ export interface ShadowChecksParts {
   readonly signingDomain: string;
   readonly proof: ShadowProof;
   readonly metrics: EncodeMetrics;
-  /** The function is distrusted now. */
+  /** Called after the function became distrusted. */
   readonly onMismatch: (mismatch: Mismatch) => void;
-  readonly onUnread: (unread: Unread) => void;
+  readonly onNodeRefusal: (refusal: NodeRefusal) => void;
 }
 
-/** Bounds of what is under way at once: a slow node must not make checks or their bodies pile up. */
+/** Bounds of checks in flight, so that a slow node cannot make them or their bodies pile up. */
 const maxChecks = 32;
 const maxBytes = 32 * 1024 * 1024;
 const timeoutMs = 10_000;
 const maxLoggedCharacters = 1_000;
 
+/** Sends checks to nodes within bounds, and records their results. */
 export class ShadowChecks {
   readonly #parts: ShadowChecksParts;
-  #underWay = 0;
+  #inFlight = 0;
   #bytes = 0;
 
   constructor(parts: ShadowChecksParts) {
@@ -67,31 +71,31 @@ export class ShadowChecks {
   }
 
   /**
-   * Asks a node for the same bytes, if it is this request's turn. Returns at once and never throws. The promise, if any,
-   * never rejects: the request's body is held until it resolves.
+   * Begins a check if the proof calls for one. Never throws; the promise, if any, never rejects. The check holds the
+   * request's body until it resolves.
    */
   consider(local: LocalEncoding): Promise<void> | undefined {
     const { proof, metrics } = this.#parts;
     if (!proof.shouldCheck(local.functionId, local.signature)) return undefined;
     const size = local.body.length + local.hex.length;
-    if (this.#underWay >= maxChecks || this.#bytes + size > maxBytes) {
+    if (this.#inFlight >= maxChecks || this.#bytes + size > maxBytes) {
       metrics.checked('skipped');
       return undefined;
     }
-    this.#underWay += 1;
+    this.#inFlight += 1;
     this.#bytes += size;
     return this.#askNode(local)
       .then(
-        (answer) => this.#judge(local, answer),
-        // No node answered: nothing is proven, and a later request of this function asks again.
+        (answer) => this.#record(local, answer),
+        // Without an answer nothing is proven: a later request of the function is checked.
         (error: unknown) => {
-          // A client whose own requests crowd the nodes would keep the check from all others.
+          // The client's own queue is full: a request of another client may be checked.
           if (error instanceof QueueFullError) proof.giveBack(local.functionId, local.signature);
           metrics.checked('inconclusive');
         },
       )
       .finally(() => {
-        this.#underWay -= 1;
+        this.#inFlight -= 1;
         this.#bytes -= size;
       });
   }
@@ -107,29 +111,29 @@ export class ShadowChecks {
     return this.#parts.sender.whole(request, AbortSignal.timeout(timeoutMs));
   }
 
-  async #judge(local: LocalEncoding, answer: NodeAnswer): Promise<void> {
-    const { proof, metrics, onMismatch, onUnread } = this.#parts;
+  async #record(local: LocalEncoding, answer: NodeAnswer): Promise<void> {
+    const { proof, metrics, onMismatch, onNodeRefusal } = this.#parts;
     const { functionId, signature, hex } = local;
     const node = answer.body.toString();
     const upstream = answer.upstream.name;
     const { status, isFramed, info } = answer;
     const encoding = { status, isFramed, body: node, version: info?.version };
     const difference = compareWithNode(local, encoding);
-    const comparison = difference === 'mismatch' ? await this.#lookInto(local, encoding) : difference;
+    const comparison = difference === 'mismatch' ? await this.#explainMismatch(local, encoding) : difference;
     if (comparison === 'equal') proof.prove(functionId, signature);
     metrics.checked(comparison === 'unread' ? 'mismatch' : comparison);
     if (comparison === 'mismatch') onMismatch({ functionId, local: hex, node, upstream });
-    if (comparison === 'unread') onUnread({ functionId, node: node.slice(0, maxLoggedCharacters), upstream });
+    if (comparison === 'unread') onNodeRefusal({ functionId, node: node.slice(0, maxLoggedCharacters), upstream });
   }
 
-  /** Leaves the function to nodes for as long as it takes to explain the mismatch, and from then on unless it is explained. */
-  async #lookInto(local: LocalEncoding, answer: NodeEncoding): Promise<'mismatch' | 'inconclusive'> {
+  /** Nodes encode the function while its mismatch is examined; for good unless an upgrade explains it. */
+  async #explainMismatch(local: LocalEncoding, answer: NodeEncoding): Promise<'mismatch' | 'inconclusive'> {
     const { proof } = this.#parts;
     const { functionId } = local;
     proof.doubt(functionId);
     try {
       if (await this.#isOfUpgrade(local, answer)) return 'inconclusive';
-      // Ahead of the end of the doubt: between the two, another request would be given the doubtful bytes.
+      // Before `settle`: in between, another request would receive the doubtful bytes.
       proof.distrust(functionId);
       return 'mismatch';
     } finally {
@@ -138,10 +142,8 @@ export class ShadowChecks {
   }
 
   /**
-   * Whether the node encoded by another ABI than the one that was at hand here: the request is encoded anew by modules at
-   * the version of the node's answer, and at head, because a node may look its ABI up a moment after its version. A
-   * difference that cannot be explained so within `timeoutMs`, for whatever reason, counts: other processes are informed
-   * before.
+   * Whether the node used an ABI of another version. The request is encoded with the modules at the answer's version, and
+   * at head, because a node may read its ABI a moment after its version. Any failure within `timeoutMs` means no.
    */
   async #isOfUpgrade(local: LocalEncoding, answer: NodeEncoding): Promise<boolean> {
     const { modules, fleet, signingDomain } = this.#parts;
@@ -161,7 +163,7 @@ export class ShadowChecks {
   }
 }
 
-/** As `load`, and rejects once `signal` aborts; a read that is under way then goes on for whoever shares it. */
+/** `load` that rejects once `signal` aborts. A read in flight goes on, because others may share it. */
 function loadUntil(signal: AbortSignal, load: LoadModule): LoadModule {
   return async (address, name) => {
     signal.throwIfAborted();

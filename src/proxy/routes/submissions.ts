@@ -1,52 +1,51 @@
 /**
- * Which node took which transaction: only its mempool surely knows a transaction that was just submitted. Processes
- * that serve together tell each other, before the client is answered who may ask any of them next.
+ * The node that accepted each transaction: only its mempool surely holds a new one. Processes that share a port publish
+ * the node to each other before the client is answered, because its next request may reach any of them.
  */
 import { LRUCache } from 'lru-cache';
 import type { TransactionHash } from '../../ledger/transaction-hash.ts';
 
-/** Longer than a transaction lives in a mempool before it is committed or expires. */
+/** Longer than a transaction stays in a mempool. */
 const rememberMs = 10 * 60_000;
 const maxRemembered = 100_000;
 
+/** Nodes by the hash of the transaction that they accepted, for 10 minutes. */
 export class Submissions {
-  readonly #onTaken: (hash: string, upstream: string) => Promise<void> | void;
-  readonly #takers = new LRUCache<string, string>({
-    // By size, which is their number: `max` would make room for all of them at the start, for 20 ms.
+  readonly #onAccepted: (hash: string, upstream: string) => Promise<void> | void;
+  readonly #nodes = new LRUCache<string, string>({
+    // By size, which is their number: `max` would allocate room for all of them at the start, for 20 ms.
     maxSize: maxRemembered,
     sizeCalculation: () => 1,
     ttl: rememberMs,
     ttlResolution: 1000,
   });
 
-  /** `onTaken` tells others; what it returns is waited for. */
-  constructor(onTaken: (hash: string, upstream: string) => Promise<void> | void = () => undefined) {
-    this.#onTaken = onTaken;
+  /** `onAccepted` publishes an accepted transaction; the client's answer waits for its promise. */
+  constructor(onAccepted: (hash: string, upstream: string) => Promise<void> | void = () => undefined) {
+    this.#onAccepted = onAccepted;
   }
 
-  /**
-   * Learns from a node's answer to a submission; other answers teach nothing. A promise: others are being told, and the
-   * client has to wait for it.
-   */
-  learn(upstream: string, answer: { readonly status: number; readonly body: Buffer }): Promise<void> | void {
+  /** Records and publishes a transaction that the node accepted with 202. Resolves once it is published. */
+  recordAnswer(upstream: string, answer: { readonly status: number; readonly body: Buffer }): Promise<void> | void {
     if (answer.status !== 202) return undefined;
     const hash = hashOf(answer.body);
     if (hash === undefined) return undefined;
-    this.hear(hash, upstream);
-    return this.#onTaken(hash, upstream);
+    this.record(hash, upstream);
+    return this.#onAccepted(hash, upstream);
   }
 
-  /** Another process saw this node take the transaction. */
-  hear(hash: string, upstream: string): void {
-    this.#takers.set(hash, upstream);
+  /** Records a transaction that the node accepted, here or through another process. */
+  record(hash: string, upstream: string): void {
+    this.#nodes.set(hash, upstream);
   }
 
-  takerOf(hash: TransactionHash): string | undefined {
-    return this.#takers.get(hash);
+  /** Name of the node that accepted the transaction, if it is recorded. */
+  submittedTo(hash: TransactionHash): string | undefined {
+    return this.#nodes.get(hash);
   }
 }
 
-/** The `hash` member of a pending transaction's JSON; a BCS answer does not tell it. */
+/** The `hash` member of a pending transaction's JSON; BCS answers have none. */
 function hashOf(body: Buffer): string | undefined {
   try {
     const { hash } = JSON.parse(body.toString()) as { hash?: unknown };

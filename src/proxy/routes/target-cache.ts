@@ -1,6 +1,6 @@
 /**
- * Parsed targets of reads. Clients repeat the same text, and finding it costs a fraction of parsing it; the answer of the
- * last hit is prepared beside it.
+ * Parsed targets of reads. Clients repeat targets, and a look-up costs a fraction of parsing. The head of the last hit is
+ * prepared beside it.
  */
 import type { CacheLocation } from '../../cache/memory/memory.ts';
 import type { ContentCoding } from '../../cache/entry.ts';
@@ -8,14 +8,14 @@ import type { Operation } from '../../access/keys/principal.ts';
 import type { AnswerForm } from '../../ledger/answer-form.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Read } from '../reads/read-result.ts';
-import type { Route } from './route.ts';
+import type { Route } from './route-table.ts';
 import { ownCopy } from '../http/target.ts';
 
 /** A target's route and canonical read. */
 export class CachedTarget {
   readonly route: Route;
   readonly read: Read;
-  /** Head of its last answer from memory. */
+  /** Head of the last answer from memory. */
   prepared: PreparedHead | undefined;
 
   constructor(route: Route, read: Read) {
@@ -30,46 +30,47 @@ export class CachedTarget {
 
 /** The head of the last answer under a target, valid while memory holds the answer. */
 export interface PreparedHead extends CacheLocation {
-  /** The ledger that the answer is of. */
+  /** Chain id of the answer's ledger. */
   readonly chainId: number | undefined;
-  /** When memory last recorded a use of the answer: whole seconds of `performance.now()`. */
+  /** Last use that memory recorded, in whole seconds of `performance.now()`. */
   usedAt: number;
   readonly version: LedgerVersion | undefined;
   /** The gateway chose the version. */
   readonly isLatest: boolean;
   /** `Age` in `own`. */
   readonly ageSeconds: number;
-  /** The coding that the client wanted, where that matters to the answer. */
+  /** The coding that the client prefers, if the answer depends on it. */
   readonly wanted: ContentCoding | undefined;
   readonly isCodable: boolean;
-  /** The coding that it is given in. */
+  /** The coding of the body. */
   readonly coding: ContentCoding | undefined;
   readonly status: number;
-  /** The part of the head that many answers have in common, from the status line on: one buffer for all of them. */
+  /** Status line and headers that many answers share: one buffer for all. */
   readonly common: Buffer;
   /** Headers behind `common`, up to the live headers. */
   readonly own: string;
-  /** Length of the body, as it is sent and as it is. */
+  /** Length of the body, coded and decoded. */
   readonly sentBytes: number;
   readonly bodyBytes: number;
 }
 
-/** Bound of the texts and the reads they stand for, in bytes; targets are at most 16 kB. */
+/** Bound of targets and reads, in bytes; a target has at most 16 kB. */
 export const targetCacheBytes = 32 * 1024 * 1024;
-/** Bytes of an entry beside its texts, slots of the map and a prepared head included. Measured: 540 to 640 and 300. */
+/** Bytes of an entry beside its texts, with map slots (measured: 540 to 640) and a prepared head (300). */
 const overheadBytes = 950;
 
 /** When the cache is full, 1 in so many new targets is admitted. */
 const admitOneIn = 16;
 
-/** Targets by text and form, within `targetCacheBytes`. */
+/** Targets by text and answer form, within `targetCacheBytes`. */
 export class TargetCache {
-  /** Targets used since the last turn-over, and those before, which the next turn-over drops. */
+  /** Targets used since the last turn-over; the next one drops all others. */
   #fresh = new Map<string, CachedTarget>();
   #older = new Map<string, CachedTarget>();
   #freshBytes = 0;
   #refused = 0;
 
+  /** The target's read in the form. */
   find(target: string, form: AnswerForm): CachedTarget | undefined {
     const name = nameOf(target, form);
     const cached = this.#fresh.get(name);
@@ -80,8 +81,8 @@ export class TargetCache {
   }
 
   /**
-   * Whether one more target shall be added. While there is room each is; afterwards 1 in 16, so that frequent targets are
-   * admitted soon, and rare ones do not displace them.
+   * Whether to add one more target. When the cache is full, 1 in 16 new targets is admitted: frequent ones soon, and
+   * rare ones do not displace them.
    */
   admits(): boolean {
     if (this.#older.size === 0) return true;
@@ -89,15 +90,15 @@ export class TargetCache {
     return this.#refused === 0;
   }
 
-  /** `target`: a text by itself (`ownCopy`), which the cache keeps. */
+  /** `target`: a text of its own (`ownCopy`), because the cache keeps it. */
   add(target: string, cached: CachedTarget): void {
-    // A transaction's answers are final by their hash, which needs hardly any parsing.
+    // A hash needs hardly any parsing.
     if (cached.read.operation !== 'transaction') this.#keep(nameOf(target, cached.read.form), cached);
   }
 
   #keep(name: string, cached: CachedTarget): void {
     const { read } = cached;
-    // Three texts of their own, each ASCII: a byte per character.
+    // Texts are ASCII: a byte per character.
     const bytes = overheadBytes + name.length + read.subject.length + read.wire.path.length;
     if (this.#freshBytes + bytes > targetCacheBytes / 2) {
       this.#older = this.#fresh;

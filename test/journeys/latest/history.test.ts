@@ -40,7 +40,7 @@ test('a round-robin balancer in front of the same nodes breaks both promises', a
   const world = await laggingWorld(t);
   const proxy = await naiveProxy(t, world.nodes);
 
-  // Which write is missed when is a matter of timing, so the clients go on until both have been seen.
+  // A missed write is a matter of timing, so the clients go on until both violations occurred.
   const broken = new Set<string>();
   for (let round = 0; round < 20 && broken.size < 2; round += 1) {
     const { history } = await live(t, world, { urls: [proxy.url], operations: 2_000 });
@@ -50,7 +50,7 @@ test('a round-robin balancer in front of the same nodes breaks both promises', a
   assert.deepEqual([...broken].sort(), ['monotonic reads', 'read your writes']);
 });
 
-test('through one gateway no client needs a token, and none is shown less than another was shown before', async (t) => {
+test('through one gateway, without tokens, no client reads an older state than another did before', async (t) => {
   const world = await laggingWorld(t);
   const gateway = await gatewayProcess(t, { full: world.nodes, config: { upstream: { probeInterval: '50ms' } } });
 

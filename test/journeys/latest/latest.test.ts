@@ -30,7 +30,7 @@ test('reads of the latest state within the bound share one version and one upstr
   assert.equal(node.requestsTo('resource'), 1);
 });
 
-test('once the bound is over the next read is of a newer state', async (t) => {
+test('after the bound the next read is of a newer state', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: 20 } } });
   await gateway.get(probe);
@@ -42,7 +42,7 @@ test('once the bound is over the next read is of a newer state', async (t) => {
   assert.match(reply.text, /"ledger_version":"950"/);
 });
 
-test('a client that saw a newer version is never answered from an older state, and neither is anybody after it', async (t) => {
+test('after one client received a newer version, no client is answered from an older state', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: shared });
   await gateway.get(probe);
@@ -76,7 +76,7 @@ test('a pinned read near the head is no floor of its connection, its version as 
   assert.equal(await served(), 950n);
 });
 
-test('a token above every head that was told is looked up before it is waited for', async (t) => {
+test('a token above every reported head is looked up before it is waited for', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
   await gateway.get(probe);
@@ -89,7 +89,7 @@ test('a token above every head that was told is looked up before it is waited fo
   }
 });
 
-test('while a token is waited for, quiet nodes are looked at', async (t) => {
+test('while a token is waited for, nodes without news are probed', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
   const startedMs = performance.now();
@@ -127,7 +127,7 @@ test('a lagging node is not asked for what only the fresh one has', async (t) =>
   assert.equal(reply.status, 503);
 });
 
-test('nor is its "no such resource", while the fresh one cannot be asked', async (t) => {
+test('a lagging node\u2019s "no such resource" is not final while the fresh one is unreachable', async (t) => {
   const lagging = await fakeNode(t, { head: 800n });
   const fresh = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [lagging, fresh], config: { latest: { maxStalenessMs: 0 } } });
@@ -152,7 +152,7 @@ test('nor is its "no such resource", while the fresh one cannot be asked', async
   );
 });
 
-test('a list that begins above a lagging node is no mistake of the client', async (t) => {
+test('a list that begins above a lagging node\u2019s head is not refused', async (t) => {
   const lagging = await fakeNode(t, { head: 800n, chainId: 4 });
   const fresh = await fakeNode(t, { head: 900n, chainId: 4 });
   const refusal = errorBody('invalid_input', 'Given start value is higher than the current ledger version');
@@ -174,7 +174,7 @@ function answersLists(node: FakeNode, answer: { status: number; body: string; he
   node.faults.add({ kind: 'answer', ...answer }, { when: ({ url }) => url.includes('/transactions?') });
 }
 
-test('a fresh node that hangs holds up reads of latest for one short look only', async (t) => {
+test('a fresh node that hangs delays reads of latest by one short probe only', async (t) => {
   const fresh = await fakeNode(t, { head: 901n });
   const other = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [fresh, other], config: { upstream: { timeoutMs: 3_900 } } });
@@ -187,7 +187,7 @@ test('a fresh node that hangs holds up reads of latest for one short look only',
   assert.ok(performance.now() - startedMs < 2_500);
 });
 
-test('Ledgergate-Max-Staleness tightens and loosens the bound; what is no duration is refused', async (t) => {
+test('Ledgergate-Max-Staleness tightens and loosens the bound; a malformed duration is refused', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: shared });
   await gateway.get(probe);
@@ -203,7 +203,7 @@ test('Ledgergate-Max-Staleness tightens and loosens the bound; what is no durati
   assert.deepEqual([bad.status, badVersion.status], [400, 400]);
 });
 
-test('who sees a transaction committed sees its effect on the same connection', async (t) => {
+test('after a committed transaction its connection reads the effect', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: shared });
   await gateway.get(probe);
@@ -253,7 +253,7 @@ test('the ledger info is of one snapshot, with the oldest version of the fleet',
   assert.equal(full.requestsTo('ledgerInfo'), 2);
 });
 
-test('the ledger info in BCS, or with a slash behind it, is no older than what was shown', async (t) => {
+test('the ledger info in BCS, or with a trailing slash, is never older than a served version', async (t) => {
   const lagging = await fakeNode(t, { head: 800n });
   const fresh = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [lagging, fresh] });
@@ -279,7 +279,7 @@ test('the ledger info in BCS, or with a slash behind it, is no older than what w
   );
 });
 
-test('requests that hold every connection to a node do not hold up the look at its ledger', async (t) => {
+test('requests that hold every connection to a node do not delay its probe', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const config = { upstream: { connections: 2 }, latest: { maxStalenessMs: 0 } };
   const gateway = await testGateway(t, { full: [node], config });
@@ -296,14 +296,14 @@ test('requests that hold every connection to a node do not hold up the look at i
   await Promise.all(slow);
 });
 
-test('with Max-Staleness 0 the freshest node is told by heads of one moment, not by old ones', async (t) => {
+test('with Max-Staleness 0 heads of one moment decide the freshest node, not older reports', async (t) => {
   const fresh = await fakeNode(t, { oldest: 800n, head: 1_000n });
   const behind = await fakeNode(t, { head: 990n });
   const gateway = await testGateway(t, { full: [fresh, behind] });
   const exact = { 'ledgergate-max-staleness': '0ms' };
   fresh.clock.advance(100n);
   behind.clock.advance(100n);
-  // Only the node that is behind has told its head since: it seems ahead by 90 versions.
+  // Only the node that is behind has reported its head since: it seems ahead by 90 versions.
   assert.equal(
     (await gateway.get(`${probe}?ledger_version=500`)).headers['cache-status'],
     'ledgergate; fwd=miss; detail=full-1',
@@ -318,7 +318,7 @@ test('with Max-Staleness 0 the freshest node is told by heads of one moment, not
   );
 });
 
-test('with Max-Staleness 0 a node that does not tell its head holds up reads for 100 ms only', async (t) => {
+test('with Max-Staleness 0 a node that does not report its head delays reads by at most 100 ms', async (t) => {
   const fresh = await fakeNode(t, { head: 1_000n });
   const hung = await fakeNode(t, { head: 990n });
   const gateway = await testGateway(t, { full: [fresh, hung] });

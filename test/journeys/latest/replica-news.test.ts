@@ -1,4 +1,4 @@
-/** What replicas tell each other over a real redis-server, beside answers. */
+/** Versions that replicas publish to each other over a real redis-server. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,7 +33,7 @@ async function servedVersion(gateway: TestGateway, headers: Record<string, strin
   return BigInt(reply.headers['ledgergate-served-version'] ?? -1);
 }
 
-test('what one replica has shown is the floor of another', { skip: noRedis }, async (t) => {
+test('a version that one replica served is the floor of another', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t, { head: 1000n });
   const [a, b] = [await replica(t, { server, full: [node] }), await replica(t, { server, full: [node] })];
@@ -47,7 +47,7 @@ test('what one replica has shown is the floor of another', { skip: noRedis }, as
   );
 });
 
-test('a version is told once, by the replica that showed it first', { skip: noRedis }, async (t) => {
+test('a version is published once, by the replica that served it first', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t, { head: 1000n });
   const replicas = [];
@@ -73,12 +73,12 @@ test('a version is told once, by the replica that showed it first', { skip: noRe
       );
     }
   }
-  // What the others would tell is on its way for a few milliseconds.
+  // Messages of the others are in flight for a few milliseconds.
   await sleep(50);
   assert.equal((await told()) - before, 3);
 });
 
-test('a replica that started while Redis was away hears the others once it is back', { skip: noRedis }, async (t) => {
+test('a replica that starts without Redis receives versions once Redis is back', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   await server.kill();
   const node = await fakeNode(t, { head: 1000n });
@@ -98,7 +98,7 @@ test('a replica that started while Redis was away hears the others once it is ba
   );
 });
 
-test('a replica that starts takes up what was shown before it', { skip: noRedis }, async (t) => {
+test('a replica that starts adopts the versions that were served before', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [ahead, behind] = [await fakeNode(t, { head: 1500n }), await fakeNode(t, { head: 1000n })];
   const a = await replica(t, { server, full: [ahead] });
@@ -113,7 +113,7 @@ test('a replica that starts takes up what was shown before it', { skip: noRedis 
   assert.equal(version, 1600n);
 });
 
-test('news that no node here can follow costs one wait, and never an answer', { skip: noRedis }, async (t) => {
+test('a published version above every local node costs one wait, never an answer', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [ahead, behind] = [await fakeNode(t, { head: 1500n }), await fakeNode(t, { head: 1000n })];
   const [a, b] = [await replica(t, { server, full: [ahead] }), await replica(t, { server, full: [behind] })];
@@ -122,14 +122,14 @@ test('news that no node here can follow costs one wait, and never an answer', { 
     async () => [await servedVersion(b), await b.metric('ledgergate_unreached_versions_total')] as const,
     ([version, unreached]) => version === 1000n && unreached === 1,
   );
-  // From here on b goes on with what it has, whatever a says.
+  // From here on b continues with its own state, whatever a publishes.
   ahead.clock.head = 2000n;
   assert.equal(await servedVersion(a, { 'ledgergate-max-staleness': '0' }), 2000n);
   for (let read = 0; read < 20; read += 1) assert.equal(await servedVersion(b), 1000n);
   assert.equal(await b.metric('ledgergate_unreached_versions_total'), 1);
 });
 
-test('nonsense from the shared server changes nothing', { skip: noRedis }, async (t) => {
+test('malformed messages from the shared server change nothing', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t, { head: 1000n });
   const gateway = await replica(t, { server, full: [node], maxStalenessMs: 0 });

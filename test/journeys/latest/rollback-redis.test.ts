@@ -1,6 +1,6 @@
 /**
- * A ledger that goes back and takes another course from there, with the same first transaction: nothing that Redis holds
- * of the course before is given to anybody. `LEDGERGATE_ROLLBACK_READS`: pinned reads of each order of events.
+ * A ledger that goes back and forks there, with the same first transaction: no client receives an answer of the earlier
+ * ledger from Redis. `LEDGERGATE_ROLLBACK_READS`: pinned reads of each order of events.
  */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
@@ -59,7 +59,7 @@ async function worldOf(t: TestContext, split = false): Promise<World> {
   };
 }
 
-/** The new course is recognised at every replica, and Redis is used again: then no answer is of the old one. */
+/** Every replica has detected the rollback and uses Redis again: then no answer is of the earlier ledger. */
 async function assertForgotten(t: TestContext, { replicas, server, nodes }: World): Promise<void> {
   for (const gateway of replicas()) {
     await until(async () => (await historyOf(gateway, fall.before)) === 'fork', 50);
@@ -131,7 +131,7 @@ const orders: Readonly<Record<string, Order>> = {
 };
 
 for (const [order, run] of Object.entries(orders)) {
-  test(`after a rollback Redis serves nothing of before: ${order}`, { skip: noRedis }, async (t) => {
+  test(`after a rollback Redis serves nothing of the earlier ledger: ${order}`, { skip: noRedis }, async (t) => {
     const world = await worldOf(t);
     await run(world);
     await assertForgotten(t, world);

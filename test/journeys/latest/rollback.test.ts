@@ -1,4 +1,4 @@
-/** A ledger that is not what it was: a test network made anew behind the same address. */
+/** A test network that was recreated behind the same address. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
@@ -8,7 +8,7 @@ import { testGateway } from '../../support/gateway.ts';
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const hour = 3_600_000;
 
-test('behind a node of another chain with a lower head, reads of latest go on from what it tells', async (t) => {
+test('after a node moved to another chain with a lower head, reads of latest continue from its head', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 1 });
   const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: hour } } });
   await gateway.get(probe);
@@ -24,7 +24,7 @@ test('behind a node of another chain with a lower head, reads of latest go on fr
   assert.equal(node.requestsTo('resource'), asked + 1);
 });
 
-test('a chain that comes back is read anew: nothing of before is used', async (t) => {
+test('a chain that returns is read again: no earlier answer is used', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 1 });
   const gateway = await testGateway(t, { full: [node] });
   const read = () => gateway.get(`${probe}?ledger_version=400`);
@@ -45,7 +45,7 @@ function isRead({ url }: { readonly url: string }): boolean {
   return url.endsWith('ledger_version=400');
 }
 
-test('an answer of the ledger before is given to those who wait for it, and is no answer for ever', async (t) => {
+test('an answer of the earlier ledger reaches its waiting clients, and is not stored', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 1 });
   const gateway = await testGateway(t, { full: [node] });
   const { promise: held, resolve: release } = Promise.withResolvers<undefined>();

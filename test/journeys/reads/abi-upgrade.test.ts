@@ -84,7 +84,7 @@ test('a function that an upgrade added is encoded at once', async (t) => {
   assert.deepEqual({ encodes: node.encodes.length, moduleReads: node.moduleReads }, { encodes: 0, moduleReads: 2 });
 });
 
-test('a function that is not there costs one read of its module, however old the one at hand is', async (t) => {
+test('an absent function costs one read of its module, however old the loaded one is', async (t) => {
   const { node, clock, ask } = await scene(t);
   node.encode = () => refusal('invalid_input', 'could not find entry function');
   const readsFor = async (name: string): Promise<number> => {
@@ -109,7 +109,7 @@ test('a parameter that an upgrade added is noticed at once', async (t) => {
   assert.equal(node.encodes.length, 0);
 });
 
-test('nothing is encoded with a module of the chain before, however fresh it is', async (t) => {
+test('no module of an earlier chain is used, however fresh it is', async (t) => {
   const { node, gateway, publish, ask } = await scene(t);
   publish({ buy: ['&signer', 'u128'] });
   node.chainId += 1;
@@ -130,7 +130,7 @@ test('another signature for the same arguments is noticed within a second', asyn
   assert.deepEqual(await ask('buy', ['5']), ['05000000000000000000000000000000']);
 });
 
-test('half-way through that second the module is read in the background, and nobody waits for it', async (t) => {
+test('half-way through that second the module is read in the background, and no request waits for it', async (t) => {
   const { node, clock, publish, ask } = await scene(t);
   publish({ buy: ['&signer', 'u128'] });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -147,7 +147,7 @@ test('half-way through that second the module is read in the background, and nob
   assert.equal(node.moduleReads, 2);
 });
 
-test('a function is checked anew as soon as its ABI has changed, however small the share', async (t) => {
+test('a changed ABI makes the function\u2019s next request a checked one, however small the share', async (t) => {
   const { node, publish, ask } = await scene(t, 1e-9);
   await ask('buy', ['6']);
   publish({ buy: ['&signer', 'u64', 'bool'] });
@@ -173,7 +173,7 @@ async function upgraded(t: TestContext, functions: Readonly<Record<string, reado
   node.encode = async ({ body }) => {
     const outcome = await encodeSubmission(body.toString(), { chainId: 4, signingDomain: 'APTOS', loadModule });
     if (outcome.kind === 'encoded') return { status: 200, body: JSON.stringify(outcome.hex) };
-    return refusal('invalid_input', 'as the node says');
+    return refusal('invalid_input', 'text of the node');
   };
   return parts;
 }
@@ -221,7 +221,7 @@ test('a node that is behind the upgrade has not encoded differently', async (t) 
   assert.deepEqual([await checked('mismatch'), await distrusted()], [0, []]);
 });
 
-test('until the module is read at that version, the function is left to nodes', async (t) => {
+test('until the module is read at that version, nodes encode the function', async (t) => {
   const { node, ask, checked } = await upgraded(t, { buy: ['&signer', 'u128'] });
   const { promise: held, resolve: release } = Promise.withResolvers<'answer'>();
   node.holdPinned = held;
@@ -239,7 +239,7 @@ test('until the module is read at that version, the function is left to nodes', 
 test('a difference counts when the module cannot be read at that version', async (t) => {
   const { node, ask, checked, distrusted } = await upgraded(t, { buy: ['&signer', 'u128'] });
   node.holdPinned = Promise.resolve('fail');
-  // What is at hand is of the request's own time, and the node fails that as well.
+  // The loaded module is of the request's own time, and the node fails that as well.
   node.holdModules = new Promise(() => undefined);
 
   assert.deepEqual(await ask('buy', ['5']), ['0500000000000000']);

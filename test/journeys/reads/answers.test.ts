@@ -24,7 +24,7 @@ test('If-None-Match with the entity tag is answered 304, without a body and with
   assert.equal(stale.status, 200);
 });
 
-test('a 304 of a node is handed on without a content type', async (t) => {
+test('a 304 of a node passes without a content type', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const headers = ledgerHeaders({ version: 900n, chainId: 1 });
@@ -37,7 +37,7 @@ test('a 304 of a node is handed on without a content type', async (t) => {
 
 for (const fastPath of [true, false]) {
   const way = fastPath ? 'with' : 'without';
-  test(`an answer that is held has the age 0 at a version, and that of the state otherwise, ${way} the front`, async (t) => {
+  test(`an answer from memory has the age 0 at a version, and the state's age otherwise, ${way} the fast path`, async (t) => {
     const node = await fakeNode(t, { head: 900n });
     const config = { listen: { fastPath }, latest: { maxStalenessMs: 3_600_000 } };
     const gateway = await testGateway(t, { full: [node], config });
@@ -49,7 +49,7 @@ for (const fastPath of [true, false]) {
     const ages = new Set<string | undefined>();
     while (!ages.has('1')) ages.add(await ageOf(latest));
 
-    // Each is told in its second, whatever was prepared before it.
+    // Each second has its own age, whatever was prepared before.
     assert.deepEqual([...ages], ['0', '1']);
     assert.equal(await ageOf(small), '0');
     assert.equal(node.requestsTo('resource'), 2);
@@ -59,7 +59,7 @@ for (const fastPath of [true, false]) {
 const decoders = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompressSync } as const;
 
 for (const [coding, decode] of Object.entries(decoders)) {
-  test(`a large answer is coded in ${coding} for who takes it, under an entity tag of its own`, async (t) => {
+  test(`a large answer is coded in ${coding} for clients that accept it, under an entity tag of its own`, async (t) => {
     const node = await fakeNode(t, { head: 900n });
     const gateway = await testGateway(t, { full: [node] });
     const plain = await gateway.get(large);
@@ -88,7 +88,7 @@ test('a small answer stays plain', async (t) => {
   assert.equal(reply.headers['content-encoding'], undefined);
 });
 
-test('a resource that is not there at a held version is a final answer; above the head it is not', async (t) => {
+test('an absent resource is a final answer at a held version, and not above the head', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
   const absent = '/accounts/0x1/resource/0x1::no::Such';
@@ -125,7 +125,7 @@ test('the ledger headers never go backward, whichever node answers', async (t) =
   }
 });
 
-test('the oldest version told is that of the deepest node', async (t) => {
+test('the reported oldest version is that of the deepest node', async (t) => {
   const full = await fakeNode(t, { oldest: 500n, head: 900n });
   const archival = await fakeNode(t, { oldest: 7n, head: 890n });
   const gateway = await testGateway(t, { full: [full], archival: [archival] });

@@ -1,4 +1,4 @@
-// What a wallet's page sees, in a real browser, of a gateway on another origin: bodies, and the headers that fetch shows.
+// A wallet's page in a real browser reads a gateway on another origin: bodies, and the headers that fetch exposes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Page } from 'playwright-core';
@@ -73,7 +73,7 @@ for (const scheme of ['http', 'https'] as const) {
   );
 }
 
-test('one preflight does for all requests of a page in a while', { skip: withoutChromium() }, async (t) => {
+test('one preflight serves all requests of a page for a while', { skip: withoutChromium() }, async (t) => {
   const node = await fakeNode(t);
   const lines: string[] = [];
   const gateway = await testGateway(t, {
@@ -105,7 +105,7 @@ function fetchOn(page: Page, url: string, wanted: Wanted): Promise<Seen> {
   );
 }
 
-/** What the browser speaks with the gateway from now on. */
+/** The browser's connections to the gateway from now on. */
 async function protocolsOf(page: Page, url: string): Promise<ReadonlySet<string>> {
   const protocols = new Set<string>();
   const devTools = await page.context().newCDPSession(page);

@@ -1,4 +1,4 @@
-// What public clients really send (protocol 8), against a gateway in front of a node.
+// Requests of public clients, as recorded (protocol 8), against a gateway in front of a node.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
@@ -67,7 +67,7 @@ test('a view in BCS, as the public SDK posts it, is answered in JSON and cached 
   assert.deepEqual(node.log.received.at(-1)?.body, body);
 });
 
-test('the ledger info is asked without a trailing slash, and passes', async (t) => {
+test('the ledger info is read without a trailing slash', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
 
@@ -78,7 +78,7 @@ test('the ledger info is asked without a trailing slash, and passes', async (t) 
   assert.equal(reply.headers['cache-control'], 'no-store');
 });
 
-test('a chunked view body is measured here, so that the node gets its Content-Length', async (t) => {
+test('the gateway measures a chunked view body, so that the node receives its Content-Length', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const body = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';

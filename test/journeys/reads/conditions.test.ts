@@ -12,7 +12,7 @@ const json = { 'content-type': 'application/json' };
 
 type Ask = (asked: Asked) => Promise<Told>;
 
-/** Plain with and without the front, and HTTP/2. */
+/** Plain HTTP with and without the fast path, and HTTP/2. */
 const ways: Readonly<Record<string, (t: TestContext, node: FakeNode) => Promise<Ask>>> = {
   'the front': (t, node) => plain(t, node, true),
   'HTTP/1.1 without the front': (t, node) => plain(t, node, false),
@@ -50,7 +50,7 @@ for (const [name, begin] of Object.entries(ways)) {
     }
   });
 
-  test(`the answer to the POST of a view over ${name} is for no cache`, async (t) => {
+  test(`the answer to the POST of a view over ${name} is not cacheable`, async (t) => {
     const ask = await begin(t, await fakeNode(t));
     for (const source of [/fwd=miss/, /hit; detail=memory/]) {
       const viewed = await ask({ ...view, headers: json });
@@ -61,7 +61,7 @@ for (const [name, begin] of Object.entries(ways)) {
   });
 }
 
-test('304 of a node is no answer to a request that it got no condition with', async (t) => {
+test('a node\u2019s 304 without a condition in the request is an invalid answer', async (t) => {
   const broken = await fakeNode(t, { oldest: 400n });
   const whole = await fakeNode(t);
   const gateway = await testGateway(t, { full: [broken], archival: [whole] });

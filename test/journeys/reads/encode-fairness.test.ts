@@ -66,7 +66,7 @@ function sign(address: string, { port }: TestGateway, module: string, called = '
 
 const isLocal = (answer: string): boolean => /^"0x[0-9a-f]{300,}"$/.test(answer);
 
-test('a client that asks for modules nobody has waits for itself, and another one is encoded for here', async (t) => {
+test('a client whose modules no node answers waits alone; another client\u2019s request is encoded locally', async (t) => {
   const { gateway, release, waiting } = await scene(t);
   const crowd = Array.from({ length: 66 }, (_, at) => sign(greedy, gateway, `absent${at}`));
   await until(async () => (await waiting()) >= 64);
@@ -82,7 +82,7 @@ test('a client that asks for modules nobody has waits for itself, and another on
   await Promise.all(crowd);
 });
 
-test('a module that a greedy client waits for in its turn is read in the turn of whoever comes first', async (t) => {
+test('a module that a greedy client\u2019s flight waits for is read in the first turn that comes', async (t) => {
   const { gateway, node, release, waiting } = await scene(t);
   const order: string[] = [];
   const from = async (address: string, module: string): Promise<void> => {
@@ -119,7 +119,7 @@ test('a read of a module that a node works on is shared with every client', asyn
   assert.equal(node.moduleReads, 1);
 });
 
-test('a client with too many requests of its own does not use up the check of a function', async (t) => {
+test('a client with a full queue does not use up the check of a function', async (t) => {
   const { gateway, node, release, waiting } = await scene(t, 1e-9);
   node.encode = () => refusal('web_framework_error', 'no word on the bytes');
   const inconclusive = (): Promise<number> => gateway.metric('ledgergate_encode_checks_total{result="inconclusive"}');

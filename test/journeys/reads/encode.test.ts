@@ -53,7 +53,7 @@ for (const group of groups) {
   const vectors = readGroup(group).filter(({ expected_hex: hex }) => hex !== undefined);
   if (vectors.length === 0) continue;
 
-  test(`${group}: the bytes of every vector over HTTP, and no node is asked for those the interface describes`, async (t) => {
+  test(`${group}: the gateway answers the bytes of every vector over HTTP, without a node for those of the interface`, async (t) => {
     for (const [chainId, ofChain] of byChain(vectors)) {
       const { node, gateway } = await scene(t, chainId);
       for (const vector of ofChain) {
@@ -77,7 +77,7 @@ for (const group of groups) {
 
 const invalid = ['15-invalid.json', '15-invalid-recorded.json'].flatMap(readGroup);
 
-test('what nodes refuse is answered in the node\u2019s own words, byte for byte', async (t) => {
+test('a node\u2019s refusal reaches the client byte for byte', async (t) => {
   const { node, gateway } = await scene(t);
   for (const { name, abi, request, expected_error: expected } of invalid) {
     publish(node, abi);
@@ -100,14 +100,14 @@ test('what nodes refuse is answered in the node\u2019s own words, byte for byte'
   assert.equal(await gateway.metric('ledgergate_encode_requests_total{outcome="local",reason=""}'), 0);
 });
 
-/** Whether every node refuses these is not certain, so that the gateway does not say so by itself. */
+/** Some nodes may accept these, so that the gateway does not refuse them itself. */
 const leftToNodes = new Set([
   'type argument nested nine deep',
   'parameter that is a reference to a struct',
   'invalid_payload_type',
 ]);
 
-test('with no node to ask, what is certainly refused is still answered with status, code and the specified body', async (t) => {
+test('without a node, certain refusals are still answered with status, code and the specified body', async (t) => {
   const { node, gateway } = await scene(t);
   node.encode = () => 'reset';
   for (const { name, abi, request, expected_error: expected } of invalid) {
@@ -127,7 +127,7 @@ test('with no node to ask, what is certainly refused is still answered with stat
   assert.equal(refused, invalid.length - leftToNodes.size);
 });
 
-test('a node that is gone leaves bytes and certain refusals to be had for as long as the ABI is fresh', async (t) => {
+test('without a node, the gateway encodes and refuses for as long as the ABI is fresh', async (t) => {
   const { node, gateway } = await scene(t, coinTransfer.chain_id, () => 0);
   publish(node, coinTransfer.abi);
   const body = JSON.stringify(coinTransfer.request);
@@ -142,7 +142,7 @@ test('a node that is gone leaves bytes and certain refusals to be had for as lon
   assert.deepEqual(shown(good), { status: 200, body: JSON.stringify(coinTransfer.expected_hex) });
   assert.deepEqual([malformed.status, codeOf(malformed)], [400, 'web_framework_error']);
   assert.deepEqual([badAmount.status, codeOf(badAmount)], [400, 'invalid_input']);
-  // The module may have been upgraded, and nobody can be asked: no certain refusal.
+  // The module may have been upgraded, and no node can be asked: no certain refusal.
   assert.equal(unknownFunction.status, 503);
 });
 
@@ -150,7 +150,7 @@ function codeOf(reply: Reply): unknown {
   return (JSON.parse(reply.text) as { error_code: unknown }).error_code;
 }
 
-test('what the gateway does not own goes to a node byte for byte, and is counted by reason', async (t) => {
+test('a request that the gateway does not encode goes to a node byte for byte, counted by reason', async (t) => {
   const { node, gateway } = await scene(t, coinTransfer.chain_id);
   publish(node, coinTransfer.abi);
   const answer = { status: 200, body: '"0x00"' };
@@ -183,7 +183,7 @@ test('what the gateway does not own goes to a node byte for byte, and is counted
   }
 });
 
-test('a call of a module that is not there costs one read of it, whichever module is made up', async (t) => {
+test('a call of an absent module costs one read of it, whatever its name', async (t) => {
   const { node, gateway } = await scene(t, coinTransfer.chain_id);
   node.encode = () => refusal('invalid_input', "Module can't be found");
   const body = JSON.stringify(coinTransfer.request);
@@ -197,7 +197,7 @@ test('a call of a module that is not there costs one read of it, whichever modul
   assert.deepEqual([node.moduleReads, node.encodes.length], [3, 3]);
 });
 
-test('media types are compared as nodes compare them on this path', async (t) => {
+test('media types of this path are compared as nodes do', async (t) => {
   const { node, gateway } = await scene(t, coinTransfer.chain_id);
   publish(node, coinTransfer.abi);
   const body = JSON.stringify(coinTransfer.request);
@@ -222,7 +222,7 @@ test('media types are compared as nodes compare them on this path', async (t) =>
   assert.equal(node.encodes.length, 0);
 });
 
-test('other methods on the path, and other spellings of it, are a node\u2019s to answer', async (t) => {
+test('nodes answer other methods on the path, and other spellings of it', async (t) => {
   const { node, gateway } = await scene(t, coinTransfer.chain_id);
   publish(node, coinTransfer.abi);
   node.encode = () => ({ status: 200, body: '"0x01"' });
@@ -275,7 +275,7 @@ test('bodies come chunked or whole, and are refused without a length or above th
   assert.equal(node.encodes.length, 0);
 });
 
-test('a body above 128 kB goes to a node as it came, and is not read here', async (t) => {
+test('a body above 128 kB goes to a node unchanged and unparsed', async (t) => {
   const { node, gateway } = await scene(t);
   publish(node, readGroup('04-bytes.json')[0]?.abi);
   const answer = { status: 200, body: '"0x01"' };
@@ -293,14 +293,14 @@ test('a body above 128 kB goes to a node as it came, and is not read here', asyn
   assert.equal(node.moduleReads, 1);
 });
 
-test('with encode.enabled: false every request is a node\u2019s', async (t) => {
+test('with encode.enabled: false nodes answer every request', async (t) => {
   const node = await vectorNode(t, coinTransfer.chain_id);
   publish(node, coinTransfer.abi);
-  node.encode = () => refusal('invalid_input', 'as the node says');
+  node.encode = () => refusal('invalid_input', 'text of the node');
   const gateway = await testGateway(t, { full: [node], config: { encode: { enabled: false } } });
 
   const reply = await gateway.post(path, JSON.stringify(coinTransfer.request));
 
-  assert.match(reply.text, /as the node says/);
+  assert.match(reply.text, /text of the node/);
   assert.deepEqual({ encodes: node.encodes.length, moduleReads: node.moduleReads }, { encodes: 1, moduleReads: 0 });
 });

@@ -33,7 +33,7 @@ test(`${keys} hot keys read at latest for ${seconds} s cost one upstream read pe
       return;
     }
     seen[String(headers['cache-status']).includes('; hit') ? 'hits' : 'misses'] += 1;
-    // What the ledger was at the bound before the request, by the node's own clock.
+    // The ledger's version one bound before the request, by the node's own clock.
     const due = advancingClock({ ...ledger, now: () => askedMs - boundMs }).read().version;
     if (BigInt(version) < due) seen.stale += 1;
   };

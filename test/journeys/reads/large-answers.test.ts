@@ -1,4 +1,4 @@
-/** Large answers: the gateway has given them in a moment, and their clients take them for long after that. */
+/** Large answers: the gateway writes them in a moment, and clients read them for long afterwards. */
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
@@ -13,8 +13,8 @@ const get = (target: string, header = ''): string => `GET ${target} HTTP/1.1\r\n
 
 const ofModule = ({ url }: { readonly url: string }): boolean => url.includes('/module/');
 
-/** A client that takes nothing until it is told to, and all that it was told when its connection is over. */
-function openClient(t: TestContext, { port }: TestGateway): { socket: Socket; told: Promise<string> } {
+/** A client that reads nothing until `resume`, and all that it received when its connection is over. */
+function openClient(t: TestContext, { port }: TestGateway): { socket: Socket; received: Promise<string> } {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
   t.after(() => socket.destroy());
   const chunks: Buffer[] = [];
@@ -22,10 +22,10 @@ function openClient(t: TestContext, { port }: TestGateway): { socket: Socket; to
   socket.on('error', () => undefined);
   socket.on('end', () => socket.end());
   socket.pause();
-  const told = new Promise<string>((resolve) => {
+  const received = new Promise<string>((resolve) => {
     socket.once('close', () => resolve(Buffer.concat(chunks).toString('latin1')));
   });
-  return { socket, told };
+  return { socket, received };
 }
 
 /** Resolves when an answer is on its way, most of which the client has not taken. */
@@ -33,10 +33,10 @@ function begun(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once('readable', () => resolve()));
 }
 
-test('a client that takes its answers steadily is given all of them, however long that takes', async (t) => {
+test('a client that reads steadily receives all answers, however long that takes', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], times: { inactivityMs: 800, checkMs: 20 } });
-  const { socket, told } = openClient(t, gateway);
+  const { socket, received } = openClient(t, gateway);
   // At most 64 kB at a time, so that it takes three times as long as the bound.
   socket.on('data', () => {
     socket.pause();
@@ -45,7 +45,7 @@ test('a client that takes its answers steadily is given all of them, however lon
 
   socket.write(get(large) + get(large, 'Connection: close\r\n'));
   socket.resume();
-  const answers = answersIn(await told);
+  const answers = answersIn(await received);
 
   assert.deepEqual(
     answers.map(({ body }) => body.length),
@@ -53,18 +53,18 @@ test('a client that takes its answers steadily is given all of them, however lon
   );
 });
 
-test('what comes behind the last request is not done, as long as its answer may take', async (t) => {
+test('a request behind Connection: close is not executed, however long the answer ahead of it takes', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
-  const { socket, told } = openClient(t, gateway);
+  const { socket, received } = openClient(t, gateway);
   socket.write(get(large, 'Connection: close\r\n'));
   await begun(socket);
 
   const submission = 'POST /v1/transactions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2';
   await new Promise((resolve) => socket.write(`${submission}\r\n\r\n{}`, resolve));
   socket.resume();
-  const answers = answersIn(await told);
-  // Had it been sent to the node, it would be there before this is.
+  const answers = answersIn(await received);
+  // The submission would have reached the node before this read.
   await gateway.get('/accounts/0x1/module/coin?ledger_version=601');
 
   assert.deepEqual(
@@ -77,23 +77,23 @@ test('what comes behind the last request is not done, as long as its answer may 
   );
 });
 
-test('who says no more and waits for a node loses nothing of the answers before', async (t) => {
+test('a client that half-closes while a node works loses no earlier answer', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   t.after(() => release());
   node.faults.add({ kind: 'hold', until: released }, { when: ofModule });
   const asked = node.log.next(ofModule);
-  const { socket, told } = openClient(t, gateway);
+  const { socket, received } = openClient(t, gateway);
 
   socket.write(get(large) + get('/v1/accounts/0x1/module/coin?ledger_version=602'));
   await Promise.all([begun(socket), asked]);
   await new Promise<void>((resolve) => socket.end(resolve));
-  // Whoever answers this has heard of that.
+  // An answer to this one proves that the gateway read the one before.
   await gateway.metric('ledgergate_http_connections');
   release();
   socket.resume();
 
-  const [answer] = answersIn(await told);
+  const [answer] = answersIn(await received);
   assert.equal(answer?.body.length, bytes);
 });

@@ -14,7 +14,7 @@ const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const module = '/v1/accounts/0x1/module/coin?ledger_version=900';
 const skip = withoutNginx();
 
-test('pinned reads are kept: the right body, the same tag, and 304', { skip }, async (t) => {
+test('pinned reads are cached: the right body, the same tag, and 304', { skip }, async (t) => {
   const { ask } = await behindNginx(t);
   const first = await ask(`${probe}?ledger_version=900`);
   const again = await ask(`${probe}?ledger_version=900`);
@@ -27,7 +27,7 @@ test('pinned reads are kept: the right body, the same tag, and 304', { skip }, a
   assert.deepEqual([known.status, known.body.length, cacheOf(known)], [304, 0, 'HIT']);
 });
 
-test('HEAD and GET are kept apart, and neither is answered with the other', { skip }, async (t) => {
+test('HEAD and GET are cached apart, and neither is answered with the other', { skip }, async (t) => {
   const { ask, url } = await behindNginx(t);
   const head = await fetchReply(`${url}${probe}?ledger_version=900`, { method: 'HEAD' });
   const got = await ask(`${probe}?ledger_version=900`);
@@ -35,7 +35,7 @@ test('HEAD and GET are kept apart, and neither is answered with the other', { sk
   assert.equal(JSON.parse(got.text).data.ledger_version, '900');
 });
 
-test('what may change is never kept: latest, ledger info, errors, what is passed through', { skip }, async (t) => {
+test('answers that may change are never cached: latest, ledger info, errors, passed paths', { skip }, async (t) => {
   const { ask, node } = await behindNginx(t);
   for (const path of [
     probe,
@@ -54,7 +54,7 @@ test('what may change is never kept: latest, ledger info, errors, what is passed
   assert.ok(BigInt(JSON.parse(after.text).ledger_version) > BigInt(JSON.parse(before.text).ledger_version));
 });
 
-test('forms, codings and pages are kept apart', { skip }, async (t) => {
+test('forms, codings and pages are cached apart', { skip }, async (t) => {
   const { ask } = await behindNginx(t);
   const wanted: Record<string, string>[] = [
     {},
@@ -78,7 +78,7 @@ test('forms, codings and pages are kept apart', { skip }, async (t) => {
   }
 });
 
-test('POST goes through every time, and so does who says how new an answer has to be', { skip }, async (t) => {
+test('POST passes every time, and so does a request with a demand of freshness', { skip }, async (t) => {
   const { url, ask, node } = await behindNginx(t);
   const body = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
   const headers = { 'content-type': 'application/json' };
@@ -92,7 +92,7 @@ test('POST goes through every time, and so does who says how new an answer has t
   assert.ok(node.log.readCount > 0);
 });
 
-test('what is private is not kept, nor what is asked for with a key', { skip }, async (t) => {
+test('private answers are not cached, nor are answers to requests with a key', { skip }, async (t) => {
   const { ask, node } = await behindNginx(t);
   const headers = { 'cache-control': 'private, max-age=1000', 'content-type': 'application/json' };
   node.faults.add(
@@ -110,7 +110,7 @@ test('what is private is not kept, nor what is asked for with a key', { skip }, 
 });
 
 test(
-  'a keyed answer is private, whatever header the key comes in, and is given to nobody else',
+  'a keyed answer is private whichever header carries the key, and no other client receives it',
   { skip },
   async (t) => {
     const key = testKey('wallet');
@@ -131,7 +131,7 @@ test(
   },
 );
 
-test('passed answers are kept by the Vary of their node, and not at all where that is *', { skip }, async (t) => {
+test('passed answers are cached by their node\u2019s Vary, and not at all with Vary: *', { skip }, async (t) => {
   const { ask, node } = await behindNginx(t);
   const kept = { 'cache-control': 'public, max-age=600', ...ledgerHeaders({ version: 1000n, chainId: 1 }) };
   const answer = (path: string, vary: string): void => {

@@ -74,7 +74,7 @@ test('unknown X-NODE headers cross both ways; hop-by-hop headers and credentials
   );
 });
 
-test('a node\u2019s own compression passes as it is', async (t) => {
+test('a node\u2019s own compression passes unchanged', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const plain = await gateway.get('/accounts/0x1');
@@ -94,7 +94,7 @@ test('a large answer that breaks off is cut off for the client as well', async (
   await assert.rejects(gateway.get('/blocks/by_height/3'));
 });
 
-test('a small answer that breaks off is given by another node', async (t) => {
+test('another node gives a small answer that broke off', async (t) => {
   const broken = await fakeNode(t, { oldest: 400n, head: 900n });
   const whole = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [broken, whole] });
@@ -108,7 +108,7 @@ test('a small answer that breaks off is given by another node', async (t) => {
   assert.equal((await gateway.get('/blocks/by_version/500')).status, 503);
 });
 
-test('wait_by_hash is a long poll at the node that took the submission', async (t) => {
+test('wait_by_hash is a long poll at the node that accepted the submission', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
 
@@ -155,7 +155,7 @@ const cachingHeaders = {
 };
 
 for (const maxStalenessMs of [200, 0]) {
-  test(`what nodes say of freshness does not outlive the version the gateway chose (staleness ${maxStalenessMs} ms)`, async (t) => {
+  test(`freshness headers of nodes do not outlive the version that the gateway chose (staleness ${maxStalenessMs} ms)`, async (t) => {
     const node = await fakeNode(t, { head: 900n });
     const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs } } });
     const fault = { kind: 'answer', status: 200, body: '{}', headers: { ...cachingHeaders, ...ledger } } as const;
@@ -197,7 +197,7 @@ test('a compressed view is a read of the latest state like any other', async (t)
   assert.equal(tooNew.status, 503);
 });
 
-test('a redirection of a node does not tell its address', async (t) => {
+test('a node\u2019s redirection does not reveal its address', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   node.fault = { kind: 'answer', status: 307, body: '', headers: { location: `${node.url}/elsewhere` } };
@@ -235,7 +235,7 @@ for (const method of ['GET', 'POST'] as const) {
   }
 }
 
-test('an error that a node compresses unasked is decoded for reads that are kept, and not kept', async (t) => {
+test('an error that a node compresses unasked is decoded for cacheable reads, and not cached', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const error = errorBody('resource_not_found', `Resource not found${' '.repeat(2_000)}`);
@@ -255,7 +255,7 @@ test('an error that a node compresses unasked is decoded for reads that are kept
   assert.equal(node.log.received.at(-1)?.headers['accept-encoding'], undefined);
 });
 
-test('an error compressed unasked counts as news about the node where its status tells so', async (t) => {
+test('an error compressed unasked counts against its node by its status', async (t) => {
   const full = await fakeNode(t, { oldest: 100n, head: 900n });
   const archival = await fakeNode(t, { archival: true, head: 900n });
   const gateway = await testGateway(t, { full: [full], archival: [archival] });

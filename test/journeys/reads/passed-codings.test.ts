@@ -1,4 +1,4 @@
-// Passed answers keep the coding that their node gave them, where the client takes it.
+// Passed answers keep their node's coding if the client accepts it.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -26,14 +26,14 @@ import { authority } from '../../support/tls.ts';
 const ledger = ledgerHeaders({ version: 900n, chainId: 1 });
 const list = '/transactions?start=5&limit=100';
 
-/** As large as a page of a hundred transactions. */
+/** The size of a page of a hundred transactions. */
 const text = JSON.stringify(
   Array.from({ length: 100 }, (_, index) => ({ version: String(index), payload: 'ab'.repeat(600) })),
 );
 const coders = { gzip: gzipSync, br: brotliCompressSync, zstd: zstdCompressSync, deflate: deflateSync } as const;
 type Coding = keyof typeof coders;
 const readers = { gzip: gunzipSync, br: brotliDecompressSync, zstd: zstdDecompressSync } as const;
-/** Of one in a thousand bytes, so that the coded form of it has 64 kB and more. */
+/** Its coded form has at least 64 kB. */
 const noise = JSON.stringify(Array.from({ length: 20_000 }, (_, index) => Math.imul(index, 2_654_435_761)));
 
 /** The body as it was before its coding, of answers in gzip or none. */
@@ -74,7 +74,7 @@ for (const coding of ['gzip', 'br', 'zstd'] as const) {
 
 for (const coding of ['gzip', 'x-gzip', 'BR', 'zstd', 'deflate'] as const) {
   for (const body of [text, noise]) {
-    test(`a passed list of ${body.length} bytes in ${coding} is decoded for a client that does not take it`, async (t) => {
+    test(`a passed list of ${body.length} bytes in ${coding} is decoded for a client that does not accept it`, async (t) => {
       const coder = coders[coding.replace('x-', '').toLowerCase() as Coding];
       const node = await nodeIn(t, coding, coder(body), { etag: '"of-this-coding"', 'content-digest': 'sha-256=:x:' });
       const gateway = await testGateway(t, { full: [node] });
@@ -120,7 +120,7 @@ test('a passed request asks its node for the accepted codings, the preferred one
   }
 });
 
-test('reads that are kept are asked for without a coding', async (t) => {
+test('cacheable reads are sent without accepted codings', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const path = '/accounts/0x1/module/coin?ledger_version=5';
@@ -268,7 +268,7 @@ test('a client that hangs up while its answer is decoded frees the connection to
   await left.promise;
 });
 
-test('a coded answer that unfolds to more than is gathered is refused, and costs the node nothing', async (t) => {
+test('a coded answer beyond the decoded bound is refused, and does not count against the node', async (t) => {
   const error = gzipSync(Buffer.alloc(80 * 1024 * 1024));
   const node = await fakeNode(t, { head: 900n });
   const headers = { ...ledger, 'content-encoding': 'gzip' };

@@ -1,4 +1,4 @@
-// Headers of nodes on passed answers: what caches may do with them, and what clients may learn from them.
+// Node headers on passed answers: caching, and addresses that clients must not receive.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
@@ -15,7 +15,7 @@ function answering(node: FakeNode, headers: Readonly<Record<string, string>>): v
   node.faults.add(fault, { when: ({ url }) => url.includes(path) });
 }
 
-/** The gateway's answer where its node answers with these headers. */
+/** The gateway's answer, if its node answers with these headers. */
 async function passed(
   t: TestContext,
   headers: Readonly<Record<string, string>>,
@@ -31,14 +31,14 @@ async function passed(
 
 const kept = { 'cache-control': 'public, max-age=600' };
 
-test('the Vary of a node is on the answer that its max-age is on', async (t) => {
+test('an answer with a node\u2019s max-age has the node\u2019s Vary', async (t) => {
   const headers = await passed(t, { ...kept, vary: 'x-node-client, origin' });
   assert.equal(headers['vary'], `${own}, x-node-client`);
   assert.equal(headers['cache-control'], 'public, max-age=600');
 });
 
 for (const vary of ['*', 'Origin, *', 'not a name']) {
-  test(`an answer with Vary: ${vary} is kept by no cache`, async (t) => {
+  test(`an answer with Vary: ${vary} is not cacheable`, async (t) => {
     const fresh = { expires: 'Wed, 21 Oct 2099 07:28:00 GMT', 'cdn-cache-control': 'max-age=60', etag: '"x"' };
     const headers = await passed(t, { ...kept, ...fresh, vary });
     assert.equal(headers['vary'], '*');
@@ -65,7 +65,7 @@ test('headers with an address of the node reach no client; those of the interfac
   assert.doesNotMatch(JSON.stringify(headers), /10\.0\.0\.1/);
 });
 
-test('a client that the gateway counts is given the limits of the gateway alone', async (t) => {
+test('a client with a plan receives the limits of the gateway alone', async (t) => {
   const theirs = { ratelimit: '"node";r=1', 'ratelimit-policy': '"node";q=5', 'x-ratelimit-limit': '5' };
   const open = await passed(t, theirs);
   assert.equal(open['ratelimit'], '"node";r=1');

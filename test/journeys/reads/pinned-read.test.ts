@@ -5,7 +5,7 @@ import { testGateway } from '../../support/gateway.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 
-test('a pinned read is asked of a node once and then answered from memory', async (t) => {
+test('a pinned read goes to a node once, and is then answered from memory', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
 
@@ -20,7 +20,7 @@ test('a pinned read is asked of a node once and then answered from memory', asyn
   assert.equal(node.requestsTo('resource'), 1);
 });
 
-test('a hit carries the live ledger headers, the version it was read at, and says that it never changes', async (t) => {
+test('a hit has the live ledger headers, its version, and an immutable Cache-Control', async (t) => {
   const node = await fakeNode(t, { oldest: 100n, head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   await gateway.get(`${probe}?ledger_version=500`);

@@ -1,5 +1,5 @@
 // The SDK that most wallets and services use, unchanged and with its own HTTP client, against a gateway in front of two
-// nodes. Neither knows what the other was sent until it has caught up: the worst that gossip can do.
+// nodes. Neither holds the other's submissions until it has caught up: the worst case of gossip.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,11 +21,11 @@ const rounds = 50;
 const probe = '0x1::ledgergate_sample::Probe';
 const transfer = '0x1::aptos_account::transfer';
 
-/** When a transaction is committed, seen from the submission; at the last one the node that took it is late. */
+/** When a transaction is committed, seen from the submission; at the last one the node that accepted it is late. */
 const moments = ['at once', 'while the SDK waits', 'elsewhere first'] as const;
 type Moment = (typeof moments)[number] | '300 ms later';
 
-test('what the SDK reads is what the nodes hold, at latest and at a version', async (t) => {
+test('the SDK reads the state of the nodes, at latest and at a version', async (t) => {
   const { aptos } = await fleetFor(t);
 
   const info = await aptos.getLedgerInfo();
@@ -39,7 +39,7 @@ test('what the SDK reads is what the nodes hold, at latest and at a version', as
   assert.ok(module.abi?.exposed_functions.some(({ name }) => name === 'transfer'));
 });
 
-test(`${rounds} transactions of the SDK are waited for without a failure, and then their effect is read`, async (t) => {
+test(`the SDK waits for ${rounds} transactions without a failure, and then reads their effects`, async (t) => {
   const { aptos, gateway, nodes } = await fleetFor(t);
   const random = new Random(20_261_121);
   const signer = Account.generate();
@@ -129,7 +129,7 @@ interface Taken {
   readonly bytes: Buffer;
 }
 
-/** Which node takes the next submission, and what it was sent. */
+/** The node that receives the next submission, and the request. */
 function takerOf([one, two]: readonly [FakeNode, FakeNode]): Promise<Taken> {
   return Promise.race([submissionTo(one, two), submissionTo(two, one)]);
 }
@@ -139,7 +139,7 @@ async function submissionTo(taker: FakeNode, other: FakeNode): Promise<Taken> {
   return { taker, other, bytes: body };
 }
 
-/** Commits what was submitted on the node that took it; the other one stays where it was, unless it is to be first. */
+/** Commits the submission on the node that accepted it; the other stays behind, unless it is to be first. */
 async function commit(moment: Moment, { taker, other, bytes }: Taken): Promise<void> {
   const version = headOf([taker, other]) + 3n;
   if (moment === '300 ms later') await sleep(300);
@@ -151,7 +151,7 @@ async function commit(moment: Moment, { taker, other, bytes }: Taken): Promise<v
   apply(taker, bytes, version);
 }
 
-/** The node learns of the transaction, if it has not, and gets to the version at which it is committed. */
+/** The node receives the transaction by gossip, and reaches the version at which it is committed. */
 function apply(node: FakeNode, bytes: Buffer, version: bigint): void {
   node.mempool.submit(bytes, undefined);
   node.mempool.commitAll(version);

@@ -19,7 +19,7 @@ test('a version below every full node is read from the archival node', async (t)
   assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 0, archival: 1 });
 });
 
-test('the archival node is left alone while a full node holds the version', async (t) => {
+test('the archival node receives no read while a full node holds the version', async (t) => {
   const full = await fakeNode(t, { oldest: 500n, head: 900n });
   const archival = await fakeNode(t, { archival: true, head: 900n });
   const gateway = await testGateway(t, { full: [full], archival: [archival] });
@@ -29,7 +29,7 @@ test('the archival node is left alone while a full node holds the version', asyn
   assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 4, archival: 0 });
 });
 
-test('a full node that has pruned the version meanwhile is news: the client gets 200, later reads skip that node', async (t) => {
+test('after a full node has pruned the version, the client gets 200, and later reads skip that node', async (t) => {
   const full = await fakeNode(t, { oldest: 100n, head: 900n });
   const archival = await fakeNode(t, { archival: true, head: 900n });
   const gateway = await testGateway(t, { full: [full], archival: [archival] });
@@ -43,7 +43,7 @@ test('a full node that has pruned the version meanwhile is news: the client gets
   assert.equal(await gateway.metric('ledgergate_pruned_answers_repaired_total'), 1);
 });
 
-test('however many full nodes have pruned it unheard, the first to say so sends the read to the archival node', async (t) => {
+test('however many full nodes have pruned it, the first refusal sends the read to the archival node', async (t) => {
   const full = await Promise.all([1, 2, 3, 4].map(() => fakeNode(t, { oldest: 100n, head: 900n })));
   const archival = await fakeNode(t, { archival: true, head: 900n });
   const gateway = await testGateway(t, { full, archival: [archival] });
@@ -80,7 +80,7 @@ for (const kind of ['pruned', 'pruned while reading'] as const) {
   });
 }
 
-test('a refusal of a version in the middle of a window takes nothing away from the node', async (t) => {
+test('a refusal of a version in the middle of a window does not narrow the window', async (t) => {
   const full = await fakeNode(t, { oldest: 100n, head: 900n });
   const archival = await fakeNode(t, { archival: true, head: 900n });
   const gateway = await testGateway(t, { full: [full], archival: [archival] });
@@ -93,7 +93,7 @@ test('a refusal of a version in the middle of a window takes nothing away from t
   assert.deepEqual({ full: full.reads, archival: archival.reads }, { full: 2, archival: 1 });
 });
 
-test('the client sees 410 when no node holds the version, in the words of the deepest node', async (t) => {
+test('the client receives the deepest node\u2019s 410 when no node holds the version', async (t) => {
   const shallow = await fakeNode(t, { oldest: 500n, head: 900n });
   const deep = await fakeNode(t, { oldest: 200n, head: 900n });
   const gateway = await testGateway(t, { full: [shallow], archival: [deep] });
@@ -146,7 +146,7 @@ test('a version that no node reaches in time gets the node\u2019s own 404', asyn
   assert.equal(reply.headers['cache-control'], 'no-store');
 });
 
-test('a version above every head that was told is asked for straight away: a quiet node may have it', async (t) => {
+test('a version above every reported head is requested at once: a node without news may hold it', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
   node.clock.head = 910n;
@@ -157,7 +157,7 @@ test('a version above every head that was told is asked for straight away: a qui
   assert.equal(node.requestsTo('resource'), 1);
 });
 
-test('a version that a quiet node reaches during the wait is read then', async (t) => {
+test('a version that a node without news reaches during the wait is read then', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
   const startedMs = performance.now();
@@ -185,7 +185,7 @@ test('versions of the future cost a node two requests each, of the far future on
 
   assert.deepEqual(new Set([...near, ...far].map(({ status }) => status)), new Set([404]));
   assert.deepEqual([askedForNear, asked() - askedForNear], [40, 20]);
-  // All who wait share the looks: the one at the start, and one in 50 ms.
+  // All waiting reads share the looks: one at the start, and one in 50 ms.
   for (const node of nodes) assert.ok(node.requestsTo('ledgerInfo') <= 1 + 12, String(node.requestsTo('ledgerInfo')));
 });
 
@@ -200,7 +200,7 @@ test('a version ahead of one node is read from the node that has it', async (t) 
   assert.deepEqual({ lagging: lagging.reads, fresh: fresh.reads }, { lagging: 0, fresh: 1 });
 });
 
-test('a node far behind takes no submissions while another is not, and serves what it holds', async (t) => {
+test('a node far behind receives no submissions while another is near the head, and serves the versions that it holds', async (t) => {
   const behind = await fakeNode(t, { oldest: 500n, head: 80_000n });
   const fresh = await fakeNode(t, { head: 90_000n });
   const bound = { maxLagMs: 1_000 };
@@ -251,7 +251,7 @@ test('a block that one node has not got to yet is read from the one that has', a
   assert.equal(late.requestsTo('blockByHeight'), 0);
 });
 
-test('what one node calls pruned is asked of the deepest, and is gone only in its words', async (t) => {
+test('after a 410 of one node the deepest node is asked, and its answer decides', async (t) => {
   const pruned = '{"message":"pruned","error_code":"version_pruned","vm_error_code":null}';
   const full = await Promise.all([1, 2, 3].map(() => fakeNode(t, { oldest: 500n, head: 900n })));
   const archival = await fakeNode(t, { archival: true, head: 900n });

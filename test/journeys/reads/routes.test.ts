@@ -38,7 +38,7 @@ test('with no staleness allowed an unpinned read goes to the freshest node each 
   assert.deepEqual({ lagging: lagging.reads, fresh: fresh.reads }, { lagging: 0, fresh: 2 });
 });
 
-test('a module with its ABI is read and kept, byte for byte', async (t) => {
+test('a module with its ABI is read and cached, byte for byte', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
 
@@ -51,7 +51,7 @@ test('a module with its ABI is read and kept, byte for byte', async (t) => {
   assert.equal(hit.headers['cache-status'], 'ledgergate; hit; detail=memory');
 });
 
-test('JSON and BCS answers of one read are kept apart', async (t) => {
+test('JSON and BCS answers of one read are cached apart', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const path = '/accounts/0x1/resource/0x1::account::Account?ledger_version=500';
@@ -67,7 +67,7 @@ test('JSON and BCS answers of one read are kept apart', async (t) => {
   assert.equal(node.requestsTo('resource'), 2);
 });
 
-test('a committed transaction is kept under its hash', async (t) => {
+test('a committed transaction is cached under its hash', async (t) => {
   const node = await fakeNode(t, { head: 900_000_000n });
   const gateway = await testGateway(t, { full: [node] });
   const committed = recordedTransactions.find(({ body }) => body.includes('"type":"user_transaction"'));
@@ -81,7 +81,7 @@ test('a committed transaction is kept under its hash', async (t) => {
   assert.equal(hit.headers['cache-status'], 'ledgergate; hit; detail=memory');
 });
 
-test('a pending transaction is never kept, and turns into the committed one', async (t) => {
+test('a pending transaction is never cached, and turns into the committed one', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const submitted = await gateway.post('/transactions', submission());
@@ -98,7 +98,7 @@ test('a pending transaction is never kept, and turns into the committed one', as
   assert.match(committed.text, /"type":"user_transaction"/);
 });
 
-test('an unknown hash is believed only after the deepest node said so too', async (t) => {
+test('a 404 of a hash is final only after the deepest node has answered 404, too', async (t) => {
   const full = await fakeNode(t, { oldest: 500n, head: 900n });
   const archival = await fakeNode(t, { archival: true, head: 900n });
   const gateway = await testGateway(t, { full: [full], archival: [archival] });
@@ -133,7 +133,7 @@ test('a transaction in the mempool of any node is found, wherever it was submitt
   assert.deepEqual(statuses, [200, 200, 200, 200, 200]);
 });
 
-test('a look-up after a submission asks the node that took it first', async (t) => {
+test('a read after a submission asks the node that accepted it first', async (t) => {
   const one = await fakeNode(t, { head: 900n });
   const other = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [one, other] });

@@ -27,7 +27,7 @@ async function scene(t: TestContext, shadow: number, encode: Encode) {
   const clock = { ms: 0 };
   const gateway = await testGateway(t, {
     full: [node],
-    // A busy machine must not end what a test holds back.
+    // A busy machine must not time out a request that a test holds back.
     config: { encode: { shadow }, upstream: { timeoutMs: 60_000, deadlineMs: 60_000 } },
     onLog: (line) => lines.push(line),
     now: () => clock.ms,
@@ -40,7 +40,7 @@ async function checks(gateway: TestGateway, result: string, count: number): Prom
   await until(async () => (await gateway.metric(`ledgergate_encode_checks_total{result="${result}"}`)) >= count);
 }
 
-test('other bytes from a node: counted, logged with both, shown, and nobody receives the doubtful ones again', async (t) => {
+test('other bytes from a node are counted, logged and reported, and no client receives the doubtful ones again', async (t) => {
   const { gateway, lines, ask } = await scene(t, 1, () => otherBytes);
 
   const first = await ask();
@@ -104,7 +104,7 @@ for (const [what, answer] of unreadable) {
   });
 }
 
-test('a function that a client had refused by its text is still turned off by the first other bytes', async (t) => {
+test('after a refusal by text, the first other bytes still turn the function off', async (t) => {
   const { node, gateway, clock, ask } = await scene(t, 1e-9, () => refusal('web_framework_error', 'no'));
   await ask();
   await checks(gateway, 'mismatch', 1);
@@ -135,7 +135,7 @@ test('a share of 0 asks no node', async (t) => {
   assert.equal(node.encodes.length, 0);
 });
 
-test('the client has its answer before the node has given one', async (t) => {
+test('the client is answered before the node', async (t) => {
   const order: string[] = [];
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const { gateway, ask } = await scene(t, 1, async () => {
@@ -180,7 +180,7 @@ test('checks of a node that hangs do not pile up', async (t) => {
   assert.ok(node.encodes.length <= 32);
 });
 
-test('a request that was being encoded when the mismatch came is not answered with the doubtful bytes', async (t) => {
+test('a request in flight at the mismatch does not receive the doubtful bytes', async (t) => {
   const { promise: judged, resolve: judge } = Promise.withResolvers<void>();
   shortenTimeouts(t, 10_000);
   const { node, gateway, clock, ask } = await scene(t, 1, () => judged.then(() => otherBytes));
@@ -202,7 +202,7 @@ test('a request that was being encoded when the mismatch came is not answered wi
   await checks(gateway, 'mismatch', 1);
 });
 
-test('one function that differs leaves the others to the gateway', async (t) => {
+test('after one function differs, the gateway still encodes the others', async (t) => {
   const other = find('initialise a stake owner');
   const { node, gateway, ask } = await scene(t, 1, ({ body }) =>
     body.includes('coin::transfer') ? otherBytes : { status: 200, body: JSON.stringify(other.expected_hex) },
@@ -218,7 +218,7 @@ test('one function that differs leaves the others to the gateway', async (t) => 
   assert.equal(await gateway.metric('ledgergate_encode_requests_total{outcome="local",reason=""}'), 2);
 });
 
-test('a node that has not got to the version of the ABI refuses in vain', async (t) => {
+test('a refusal by a node behind the ABI\u2019s version proves nothing', async (t) => {
   const { node, gateway, ask } = await scene(t, 1, () => {
     node.head = 900n;
     return refusal('invalid_input', 'could not find entry function by 0x1::coin::transfer');
@@ -230,7 +230,7 @@ test('a node that has not got to the version of the ABI refuses in vain', async 
   assert.equal((await ask()).text, bytes.body);
 });
 
-test('a node that is overloaded proves nothing and takes nothing away', async (t) => {
+test('an overloaded node proves nothing and distrusts nothing', async (t) => {
   const { gateway, ask } = await scene(t, 1, () => overloaded);
 
   await ask();

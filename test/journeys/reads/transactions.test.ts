@@ -19,7 +19,7 @@ const transfer = JSON.stringify({
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 
-test('a look-up after a submission does not share the look-up that began before it', async (t) => {
+test('a read after a submission does not share the read that began before it', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const elsewhere = await fakeNode(t, { head: 900n });
   const { hash } = JSON.parse(await (await fetch(`${elsewhere.url}/transactions`, posted(transfer))).text()) as {
@@ -39,7 +39,7 @@ test('a look-up after a submission does not share the look-up that began before 
 
   const submitted = await gateway.post('/transactions', transfer);
   const after = gateway.get(`/transactions/by_hash/${hash}`);
-  // Who waits for the first look-up gets its answer only now; the other has one of its own.
+  // The first read is answered only now; the other has a flight of its own.
   await Promise.race([after, new Promise((resolve) => setTimeout(resolve, 1_000).unref())]);
   release();
 
@@ -48,7 +48,7 @@ test('a look-up after a submission does not share the look-up that began before 
   assert.equal((await after).status, 200);
 });
 
-test('a transaction of which the full nodes know nothing is asked of the archival node, however many they are', async (t) => {
+test('a transaction that no full node holds is read from the archival node, however many full nodes there are', async (t) => {
   const full = await Promise.all([1, 2, 3, 4].map(() => fakeNode(t, { oldest: 500n, head: 900n })));
   const archival = await fakeNode(t, { archival: true, head: 900n });
   const gateway = await testGateway(t, { full, archival: [archival] });
@@ -74,7 +74,7 @@ const silences: readonly (readonly [string, Fault | 'gone'])[] = [
 ];
 
 for (const [what, fault] of silences) {
-  test(`while the node that took a transaction ${what}, nobody is told that there is none`, async (t) => {
+  test(`while the node that accepted a transaction ${what}, no client receives 404`, async (t) => {
     const taker = await fakeNode(t, { head: 900n, oldest: 500n });
     const others = [await fakeNode(t, { head: 899n, oldest: 500n }), await fakeNode(t, { head: 899n })];
     const config = { upstream: { timeoutMs: 300 } };
@@ -104,7 +104,7 @@ const impossible = JSON.stringify({
   success: true,
 });
 
-test('a transaction from above the head of its node is not kept, and raises no floor', async (t) => {
+test('a transaction above the head of its node is not cached, and raises no floor', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const agent = new Agent({ connections: 1, pipelining: 1 });

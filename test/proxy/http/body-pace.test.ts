@@ -3,7 +3,7 @@ import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { BodyPace } from '../../../src/proxy/http/body-pace.ts';
+import { BodyPace } from '../../../src/proxy/http/request-body.ts';
 
 test('one turn of the event loop reads bodies up to a bound, and the next turn goes on', async () => {
   const pace = new BodyPace();

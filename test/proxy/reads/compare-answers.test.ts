@@ -1,11 +1,11 @@
-/** When two final answers to one read are the same. */
+/** Equality of two final answers to one read. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/json-body.ts';
 import {
   compareAnswers,
   firstDifference,
-  type Comparison,
+  type AnswerComparison,
   type FinalAnswer,
 } from '../../../src/proxy/reads/compare-answers.ts';
 
@@ -18,7 +18,7 @@ const ok = (text: string): FinalAnswer => answer(200, text);
 const absent = (code: string, message: string): FinalAnswer =>
   answer(404, JSON.stringify({ message, error_code: code, vm_error_code: null }));
 
-const rows: readonly (readonly [what: string, one: FinalAnswer, other: FinalAnswer, Comparison])[] = [
+const rows: readonly (readonly [what: string, one: FinalAnswer, other: FinalAnswer, AnswerComparison])[] = [
   ['the same bytes', ok('{"a":"1"}'), ok('{"a":"1"}'), 'equal'],
   ['no bytes', ok(''), ok(''), 'equal'],
   ['another value', ok('{"a":"1"}'), ok('{"a":"2"}'), 'disagreement'],
@@ -35,12 +35,12 @@ const rows: readonly (readonly [what: string, one: FinalAnswer, other: FinalAnsw
 ];
 
 for (const [what, one, other, comparison] of rows) {
-  test(`${what}: ${comparison}, whoever is first`, () => {
+  test(`${what}: ${comparison}, in either order`, () => {
     assert.deepEqual([compareAnswers(one, other), compareAnswers(other, one)], [comparison, comparison]);
   });
 }
 
-test('the first difference is that of bytes, or the end of the shorter body', () => {
+test('the first difference is the first different byte, or the end of the shorter body', () => {
   const pairs = [
     ['abc', 'abd'],
     ['abc', 'ab'],

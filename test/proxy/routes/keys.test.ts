@@ -52,7 +52,7 @@ test('spellings of one address have one key for a module', () => {
   );
 });
 
-test('a smallest change of an address or tag is another key', () => {
+test('the smallest change of an address or tag makes another key', () => {
   fc.assert(
     fc.property(hex, structTag, seed, (address, tag, seed) => {
       const draw = new Draw(seed);
@@ -87,7 +87,7 @@ test('spellings of one view request have one key and one body', () => {
   );
 });
 
-test('the body that goes to the node says what the client said', () => {
+test('the canonical body keeps the meaning of the client body', () => {
   fc.assert(
     fc.property(viewRequest, seed, (request, seed) => {
       const draw = new Draw(seed);
@@ -103,7 +103,7 @@ test('the body that goes to the node says what the client said', () => {
   );
 });
 
-test('a smallest change of a view request is another key', () => {
+test('the smallest change of a view request makes another key', () => {
   fc.assert(
     fc.property(viewRequest, seed, (request, seed) => {
       const draw = new Draw(seed);
@@ -114,7 +114,7 @@ test('a smallest change of a view request is another key', () => {
   );
 });
 
-/** Each is one argument list; no two of them mean the same to every function. */
+/** Argument lists. No two of them mean the same to every function. */
 const distinctArguments = [
   ['1', '1.0', '1e0', '1E0', '10e-1', '-1', '"1"', '"01"', '"+1"', '" 1"', '"1 "'],
   ['0', '-0', '0.0', '18446744073709551615', '18446744073709551616', '1.8446744073709552e19'],
@@ -144,21 +144,21 @@ test('the place of a text counts: function, type argument and argument are never
   assert.equal(new Set(bodies.map((body) => keyOf(readView(body)))).size, bodies.length);
 });
 
-test('a body with a key written twice is kept apart from every reading of it, and sent as it came', () => {
+test('a body with a duplicate key has a cache key of its own, and is sent unchanged', () => {
   const twice = '{"function":"0x1::m::f","type_arguments":[],"arguments":["1"],"arguments":["2"]}';
   const read = readView(twice);
   assert.equal(String(read.wire.body), twice);
   for (const argument of ['["1"]', '["2"]']) assert.notEqual(keyOf(read), keyOf(readView(viewBody(argument))));
 });
 
-test('a type argument of a later node version is sent as it came, under a key of its own', () => {
+test('a type argument of a later node version is sent unchanged, under a key of its own', () => {
   const body = '{"function":"0x1::m::f","type_arguments":["|u8|u8"],"arguments":[]}';
   const read = readView(body);
   assert.equal(String(read.wire.body), body);
   assert.notEqual(keyOf(read), keyOf(readView(`${body} `)));
 });
 
-/** What nodes accept as a body (protocol 2.4). */
+/** Bound of a body at nodes (protocol 2.4). */
 const largestBody = 8 * 1024 * 1024;
 
 test('bodies of 8 MiB that differ in their last character have keys of their own', () => {

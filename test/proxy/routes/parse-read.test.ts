@@ -22,7 +22,7 @@ test('a type is the same read in each of its spellings, however often and after 
   }
 });
 
-test('what is no type is refused each time', () => {
+test('a malformed type is refused each time', () => {
   for (let time = 0; time < 2; time += 1) {
     assert.throws(() => subjectOf('0x1::a'), { status: 400 });
     assert.throws(() => subjectOf('constructor'), { status: 400 });

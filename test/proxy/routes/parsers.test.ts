@@ -1,10 +1,9 @@
-/** The parsers of the routes: what they refuse, and what they make of a request. */
+/** Parsers of the routes: their refusals and their reads. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { GatewayError } from '../../../src/ledger/errors.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
-import { transactionRead } from '../../../src/proxy/routes/parse-read.ts';
-import { viewRead } from '../../../src/proxy/routes/view.ts';
+import { transactionRead, viewRead } from '../../../src/proxy/routes/parse-read.ts';
 import { fc } from '../../support/fast-check.ts';
 import { keyOf, readModule, readResource, readTransaction, readView } from '../../support/reads.ts';
 
@@ -20,7 +19,7 @@ function statusOf(parse: () => unknown): number {
   }
 }
 
-test('whatever comes, the routes read it or refuse it with 400', () => {
+test('routes parse any input or refuse it with 400', () => {
   const soup = fc
     .array(
       fc.oneof(
@@ -51,7 +50,7 @@ test('whatever comes, the routes read it or refuse it with 400', () => {
   );
 });
 
-test('a body of any bytes is read or refused with 400; BCS bytes are the node’s to judge', () => {
+test('a body of any bytes is parsed or refused with 400; nodes judge BCS bytes', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
       assert.ok([200, 400].includes(statusOf(() => readView(Buffer.from(bytes)))));
@@ -117,7 +116,7 @@ for (const [contentType, status] of contentTypes) {
   });
 }
 
-test('what goes to the node is made of the canonical parts alone', () => {
+test('the request to the node is made of canonical parts alone', () => {
   const resource = readResource('0x00A', ' 0X01::a::B<u8,> ', { query: '?x=y&ledger_version=%2B007', accept: '*/*' });
   assert.deepEqual(resource.wire, {
     method: 'GET',
@@ -158,16 +157,16 @@ test('a module name that is no identifier is refused with 400', () => {
 const hash = `0x${'ab'.repeat(32)}`;
 const taken = (answer: { readonly status?: number; readonly body: string }): string | undefined => {
   const submissions = new Submissions();
-  void submissions.learn('full-0', { status: answer.status ?? 202, body: Buffer.from(answer.body) });
+  void submissions.recordAnswer('full-0', { status: answer.status ?? 202, body: Buffer.from(answer.body) });
   const { need } = transactionRead(hash.toUpperCase().slice(2), { target: '', accept: undefined }, submissions);
   return need.kind === 'transaction' ? need.first : undefined;
 };
 
-test('a look-up of a submitted hash goes first to the node that took it', () => {
+test('a read of a submitted hash goes first to the node that accepted it', () => {
   assert.equal(taken({ body: JSON.stringify({ hash }) }), 'full-0');
 });
 
-test('an answer that is not an accepted submission teaches nothing', () => {
+test('an answer other than an accepted submission records nothing', () => {
   const bodies = ['', '{}', 'null', '[]', '{"hash":5}', '{"hash":"0x12"}', `{"hash":"${hash}"`, `{"hash":"${hash}0"}`];
   for (const body of bodies) assert.equal(taken({ body }), undefined, body);
   for (const status of [200, 206, 400, 500]) assert.equal(taken({ status, body: JSON.stringify({ hash }) }), undefined);

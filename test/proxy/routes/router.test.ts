@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
 import type { Operation } from '../../../src/access/keys/principal.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
-import type { RouteKind } from '../../../src/proxy/routes/route.ts';
+import type { RouteKind } from '../../../src/proxy/routes/route-table.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
 import { longestTarget } from '../../../src/proxy/http/target.ts';
 import { fc } from '../../support/fast-check.ts';
@@ -236,7 +236,7 @@ const spelledPath = fc
     return { method, operation, spelled };
   });
 
-test('a path counts as the operation that it looks like, in whatever spelling', () => {
+test('a path in any spelling counts as the operation that it resembles', () => {
   fc.assert(
     fc.property(
       spelledPath,
@@ -287,7 +287,7 @@ for (const [target, methods] of allowed) {
   });
 }
 
-test('a request that no route takes has a fault, and counts as the operation that a node would see', () => {
+test('a refused request has a fault, and counts as the operation that a node would read', () => {
   const outside = routers['/v1'].match('GET', '/v2/accounts/0x1');
   const undecodable = routers['/v1'].match('POST', '/v1/view%ff');
   assert.deepEqual([outside.fault?.status, outside.route.name], [404, 'none']);

@@ -23,7 +23,7 @@ function ask(targets: TargetCache, account: number): 'cached' | 'added' | 'refus
   return 'added';
 }
 
-test('while there is room every target is added, and 1 in 16 when the cache is full', () => {
+test('with room every target is added; a full cache admits 1 in 16', () => {
   const targets = new TargetCache();
   const fits = Math.floor(targetCacheBytes / 2 / 1_300);
   const first = Array.from({ length: fits }, (_, account) => ask(targets, account));
@@ -35,7 +35,7 @@ test('while there is room every target is added, and 1 in 16 when the cache is f
   assert.equal(others.filter((what) => what === 'added').length, 100);
 });
 
-test('frequent targets among many more than have room are cached soon, and stay cached', () => {
+test('frequent targets enter a full cache soon, and stay', () => {
   const targets = new TargetCache();
   let cold = 1_000_000;
   const often = Array.from({ length: 100 }, (_, account) => account);

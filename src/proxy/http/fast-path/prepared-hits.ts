@@ -114,8 +114,8 @@ export class PreparedHits {
       memory.use(prepared);
     }
     observer.metrics.started();
-    reader.noteHit();
-    if (snapshot !== undefined) freshness.noteServed(snapshot);
+    reader.countHit();
+    if (snapshot !== undefined) freshness.countServed(snapshot);
     const hit = this.#hit;
     hit.route = target.route.name;
     hit.status = prepared.status;
