@@ -7,10 +7,10 @@ import type { StopSignal } from '../ledger/stop.ts';
 import { Coalescer } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';
-import type { Leases, Turn } from './redis/leases.ts';
+import type { Leases, LeaseTurn } from './redis/leases.ts';
 import type { MemoryCache } from './memory/memory.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
-import type { Inspected, Lookup, Miss, SharedTier } from './redis/shared-tier.ts';
+import type { RedisInspection, Lookup, Miss, SharedTier } from './redis/shared-tier.ts';
 
 /** What a load gave. `isFinal`: it is the answer for ever (or for as long as it says), and may be kept. */
 export interface Loaded<Origin> {
@@ -22,10 +22,10 @@ export interface Loaded<Origin> {
 }
 
 /** `span`: what it does is part of. */
-export type Load<Origin> = (signal: StopSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
+export type AnswerLoad<Origin> = (signal: StopSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
 
 /** The second tier and who reads for all replicas. */
-export interface Shared {
+export interface SecondTier {
   readonly tier: SharedTier;
   readonly leases: Leases;
   /** Counts look-ups in Redis by their outcome, and what they took. */
@@ -36,18 +36,18 @@ export interface Shared {
 
 export interface ReadThroughParts {
   readonly memory: MemoryCache;
-  readonly shared: Shared | undefined;
+  readonly shared: SecondTier | undefined;
 }
 
 /** A load that is under way; `isPurged`: what it brings is not to be kept. `span`: what is done is part of. */
-interface Running {
+interface RunningLoad {
   readonly key: CacheKey;
   readonly span: Span | undefined;
   isPurged: boolean;
 }
 
 /** Who asks. */
-interface Asking {
+interface LoadOptions {
   readonly signal: StopSignal;
   readonly span?: Span | undefined;
 }
@@ -61,7 +61,7 @@ export const fromRedis = 'redis';
 export class ReadThrough<Origin> {
   readonly #parts: ReadThroughParts;
   readonly #loads = new Coalescer<Loaded<Origin | typeof fromRedis>>();
-  readonly #running = new Set<Running>();
+  readonly #running = new Set<RunningLoad>();
   /** Purges so far: who asks after one does not join a load that began before it. */
   #purges = 0;
 
@@ -78,11 +78,11 @@ export class ReadThrough<Origin> {
    * Looks in Redis and else loads, together with everyone who asks for the same `flight` now: one key, asked for in
    * one way. Rejects as `load` does. `span`: of who asks.
    */
-  load(key: CacheKey, flight: string, { signal, span }: Asking, load: Load<Origin>) {
+  load(key: CacheKey, flight: string, { signal, span }: LoadOptions, load: AnswerLoad<Origin>) {
     const { shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
     const lead = async (whole: StopSignal, part: Span | undefined) => {
-      const running: Running = { key, span: part, isPurged: false };
+      const running: RunningLoad = { key, span: part, isPurged: false };
       this.#running.add(running);
       try {
         return shared === undefined
@@ -98,7 +98,7 @@ export class ReadThrough<Origin> {
   /** What both tiers hold of a key; changes nothing. */
   async inspect(key: CacheKey): Promise<{
     readonly memory: CachedResponse | undefined;
-    readonly redis: (Inspected & { readonly name: string | undefined }) | undefined;
+    readonly redis: (RedisInspection & { readonly name: string | undefined }) | undefined;
   }> {
     const { memory, shared } = this.#parts;
     const redis = shared && { name: shared.tier.nameOf(key), ...(await shared.tier.inspect(key)) };
@@ -121,11 +121,11 @@ export class ReadThrough<Origin> {
     return reads;
   }
 
-  async #loadAlone(running: Running, signal: StopSignal, load: Load<Origin>): Promise<Loaded<Origin>> {
+  async #loadAlone(running: RunningLoad, signal: StopSignal, load: AnswerLoad<Origin>): Promise<Loaded<Origin>> {
     return this.#kept(running, await load(signal, running.span));
   }
 
-  async #loadShared(running: Running, signal: StopSignal, load: Load<Origin>, shared: Shared) {
+  async #loadShared(running: RunningLoad, signal: StopSignal, load: AnswerLoad<Origin>, shared: SecondTier) {
     // Redis may add this much to a read, once, however many steps it takes.
     const startedMs = performance.now();
     const untilMs = startedMs + shared.tier.timeoutMs;
@@ -153,10 +153,10 @@ export class ReadThrough<Origin> {
   async #turn(
     key: CacheKey,
     signal: StopSignal,
-    { leases, tier, onTurn }: Shared,
+    { leases, tier, onTurn }: SecondTier,
     untilMs: number,
     span: Span | undefined,
-  ): Promise<Ahead | Found> {
+  ): Promise<LoadTurn | LookupHit> {
     let turn = await leases.take(key, untilMs, span);
     let sawDamage = false;
     for (let round = 0; round < maxRounds && turn.kind === 'follow'; round += 1) {
@@ -174,10 +174,10 @@ export class ReadThrough<Origin> {
   }
 
   async #lead(
-    running: Running,
+    running: RunningLoad,
     signal: StopSignal,
-    load: Load<Origin>,
-    { shared, turn, overwrite }: { readonly shared: Shared; readonly turn: Turn; readonly overwrite: boolean },
+    load: AnswerLoad<Origin>,
+    { shared, turn, overwrite }: { readonly shared: SecondTier; readonly turn: LeaseTurn; readonly overwrite: boolean },
   ): Promise<Loaded<Origin>> {
     const lease = turn.kind === 'lead' ? turn.lease : undefined;
     try {
@@ -196,20 +196,20 @@ export class ReadThrough<Origin> {
     }
   }
 
-  #found(running: Running, { answer, ttlMs }: Found) {
+  #found(running: RunningLoad, { answer, ttlMs }: LookupHit) {
     return this.#kept(running, { answer, isFinal: true, origin: fromRedis } as const, ttlMs);
   }
 
-  #kept<Of>({ key, isPurged }: Running, loaded: Loaded<Of>, ttlMs?: number): Loaded<Of> {
+  #kept<Of>({ key, isPurged }: RunningLoad, loaded: Loaded<Of>, ttlMs?: number): Loaded<Of> {
     if (!loaded.isFinal || isPurged) return loaded;
     return { ...loaded, answer: this.#parts.memory.store(key, loaded.answer, ttlMs) };
   }
 }
 
 /** `sawDamage`: what another replica left is to be replaced. */
-type Ahead = Exclude<Turn, { kind: 'follow' }> & { readonly sawDamage: boolean };
+type LoadTurn = Exclude<LeaseTurn, { kind: 'follow' }> & { readonly sawDamage: boolean };
 
-type Found = Extract<Lookup, { answer: unknown }>;
+type LookupHit = Extract<Lookup, { answer: unknown }>;
 
 function forget(memory: MemoryCache, scope: PurgeScope): number | Promise<number> {
   if (scope.kind === 'read') return memory.forget(scope.key);

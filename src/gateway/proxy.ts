@@ -11,7 +11,7 @@ import { createAccessLogMetrics } from '../metrics/log-metrics.ts';
 import { FastPath } from '../proxy/http/fast-path/fast-path.ts';
 import { AccessControl } from '../proxy/routes/access-control.ts';
 import { Admin } from '../proxy/operations/admin.ts';
-import { Audits, type Stored } from '../proxy/reads/audits.ts';
+import { Audits, type StoredAnswer } from '../proxy/reads/audits.ts';
 import { Cors } from '../proxy/http/cors.ts';
 import { Encoder } from '../proxy/routes/encode-submission.ts';
 import type { RequestSummary } from '../proxy/http/exchange.ts';
@@ -87,7 +87,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const { basePath } = config.listen;
   const audits = buildAudits();
   const { memory, tiers, metrics } = cache;
-  const onStored = (stored: Stored): void => audits.consider(stored);
+  const onStored = (stored: StoredAnswer): void => audits.consider(stored);
   const reader = new Reader({ fleet, sender, memory, tiers, metrics, onStored });
   const cors = new Cors(fleet.dialect);
   const keyHeader = access && (() => access.principals.header);

@@ -6,10 +6,10 @@ import { test, type TestContext } from 'node:test';
 import type { CachedResponse } from '../../src/cache/entry.ts';
 import { Leases } from '../../src/cache/redis/leases.ts';
 import { MemoryCache } from '../../src/cache/memory/memory.ts';
-import { ReadThrough, type Load } from '../../src/cache/read-through.ts';
+import { ReadThrough, type AnswerLoad } from '../../src/cache/read-through.ts';
 import { encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import { connectRedis } from '../../src/cache/redis/redis-client.ts';
-import { RedisKeys } from '../../src/cache/redis/redis-keys.ts';
+import { AnswerNames } from '../../src/cache/redis/redis-keys.ts';
 import { RedisLink } from '../../src/cache/redis/redis-link.ts';
 import { SharedTier } from '../../src/cache/redis/shared-tier.ts';
 import { WriteQueue, type WriteOutcome } from '../../src/cache/redis/write-queue.ts';
@@ -19,7 +19,7 @@ import { noRedis, redisServer } from '../support/redis-server.ts';
 
 const never = new AbortController().signal;
 const key = keyAt(7n);
-const keys = new RedisKeys('lg', 'test', anyTerm);
+const keys = new AnswerNames('lg', 'test', anyTerm);
 
 async function tiers(t: TestContext, timeoutMs = 1_000) {
   const server = await redisServer(t);
@@ -44,7 +44,7 @@ async function tiers(t: TestContext, timeoutMs = 1_000) {
   return { server, memory, written, lookups, reads: new ReadThrough<'node'>({ memory, shared }) };
 }
 
-function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): Load<'node'> {
+function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): AnswerLoad<'node'> {
   return () => Promise.resolve({ answer, isFinal: true, origin: 'node', head });
 }
 

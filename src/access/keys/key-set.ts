@@ -1,6 +1,6 @@
 /** Keys of clients: their form, and the set of those in force, kept and found by their SHA-256 alone. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Operation, Plan, Principal } from './principal.ts';
+import type { AccessOperation, Plan, Principal } from './principal.ts';
 
 /** Scanners that look for leaked keys find them by it. */
 const prefix = 'lgk_';
@@ -35,14 +35,14 @@ export interface KeyRecord {
   /** Of the key's text: 64 hex digits, lower case. */
   readonly sha256: string;
   /** What it may do of what its plan may; absent: all of it. */
-  readonly operations?: readonly Operation[] | undefined;
+  readonly operations?: readonly AccessOperation[] | undefined;
   /** Pages that may use it, of those that may use its plan; absent: all of them. */
   readonly origins?: readonly string[] | undefined;
   /** Ms since 1970. Absent: never. */
   readonly expiresAtMs?: number | undefined;
 }
 
-interface Entry {
+interface KeyEntry {
   readonly digest: Buffer;
   readonly principal: Principal;
   readonly expiresAtMs: number;
@@ -53,7 +53,7 @@ const nobody = Buffer.alloc(32);
 
 /** Immutable: who changes keys makes another set. */
 export class KeySet {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, KeyEntry>();
 
   /** Of two records of one key the first counts. Those of plans that are not there are left out. */
   constructor(records: Iterable<KeyRecord>, plans: ReadonlyMap<string, Plan>) {

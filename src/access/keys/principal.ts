@@ -1,7 +1,7 @@
 /** Who asks, and what it may: what the rest of the gateway knows of a client with or without a key. */
 
 /** What a client may ask for. `pass`: everything that is passed through. */
-export type Operation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
+export type AccessOperation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
 
 /** Limits under one name. Bounds that are absent do not bound. */
 export interface Plan {
@@ -16,7 +16,7 @@ export interface Plan {
   readonly concurrency?: number | undefined;
   /** How long a request over a limit waits for its turn. */
   readonly waitMs: number;
-  readonly operations: ReadonlySet<Operation>;
+  readonly operations: ReadonlySet<AccessOperation>;
   /** Pages that may use it; `undefined`: any. */
   readonly origins?: ReadonlySet<string> | undefined;
 }
@@ -27,6 +27,6 @@ export interface Principal {
   /** Who is counted together: several keys may be of one tenant. Of requests without a key it is the address. */
   readonly tenant: string;
   readonly plan: Plan;
-  readonly operations: ReadonlySet<Operation>;
+  readonly operations: ReadonlySet<AccessOperation>;
   readonly origins: ReadonlySet<string> | undefined;
 }

@@ -5,7 +5,7 @@ import { KeySet, type KeyRecord } from './key-set.ts';
 import type { Plan, Principal } from './principal.ts';
 
 /** What the config says of who may ask. */
-export interface AccessRules {
+export interface PrincipalRules {
   /** Lower case. In `authorization` the key follows `Bearer`. */
   readonly header: string;
   readonly plans: ReadonlyMap<string, Plan>;
@@ -16,19 +16,19 @@ export interface AccessRules {
 }
 
 /** `no key`: none was sent, and one is needed. `unread`: unknown, but not all keys have been read yet. */
-export type Unknown = 'no key' | 'bad key' | 'unread';
+export type KeyRejection = 'no key' | 'bad key' | 'unread';
 
 /** Where keys are kept. Of a key that both have, the file's word counts. */
 export type KeySource = 'file' | 'redis';
 
 export class Principals {
-  #rules: AccessRules;
+  #rules: PrincipalRules;
   #proxies: Networks;
   readonly #records: Record<KeySource, readonly KeyRecord[] | undefined>;
   #keys: KeySet;
 
   /** `sources`: of these, keys will be told by `setKeys`. */
-  constructor(rules: AccessRules, sources: readonly KeySource[]) {
+  constructor(rules: PrincipalRules, sources: readonly KeySource[]) {
     this.#rules = rules;
     this.#proxies = new Networks(rules.trustedProxies);
     this.#records = {
@@ -39,7 +39,7 @@ export class Principals {
   }
 
   /** In force for the next request. */
-  setRules(rules: AccessRules): void {
+  setRules(rules: PrincipalRules): void {
     this.#rules = rules;
     this.#proxies = new Networks(rules.trustedProxies);
     this.#keys = this.#keySet();
@@ -62,7 +62,7 @@ export class Principals {
   }
 
   /** Who asks. A key that is wrong is refused even where none is needed: its sender relies on what it stands for. */
-  find(headers: IncomingHttpHeaders, connection: string | undefined, nowMs: number): Principal | Unknown {
+  find(headers: IncomingHttpHeaders, connection: string | undefined, nowMs: number): Principal | KeyRejection {
     const { header, anonymous } = this.#rules;
     const value = headers[header];
     if (value === undefined)

@@ -1,23 +1,23 @@
 /** What one tenant has used of one plan, in this process. */
-import type { BoundName, Bounds, Count, Standing } from './counter.ts';
+import type { BoundName, Bounds, LimitCount, BoundStanding } from './counter.ts';
 import { Window } from './window.ts';
 
 export const burstMs = 1_000;
 
-interface Bound {
-  readonly name: Standing['name'];
+interface WindowBound {
+  readonly name: BoundStanding['name'];
   readonly window: Window;
   readonly limit: number;
   readonly amount: number;
 }
 
-interface Over {
+interface ExceededBound {
   readonly name: BoundName;
   readonly freeInMs: number;
 }
 
 /** Bounds come with every request, since plans change; the span is that of the account. */
-export class Account {
+export class LimitAccount {
   readonly #requests: Window;
   readonly #cost: Window;
   readonly #burst: Window;
@@ -30,7 +30,7 @@ export class Account {
   }
 
   /** Counts the request where all bounds have room for it. */
-  take(bounds: Bounds, cost: number, nowMs: number): Count {
+  take(bounds: Bounds, cost: number, nowMs: number): LimitCount {
     const over = this.#findOver(bounds, cost, nowMs);
     if (over === undefined) this.add(cost, nowMs);
     const standings = this.#boundsOf(bounds, cost).map((bound) => standingOf(bound, nowMs));
@@ -53,8 +53,8 @@ export class Account {
   }
 
   /** The bound that takes longest to have room. */
-  #findOver(bounds: Bounds, cost: number, nowMs: number): Over | undefined {
-    let over: Over | undefined;
+  #findOver(bounds: Bounds, cost: number, nowMs: number): ExceededBound | undefined {
+    let over: ExceededBound | undefined;
     for (const { name, window, limit, amount } of this.#boundsOf(bounds, cost)) {
       const freeInMs = window.freeAtMs(nowMs, limit - amount) - nowMs;
       if (freeInMs > (over?.freeInMs ?? 0)) over = { name, freeInMs };
@@ -63,8 +63,8 @@ export class Account {
     return { name: 'concurrency', freeInMs: 0 };
   }
 
-  #boundsOf({ requests, cost, burst }: Bounds, charge: number): Bound[] {
-    const bounds: Bound[] = [];
+  #boundsOf({ requests, cost, burst }: Bounds, charge: number): WindowBound[] {
+    const bounds: WindowBound[] = [];
     if (requests !== undefined) bounds.push({ name: 'requests', window: this.#requests, limit: requests, amount: 1 });
     if (cost !== undefined) {
       // A request that costs more than a whole window grants has to be possible in an empty one.
@@ -75,7 +75,7 @@ export class Account {
   }
 }
 
-function standingOf({ name, window, limit }: Bound, nowMs: number): Standing {
+function standingOf({ name, window, limit }: WindowBound, nowMs: number): BoundStanding {
   const freeAtMs = window.nextFreeAtMs(nowMs);
   return {
     name,

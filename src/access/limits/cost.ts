@@ -1,5 +1,5 @@
 /** What a request costs. Pure; the amounts are those of `access.costs`. */
-import type { Operation } from '../keys/principal.ts';
+import type { AccessOperation } from '../keys/principal.ts';
 import type { Settled } from './ticket.ts';
 
 export interface Costs {
@@ -17,7 +17,7 @@ export interface Costs {
 const maxCost = 1_000_000_000;
 
 /** What a request of this kind costs at least: charged before it is served. */
-export function leastCostOf(operation: Operation, costs: Costs): number {
+export function leastCostOf(operation: AccessOperation, costs: Costs): number {
   switch (operation) {
     case 'read':
     case 'view':

@@ -25,36 +25,36 @@ export interface Charge {
 }
 
 /** Where a bound over time stands. */
-export interface Standing {
+export interface BoundStanding {
   readonly name: Exclude<BoundName, 'concurrency'>;
   readonly remaining: number;
   /** Until there is more again; `undefined`: nothing is used. */
   readonly freeInMs: number | undefined;
 }
 
-export type Count =
-  | { readonly isAdmitted: true; readonly standings: readonly Standing[] }
+export type LimitCount =
+  | { readonly isAdmitted: true; readonly standings: readonly BoundStanding[] }
   | {
       readonly isAdmitted: false;
       readonly over: BoundName;
       /** Not sooner, where that is known; 0 where it is not, since requests under way end when they end. */
       readonly freeInMs: number;
-      readonly standings: readonly Standing[];
+      readonly standings: readonly BoundStanding[];
     };
 
 /** `unavailable`: nobody can count now, and that is a reason to refuse. */
-export type Taken =
+export type CountResult =
   | {
       readonly kind: 'counted';
-      readonly count: Count;
+      readonly count: LimitCount;
       /** Ends what was admitted: `extraCost` is what it cost beyond its charge. To be called once. */
       readonly settle: (extraCost: number) => void;
     }
   | { readonly kind: 'unavailable' };
 
-export interface Counter {
+export interface LimitCounter {
   /** Never rejects. */
-  take(charge: Charge): Taken | Promise<Taken>;
+  take(charge: Charge): CountResult | Promise<CountResult>;
   close(): void;
 }
 

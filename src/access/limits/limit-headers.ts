@@ -3,10 +3,10 @@
  * policy for each bound over time, under the bound's name. Both are on answers and on refusals.
  */
 import { burstMs } from './account.ts';
-import type { Bounds, Standing } from './counter.ts';
+import type { Bounds, BoundStanding } from './counter.ts';
 
 /** Flat, as Node takes them. Empty where nothing over time is bounded. */
-export function limitHeaders(bounds: Bounds, standings: readonly Standing[]): readonly string[] {
+export function limitHeaders(bounds: Bounds, standings: readonly BoundStanding[]): readonly string[] {
   if (standings.length === 0) return [];
   return ['RateLimit', standings.map(itemOf).join(', '), 'RateLimit-Policy', policyOf(bounds)];
 }
@@ -33,6 +33,6 @@ function policyOf(bounds: Bounds): string {
   return policy;
 }
 
-function itemOf({ name, remaining, freeInMs }: Standing): string {
+function itemOf({ name, remaining, freeInMs }: BoundStanding): string {
   return `"${name}";r=${remaining}${freeInMs === undefined ? '' : `;t=${wholeSeconds(freeInMs)}`}`;
 }

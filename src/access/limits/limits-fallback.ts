@@ -1,5 +1,5 @@
 /** Counts in Redis while it answers, and does what the config says while it does not. */
-import type { Charge, Counter, Taken } from './counter.ts';
+import type { Charge, LimitCounter, CountResult } from './counter.ts';
 import type { MemoryCounter } from './limits-memory.ts';
 import type { RedisCounter } from './limits-redis.ts';
 
@@ -16,14 +16,14 @@ export interface FallbackParts {
   readonly onFallback: (choice: WhenRedisIsDown) => void;
 }
 
-export class FallbackCounter implements Counter {
+export class FallbackCounter implements LimitCounter {
   readonly #parts: FallbackParts;
 
   constructor(parts: FallbackParts) {
     this.#parts = parts;
   }
 
-  async take(charge: Charge): Promise<Taken> {
+  async take(charge: Charge): Promise<CountResult> {
     const { redis, memory, onFallback } = this.#parts;
     const choice = this.#parts.choice();
     const taken = await redis.take(charge);
@@ -48,7 +48,7 @@ export class FallbackCounter implements Counter {
   }
 }
 
-function takeAnyway(charge: Charge, choice: WhenRedisIsDown, memory: MemoryCounter): Taken {
+function takeAnyway(charge: Charge, choice: WhenRedisIsDown, memory: MemoryCounter): CountResult {
   switch (choice) {
     case 'local':
       return memory.take(charge);

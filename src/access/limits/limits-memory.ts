@@ -4,13 +4,13 @@
  * which had its own allowance unused until then: it wins nothing that the addresses did not give it anyway. Keys have
  * accounts apart, so that addresses cannot make room among them.
  */
-import { Account } from './account.ts';
-import { shareOf, type Charge, type Counter, type Taken } from './counter.ts';
+import { LimitAccount } from './account.ts';
+import { shareOf, type Charge, type LimitCounter, type CountResult } from './counter.ts';
 
 /** Of each sort. An account takes about a kilobyte. */
 const maxAccounts = 16_384;
 
-export interface MemoryOptions {
+export interface MemoryCounterOptions {
   /** Monotonic, in milliseconds. */
   readonly now: () => number;
   /** This process grants its share of the bounds. Default 1: all of them. */
@@ -19,12 +19,12 @@ export interface MemoryOptions {
   readonly maxAccounts?: number;
 }
 
-export class MemoryCounter implements Counter {
-  readonly #options: MemoryOptions;
-  readonly #keyed = new Map<string, Account>();
-  readonly #anonymous = new Map<string, Account>();
+export class MemoryCounter implements LimitCounter {
+  readonly #options: MemoryCounterOptions;
+  readonly #keyed = new Map<string, LimitAccount>();
+  readonly #anonymous = new Map<string, LimitAccount>();
 
-  constructor(options: MemoryOptions) {
+  constructor(options: MemoryCounterOptions) {
     this.#options = options;
   }
 
@@ -33,7 +33,7 @@ export class MemoryCounter implements Counter {
     return this.#keyed.size + this.#anonymous.size;
   }
 
-  take(charge: Charge): Taken & { kind: 'counted' } {
+  take(charge: Charge): CountResult & { kind: 'counted' } {
     const account = this.#accountOf(charge);
     const bounds = shareOf(charge.bounds, this.#options.processes ?? 1);
     const count = account.take(bounds, charge.cost, this.#options.now());
@@ -53,11 +53,11 @@ export class MemoryCounter implements Counter {
     this.#anonymous.clear();
   }
 
-  #accountOf({ subject, hasKey, bounds: { windowMs } }: Charge): Account {
+  #accountOf({ subject, hasKey, bounds: { windowMs } }: Charge): LimitAccount {
     const accounts = hasKey ? this.#keyed : this.#anonymous;
     // A span that was changed begins anew.
     const name = `${windowMs} ${subject}`;
-    const account = accounts.get(name) ?? new Account(windowMs);
+    const account = accounts.get(name) ?? new LimitAccount(windowMs);
     accounts.delete(name);
     accounts.set(name, account);
     if (accounts.size > (this.#options.maxAccounts ?? maxAccounts)) {

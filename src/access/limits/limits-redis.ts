@@ -1,6 +1,6 @@
 /** Counts in Redis, for all replicas: one script per request, what it came to afterwards in the background. */
 import { randomBytes } from 'node:crypto';
-import type { BoundName, Charge, Count, Standing, Taken } from './counter.ts';
+import type { BoundName, Charge, LimitCount, BoundStanding, CountResult } from './counter.ts';
 import { admission } from './limits-script.ts';
 import { Settlements, type AccountNames } from './settlements.ts';
 import { runScript, type Store } from './store.ts';
@@ -34,7 +34,7 @@ export class RedisCounter {
   }
 
   /** `undefined` when Redis did not say in time. */
-  async take(charge: Charge): Promise<Taken | undefined> {
+  async take(charge: Charge): Promise<CountResult | undefined> {
     const { requests, cost, burst, concurrency, windowMs } = charge.bounds;
     const account = this.#accountOf(charge);
     const lease = concurrency === undefined ? undefined : `${this.#process}${(this.#leases += 1).toString(36)}`;
@@ -76,10 +76,10 @@ const overNames: Readonly<Record<string, BoundName>> = {
 };
 
 /** `undefined` for an answer that is none of the script's. */
-function parseCount(reply: unknown, { bounds }: Charge): Count | undefined {
+function parseCount(reply: unknown, { bounds }: Charge): LimitCount | undefined {
   if (!Array.isArray(reply) || reply.length !== 9) return undefined;
   const [isAdmitted, over, freeInMs, ...used] = reply as [number, string, number, ...number[]];
-  const standings: Standing[] = [];
+  const standings: BoundStanding[] = [];
   for (const [index, name] of (['requests', 'cost', 'burst'] as const).entries()) {
     const limit = bounds[name];
     const [inUse = -1, freeMs = -1] = used.slice(index * 2);

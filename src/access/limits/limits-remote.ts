@@ -1,11 +1,11 @@
 /** Counts in another process, which counts for several; where it does not answer in time, this one grants its share. */
-import type { Charge, Count, Counter, Taken } from './counter.ts';
+import type { Charge, LimitCount, LimitCounter, CountResult } from './counter.ts';
 import type { MemoryCounter } from './limits-memory.ts';
 
 /** The other process. Messages arrive in the order they were sent. */
-export interface Desk {
+export interface LimitServiceClient {
   /** Rejects when there is no answer in time. `id`: of this process, never used twice. */
-  take(request: { readonly id: number; readonly charge: Charge }): Promise<Count>;
+  take(request: { readonly id: number; readonly charge: Charge }): Promise<LimitCount>;
   /** Also where it is not known whether `id` was admitted. */
   settle(request: { readonly id: number; readonly extraCost: number }): void;
 }
@@ -13,33 +13,33 @@ export interface Desk {
 /** So long nobody is asked who did not answer. */
 const pauseMs = 1_000;
 
-export class RemoteCounter implements Counter {
-  readonly #desk: Desk;
+export class RemoteCounter implements LimitCounter {
+  readonly #service: LimitServiceClient;
   /** Grants one process's share. */
   readonly #memory: MemoryCounter;
   #lastId = 0;
   #pausedUntilMs = -Infinity;
 
-  constructor(desk: Desk, memory: MemoryCounter) {
-    this.#desk = desk;
+  constructor(limitService: LimitServiceClient, memory: MemoryCounter) {
+    this.#service = limitService;
     this.#memory = memory;
   }
 
-  async take(charge: Charge): Promise<Taken> {
+  async take(charge: Charge): Promise<CountResult> {
     if (performance.now() < this.#pausedUntilMs) return this.#memory.take(charge);
     const id = (this.#lastId += 1);
     try {
-      const count = await this.#desk.take({ id, charge });
+      const count = await this.#service.take({ id, charge });
       if (!count.isAdmitted) return { kind: 'counted', count, settle: () => undefined };
       const settleHere = this.#memory.note(charge);
       const settle = (extraCost: number): void => {
         settleHere(extraCost);
-        this.#desk.settle({ id, extraCost });
+        this.#service.settle({ id, extraCost });
       };
       return { kind: 'counted', count, settle };
     } catch {
       this.#pausedUntilMs = performance.now() + pauseMs;
-      this.#desk.settle({ id, extraCost: 0 });
+      this.#service.settle({ id, extraCost: 0 });
       return this.#memory.take(charge);
     }
   }

@@ -1,15 +1,22 @@
 /** Lets requests in as their plans allow: counted, in turn, and told what is left. */
 import type { LimitMetrics } from '../../metrics/limit-metrics.ts';
 import { costOf, leastCostOf, type Costs } from './cost.ts';
-import { isBounded, type Bounds, type Charge, type Count, type Counter, type Taken } from './counter.ts';
+import {
+  isBounded,
+  type Bounds,
+  type Charge,
+  type LimitCount,
+  type LimitCounter,
+  type CountResult,
+} from './counter.ts';
 import { limitHeaders } from './limit-headers.ts';
 import type { LimitQueue } from './limit-queue.ts';
-import type { Operation, Plan, Principal } from '../keys/principal.ts';
+import type { AccessOperation, Plan, Principal } from '../keys/principal.ts';
 import type { Limits, Settled, Ticket } from './ticket.ts';
 import type { Usage } from '../usage/usage.ts';
 
 export interface PlanLimitsParts {
-  readonly counter: Counter;
+  readonly counter: LimitCounter;
   readonly queue: LimitQueue;
   /** Lines of requests without a key, apart: however many addresses wait, there is room for keys. */
   readonly queueOfAddresses: LimitQueue;
@@ -29,7 +36,7 @@ export class PlanLimits implements Limits {
     this.#parts = parts;
   }
 
-  admit(principal: Principal, operation: Operation, signal: AbortSignal): Ticket | Promise<Ticket> {
+  admit(principal: Principal, operation: AccessOperation, signal: AbortSignal): Ticket | Promise<Ticket> {
     const { plan } = principal;
     const { counter, costs } = this.#parts;
     const cost = leastCostOf(operation, costs());
@@ -37,8 +44,8 @@ export class PlanLimits implements Limits {
     const bounds = boundsOf(plan);
     if (!isBounded(bounds)) return this.#admitted(request, [], () => undefined);
     const charge: Charge = { subject: subjectOf(principal), hasKey: principal.name !== undefined, bounds, cost };
-    const attempt = (): Taken | Promise<Taken> => counter.take(charge);
-    const isLast = (taken: Taken): Ticket => this.#ticket({ ...request, charge }, taken, signal);
+    const attempt = (): CountResult | Promise<CountResult> => counter.take(charge);
+    const isLast = (taken: CountResult): Ticket => this.#ticket({ ...request, charge }, taken, signal);
     if (plan.waitMs === 0) return then(attempt(), isLast);
     const { waitMs } = plan;
     return then(this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt }), isLast);
@@ -54,7 +61,7 @@ export class PlanLimits implements Limits {
     return name === undefined ? this.#parts.queueOfAddresses : this.#parts.queue;
   }
 
-  #ticket(request: Request & { readonly charge: Charge }, taken: Taken, signal: AbortSignal): Ticket {
+  #ticket(request: Request & { readonly charge: Charge }, taken: CountResult, signal: AbortSignal): Ticket {
     const { principal, charge } = request;
     if (signal.aborted) {
       if (taken.kind === 'counted' && taken.count.isAdmitted) taken.settle(0);
@@ -90,7 +97,7 @@ export class PlanLimits implements Limits {
     };
   }
 
-  #refused({ principal, operation }: Request, why: 'unavailable' | (Count & { isAdmitted: false })): Ticket {
+  #refused({ principal, operation }: Request, why: 'unavailable' | (LimitCount & { isAdmitted: false })): Ticket {
     const { metrics, usage } = this.#parts;
     const { plan, name: key } = principal;
     usage.addRefusal(principal, operation);
@@ -106,7 +113,7 @@ export class PlanLimits implements Limits {
 
 interface Request {
   readonly principal: Principal;
-  readonly operation: Operation;
+  readonly operation: AccessOperation;
   /** What it is charged before it is served. */
   readonly cost: number;
 }

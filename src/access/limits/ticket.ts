@@ -1,9 +1,9 @@
 /** What becomes of a request at the limits, and what it came to in the end. */
-import type { Operation, Principal } from '../keys/principal.ts';
+import type { AccessOperation, Principal } from '../keys/principal.ts';
 
 /** What was done for a request: its cost and its usage are made of it. */
 export interface Settled {
-  readonly operation: Operation;
+  readonly operation: AccessOperation;
   /** `local`: answered here without a node. `error`: refused or failed. */
   readonly outcome: 'hit' | 'miss' | 'collapsed' | 'local' | 'error';
   readonly status: number;
@@ -37,6 +37,6 @@ export type Ticket =
 /** Counts requests against the limits of their principals. */
 export interface Limits {
   /** At once where nobody else counts, else when it is known. Never rejects. */
-  admit(principal: Principal, operation: Operation, signal: AbortSignal): Ticket | Promise<Ticket>;
+  admit(principal: Principal, operation: AccessOperation, signal: AbortSignal): Ticket | Promise<Ticket>;
   close(): void;
 }

@@ -4,13 +4,13 @@
  * answer came, is added once: each process's last number stands beside the sums.
  */
 import { runScript, script, type Store } from '../limits/store.ts';
-import { asksFor, hourMs, hourOf, Sheet, type UsageQuery, type UsageRow, type Who } from './usage-tally.ts';
+import { covers, hourMs, hourOf, UsageSums, type UsageQuery, type UsageRow, type UsageSubject } from './usage-tally.ts';
 
 /** What one process has to report of an hour. */
-export interface Report {
+export interface PendingReport {
   readonly hour: string;
-  readonly who: Who;
-  readonly sheet: Sheet;
+  readonly who: UsageSubject;
+  readonly sheet: UsageSums;
   /** Greater than that of every report before it. */
   readonly number: number;
 }
@@ -42,7 +42,7 @@ export class UsageStore {
   }
 
   /** Whether it is known to be added. */
-  async add({ hour, who, sheet, number }: Report): Promise<boolean> {
+  async add({ hour, who, sheet, number }: PendingReport): Promise<boolean> {
     const index = `${this.#prefix}:usage:${hour}`;
     const member = JSON.stringify(who);
     const indexed = await this.#store.write(index, async (client) => {
@@ -62,8 +62,8 @@ export class UsageStore {
       const members = await this.#store.read(index, (client) => client.smembers(index));
       if ('failure' in members) return undefined;
       const wanted = members.value.filter((member) => {
-        const who = parseWho(member);
-        return who !== undefined && asksFor(query, hour, who);
+        const who = parseSubject(member);
+        return who !== undefined && covers(query, hour, who);
       });
       for (let first = 0; first < wanted.length; first += atOnce) {
         const some = wanted.slice(first, first + atOnce).map((member) => this.#rowsOf(hour, member));
@@ -80,9 +80,9 @@ export class UsageStore {
   async #rowsOf(hour: string, member: string): Promise<UsageRow[] | undefined> {
     const key = `${this.#prefix}:usage:${hour}:${member}`;
     const hash = await this.#store.read(key, (client) => client.hgetall(key));
-    const who = parseWho(member);
+    const who = parseSubject(member);
     if ('failure' in hash || who === undefined) return undefined;
-    return Sheet.of(hash.value).rows(hour, who);
+    return UsageSums.of(hash.value).rows(hour, who);
   }
 }
 
@@ -96,7 +96,7 @@ function isName(part: unknown): part is string | null {
   return part === null || typeof part === 'string';
 }
 
-function parseWho(text: string): Who | undefined {
+function parseSubject(text: string): UsageSubject | undefined {
   try {
     const parts: unknown = JSON.parse(text);
     if (!Array.isArray(parts) || parts.length !== 3) return undefined;

@@ -1,5 +1,5 @@
 /** Who used how much, by the hour: plain sums in memory. */
-import type { Operation, Principal } from '../keys/principal.ts';
+import type { AccessOperation, Principal } from '../keys/principal.ts';
 import type { Settled } from '../limits/ticket.ts';
 
 export type UsageOutcome = Settled['outcome'] | 'refused';
@@ -31,7 +31,7 @@ export interface UsageQuery {
 }
 
 /** As in names in Redis: key, tenant, plan. */
-export type Who = readonly [key: string | null, tenant: string | null, plan: string];
+export type UsageSubject = readonly [key: string | null, tenant: string | null, plan: string];
 
 export const hourMs = 3_600_000;
 
@@ -45,11 +45,11 @@ export function hourStartMs(hour: string): number {
 }
 
 /** Addresses are nobody's name: they are not kept. */
-export function whoOf({ name, tenant, plan }: Principal): Who {
+export function usageSubjectOf({ name, tenant, plan }: Principal): UsageSubject {
   return name === undefined ? [null, null, plan.name] : [name, tenant, plan.name];
 }
 
-export function asksFor(query: UsageQuery, hour: string, [key, tenant]: Who): boolean {
+export function covers(query: UsageQuery, hour: string, [key, tenant]: UsageSubject): boolean {
   const startMs = hourStartMs(hour);
   if (startMs < query.fromMs || startMs >= query.toMs) return false;
   return (query.key === undefined || query.key === key) && (query.tenant === undefined || query.tenant === tenant);
@@ -59,18 +59,18 @@ const measures = ['requests', 'cost', 'bytes', 'saved'] as const;
 type Sums = { -readonly [Measure in (typeof measures)[number]]: number };
 
 /** Sums by `operation|outcome`. */
-export class Sheet {
+export class UsageSums {
   readonly #sums = new Map<string, Sums>();
 
   get isEmpty(): boolean {
     return this.#sums.size === 0;
   }
 
-  add(operation: Operation, outcome: UsageOutcome, amounts: Readonly<Sums>): void {
+  add(operation: AccessOperation, outcome: UsageOutcome, amounts: Readonly<Sums>): void {
     this.#addTo(`${operation}|${outcome}`, amounts);
   }
 
-  addAll(other: Sheet): void {
+  addAll(other: UsageSums): void {
     for (const [name, sums] of other.#sums) this.#addTo(name, sums);
   }
 
@@ -86,8 +86,8 @@ export class Sheet {
   }
 
   /** Takes such a hash; what is no field of this kind is left out. */
-  static of(hash: Readonly<Record<string, string>>): Sheet {
-    const sheet = new Sheet();
+  static of(hash: Readonly<Record<string, string>>): UsageSums {
+    const sheet = new UsageSums();
     for (const [field, value] of Object.entries(hash)) {
       const [, name, measure] = /^([a-z]+\|[a-z]+)\|([a-z]+)$/.exec(field) ?? [];
       if (name === undefined || !isMeasure(measure)) continue;
@@ -96,7 +96,7 @@ export class Sheet {
     return sheet;
   }
 
-  rows(hour: string, [key, tenant, plan]: Who): UsageRow[] {
+  rows(hour: string, [key, tenant, plan]: UsageSubject): UsageRow[] {
     return [...this.#sums].map(([name, { requests, cost: exact, bytes, saved }]) => {
       const [operation = '', outcome = ''] = name.split('|');
       const cost = Math.round(exact * 1_000) / 1_000;

@@ -2,20 +2,20 @@
  * Who used how much: counted here, reported to Redis every few seconds. While Redis is away, and where there is none,
  * it stays in memory, bounded.
  */
-import type { Operation, Principal } from '../keys/principal.ts';
+import type { AccessOperation, Principal } from '../keys/principal.ts';
 import type { Settled } from '../limits/ticket.ts';
-import type { Report, UsageStore } from './usage-store.ts';
+import type { PendingReport, UsageStore } from './usage-store.ts';
 import {
-  asksFor,
+  covers,
   hourMs,
   hourOf,
   hourStartMs,
   mergeRows,
-  Sheet,
-  whoOf,
+  UsageSums,
+  usageSubjectOf,
   type UsageQuery,
   type UsageRow,
-  type Who,
+  type UsageSubject,
 } from './usage-tally.ts';
 
 export interface UsageOptions {
@@ -37,13 +37,13 @@ export interface UsageReport {
   readonly rows: readonly UsageRow[];
 }
 
-interface Entry {
+interface UsageEntry {
   readonly hour: string;
-  readonly who: Who;
+  readonly who: UsageSubject;
   /** What has come since the last report. */
-  sheet: Sheet;
+  sheet: UsageSums;
   /** Sent, and not known to have arrived: it is sent again as it is. */
-  sent?: Report | undefined;
+  sent?: PendingReport | undefined;
 }
 
 /** Entries in memory: an hour of as many keys, or days of a few. */
@@ -56,7 +56,7 @@ export const maxRows = 100_000;
 
 export class Usage {
   readonly #options: UsageOptions;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, UsageEntry>();
   readonly #timer: NodeJS.Timeout;
   #number = 0;
   #flushing: Promise<boolean> | undefined;
@@ -75,7 +75,7 @@ export class Usage {
     this.#entryOf(principal)?.sheet.add(operation, outcome, amounts);
   }
 
-  addRefusal(principal: Principal, operation: Operation): void {
+  addRefusal(principal: Principal, operation: AccessOperation): void {
     const amounts = { requests: 1, cost: 0, bytes: 0, saved: 0 };
     this.#entryOf(principal)?.sheet.add(operation, 'refused', amounts);
   }
@@ -100,24 +100,24 @@ export class Usage {
   #rowsHere(query: UsageQuery): UsageRow[] {
     const rows: UsageRow[] = [];
     for (const { hour, who, sheet, sent } of this.#entries.values()) {
-      if (!asksFor(query, hour, who)) continue;
+      if (!covers(query, hour, who)) continue;
       rows.push(...sheet.rows(hour, who), ...(sent?.sheet.rows(hour, who) ?? []));
     }
     return mergeRows(rows);
   }
 
-  #entryOf(principal: Principal): Entry | undefined {
+  #entryOf(principal: Principal): UsageEntry | undefined {
     const nowMs = this.#options.now();
     if (nowMs >= this.#hour.endMs || nowMs < this.#hour.endMs - hourMs) {
       this.#hour = { endMs: (Math.floor(nowMs / hourMs) + 1) * hourMs, name: hourOf(nowMs) };
     }
     const hour = this.#hour.name;
-    const who = whoOf(principal);
+    const who = usageSubjectOf(principal);
     const name = `${hour} ${who.join('\n')}`;
     const known = this.#entries.get(name);
     if (known !== undefined) return known;
     if (this.#entries.size >= maxEntries) this.#dropOldest();
-    const entry: Entry = { hour, who, sheet: new Sheet() };
+    const entry: UsageEntry = { hour, who, sheet: new UsageSums() };
     this.#entries.set(name, entry);
     return entry;
   }
@@ -158,7 +158,7 @@ export class Usage {
     return true;
   }
 
-  async #tell(store: UsageStore, name: string, entry: Entry): Promise<boolean> {
+  async #tell(store: UsageStore, name: string, entry: UsageEntry): Promise<boolean> {
     if (entry.sent !== undefined) {
       if (!(await store.add(entry.sent))) return false;
       entry.sent = undefined;
@@ -167,7 +167,7 @@ export class Usage {
       const { hour, who, sheet } = entry;
       const report = { hour, who, sheet, number: (this.#number += 1) };
       entry.sent = report;
-      entry.sheet = new Sheet();
+      entry.sheet = new UsageSums();
       if (!(await store.add(report))) return false;
       entry.sent = undefined;
     }

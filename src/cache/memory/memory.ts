@@ -9,7 +9,7 @@ import type { CacheKey } from '../key.ts';
 import { marksMatcher, marksOf, type PurgeScope } from '../purge/purge-scope.ts';
 import { ReadTable, type ReadId } from './read-table.ts';
 
-export interface MemoryOptions {
+export interface MemoryCacheOptions {
   /** At the start; see `resize`. */
   readonly maxBytes: number;
   /** Called with the number of reads that were evicted. */
@@ -35,7 +35,7 @@ const bytesAtOnce = 4 * 1024 * 1024;
 const readsAtOnce = 5_000;
 
 export class MemoryCache {
-  readonly #options: MemoryOptions;
+  readonly #options: MemoryCacheOptions;
   /** The bound in force; on its way to `#wantedBytes`. */
   #maxBytes: number;
   #wantedBytes: number;
@@ -44,7 +44,7 @@ export class MemoryCache {
   /** Calls of `clear` so far. */
   #clears = 0;
 
-  constructor(options: MemoryOptions) {
+  constructor(options: MemoryCacheOptions) {
     this.#options = options;
     this.#maxBytes = options.maxBytes;
     this.#wantedBytes = options.maxBytes;

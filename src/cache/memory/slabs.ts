@@ -8,7 +8,7 @@
  */
 
 /** Where a block is. Good until `give`, or until `onMove` reports another place. */
-export type Ref = number;
+export type BlockRef = number;
 
 /** Bytes of one page. */
 const pageBytes = 256 * 1024;
@@ -57,13 +57,13 @@ export class Slabs {
   readonly #pages: (SlabPage | undefined)[] = [];
   readonly #unused: number[] = [];
   readonly #classes: readonly SizeClass[];
-  readonly #onMove: (owner: number, ref: Ref) => void;
+  readonly #onMove: (owner: number, ref: BlockRef) => void;
   readonly #mostPages: number;
   #liveBytes = 0;
   #pageCount = 0;
 
   /** `onMove` is told where a block is from now on, with the owner that it was taken for. */
-  constructor(onMove: (owner: number, ref: Ref) => void, most = mostPages) {
+  constructor(onMove: (owner: number, ref: BlockRef) => void, most = mostPages) {
     this.#onMove = onMove;
     this.#mostPages = most;
     this.#classes = sizes.map((blockUnits) => ({
@@ -91,34 +91,34 @@ export class Slabs {
   }
 
   /** While there is room: a block for `bytes`, at most `largestPiece`. `owner`: below 2^32 - 1. */
-  take(bytes: number, owner: number): Ref {
+  take(bytes: number, owner: number): BlockRef {
     const ref = this.#place(sizeIndexOf(bytes), owner);
     this.#liveBytes += this.blockBytes(ref);
     return ref;
   }
 
-  give(ref: Ref): void {
+  give(ref: BlockRef): void {
     this.#liveBytes -= this.blockBytes(ref);
     const { sizeIndex } = this.#free(ref);
     this.#compact(sizeIndex);
   }
 
   /** What a block takes of the bound. */
-  blockBytes(ref: Ref): number {
+  blockBytes(ref: BlockRef): number {
     return this.#classAt(this.#pageAt(ref).sizeIndex).blockUnits * unitBytes;
   }
 
   /** The page that the block is on. */
-  bufferAt(ref: Ref): Buffer {
+  bufferAt(ref: BlockRef): Buffer {
     return this.#pageAt(ref).bytes;
   }
 
   /** Where in it the piece starts. */
-  offsetAt(ref: Ref): number {
+  offsetAt(ref: BlockRef): number {
     return unitOf(ref) * unitBytes + ownerBytes;
   }
 
-  #place(sizeIndex: number, owner: number): Ref {
+  #place(sizeIndex: number, owner: number): BlockRef {
     const sizeClass = this.#classAt(sizeIndex);
     const number = first(sizeClass.open) ?? this.#addPage(sizeIndex);
     const page = this.#pageNumbered(number);
@@ -132,7 +132,7 @@ export class Slabs {
     return refOf(number, unit);
   }
 
-  #free(ref: Ref): SlabPage {
+  #free(ref: BlockRef): SlabPage {
     const number = pageOf(ref);
     const page = this.#pageNumbered(number);
     const sizeClass = this.#classAt(page.sizeIndex);
@@ -205,7 +205,7 @@ export class Slabs {
     this.#dropPage(number, page);
   }
 
-  #pageAt(ref: Ref): SlabPage {
+  #pageAt(ref: BlockRef): SlabPage {
     return this.#pageNumbered(pageOf(ref));
   }
 
@@ -220,15 +220,15 @@ export class Slabs {
   }
 }
 
-function refOf(page: number, unit: number): Ref {
+function refOf(page: number, unit: number): BlockRef {
   return page * 2 ** unitBits + unit;
 }
 
-function pageOf(ref: Ref): number {
+function pageOf(ref: BlockRef): number {
   return ref >>> unitBits;
 }
 
-function unitOf(ref: Ref): number {
+function unitOf(ref: BlockRef): number {
   return ref & (2 ** unitBits - 1);
 }
 

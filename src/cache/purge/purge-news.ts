@@ -8,7 +8,7 @@ import { findScope, formatScope, type PurgeScope } from './purge-scope.ts';
 import type { RedisLink } from '../redis/redis-link.ts';
 
 /** `told`: other replicas that heard; `cleared`: those that said in time that they have forgotten. */
-export interface Told {
+export interface PeerPurge {
   readonly told: number;
   readonly cleared: number;
 }
@@ -21,7 +21,7 @@ export interface PurgeNewsOptions {
   readonly onPurge: (scope: PurgeScope) => Promise<unknown>;
 }
 
-interface Awaited {
+interface PendingPurge {
   /** Our own message came back, so that we are one of those who listen. */
   isHeardHere: boolean;
   cleared: number;
@@ -36,7 +36,7 @@ const checkMs = 5_000;
 export class PurgeNews {
   readonly #link: RedisLink;
   readonly #options: PurgeNewsOptions;
-  readonly #awaited = new Map<string, Awaited>();
+  readonly #awaited = new Map<string, PendingPurge>();
   readonly #timer: NodeJS.Timeout;
   #hasLooked = false;
   /** The newest purge that was heard, or found in Redis. */
@@ -47,19 +47,19 @@ export class PurgeNews {
   constructor(link: RedisLink, options: PurgeNewsOptions) {
     this.#link = link;
     this.#options = options;
-    this.#timer = setInterval(() => void this.look(), checkMs);
+    this.#timer = setInterval(() => void this.catchUp(), checkMs);
     this.#timer.unref();
   }
 
   /** Tells the other replicas and waits for them, within a bound. `undefined`: they could not be told. */
-  async tell(scope: PurgeScope): Promise<Told | undefined> {
+  async publish(scope: PurgeScope): Promise<PeerPurge | undefined> {
     const { channel, key } = this.#options;
     const id = randomUUID();
     const kept = await this.#link.write(key, (client) => client.set(key, id));
     const listeners = 'value' in kept ? await this.#countListeners() : undefined;
     if (listeners === undefined) return undefined;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const awaited: Awaited = {
+    const awaited: PendingPurge = {
       isHeardHere: false,
       cleared: 0,
       check: () => {
@@ -81,7 +81,7 @@ export class PurgeNews {
   }
 
   /** Takes a message of the channel, if it is of purges. */
-  hear(message: string): void {
+  onMessage(message: string): void {
     const [, kind, id = '', text = ''] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
     if (kind === undefined) return;
     const awaited = this.#awaited.get(id);
@@ -95,7 +95,7 @@ export class PurgeNews {
   }
 
   /** Makes up for purges that were told while nobody listened here. */
-  async look(): Promise<void> {
+  async catchUp(): Promise<void> {
     const { key } = this.#options;
     const found = await this.#link.read(key, (client) => client.get(key));
     if (!('value' in found)) return;

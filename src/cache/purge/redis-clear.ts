@@ -16,7 +16,7 @@ const stepMs = 2_000;
 const longestMs = 300_000;
 
 /** What belongs to the ledger that is purged. */
-export interface Clearing {
+export interface ClearedLedger {
   readonly names: LedgerNames;
   /** Every term of its history that may hold something. */
   readonly terms: readonly string[];
@@ -28,7 +28,7 @@ export interface Clearing {
  */
 export async function clearRedis(
   link: RedisLink,
-  { names, terms }: Clearing,
+  { names, terms }: ClearedLedger,
   scope: PurgeScope,
 ): Promise<number | undefined> {
   if (scope.kind === 'read') return clearRead(link, names.pagesOf(scope.key, terms), scope.key);

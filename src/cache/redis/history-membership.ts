@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { HistoryRegistry } from './history-registry.ts';
-import { continued, type Checkpoint, type Look, type Term, type Terms } from './history-terms.ts';
+import { continued, type Checkpoint, type RootReport, type Term, type Terms } from './history-terms.ts';
 
 export interface MembershipParts {
   /** Chain id and first transaction. */
@@ -13,7 +13,7 @@ export interface MembershipParts {
   /** The terms in Redis; `undefined` while Redis gives no answer. */
   readonly read: () => Promise<Terms | undefined>;
   /** Asks every node for its root at `known`; `wantsNext`: and one node, before that, for the root at its head. */
-  readonly look: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<Look>;
+  readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<RootReport>;
   /** Whether ledger and generation are still those of the membership; otherwise no result of a step counts. */
   readonly isCurrent: () => boolean;
   /** All nodes report another root at `version` than before: the ledger's history was replaced. */
@@ -25,7 +25,7 @@ export interface MembershipParts {
 }
 
 /** A term with the checkpoint that nodes were asked about. */
-interface Comparison extends Partial<Look> {
+interface TermComparison extends Partial<RootReport> {
   readonly term: Term;
   /** When nodes were asked, on the clock of `performance.now()`: an answer may be read as much later as a pause lasts. */
   readonly askedMs: number;
@@ -78,10 +78,10 @@ export class Membership {
    * Compares a term's checkpoint with nodes; `undefined`: the membership ended meanwhile. A checkpoint that nodes have
    * not got to is compared until they have, although the term's own moves on.
    */
-  async #compare(term: Term, wantsNext = false): Promise<(Comparison & Look) | undefined> {
+  async #compare(term: Term, wantsNext = false): Promise<(TermComparison & RootReport) | undefined> {
     const checkpoint = this.#awaited.get(term.id) ?? term.checkpoint;
     const askedMs = performance.now();
-    const { agreement, next } = await this.#parts.look(checkpoint, wantsNext);
+    const { agreement, next } = await this.#parts.readRoots(checkpoint, wantsNext);
     if (!this.isCurrent) return undefined;
     if (agreement === 'unknown') this.#awaited.set(term.id, checkpoint);
     else this.#awaited.delete(term.id);
@@ -123,7 +123,7 @@ export class Membership {
   async #confirmBehind(own: Term): Promise<void> {
     if (this.#hasWaitedLong()) return;
     const askedMs = performance.now();
-    const { agreement } = await this.#parts.look(own.checkpoint, false);
+    const { agreement } = await this.#parts.readRoots(own.checkpoint, false);
     if (!this.isCurrent) return;
     if (agreement === 'other') return this.#leave(own, own.checkpoint);
     if (agreement === 'same') this.#confirmedAtMs = askedMs;
@@ -133,14 +133,15 @@ export class Membership {
   async #leave(own: Term, known: Checkpoint): Promise<void> {
     this.#denied.add(own.id);
     this.#term = undefined;
-    const agreement = known === own.checkpoint ? 'other' : (await this.#parts.look(own.checkpoint, false)).agreement;
+    const agreement =
+      known === own.checkpoint ? 'other' : (await this.#parts.readRoots(own.checkpoint, false)).agreement;
     if (!this.isCurrent) return;
     if (agreement === 'other') this.#parts.onReplaced(own.checkpoint.version);
     else this.#parts.onForeign();
   }
 
   /** The term is this process's from now on. `isPublished`: Redis has it as it was. */
-  async #take({ term, next, askedMs }: Comparison, isPublished: boolean): Promise<void> {
+  async #take({ term, next, askedMs }: TermComparison, isPublished: boolean): Promise<void> {
     const moved = movedOn(term, next);
     this.#term = moved;
     this.#confirmedAtMs = askedMs;
@@ -161,9 +162,9 @@ export class Membership {
 
   /** Finds the term of this process's history among those of other replicas, or begins one. */
   async #join(terms: Terms): Promise<void> {
-    const { registry, look } = this.#parts;
+    const { registry, readRoots } = this.#parts;
     let isUndecided = false;
-    let empty: Comparison | undefined;
+    let empty: TermComparison | undefined;
     for (const term of terms.open) {
       if (this.#denied.has(term.id)) continue;
       const compared = await this.#compare(term);
@@ -184,12 +185,12 @@ export class Membership {
     // Nodes are behind, or the ledger went back while no replica ran: the roots differ only once nodes get there.
     if (!this.#hasWaitedLong() && isUndecided) return;
     const askedMs = performance.now();
-    const { next } = await look(undefined, true);
+    const { next } = await readRoots(undefined, true);
     if (next === undefined || !this.isCurrent) return;
     await this.#begin({ term: { id: newId(), bornMs: Date.now(), checkpoint: next, before: [] }, askedMs }, terms);
   }
 
-  async #begin(begun: Comparison, terms: Terms): Promise<void> {
+  async #begin(begun: TermComparison, terms: Terms): Promise<void> {
     await this.#take(begun, false);
     await this.#parts.registry.tidy(this.ledger, terms);
     // Another replica may have begun one at the same moment.

@@ -15,11 +15,11 @@ export interface Checkpoint {
  * `same`: nodes report the checkpoint's root, and none another one. `mixed`: some do, some do not. `other`: none does.
  * `pruned`: no node reports one, and a node holds nothing that old any more.
  */
-export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
+export type RootAgreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
 
 /** The answers of nodes about a checkpoint. */
-export interface Look {
-  readonly agreement: Agreement;
+export interface RootReport {
+  readonly agreement: RootAgreement;
   /** A newer checkpoint, of a node that confirmed the compared one afterwards. */
   readonly next: Checkpoint | undefined;
 }

@@ -8,7 +8,7 @@ import { Membership, type MembershipParts } from './history-membership.ts';
 import type { HistoryRegistry } from './history-registry.ts';
 import type { Term, Terms } from './history-terms.ts';
 
-export interface HistoryParts extends Pick<MembershipParts, 'look' | 'onReplaced' | 'onForeign'> {
+export interface HistoryParts extends Pick<MembershipParts, 'readRoots' | 'onReplaced' | 'onForeign'> {
   readonly registry: HistoryRegistry;
   /** Chain id and first transaction; `undefined` while they are not known. */
   readonly ledger: () => string | undefined;

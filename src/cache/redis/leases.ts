@@ -19,7 +19,7 @@ export interface Lease {
 export type LeaseEnd = 'readable' | 'nothing' | 'abandoned';
 
 /** `lead`: read, and tell the others. `follow`: another replica reads. `alone`: read without regard to others. */
-export type Turn =
+export type LeaseTurn =
   { readonly kind: 'lead'; readonly lease: Lease } | { readonly kind: 'follow' } | { readonly kind: 'alone' };
 
 export interface LeaseOptions {
@@ -53,7 +53,7 @@ export class Leases {
   }
 
   /** Whose turn it is to read `key`. Waits at most until `untilMs`, of `performance.now()`. */
-  async take(key: CacheKey, untilMs: number, span?: Span): Promise<Turn> {
+  async take(key: CacheKey, untilMs: number, span?: Span): Promise<LeaseTurn> {
     const name = this.#options.nameOf(key);
     if (name === undefined) return { kind: 'alone' };
     const options = { untilMs, span, name: 'SET' };

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
 
-export type RedisTarget =
+export type RedisServers =
   | { readonly kind: 'single'; readonly url: string }
   | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
   | { readonly kind: 'cluster'; readonly urls: readonly string[] };
@@ -23,7 +23,7 @@ const reconnectAfter = (times: number): number => Math.min(50 * 2 ** Math.min(ti
  * Connects in the background and for as long as it takes; commands fail at once meanwhile. `onError` hears why a
  * connection failed: commands themselves only say that there is none.
  */
-export function connectRedis(target: RedisTarget, onError: (error: Error) => void): RedisClient {
+export function connectRedis(target: RedisServers, onError: (error: Error) => void): RedisClient {
   const client = createClient(target);
   if ('slots' in client) client.on('+node', gatherCommands);
   else gatherCommands(client);
@@ -34,7 +34,7 @@ export function connectRedis(target: RedisTarget, onError: (error: Error) => voi
 }
 
 /** A connection of its own for messages; it is quiet most of the time, so silence says nothing. */
-export function connectSubscriber(target: RedisTarget, onError: (error: Error) => void): RedisClient {
+export function connectSubscriber(target: RedisServers, onError: (error: Error) => void): RedisClient {
   const client = createClient(target, { socketTimeout: undefined, enableOfflineQueue: true });
   client.on('error', onError);
   client.connect().catch(() => undefined);
@@ -61,7 +61,7 @@ function gather(socket: Socket | undefined): void {
   setImmediate(() => socket.uncork());
 }
 
-function createClient(target: RedisTarget, changes: Partial<NodeOptions> = {}): RedisClient {
+function createClient(target: RedisServers, changes: Partial<NodeOptions> = {}): RedisClient {
   const options: NodeOptions = { ...common, ...changes };
   switch (target.kind) {
     case 'single':

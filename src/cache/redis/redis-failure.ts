@@ -1,15 +1,15 @@
 /** What an error of the Redis client means for those who asked. Pure. */
 
 /** Why a command has no value. `refused`: the server takes no writes now. `wrong type`: the key holds another type. */
-export type Failure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';
+export type RedisFailure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';
 /** Of a command that was sent. */
-export type CommandFailure = Exclude<Failure, 'closed'>;
+export type CommandFailure = Exclude<RedisFailure, 'closed'>;
 
 /** No answer within the bound. */
 export class TimeoutError extends Error {}
 
 /** Failures that say something of the server and not of one key or one kind of command. */
-export function isOfServer(failure: Failure): boolean {
+export function isOfServer(failure: RedisFailure): boolean {
   return failure === 'timeout' || failure === 'connection';
 }
 
@@ -31,7 +31,7 @@ export function failureOf(error: Error, isWrite: boolean): CommandFailure {
 
 /** For people. Commands only say that there is no connection; why is in the connection's own last error. */
 export function reasonOf(
-  failure: Failure,
+  failure: RedisFailure,
   error: Error,
   { timeoutMs, lastError }: { readonly timeoutMs: number; readonly lastError: string },
 ): string {

@@ -16,7 +16,7 @@ import { accountStarts } from '../purge/purge-scope.ts';
 export type NamedTerm = Pick<Term, 'id' | 'before' | 'checkpoint'>;
 
 /** Names for a process that is on the history of `term`. */
-export class RedisKeys {
+export class AnswerNames {
   readonly #start: string;
   readonly #term: NamedTerm;
 

@@ -8,9 +8,16 @@ import type { Span } from '../../trace/span.ts';
 import { Breaker } from './breaker.ts';
 import type { Redis } from 'ioredis';
 import type { RedisClient } from './redis-client.ts';
-import { failureOf, isOfServer, reasonOf, TimeoutError, type CommandFailure, type Failure } from './redis-failure.ts';
+import {
+  failureOf,
+  isOfServer,
+  reasonOf,
+  TimeoutError,
+  type CommandFailure,
+  type RedisFailure,
+} from './redis-failure.ts';
 
-export type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
+export type RedisOutcome<T> = { readonly value: T } | { readonly failure: RedisFailure };
 
 /** `circuit open`: the server gets no command but trials. `read-only`: it refuses writes, and reads go on. */
 export type Trouble = 'circuit open' | 'read-only';
@@ -40,7 +47,7 @@ export interface CommandOptions {
   readonly name?: string;
 }
 
-type Command<T> = (client: RedisClient) => Promise<T>;
+type RedisCommand<T> = (client: RedisClient) => Promise<T>;
 
 type Breakers = Readonly<Record<Trouble, Breaker>>;
 
@@ -102,12 +109,12 @@ export class RedisLink {
   }
 
   /** Runs a command on `key`. */
-  read<T>(key: string, command: Command<T>, options: CommandOptions = {}): Promise<Outcome<T>> {
+  read<T>(key: string, command: RedisCommand<T>, options: CommandOptions = {}): Promise<RedisOutcome<T>> {
     return traced(options, () => this.#run(key, command, options.untilMs, false));
   }
 
   /** As `read`, for commands that write: not while the server refuses them. */
-  write<T>(key: string, command: Command<T>, options: CommandOptions = {}): Promise<Outcome<T>> {
+  write<T>(key: string, command: RedisCommand<T>, options: CommandOptions = {}): Promise<RedisOutcome<T>> {
     return traced(options, () => this.#run(key, command, options.untilMs, true));
   }
 
@@ -117,7 +124,7 @@ export class RedisLink {
   }
 
   /** Runs an operator's command, which may take longer than those that reads wait for: at most `ms`. */
-  async runFor<T>(ms: number, command: () => Promise<T>): Promise<Outcome<T>> {
+  async runFor<T>(ms: number, command: () => Promise<T>): Promise<RedisOutcome<T>> {
     const outcome = await this.#bounded(command, ms);
     if ('value' in outcome) return outcome;
     const failure = failureOf(outcome.error, true);
@@ -130,7 +137,7 @@ export class RedisLink {
     this.#client.disconnect();
   }
 
-  async #run<T>(key: string, command: Command<T>, untilMs = Infinity, isWrite: boolean): Promise<Outcome<T>> {
+  async #run<T>(key: string, command: RedisCommand<T>, untilMs = Infinity, isWrite: boolean): Promise<RedisOutcome<T>> {
     const server = this.#serverOf(key);
     const breakers = this.#servers.get(server);
     if (isWrite && breakers?.['read-only'].isOpen === true) return { failure: 'refused' };
@@ -157,7 +164,7 @@ export class RedisLink {
     return { failure };
   }
 
-  #bounded<T>(command: Command<T>, ms: number): Promise<{ value: T } | { error: Error }> {
+  #bounded<T>(command: RedisCommand<T>, ms: number): Promise<{ value: T } | { error: Error }> {
     return new Promise((resolve) => {
       const timer = setPatientTimeout(() => resolve({ error: new TimeoutError() }), Math.max(1, ms));
       const onError = (error: unknown): void => {
@@ -187,7 +194,7 @@ export class RedisLink {
     const known = this.#servers.get(server);
     if (known !== undefined) return known;
     this.#forgetOldServers();
-    const breaker = (trouble: Trouble, trial: Command<unknown>): Breaker =>
+    const breaker = (trouble: Trouble, trial: RedisCommand<unknown>): Breaker =>
       new Breaker({
         trial: () => this.#isWell(trial),
         onChange: (isOn, reason) => this.#options.onTrouble({ server, trouble, isOn, reason }),
@@ -202,7 +209,7 @@ export class RedisLink {
     return breakers;
   }
 
-  async #isWell(trial: Command<unknown>): Promise<boolean> {
+  async #isWell(trial: RedisCommand<unknown>): Promise<boolean> {
     const outcome = await this.#bounded(trial, this.#options.timeoutMs);
     return 'value' in outcome || failureOf(outcome.error, false) === 'wrong type';
   }
@@ -215,7 +222,10 @@ export class RedisLink {
   }
 }
 
-async function traced<T>({ span, name = '' }: CommandOptions, run: () => Promise<Outcome<T>>): Promise<Outcome<T>> {
+async function traced<T>(
+  { span, name = '' }: CommandOptions,
+  run: () => Promise<RedisOutcome<T>>,
+): Promise<RedisOutcome<T>> {
   if (span === undefined) return run();
   const attributes = { 'db.system.name': 'redis', 'db.operation.name': name };
   const command = span.begin(name, { kind: 'client', attributes });

@@ -7,7 +7,7 @@
  * touches: every answer in the cache has an end, so answers make room for each other only (docs/redis.md).
  */
 import { findU64 } from '../../ledger/version.ts';
-import { PurgeNews, type Told } from '../purge/purge-news.ts';
+import { PurgeNews, type PeerPurge } from '../purge/purge-news.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
 import type { RedisClient } from './redis-client.ts';
 import type { RedisLink } from './redis-link.ts';
@@ -31,7 +31,7 @@ export interface SharedStateOptions {
 }
 
 /** Versions that follow each other this closely are told as one, the last. */
-export const tellMs = 2;
+export const publishDelayMs = 2;
 /** Longer messages are not ours. */
 const longestMessage = 128;
 /** Scores are doubles: beyond this they would not be versions any more. */
@@ -90,12 +90,12 @@ export class SharedState {
       onPurge: (scope) => this.#listener.onPurge(scope),
     });
     this.#listen();
-    void this.#purges.look();
+    void this.#purges.catchUp();
     await this.#takeUp();
   }
 
   /** A client is being shown `version`. Never waits. */
-  tellServed(version: bigint): void {
+  publishServed(version: bigint): void {
     if (version > largestScore) return;
     void this.follow();
     // Of several workers, one may be about to show less than another is: the highest counts.
@@ -103,11 +103,11 @@ export class SharedState {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       this.#tell();
-    }, tellMs);
+    }, publishDelayMs);
     this.#timer.unref();
   }
 
-  tellRefused(node: string, version: bigint): void {
+  publishRefused(node: string, version: bigint): void {
     const second = Math.floor(performance.now() / 1000);
     if (this.#refusals.second !== second) this.#refusals = { second, count: 0 };
     this.#refusals.count += 1;
@@ -126,9 +126,9 @@ export class SharedState {
   }
 
   /** Makes the other replicas forget; `undefined` when they cannot be told. */
-  async tellPurge(scope: PurgeScope): Promise<Told | undefined> {
+  async publishPurge(scope: PurgeScope): Promise<PeerPurge | undefined> {
     await this.follow();
-    return this.#purges?.tell(scope);
+    return this.#purges?.publish(scope);
   }
 
   close(): void {
@@ -176,7 +176,7 @@ export class SharedState {
 
   #hear(channel: string, message: string): void {
     if (this.#ledger === undefined || channel !== this.#channel(this.#ledger)) return;
-    this.#purges?.hear(message);
+    this.#purges?.onMessage(message);
     const [, kind, node = '', number = '', told] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
     const version = findU64(number);
     if (version === undefined) return;

@@ -7,9 +7,9 @@ import type { Span } from '../../trace/span.ts';
 import { mutableTtlMs, type CachedResponse } from '../entry.ts';
 import type { CacheKey } from '../key.ts';
 import { decodeRecord, decodeReference, type Reference } from '../record.ts';
-import type { RedisKeys } from './redis-keys.ts';
+import type { AnswerNames } from './redis-keys.ts';
 import type { RedisClient } from './redis-client.ts';
-import type { CommandOptions, Outcome, RedisLink } from './redis-link.ts';
+import type { CommandOptions, RedisOutcome, RedisLink } from './redis-link.ts';
 import type { WriteQueue } from './write-queue.ts';
 
 /** Why a look-up had no answer. `damaged`: something was there that is not ours or not whole, and is to be replaced. */
@@ -31,7 +31,7 @@ export interface SharedTierOptions {
   /** How long answers are kept. */
   readonly ttlMs: number;
   /** Names of the ledger that is read now; `undefined` while that is not known: then nothing is looked up or kept. */
-  readonly keys: () => RedisKeys | undefined;
+  readonly keys: () => AnswerNames | undefined;
 }
 
 export class SharedTier {
@@ -89,7 +89,7 @@ export class SharedTier {
   }
 
   /** What Redis holds for the read, looked at apart: for an operator, and never for an answer. */
-  async inspect(key: CacheKey): Promise<Inspected> {
+  async inspect(key: CacheKey): Promise<RedisInspection> {
     const keys = this.#options.keys();
     if (keys === undefined) return { reference: 'unavailable' };
     const page = keys.page(key);
@@ -132,7 +132,7 @@ export class SharedTier {
 }
 
 /** What is found of a read in Redis. */
-export interface Inspected {
+export interface RedisInspection {
   readonly reference: 'found' | Miss;
   readonly digest?: string | undefined;
   /** Of answers that have to be asked for anew: seconds since the epoch. */
@@ -151,6 +151,6 @@ export interface StoreOptions {
   readonly onDone?: (isReadable: boolean) => void;
 }
 
-function missOf(outcome: Extract<Outcome<unknown>, { failure: unknown }>): { readonly miss: Miss } {
+function missOf(outcome: Extract<RedisOutcome<unknown>, { failure: unknown }>): { readonly miss: Miss } {
   return { miss: outcome.failure === 'wrong type' ? 'damaged' : 'unavailable' };
 }

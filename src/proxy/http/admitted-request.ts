@@ -1,6 +1,6 @@
 /** One request that access control admitted: its principal, its limits, its result. */
 import { countedNetwork } from '../../access/keys/client-address.ts';
-import type { Operation, Principal } from '../../access/keys/principal.ts';
+import type { AccessOperation, Principal } from '../../access/keys/principal.ts';
 import type { Settled, Ticket } from '../../access/limits/ticket.ts';
 import type { Outcome } from '../../metrics/http-metrics.ts';
 import type { Incoming, Outgoing } from './message.ts';
@@ -26,7 +26,7 @@ const nothingYet: Result = { outcome: 'local', upstreamMs: 0, gasUsed: undefined
 /** Charges one request to its principal, once, when its answer is out and no work for it is in flight. */
 export class AdmittedRequest {
   readonly principal: Principal;
-  readonly operation: Operation;
+  readonly operation: AccessOperation;
   readonly #ticket: AdmittedTicket;
   #isSettled = false;
   #isWorkedOn = false;
@@ -35,7 +35,7 @@ export class AdmittedRequest {
   #result = nothingYet;
   #waitsSinceMs: number | undefined;
 
-  constructor(principal: Principal, operation: Operation, ticket: AdmittedTicket) {
+  constructor(principal: Principal, operation: AccessOperation, ticket: AdmittedTicket) {
     this.principal = principal;
     this.operation = operation;
     this.#ticket = ticket;

@@ -14,7 +14,7 @@ import { compareAnswers, firstDifference } from './compare-answers.ts';
 import type { Read } from './read-result.ts';
 
 /** A read whose answer is kept. */
-export interface Stored {
+export interface StoredAnswer {
   readonly read: Read;
   readonly key: CacheKey;
   readonly chainId: number;
@@ -86,7 +86,7 @@ export class Audits {
   }
 
   /** Asks a second node, if it is this read's turn. Returns at once and never throws. */
-  consider(stored: Stored): void {
+  consider(stored: StoredAnswer): void {
     const { share, random = Math.random, metrics, isBusy } = this.#parts;
     if (share === 0 || random() >= share) return;
     if (this.#underWay >= maxAudits || stored.answer.body.length > maxBytes || isBusy()) {
@@ -101,7 +101,7 @@ export class Audits {
       });
   }
 
-  async #audit(stored: Stored): Promise<void> {
+  async #audit(stored: StoredAnswer): Promise<void> {
     const { metrics, drop, onDisagreement } = this.#parts;
     const { answer: first, key } = stored;
     const second = await this.#ask(stored, [first.upstream]);
@@ -121,7 +121,10 @@ export class Audits {
   }
 
   /** Another node's final answer to the same read. */
-  async #ask({ read, chainId }: Stored, notOf: readonly Upstream[]): Promise<NodeAnswer | 'no node' | 'no answer'> {
+  async #ask(
+    { read, chainId }: StoredAnswer,
+    notOf: readonly Upstream[],
+  ): Promise<NodeAnswer | 'no node' | 'no answer'> {
     const { operation, form, version, wire, need } = read;
     const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]);
     const request = { wire, need, promised: form, isIdempotent: true };
@@ -144,7 +147,11 @@ export class Audits {
   }
 }
 
-function reportOf({ read, answer: first }: Stored, second: NodeAnswer, third: NodeAnswer | undefined): AuditReport {
+function reportOf(
+  { read, answer: first }: StoredAnswer,
+  second: NodeAnswer,
+  third: NodeAnswer | undefined,
+): AuditReport {
   const [isFirstRight, isSecondRight] =
     third === undefined ? [] : [first, second].map((answer) => compareAnswers(answer, third) !== 'disagreement');
   return {

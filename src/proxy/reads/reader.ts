@@ -9,7 +9,7 @@ import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } 
 import { cacheKey, type CacheKey } from '../../cache/key.ts';
 import type { CacheLocation, MemoryCache } from '../../cache/memory/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../../cache/policy.ts';
-import type { Load, Loaded, ReadThrough } from '../../cache/read-through.ts';
+import type { AnswerLoad, Loaded, ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { StopSignal } from '../../ledger/stop.ts';
 import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
@@ -17,7 +17,7 @@ import { retryOwnFlight } from '../../upstream/dispatch/queue.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Sender } from '../../upstream/dispatch/sender.ts';
-import type { Stored } from './audits.ts';
+import type { StoredAnswer } from './audits.ts';
 import type { Caller } from '../http/exchange.ts';
 import { compress } from '../http/negotiate.ts';
 import { resultOf, type Origin, type Read, type ReadResult } from './read-result.ts';
@@ -30,7 +30,7 @@ export interface ReaderParts {
   readonly tiers: ReadThrough<Origin>;
   readonly metrics: CacheMetrics;
   /** Called with every pinned read whose answer from a node is kept. */
-  readonly onStored?: (stored: Stored) => void;
+  readonly onStored?: (stored: StoredAnswer) => void;
 }
 
 /** Where an answer is kept, and the chain that it must be of for that. */
@@ -88,7 +88,7 @@ export class Reader {
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
     const keep = { key, chainId };
-    const load: Load<Origin> = (signal, span) => this.#fetch(read, keep, { client: caller.client, signal, span });
+    const load: AnswerLoad<Origin> = (signal, span) => this.#fetch(read, keep, { client: caller.client, signal, span });
     for (let flights = 1; ; flights += 1) {
       try {
         const { value, isLeader } = await tiers.load(key, flight, caller, load);

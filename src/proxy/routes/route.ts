@@ -1,5 +1,5 @@
 /** A route and a row of the route table (route-table.ts). */
-import type { Operation } from '../../access/keys/principal.ts';
+import type { AccessOperation } from '../../access/keys/principal.ts';
 import type { Need } from '../../upstream/select/need.ts';
 import type { PathRead } from './parse-read.ts';
 import type { Read } from '../reads/read-result.ts';
@@ -23,7 +23,7 @@ export type ParseRead = (parameters: Parameters, request: PathRead) => Read;
 export interface Route extends RouteLabel {
   readonly kind: RouteKind;
   /** Keys allow, and plans charge, the request as this operation. */
-  readonly operation: Operation;
+  readonly operation: AccessOperation;
   /** Routes of the kinds `read` and `wait` have one. */
   readonly parse?: ParseRead;
 }

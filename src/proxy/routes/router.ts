@@ -1,6 +1,6 @@
 /** Decides the route of a request from its method and target alone. Pure; find-my-way matches the paths. */
 import findMyWay from 'find-my-way';
-import type { Operation } from '../../access/keys/principal.ts';
+import type { AccessOperation } from '../../access/keys/principal.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { Need } from '../../upstream/select/need.ts';
 import { foldedPaths, hasFoldedDots } from '../http/folded-path.ts';
@@ -21,7 +21,7 @@ export interface RouterOptions {
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 /** Among several readings of a path the first here counts: writes to the ledger, then what costs a node more. */
-const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
+const strictest: readonly AccessOperation[] = ['submit', 'encode', 'view', 'pass', 'read'];
 
 interface Found {
   readonly row: PathRow;
@@ -122,7 +122,7 @@ export class Match {
    * The operation that keys and plans judge the request by: the route's own. A path that is passed counts as the strictest
    * of its folded readings, because a node may fold it as well.
    */
-  get operation(): Operation {
+  get operation(): AccessOperation {
     const { route, method, target } = this;
     if (route !== passedRoute && route !== noRoute) return route.operation;
     const { basePath } = this.#router;

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createKey, hashKey, KeySet, longestKey, type KeyRecord } from '../../../src/access/keys/key-set.ts';
-import type { Operation, Plan } from '../../../src/access/keys/principal.ts';
+import type { AccessOperation, Plan } from '../../../src/access/keys/principal.ts';
 
-const every: readonly Operation[] = ['read', 'view', 'encode', 'submit', 'pass'];
+const every: readonly AccessOperation[] = ['read', 'view', 'encode', 'submit', 'pass'];
 const planOf = (name: string, more: Partial<Plan> = {}): Plan => ({
   name,
   windowMs: 10_000,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { LimitQueue } from '../../../src/access/limits/limit-queue.ts';
-import type { Taken } from '../../../src/access/limits/counter.ts';
+import type { CountResult } from '../../../src/access/limits/counter.ts';
 import { eventually } from '../../support/eventually.ts';
 import { anonymousOf, hit, isAdmitted, planOf, principalOf, replica } from '../../support/limits.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
@@ -76,13 +76,15 @@ test('who hangs up leaves the line, and holds no place', async (t) => {
 
 test('lines are bounded, each and together, and end when they are closed', async () => {
   const queue = new LimitQueue({ maxInLine: 2, maxWaiting: 3 });
-  const over: Taken = {
+  const over: CountResult = {
     kind: 'counted',
     count: { isAdmitted: false, over: 'concurrency', freeInMs: 0, standings: [] },
     settle: () => undefined,
   };
   const request = { waitMs: 60_000, signal: never, attempt: () => over };
-  const waiting: (Taken | Promise<Taken>)[] = ['a', 'a', 'a', 'b', 'b'].map((subject) => queue.take(subject, request));
+  const waiting: (CountResult | Promise<CountResult>)[] = ['a', 'a', 'a', 'b', 'b'].map((subject) =>
+    queue.take(subject, request),
+  );
   assert.deepEqual(
     waiting.map((turn) => turn instanceof Promise),
     [true, true, false, true, false],
@@ -113,14 +115,14 @@ test('a place that another replica gives back is found', { skip: noRedis }, asyn
 
 test('who is refused in the moment in which a line ends is not left in it', async () => {
   const queue = new LimitQueue();
-  const over: Taken = {
+  const over: CountResult = {
     kind: 'counted',
     count: { isAdmitted: false, over: 'requests', freeInMs: 20, standings: [] },
     settle: () => undefined,
   };
-  const room: Taken = { kind: 'counted', count: { isAdmitted: true, standings: [] }, settle: () => undefined };
+  const room: CountResult = { kind: 'counted', count: { isAdmitted: true, standings: [] }, settle: () => undefined };
   const asked = Promise.withResolvers<void>();
-  const [ofFirst, ofSecond] = [Promise.withResolvers<Taken>(), Promise.withResolvers<Taken>()];
+  const [ofFirst, ofSecond] = [Promise.withResolvers<CountResult>(), Promise.withResolvers<CountResult>()];
   const [firsts, seconds] = [[over, ofFirst.promise], [ofSecond.promise]];
   const second = queue.take('a', { waitMs: 100, signal: never, attempt: () => seconds.shift() ?? room });
   const first = queue.take('a', {

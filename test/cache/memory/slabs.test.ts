@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { largestPiece, Slabs, type Ref } from '../../../src/cache/memory/slabs.ts';
+import { largestPiece, Slabs, type BlockRef } from '../../../src/cache/memory/slabs.ts';
 import { fc } from '../../support/fast-check.ts';
 
 const mebibyte = 1024 * 1024;
 
 /** Slabs, and what should be in them. */
 class World {
-  readonly pieces = new Map<number, { ref: Ref; readonly bytes: Buffer }>();
+  readonly pieces = new Map<number, { ref: BlockRef; readonly bytes: Buffer }>();
   moves = 0;
   readonly slabs = new Slabs((owner, ref) => {
     const piece = this.pieces.get(owner);
@@ -98,7 +98,7 @@ test('the largest piece has a place, and what was given back cannot be used', ()
   world.put(1, largestPiece);
   world.put(2, 0);
   world.check();
-  const { ref } = world.pieces.get(1) as { ref: Ref };
+  const { ref } = world.pieces.get(1) as { ref: BlockRef };
   world.put(3, largestPiece);
   world.drop(1);
   world.drop(3);

@@ -11,7 +11,7 @@ import {
   pageMatcher,
   type PurgeScope,
 } from '../../../src/cache/purge/purge-scope.ts';
-import { LedgerNames, RedisKeys } from '../../../src/cache/redis/redis-keys.ts';
+import { LedgerNames, AnswerNames } from '../../../src/cache/redis/redis-keys.ts';
 import { anyTerm } from '../../support/answers.ts';
 import { parseAddress } from '../../../src/ledger/address.ts';
 import type { Read } from '../../../src/proxy/reads/read-result.ts';
@@ -104,7 +104,7 @@ function matches(pattern: string, name: string): boolean {
 
 test('in Redis a purge covers the same pages, and of views at most others of the function', () => {
   const names = new LedgerNames('lg', 'a1b2c3d4');
-  const pages = new RedisKeys('lg', 'a1b2c3d4', anyTerm);
+  const pages = new AnswerNames('lg', 'a1b2c3d4', anyTerm);
   const found = (patterns: readonly string[]) =>
     Object.entries(keys).flatMap(([name, key]) =>
       patterns.some((pattern) => matches(pattern, pages.page(key))) ? [name] : [],

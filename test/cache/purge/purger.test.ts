@@ -24,7 +24,7 @@ test('what a read finds in Redis before it is cleared there is forgotten as well
           others = 'found in Redis';
           return Promise.resolve(1);
         },
-        tellPurge: () => {
+        publishPurge: () => {
           others = '';
           return Promise.resolve({ told: 1, cleared: 1 });
         },
@@ -46,7 +46,7 @@ for (const [why, keys, told] of incomplete) {
       { kind: 'everything' },
       {
         forget: () => Promise.resolve(0),
-        shared: { clear: () => Promise.resolve(keys), tellPurge: () => Promise.resolve(told) },
+        shared: { clear: () => Promise.resolve(keys), publishPurge: () => Promise.resolve(told) },
       },
     );
     assert.equal(purged.isComplete, false);
@@ -77,7 +77,7 @@ for (const [when, outcomes] of twice) {
       { kind: 'everything' },
       {
         forget: () => Promise.resolve(0),
-        shared: { clear: () => Promise.resolve(3), tellPurge: () => Promise.resolve(told.shift()) },
+        shared: { clear: () => Promise.resolve(3), publishPurge: () => Promise.resolve(told.shift()) },
       },
     );
     assert.deepEqual([purged.isComplete, purged.replicas], [false, { told: 1, cleared: 0 }]);

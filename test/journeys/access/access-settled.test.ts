@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { gzipSync } from 'node:zlib';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Operation, Principal } from '../../../src/access/keys/principal.ts';
+import type { AccessOperation, Principal } from '../../../src/access/keys/principal.ts';
 import type { Limits, Settled, Ticket } from '../../../src/access/limits/ticket.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
@@ -21,12 +21,12 @@ const nobodyAsks = (): void => assert.fail('nobody has asked');
 
 /** Lets everybody in, and remembers. */
 class Counting implements Limits {
-  readonly admitted: [tenant: string, operation: Operation][] = [];
+  readonly admitted: [tenant: string, operation: AccessOperation][] = [];
   readonly settled: Settled[] = [];
   readonly headers: readonly string[] = ['RateLimit', '"free";r=7;t=3'];
   isClosed = false;
 
-  admit({ tenant }: Principal, operation: Operation, _signal: AbortSignal): Ticket | Promise<Ticket> {
+  admit({ tenant }: Principal, operation: AccessOperation, _signal: AbortSignal): Ticket | Promise<Ticket> {
     this.admitted.push([tenant, operation]);
     return this.ticket();
   }
@@ -241,7 +241,7 @@ test('whoever waits for a turn is let in late, refused late, or forgotten when t
   let decide: (ticket: Ticket) => void = nobodyAsks;
   let wait: AbortSignal | undefined;
   class Waiting extends Counting {
-    override admit(principal: Principal, operation: Operation, signal: AbortSignal): Promise<Ticket> {
+    override admit(principal: Principal, operation: AccessOperation, signal: AbortSignal): Promise<Ticket> {
       void super.admit(principal, operation, signal);
       wait = signal;
       return new Promise((resolve) => {
