@@ -1,6 +1,6 @@
 /**
- * The tiers in order: memory, then one read at a time per key, then Redis, then whoever is asked to load. What was
- * found below is kept above.
+ * The tiers in order: memory, single flight per key, Redis, then the load from a node. A lower tier's answer is stored
+ * in those above it.
  */
 import { within, type Span } from '../trace/span.ts';
 import type { StopSignal } from '../ledger/stop.ts';
@@ -12,71 +12,72 @@ import type { MemoryCache } from './memory/memory.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
 import type { RedisInspection, Lookup, Miss, SharedTier } from './redis/shared-tier.ts';
 
-/** What a load gave. `isFinal`: it is the answer for ever (or for as long as it says), and may be kept. */
+/** The result of a load. `isFinal`: the answer holds for ever, or for its TTL, and may be stored. */
 export interface Loaded<Origin> {
   readonly answer: CachedResponse;
   readonly isFinal: boolean;
   readonly origin: Origin;
-  /** The head of the node's own ledger when it answered; absent where no node told one. */
+  /** The head of the node's own ledger when it answered; absent where no node reported one. */
   readonly head?: bigint | undefined;
 }
 
-/** `span`: what it does is part of. */
+/** Reads an answer from a node. `span`: the parent of the spans that the load begins. */
 export type AnswerLoad<Origin> = (signal: StopSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
 
-/** The second tier and who reads for all replicas. */
+/** Redis: the answers that replicas share, and the leases that let one replica read for all. */
 export interface SecondTier {
   readonly tier: SharedTier;
   readonly leases: Leases;
-  /** Counts look-ups in Redis by their outcome, and what they took. */
+  /** Counts look-ups in Redis by outcome, with their duration. */
   readonly onLookup: (outcome: 'hit' | Miss, seconds: number) => void;
-  /** Counts reads by whose turn it was. */
+  /** Counts reads by the lease's decision. */
   readonly onTurn: (turn: 'lead' | 'alone' | 'followed') => void;
 }
 
+/** Parts of a `ReadThrough`. */
 export interface ReadThroughParts {
   readonly memory: MemoryCache;
   readonly shared: SecondTier | undefined;
 }
 
-/** A load that is under way; `isPurged`: what it brings is not to be kept. `span`: what is done is part of. */
+/** A load in flight; `isPurged`: its answer must not be stored. */
 interface RunningLoad {
   readonly key: CacheKey;
   readonly span: Span | undefined;
   isPurged: boolean;
 }
 
-/** Who asks. */
 interface LoadOptions {
   readonly signal: StopSignal;
   readonly span?: Span | undefined;
 }
 
-/** Holders of a lease that one read waits for, one after another. */
+/** Lease holders that one read waits for, one after another. */
 const maxRounds = 3;
 
-/** An answer found in Redis has this origin. */
+/** The origin of an answer from Redis. */
 export const fromRedis = 'redis';
 
+/** Reads through memory and Redis to nodes, one load per key and flight at a time. */
 export class ReadThrough<Origin> {
   readonly #parts: ReadThroughParts;
   readonly #loads = new Coalescer<Loaded<Origin | typeof fromRedis>>();
   readonly #running = new Set<RunningLoad>();
-  /** Purges so far: who asks after one does not join a load that began before it. */
+  /** Purges so far, part of the flight's name: a later request does not join a load from before a purge. */
   #purges = 0;
 
   constructor(parts: ReadThroughParts) {
     this.#parts = parts;
   }
 
-  /** What memory holds. Costs no promise. */
+  /** The answer in memory, without a promise. */
   find(key: CacheKey): CachedResponse | undefined {
     return this.#parts.memory.find(key);
   }
 
   /**
-   * Looks in Redis and else loads, together with everyone who asks for the same `flight` now: one key, asked for in
-   * one way. Rejects as `load` does. `span`: of who asks.
+   * Looks in Redis and else loads. Concurrent calls with the same key and `flight` share one load. Rejects as `load`
+   * does. `span`: the caller's.
    */
   load(key: CacheKey, flight: string, { signal, span }: LoadOptions, load: AnswerLoad<Origin>) {
     const { shared } = this.#parts;
@@ -95,7 +96,7 @@ export class ReadThrough<Origin> {
     return this.#loads.run(name, signal, lead, span);
   }
 
-  /** What both tiers hold of a key; changes nothing. */
+  /** The contents of both tiers for a key, without counting as a use. */
   async inspect(key: CacheKey): Promise<{
     readonly memory: CachedResponse | undefined;
     readonly redis: (RedisInspection & { readonly name: string | undefined }) | undefined;
@@ -106,9 +107,8 @@ export class ReadThrough<Origin> {
   }
 
   /**
-   * Forgets what is within the scope, here: what memory holds, what is on its way to Redis, and what loads that are
-   * under way will bring, which only those who wait for it already are given. Resolves to the number of reads that
-   * memory held, when nothing of them can reach Redis from here any more.
+   * Drops the scope from memory and from pending Redis writes; loads in flight still answer their waiting clients, and
+   * are not stored. Resolves to the number of reads dropped from memory, once none of them can reach Redis from here.
    */
   async purge(scope: PurgeScope): Promise<number> {
     const { memory, shared } = this.#parts;
@@ -126,7 +126,7 @@ export class ReadThrough<Origin> {
   }
 
   async #loadShared(running: RunningLoad, signal: StopSignal, load: AnswerLoad<Origin>, shared: SecondTier) {
-    // Redis may add this much to a read, once, however many steps it takes.
+    // One bound for all steps in Redis together.
     const startedMs = performance.now();
     const untilMs = startedMs + shared.tier.timeoutMs;
     const { key, span } = running;
@@ -149,7 +149,7 @@ export class ReadThrough<Origin> {
     return this.#lead(running, signal, load, { shared, turn, overwrite });
   }
 
-  /** Whose turn it is, after as much waiting for other replicas as makes sense: or the answer one of them has read. */
+  /** The lease's decision after following at most `maxRounds` holders, or the answer that one of them stored. */
   async #turn(
     key: CacheKey,
     signal: StopSignal,
@@ -167,7 +167,7 @@ export class ReadThrough<Origin> {
         return followed;
       }
       sawDamage ||= followed.miss === 'damaged';
-      // The holder died or gave up: whoever is next reads for the rest.
+      // The holder died or gave up: the next one to take the lease reads for the rest.
       turn = await leases.take(key, performance.now() + tier.timeoutMs, span);
     }
     return { ...(turn.kind === 'follow' ? { kind: 'alone' } : turn), sawDamage };
@@ -206,7 +206,7 @@ export class ReadThrough<Origin> {
   }
 }
 
-/** `sawDamage`: what another replica left is to be replaced. */
+/** `sawDamage`: Redis holds a damaged entry, which the load overwrites. */
 type LoadTurn = Exclude<LeaseTurn, { kind: 'follow' }> & { readonly sawDamage: boolean };
 
 type LookupHit = Extract<Lookup, { answer: unknown }>;

@@ -1,11 +1,12 @@
 /**
- * A map by number that may become as large as memory is. A Map of V8 throws at 2^24 entries, and already at half as many
- * where they come and go, because it has to take twice the room before it can tidy up.
+ * A map by number without V8's bound: a Map throws at 2^24 entries, and under churn at half as many, because its rehash
+ * doubles the table first.
  */
 
-/** Numbers are given out in turn, so that their last bits spread them evenly. */
+/** Numbers are consecutive: their last bits spread them evenly. */
 const parts = 64;
 
+/** A map from numbers, in 64 parts. */
 export class WideMap<Value> {
   readonly #parts: readonly Map<number, Value>[] = Array.from({ length: parts }, () => new Map<number, Value>());
 
