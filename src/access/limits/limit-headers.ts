@@ -12,7 +12,7 @@ export function limitHeaders(bounds: Bounds, standings: readonly BoundStanding[]
 }
 
 /** Whole seconds, rounded up: a client that waits so long has waited long enough. */
-export function wholeSeconds(ms: number): number {
+function wholeSeconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1_000));
 }
 

@@ -119,7 +119,7 @@ interface Request {
 }
 
 /** Names of tenants and addresses are kept apart: an address may be the name of a tenant. */
-export function subjectOf({ name, tenant, plan }: Principal): string {
+function subjectOf({ name, tenant, plan }: Principal): string {
   return `${plan.name}:${name === undefined ? 'address' : 'tenant'}:${tenant}`;
 }
 

@@ -70,10 +70,6 @@ export class UsageSums {
     this.#addTo(`${operation}|${outcome}`, amounts);
   }
 
-  addAll(other: UsageSums): void {
-    for (const [name, sums] of other.#sums) this.#addTo(name, sums);
-  }
-
   /** As fields of a hash and what to add to them. */
   fields(): string[] {
     const fields: string[] = [];

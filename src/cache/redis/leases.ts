@@ -37,9 +37,9 @@ const held = 'held';
 const nothing = 'nothing';
 const nothingMs = 500;
 /** Pauses between two looks for another replica's answer, in milliseconds: the first, how they grow, and the longest. */
-export const firstPollMs = 4;
-export const pollGrowth = 1.5;
-export const longestPollMs = 40;
+const firstPollMs = 4;
+const pollGrowth = 1.5;
+const longestPollMs = 40;
 
 export class Leases {
   readonly #link: RedisLink;

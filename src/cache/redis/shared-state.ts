@@ -31,7 +31,7 @@ export interface SharedStateOptions {
 }
 
 /** Versions that follow each other this closely are told as one, the last. */
-export const publishDelayMs = 2;
+const publishDelayMs = 2;
 /** Longer messages are not ours. */
 const longestMessage = 128;
 /** Scores are doubles: beyond this they would not be versions any more. */
