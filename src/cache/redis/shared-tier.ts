@@ -1,6 +1,6 @@
 /**
- * The second tier: answers in Redis, shared by all replicas. It is only speed: nothing here rejects, every wait is
- * bounded, and what cannot be read, or cannot be trusted, is a miss.
+ * The second tier: answers in Redis, shared by all replicas. It is only speed: no method rejects, every wait is bounded,
+ * and an unreadable or unverified entry is a miss.
  */
 import type { Redis } from 'ioredis';
 import type { Span } from '../../trace/span.ts';
@@ -12,28 +12,31 @@ import type { RedisClient } from './redis-client.ts';
 import type { CommandOptions, RedisOutcome, RedisLink } from './redis-link.ts';
 import type { WriteQueue } from './write-queue.ts';
 
-/** Why a look-up had no answer. `damaged`: something was there that is not ours or not whole, and is to be replaced. */
+/** The reason of a miss. `damaged`: the entry is foreign or truncated, and is to be overwritten. */
 export type Miss = 'absent' | 'damaged' | 'unavailable';
 
-/** `ttlMs`: for how long the answer still holds, where it does not hold for ever. */
+/** The result of a look-up. `ttlMs`: remaining lifetime of a mutable answer. */
 export type Lookup = { readonly answer: CachedResponse; readonly ttlMs?: number | undefined } | { readonly miss: Miss };
 
+/** Parts of a `SharedTier`. */
 export interface SharedTierParts {
   readonly link: RedisLink;
   readonly writes: WriteQueue;
-  /** Answers this process holds already need not cross the wire again. */
+  /** Looks in memory by digest, to save the transfer. */
   readonly findAnswer: (digest: string) => CachedResponse | undefined;
 }
 
+/** Options of a `SharedTier`. */
 export interface SharedTierOptions {
   /** Bound of a whole look-up, in milliseconds. */
   readonly timeoutMs: number;
-  /** How long answers are kept. */
+  /** TTL of answers in Redis, in ms. */
   readonly ttlMs: number;
-  /** Names of the ledger that is read now; `undefined` while that is not known: then nothing is looked up or kept. */
+  /** Names of the current ledger and term; without them nothing is looked up or stored. */
   readonly keys: () => AnswerNames | undefined;
 }
 
+/** Answers in Redis, by read. */
 export class SharedTier {
   readonly #parts: SharedTierParts;
   readonly #options: SharedTierOptions;
@@ -47,7 +50,7 @@ export class SharedTier {
     return this.#options.timeoutMs;
   }
 
-  /** What Redis holds for the read. Waits at most until `untilMs`, of `performance.now()`. `span`: the look-up's. */
+  /** Looks the read up. Waits at most until `untilMs`, of `performance.now()`. `span`: the look-up's. */
   async find(key: CacheKey, untilMs: number, span?: Span): Promise<Lookup> {
     const keys = this.#options.keys();
     if (keys === undefined) return { miss: 'unavailable' };
@@ -65,8 +68,8 @@ export class SharedTier {
   }
 
   /**
-   * Keeps an answer, in the background. `overwrite`: what stands there is not to be trusted. `onDone` is called when
-   * it is readable by others, or will not be.
+   * Stores an answer in the background. `overwrite`: the present entry is damaged. `onDone` is called once the answer is
+   * readable by other replicas, or will not be.
    */
   store(key: CacheKey, answer: CachedResponse, { head, overwrite = false, onDone = () => {} }: StoreOptions): void {
     const keys = this.#options.keys();
@@ -83,12 +86,12 @@ export class SharedTier {
     this.#parts.writes.add({ key, answer, reference, names, ttlMs, overwrite, onDone });
   }
 
-  /** The name of the read's page in Redis; `undefined` while the ledger has no name. */
+  /** The name of the read's page in Redis; `undefined` without names. */
   nameOf(key: CacheKey): string | undefined {
     return this.#options.keys()?.page(key);
   }
 
-  /** What Redis holds for the read, looked at apart: for an operator, and never for an answer. */
+  /** Inspects the read's entry for an operator. */
   async inspect(key: CacheKey): Promise<RedisInspection> {
     const keys = this.#options.keys();
     if (keys === undefined) return { reference: 'unavailable' };
@@ -107,7 +110,7 @@ export class SharedTier {
     };
   }
 
-  /** Gives up writes under way whose key `covers`; resolves when none is left. */
+  /** Cancels pending writes whose key `covers`; resolves when none is left. */
   drop(covers: (key: CacheKey) => boolean): Promise<void> {
     return this.#parts.writes.drop(covers);
   }
@@ -124,26 +127,27 @@ export class SharedTier {
     const get = (client: RedisClient) => (client as Redis).getBuffer(name);
     const found = await this.#parts.link.read(name, get, { ...options, name: 'GET' });
     if (!('value' in found)) return missOf(found);
-    // References outlive answers: Redis evicts what it likes, and a page lives as long as its youngest reference.
+    // References outlive answers: Redis evicts keys, and a page's TTL is that of its youngest reference.
     if (found.value === null) return { miss: 'absent' };
     const answer = await decodeRecord(found.value, digest);
     return answer === undefined ? { miss: 'damaged' } : { answer };
   }
 }
 
-/** What is found of a read in Redis. */
+/** A read's entry in Redis, for an operator. */
 export interface RedisInspection {
   readonly reference: 'found' | Miss;
   readonly digest?: string | undefined;
-  /** Of answers that have to be asked for anew: seconds since the epoch. */
+  /** End of a mutable answer, in seconds since the epoch. */
   readonly expiresAt?: number | undefined;
-  /** How long the page with the reference is kept yet. */
+  /** Remaining TTL of the page. */
   readonly ttlMs?: number | undefined;
   readonly answer?: 'found' | Miss;
-  /** Of the answer's body, as clients get it. */
+  /** Length of the uncompressed body. */
   readonly bytes?: number | undefined;
 }
 
+/** Options of `SharedTier.store`. */
 export interface StoreOptions {
   /** The head of the node's own ledger when it answered. */
   readonly head: bigint | undefined;
