@@ -10,7 +10,7 @@ import type { CacheKey } from './key.ts';
 import type { Leases, LeaseTurn } from './redis/leases.ts';
 import type { MemoryCache } from './memory/memory.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
-import type { RedisInspection, Lookup, Miss, SharedTier } from './redis/shared-tier.ts';
+import type { EntryInspection, Lookup, Miss, SharedTier } from './redis/shared-tier.ts';
 
 /** The result of a load. `isFinal`: the answer holds for ever, or for its TTL, and may be stored. */
 export interface Loaded<Origin> {
@@ -47,7 +47,7 @@ interface RunningLoad {
   isPurged: boolean;
 }
 
-interface LoadOptions {
+interface LoadCaller {
   readonly signal: StopSignal;
   readonly span?: Span | undefined;
 }
@@ -79,7 +79,7 @@ export class ReadThrough<Origin> {
    * Looks in Redis and else loads. Concurrent calls with the same key and `flight` share one load. Rejects as `load`
    * does. `span`: the caller's.
    */
-  load(key: CacheKey, flight: string, { signal, span }: LoadOptions, load: AnswerLoad<Origin>) {
+  load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>) {
     const { shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
     const lead = async (whole: StopSignal, part: Span | undefined) => {
@@ -99,7 +99,7 @@ export class ReadThrough<Origin> {
   /** The contents of both tiers for a key, without counting as a use. */
   async inspect(key: CacheKey): Promise<{
     readonly memory: CachedResponse | undefined;
-    readonly redis: (RedisInspection & { readonly name: string | undefined }) | undefined;
+    readonly redis: (EntryInspection & { readonly name: string | undefined }) | undefined;
   }> {
     const { memory, shared } = this.#parts;
     const redis = shared && { name: shared.tier.nameOf(key), ...(await shared.tier.inspect(key)) };

@@ -7,7 +7,7 @@ import type { SecondTier } from '../cache/read-through.ts';
 import { clearRedis } from '../cache/purge/redis-clear.ts';
 import { History } from '../cache/redis/history.ts';
 import { HistoryRegistry } from '../cache/redis/history-registry.ts';
-import { everyTerm, type Checkpoint, type RootReport, type Term } from '../cache/redis/history-terms.ts';
+import { everyTerm, type Checkpoint, type CheckpointReport, type Term } from '../cache/redis/history-terms.ts';
 import { Leases } from '../cache/redis/leases.ts';
 import { connectRedis, connectSubscriber } from '../cache/redis/redis-client.ts';
 import { LedgerNames, AnswerNames } from '../cache/redis/redis-keys.ts';
@@ -32,7 +32,7 @@ export interface SharedCacheParts {
   /** The fleet's generation. */
   readonly generation: () => number;
   /** Asks nodes for the history: see `MembershipParts.readRoots`. */
-  readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<RootReport>;
+  readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<CheckpointReport>;
   /** See `MembershipParts.onReplaced`. */
   readonly onReplaced: (version: bigint) => void;
   /** See `MembershipParts.onForeign`. */

@@ -1,33 +1,34 @@
-/** From a request's head to who asks: by a key, or as one of those without one. */
+/** Maps a request's head to its principal: by its key, or by its address. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { clientAddress, countedNetwork, Networks } from './client-address.ts';
 import { KeySet, type KeyRecord } from './key-set.ts';
 import type { Plan, Principal } from './principal.ts';
 
-/** What the config says of who may ask. */
+/** The config's part of authentication. */
 export interface PrincipalRules {
   /** Lower case. In `authorization` the key follows `Bearer`. */
   readonly header: string;
   readonly plans: ReadonlyMap<string, Plan>;
-  /** Of requests without a key; absent: they are refused. */
+  /** The plan of requests without a key; absent: they are refused. */
   readonly anonymous: Plan | undefined;
   /** In CIDR form. */
   readonly trustedProxies: readonly string[];
 }
 
-/** `no key`: none was sent, and one is needed. `unread`: unknown, but not all keys have been read yet. */
+/** `no key`: none was sent, and one is required. `unread`: no match, but not all sources have been read yet. */
 export type KeyRejection = 'no key' | 'bad key' | 'unread';
 
-/** Where keys are kept. Of a key that both have, the file's word counts. */
+/** Sources of keys. The file's record of a key takes precedence. */
 export type KeySource = 'file' | 'redis';
 
+/** Finds principals by the keys of all sources. */
 export class Principals {
   #rules: PrincipalRules;
   #proxies: Networks;
   readonly #records: Record<KeySource, readonly KeyRecord[] | undefined>;
   #keys: KeySet;
 
-  /** `sources`: of these, keys will be told by `setKeys`. */
+  /** `sources`: those that will call `setKeys`. */
   constructor(rules: PrincipalRules, sources: readonly KeySource[]) {
     this.#rules = rules;
     this.#proxies = new Networks(rules.trustedProxies);
@@ -38,14 +39,14 @@ export class Principals {
     this.#keys = this.#keySet();
   }
 
-  /** In force for the next request. */
+  /** Replaces the rules, in force for the next request. */
   setRules(rules: PrincipalRules): void {
     this.#rules = rules;
     this.#proxies = new Networks(rules.trustedProxies);
     this.#keys = this.#keySet();
   }
 
-  /** In force for the next request: a key that is not among `records` any more is refused. */
+  /** Replaces a source's keys, in force for the next request: keys that are missing from `records` are refused. */
   setKeys(source: KeySource, records: readonly KeyRecord[]): void {
     this.#records[source] = records;
     this.#keys = this.#keySet();
@@ -56,12 +57,12 @@ export class Principals {
     return this.#rules.header;
   }
 
-  /** Keys that are known. */
+  /** Number of keys. */
   get size(): number {
     return this.#keys.size;
   }
 
-  /** Who asks. A key that is wrong is refused even where none is needed: its sender relies on what it stands for. */
+  /** The principal, or the reason against it. A wrong key is refused even where none is required: its sender expects its plan. */
   find(headers: IncomingHttpHeaders, connection: string | undefined, nowMs: number): Principal | KeyRejection {
     const { header, anonymous } = this.#rules;
     const value = headers[header];

@@ -1,7 +1,8 @@
-/** What one tenant has used of one plan, in this process. */
+/** One tenant's use of one plan, in this process. Pure. */
 import type { BoundName, Bounds, LimitCount, BoundStanding } from './counter.ts';
 import { Window } from './window.ts';
 
+/** The span of the bound `burst`. */
 export const burstMs = 1_000;
 
 interface WindowBound {
@@ -16,12 +17,12 @@ interface ExceededBound {
   readonly freeInMs: number;
 }
 
-/** Bounds come with every request, since plans change; the span is that of the account. */
+/** Windows and requests in flight of one tenant. Bounds come with every request, since plans change. */
 export class LimitAccount {
   readonly #requests: Window;
   readonly #cost: Window;
   readonly #burst: Window;
-  #underWay = 0;
+  #inFlight = 0;
 
   constructor(windowMs: number) {
     this.#requests = new Window(windowMs);
@@ -29,7 +30,7 @@ export class LimitAccount {
     this.#burst = new Window(burstMs);
   }
 
-  /** Counts the request where all bounds have room for it. */
+  /** Counts the request if all bounds have room for it. */
   take(bounds: Bounds, cost: number, nowMs: number): LimitCount {
     const over = this.#findOver(bounds, cost, nowMs);
     if (over === undefined) this.add(cost, nowMs);
@@ -38,28 +39,28 @@ export class LimitAccount {
     return { isAdmitted: false, over: over.name, freeInMs: over.freeInMs, standings };
   }
 
-  /** Counts a request that was admitted, by others or here. */
+  /** Counts an admitted request, also one that Redis or another process admitted. */
   add(cost: number, nowMs: number): void {
     this.#requests.add(nowMs, 1);
     this.#burst.add(nowMs, 1);
     this.#cost.add(nowMs, cost);
-    this.#underWay += 1;
+    this.#inFlight += 1;
   }
 
-  /** Ends a request. What it cost more than its charge may go over the limit: then the next ones wait. */
+  /** Ends a request. Its extra cost may exceed the limit: then later requests wait. */
   settle(extraCost: number, nowMs: number): void {
-    this.#underWay -= 1;
+    this.#inFlight -= 1;
     if (extraCost > 0) this.#cost.add(nowMs, extraCost);
   }
 
-  /** The bound that takes longest to have room. */
+  /** The exceeded bound that takes longest to have room. */
   #findOver(bounds: Bounds, cost: number, nowMs: number): ExceededBound | undefined {
     let over: ExceededBound | undefined;
     for (const { name, window, limit, amount } of this.#boundsOf(bounds, cost)) {
       const freeInMs = window.freeAtMs(nowMs, limit - amount) - nowMs;
       if (freeInMs > (over?.freeInMs ?? 0)) over = { name, freeInMs };
     }
-    if (over !== undefined || bounds.concurrency === undefined || this.#underWay < bounds.concurrency) return over;
+    if (over !== undefined || bounds.concurrency === undefined || this.#inFlight < bounds.concurrency) return over;
     return { name: 'concurrency', freeInMs: 0 };
   }
 
@@ -67,7 +68,7 @@ export class LimitAccount {
     const bounds: WindowBound[] = [];
     if (requests !== undefined) bounds.push({ name: 'requests', window: this.#requests, limit: requests, amount: 1 });
     if (cost !== undefined) {
-      // A request that costs more than a whole window grants has to be possible in an empty one.
+      // An empty window admits a request that costs more than the whole window.
       bounds.push({ name: 'cost', window: this.#cost, limit: cost, amount: Math.min(charge, cost) });
     }
     if (burst !== undefined) bounds.push({ name: 'burst', window: this.#burst, limit: burst, amount: 1 });

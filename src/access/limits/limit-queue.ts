@@ -1,14 +1,14 @@
 /**
- * Requests over a limit that wait: a line per tenant, first come first served, bounded in length and in time. A wait that
- * cannot end well is refused at once, so that the client can do something about it.
+ * Waiting requests over a limit: a FIFO queue per tenant, bounded in length and in time. A request whose wait cannot
+ * succeed is refused at once, so that the client can react.
  */
 import type { CountResult } from './counter.ts';
 
 /** Options of a `LimitQueue`. */
 export interface LimitQueueOptions {
-  /** Longest line of one tenant. Default 256. */
+  /** Longest queue of one tenant. Default 256. */
   readonly maxInLine?: number;
-  /** In all lines together. Default 4,096. */
+  /** Requests in all queues together. Default 4,096. */
   readonly maxWaiting?: number;
 }
 
@@ -29,18 +29,18 @@ interface QueuedRequest extends Pick<LimitedRequest, 'attempt'> {
 
 interface TenantQueue {
   readonly waiters: QueuedRequest[];
-  /** Why the first one waits. */
+  /** The first request's last count. */
   last: CountResult;
-  /** When there may be room. */
+  /** Time of the next attempt. */
   tryAtMs: number;
   /** Ends the pause before the next attempt. */
   wake: () => void;
 }
 
-/** Pause where the moment of room is unknown: requests in flight may end at another replica. */
+/** Pause where that time is unknown: requests in flight may end at another replica. */
 const pollMs = 25;
 
-/** The lines of all tenants. */
+/** The queues of all tenants. */
 export class LimitQueue {
   readonly #maxInLine: number;
   readonly #maxWaiting: number;
@@ -57,7 +57,7 @@ export class LimitQueue {
     return this.#waiting;
   }
 
-  /** Attempts `request` at once, or in its turn where others of `subject` wait; waits where that is worth it. */
+  /** Attempts `request`, behind waiting requests of `subject`; queues it while its wait may succeed. */
   take(subject: string, request: LimitedRequest): CountResult | Promise<CountResult> {
     const line = this.#lines.get(subject);
     if (line !== undefined) return this.#wait(line, request);
@@ -66,7 +66,7 @@ export class LimitQueue {
     return this.#orWait(subject, request, taken);
   }
 
-  /** A request of this tenant has ended: there may be room. */
+  /** Wakes the tenant's queue after the end of one of its requests. */
   wake(subject: string): void {
     const line = this.#lines.get(subject);
     if (line === undefined || freeInMsOf(line.last) > 0) return;
@@ -74,7 +74,7 @@ export class LimitQueue {
     setImmediate(() => line.wake());
   }
 
-  /** Ends all waits. */
+  /** Refuses all waiting requests. */
   close(): void {
     for (const line of this.#lines.values()) refuse(line, line.waiters);
   }
@@ -119,7 +119,7 @@ export class LimitQueue {
     });
   }
 
-  /** Attempts the first request of the line again and again, until the line is empty; then removes it in the same step. */
+  /** Attempts the first request repeatedly until the queue is empty; then removes the queue in the same step. */
   async #serve(subject: string, line: TenantQueue): Promise<void> {
     for (let first = line.waiters[0]; first !== undefined; first = line.waiters[0]) {
       await pause(line, first.untilMs);
@@ -132,7 +132,7 @@ export class LimitQueue {
 async function attemptFirst(line: TenantQueue, first: QueuedRequest): Promise<void> {
   const taken = await first.attempt();
   if (!isOver(taken)) {
-    // A request that has left meanwhile has no use for its count.
+    // The request left during its attempt: its count is returned.
     if (first.hasLeft && taken.kind === 'counted') taken.settle(0);
     first.leave(taken);
     // There may be room for more than one.
@@ -152,7 +152,7 @@ function refuse(line: TenantQueue, waiters: readonly QueuedRequest[]): void {
   for (const waiter of waiters.slice()) waiter.leave(line.last);
 }
 
-/** Resolves when there may be room, when `untilMs` has come, or when the line is woken. */
+/** Resolves at the time of the next attempt, at `untilMs`, or by `wake`. */
 function pause(line: TenantQueue, untilMs: number): Promise<void> {
   const pauseMs = Math.ceil(Math.min(line.tryAtMs, untilMs) - performance.now());
   if (pauseMs <= 0) return Promise.resolve();
@@ -170,7 +170,7 @@ function isOver(taken: CountResult): boolean {
   return taken.kind === 'counted' && !taken.count.isAdmitted;
 }
 
-/** 0 where it is unknown. */
+/** Ms, 0: unknown. */
 function freeInMsOf(taken: CountResult): number {
   return taken.kind === 'counted' && !taken.count.isAdmitted ? taken.count.freeInMs : 0;
 }
@@ -180,7 +180,7 @@ function tryAtMsOf(taken: CountResult): number {
   return performance.now() + (freeInMs === 0 ? pollMs : freeInMs);
 }
 
-/** Whether room surely does not come before `leftMs` have passed. */
+/** Whether the bound has no room before `leftMs` have passed. */
 function isHopeless(taken: CountResult, leftMs: number): boolean {
   return leftMs <= 0 || freeInMsOf(taken) > leftMs;
 }

@@ -1,4 +1,4 @@
-/** Counts in Redis, for all replicas: one script per request, what it came to afterwards in the background. */
+/** Counts in Redis, for all replicas: one script per request, its settlement later in the background. */
 import { randomBytes } from 'node:crypto';
 import type { BoundName, Charge, LimitCount, BoundStanding, CountResult } from './counter.ts';
 import { admission } from './limits-script.ts';
@@ -6,23 +6,25 @@ import { Settlements, type AccountNames } from './settlements.ts';
 import { runScript, type Store } from './store.ts';
 import { partMsOf } from './window.ts';
 
+/** Options of a `RedisCounter`. */
 export interface RedisCounterOptions {
-  /** Names in Redis begin with it. */
+  /** Prefix of names in Redis. */
   readonly prefix: string;
-  /** What a request came to is not known in Redis, and will not be. */
+  /** Called when a settlement is lost. */
   readonly onLost: () => void;
-  /** A lease that is not renewed ends after this long. Default 30,000. */
+  /** Lifetime in ms of a lease without renewal. Default 30,000. */
   readonly leaseMs?: number;
 }
 
 const usualLeaseMs = 30_000;
 
+/** A counter in Redis. */
 export class RedisCounter {
   readonly #store: Store;
   readonly #prefix: string;
   readonly #leaseMs: number;
   readonly #settlements: Settlements;
-  /** Tells leases of this process from those of others. */
+  /** Distinguishes the leases of this process. */
   readonly #process = randomBytes(9).toString('base64url');
   #leases = 0;
 
@@ -33,7 +35,7 @@ export class RedisCounter {
     this.#settlements = new Settlements(store, { leaseMs, onLost });
   }
 
-  /** `undefined` when Redis did not say in time. */
+  /** Like `LimitCounter.take`; `undefined` when Redis did not answer in time. */
   async take(charge: Charge): Promise<CountResult | undefined> {
     const { requests, cost, burst, concurrency, windowMs } = charge.bounds;
     const account = this.#accountOf(charge);
@@ -43,7 +45,7 @@ export class RedisCounter {
     const outcome = await this.#store.write(account.windows, (client) =>
       runScript(client, admission, [account.windows, account.leases], args),
     );
-    // Redis may have admitted the request all the same: its lease is not renewed then, and ends.
+    // Redis may have admitted the request all the same: its lease ends without a renewal.
     if ('failure' in outcome) return undefined;
     const count = parseCount(outcome.value, charge);
     if (count === undefined) return undefined;
@@ -57,7 +59,7 @@ export class RedisCounter {
     };
   }
 
-  /** Resolves when what has ended is told, or cannot be. */
+  /** Resolves when every settlement is written, or lost. */
   async close(): Promise<void> {
     await this.#settlements.close();
   }
@@ -75,7 +77,7 @@ const overNames: Readonly<Record<string, BoundName>> = {
   l: 'concurrency',
 };
 
-/** `undefined` for an answer that is none of the script's. */
+/** `undefined` for a malformed reply. */
 function parseCount(reply: unknown, { bounds }: Charge): LimitCount | undefined {
   if (!Array.isArray(reply) || reply.length !== 9) return undefined;
   const [isAdmitted, over, freeInMs, ...used] = reply as [number, string, number, ...number[]];

@@ -1,18 +1,19 @@
-/** Counts in another process, which counts for several; where it does not answer in time, this one grants its share. */
+/** Counts in the primary, for all workers; while it does not answer in time, this process grants its share. */
 import type { Charge, LimitCount, LimitCounter, CountResult } from './counter.ts';
 import type { MemoryCounter } from './limits-memory.ts';
 
-/** The other process. Messages arrive in the order they were sent. */
+/** The primary's limit service over IPC. Messages arrive in the order in which they were sent. */
 export interface LimitServiceClient {
-  /** Rejects when there is no answer in time. `id`: of this process, never used twice. */
+  /** Rejects without an answer in time. `id`: unique in this process. */
   take(request: { readonly id: number; readonly charge: Charge }): Promise<LimitCount>;
-  /** Also where it is not known whether `id` was admitted. */
+  /** To be called also when `take` rejected: `id` may have been admitted. */
   settle(request: { readonly id: number; readonly extraCost: number }): void;
 }
 
-/** So long nobody is asked who did not answer. */
+/** Pause after a missing answer. */
 const pauseMs = 1_000;
 
+/** A counter in the primary, with a fallback in this process. */
 export class RemoteCounter implements LimitCounter {
   readonly #service: LimitServiceClient;
   /** Grants one process's share. */

@@ -1,4 +1,4 @@
-/** Lets requests in as their plans allow: counted, in turn, and told what is left. */
+/** Admits requests within their plans: counts them, queues those over a limit, and settles their final cost. */
 import type { LimitMetrics } from '../../metrics/limit-metrics.ts';
 import { costOf, leastCostOf, type Costs } from './cost.ts';
 import {
@@ -15,20 +15,22 @@ import type { AccessOperation, Plan, Principal } from '../keys/principal.ts';
 import type { Limits, Settled, Ticket } from './ticket.ts';
 import type { Usage } from '../usage/usage.ts';
 
+/** Parts of `PlanLimits`. */
 export interface PlanLimitsParts {
   readonly counter: LimitCounter;
   readonly queue: LimitQueue;
-  /** Lines of requests without a key, apart: however many addresses wait, there is room for keys. */
+  /** Queues of requests without a key, apart: waiting addresses leave room for keys. */
   readonly queueOfAddresses: LimitQueue;
-  /** Those of the moment: the config may change. */
+  /** The current costs: the config may change. */
   readonly costs: () => Costs;
   readonly usage: Usage;
   readonly metrics: LimitMetrics;
 }
 
-/** What is asked again after this long, where nobody knows better. */
+/** `Retry-After` in ms where the time of room is unknown. */
 const unknownMs = 1_000;
 
+/** The limits of plans, over one counter. */
 export class PlanLimits implements Limits {
   readonly #parts: PlanLimitsParts;
 
@@ -114,18 +116,18 @@ export class PlanLimits implements Limits {
 interface Request {
   readonly principal: Principal;
   readonly operation: AccessOperation;
-  /** What it is charged before it is served. */
+  /** The charge. */
   readonly cost: number;
 }
 
-/** Names of tenants and addresses are kept apart: an address may be the name of a tenant. */
+/** Tenants and addresses are distinct: a tenant may be named like an address. */
 function subjectOf({ name, tenant, plan }: Principal): string {
   return `${plan.name}:${name === undefined ? 'address' : 'tenant'}:${tenant}`;
 }
 
 const knownBounds = new WeakMap<Plan, Bounds>();
 
-/** The part of a plan that is counted, the same object for the same plan: plain data that another process takes. */
+/** The counted part of a plan, one object per plan: plain data for IPC. */
 function boundsOf(plan: Plan): Bounds {
   const known = knownBounds.get(plan);
   if (known !== undefined) return known;
@@ -135,7 +137,7 @@ function boundsOf(plan: Plan): Bounds {
   return bounds;
 }
 
-/** At once where it is known at once: a request of memory alone costs no promise. */
+/** Synchronous for a synchronous value: a count in memory costs no promise. */
 function then<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>): R | Promise<R> {
   return value instanceof Promise ? (async () => next(await value))() : next(value);
 }

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import type { HistoryRegistry } from './history-registry.ts';
-import { continued, type Checkpoint, type RootReport, type Term, type Terms } from './history-terms.ts';
+import { continued, type Checkpoint, type CheckpointReport, type Term, type Terms } from './history-terms.ts';
 
 /** Parts of a `Membership`. */
 export interface MembershipParts {
@@ -14,7 +14,7 @@ export interface MembershipParts {
   /** Reads the terms in Redis; `undefined` while Redis gives no answer. */
   readonly read: () => Promise<Terms | undefined>;
   /** Reads every node's root at `known`; `wantsNext`: before that, one node's root at its head. */
-  readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<RootReport>;
+  readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<CheckpointReport>;
   /** Whether ledger and generation are unchanged; otherwise no result of a step counts. */
   readonly isCurrent: () => boolean;
   /** All nodes report a new root at `version`: the ledger's history was replaced. */
@@ -26,7 +26,7 @@ export interface MembershipParts {
 }
 
 /** A term with the checkpoint that nodes compared. */
-interface TermComparison extends Partial<RootReport> {
+interface TermComparison extends Partial<CheckpointReport> {
   readonly term: Term;
   /** Time of the request to nodes, on the clock of `performance.now()`: a pause of the process may delay the answer. */
   readonly askedMs: number;
@@ -80,7 +80,7 @@ export class Membership {
    * Compares a term's checkpoint with nodes; `undefined`: the membership ended meanwhile. A checkpoint above the nodes is
    * compared until they reach it, although the term's own moves on.
    */
-  async #compare(term: Term, wantsNext = false): Promise<(TermComparison & RootReport) | undefined> {
+  async #compare(term: Term, wantsNext = false): Promise<(TermComparison & CheckpointReport) | undefined> {
     const checkpoint = this.#awaited.get(term.id) ?? term.checkpoint;
     const askedMs = performance.now();
     const { agreement, next } = await this.#parts.readRoots(checkpoint, wantsNext);

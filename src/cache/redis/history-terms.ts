@@ -19,7 +19,7 @@ export interface Checkpoint {
 export type RootAgreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
 
 /** The answers of nodes about a checkpoint. */
-export interface RootReport {
+export interface CheckpointReport {
   readonly agreement: RootAgreement;
   /** A newer checkpoint, of a node that confirmed the compared one afterwards. */
   readonly next: Checkpoint | undefined;

@@ -17,6 +17,7 @@ import {
   type RedisFailure,
 } from './redis-failure.ts';
 
+/** The result of a command, or the class of its failure. */
 export type RedisOutcome<T> = { readonly value: T } | { readonly failure: RedisFailure };
 
 /** `circuit open`: the server receives only trials. `read-only`: it refuses writes, and reads go on. */

@@ -31,7 +31,7 @@ export interface SharedStateOptions {
   readonly history: () => string | undefined;
 }
 
-/** Of versions served within this time in ms, only the highest is published. */
+/** Ms from a served version to its publication: the highest of that time is published. */
 const publishDelayMs = 2;
 /** Longer messages are ignored. */
 const longestMessage = 128;

@@ -92,7 +92,7 @@ export class SharedTier {
   }
 
   /** Inspects the read's entry for an operator. */
-  async inspect(key: CacheKey): Promise<RedisInspection> {
+  async inspect(key: CacheKey): Promise<EntryInspection> {
     const keys = this.#options.keys();
     if (keys === undefined) return { reference: 'unavailable' };
     const page = keys.page(key);
@@ -135,7 +135,7 @@ export class SharedTier {
 }
 
 /** A read's entry in Redis, for an operator. */
-export interface RedisInspection {
+export interface EntryInspection {
   readonly reference: 'found' | Miss;
   readonly digest?: string | undefined;
   /** End of a mutable answer, in seconds since the epoch. */

@@ -5,7 +5,7 @@ import { test, type TestContext } from 'node:test';
 import { connectRedis } from '../../../src/cache/redis/redis-client.ts';
 import { History } from '../../../src/cache/redis/history.ts';
 import { HistoryRegistry } from '../../../src/cache/redis/history-registry.ts';
-import { segmentAt, type Checkpoint, type RootReport } from '../../../src/cache/redis/history-terms.ts';
+import { segmentAt, type Checkpoint, type CheckpointReport } from '../../../src/cache/redis/history-terms.ts';
 import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
 import { until } from '../../support/eventually.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
@@ -27,7 +27,7 @@ function rootOf({ fork }: Nodes, version: bigint): string {
   return `${fork !== undefined && version > fork ? `f${fork}` : 'a0'}${version.toString(16)}`.padEnd(64, '0');
 }
 
-function lookAt(nodes: Nodes, known: Checkpoint | undefined, wantsNext: boolean): RootReport {
+function lookAt(nodes: Nodes, known: Checkpoint | undefined, wantsNext: boolean): CheckpointReport {
   if (nodes.isWithoutRoots === true) return { agreement: 'unknown', next: undefined };
   const next = wantsNext ? { version: nodes.head, root: rootOf(nodes, nodes.head) } : undefined;
   if (known === undefined) return { agreement: 'unknown', next };
