@@ -1,7 +1,4 @@
-/**
- * The bytes of an answer (format 1), the same in Redis and in memory's slabs: a head of fixed length, three texts, the
- * body. Numbers are big-endian.
- */
+/** The bytes of an answer (format 1, big-endian), in Redis and in slabs: a head of fixed length, texts, the body. */
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { AnswerContent } from './entry.ts';
 
@@ -9,7 +6,7 @@ import type { AnswerContent } from './entry.ts';
 export const recordFormat = 1;
 
 const magic = 0x4c47;
-/** Offsets of the head's fields: magic 2, format 1, flags 1, status 2, text lengths 1, 1, 2, version 8, body 4 bytes. */
+/** Offsets of fields: magic 2, format 1, flags 1, status 2, text lengths 1, 1, 2, version 8, body length 4 bytes. */
 const at = {
   format: 2,
   flags: 3,

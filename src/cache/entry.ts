@@ -1,7 +1,4 @@
-/**
- * A stored answer: the node's body bytes verbatim, the headers that belong to the body, and no live state. It carries
- * no version, because one answer mostly holds at many versions.
- */
+/** A stored answer: body bytes verbatim, and no version, because one answer mostly holds at many versions. */
 import { createHash, hash } from 'node:crypto';
 import type { LedgerVersion } from '../ledger/version.ts';
 

@@ -1,7 +1,4 @@
-/**
- * Decides whether an answer may be stored: exactly protocol 1.2. Fails closed: every fact about the answer must be known
- * to be final.
- */
+/** Decides by protocol 1.2 whether an answer may be stored. Fails closed: every fact must be known to be final. */
 import { findForm, type AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { findU64, type LedgerVersion } from '../ledger/version.ts';

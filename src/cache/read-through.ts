@@ -1,7 +1,4 @@
-/**
- * The tiers in order: memory, single flight per key, Redis, then the load from a node. A lower tier's answer is stored
- * in those above it.
- */
+/** The tiers in order: memory, single flight per key, Redis, a node. An answer is stored in the tiers above its own. */
 import { within, type Span } from '../trace/span.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import { Coalescer } from './coalesce.ts';
@@ -34,8 +31,7 @@ export interface SecondTier {
   readonly onTurn: (turn: 'lead' | 'alone' | 'followed') => void;
 }
 
-/** Parts of a `ReadThrough`. */
-export interface ReadThroughParts {
+interface ReadThroughParts {
   readonly memory: MemoryCache;
   readonly shared: SecondTier | undefined;
 }
@@ -75,10 +71,7 @@ export class ReadThrough<Origin> {
     return this.#parts.memory.find(key);
   }
 
-  /**
-   * Looks in Redis and else loads. Concurrent calls with the same key and `flight` share one load. Rejects as `load`
-   * does. `span`: the caller's.
-   */
+  /** Looks in Redis and else loads, once for concurrent calls of one key and `flight`. Rejects as `load` does. */
   load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>) {
     const { shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;

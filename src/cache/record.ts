@@ -17,7 +17,7 @@ import {
 import { contentDigest, nothingCoded, type AnswerContent, type CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
 
-/** Bytes. Larger answers are not shared (see also `RedisLink.longestValue`); a damaged record with a larger length allocates nothing. */
+/** Bytes. Larger answers are not shared (see also `RedisLink.longestValue`), nor allocated for a damaged record. */
 export const largestBody = 32 * 1024 * 1024;
 /** Bytes. Smaller bodies stay uncompressed: to expand one takes a quarter of a hit in Redis (bench/RESULTS.md). */
 export const smallestCompressed = 8 * 1024;
@@ -29,10 +29,7 @@ const largestWindowLog = 20;
 const compressInThread = promisify(zstdCompress);
 const expandInThread = promisify(zstdDecompress);
 
-/**
- * The record of an answer; `undefined` above `largestBody`, or where a header text is too long. Bodies from
- * `compressFrom` bytes on are compressed; `decodeRecord` reads both forms.
- */
+/** The record of an answer, compressed from `compressFrom` bytes on; `undefined` where it is too large. */
 export async function encodeRecord(
   answer: CachedResponse,
   compressFrom = smallestCompressed,

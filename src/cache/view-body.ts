@@ -1,6 +1,6 @@
 /**
- * The canonical form of a view request. The gateway sends this form to the node, not the client's text: the answer is by
- * construction the answer to the key. A body without a canonical form is sent unchanged, keyed by all its bytes.
+ * The canonical form of a view request. The gateway sends this form to the node, not the client's text: the answer is
+ * by construction the answer to the key. A body without a canonical form is sent unchanged, keyed by all its bytes.
  */
 import { createHash, hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -21,7 +21,7 @@ import { findTypeTag, formatTypeTag } from '../ledger/type-tag.ts';
 export type ViewContentType = 'application/json' | 'application/x.aptos.view_function+bcs';
 
 /** A view request as it is keyed and sent. */
-export interface ViewBody {
+interface ViewBody {
   readonly contentType: ViewContentType;
   /** Key part: `json:` and the canonical text, or `text:` or `bcs:` and a digest of the bytes. */
   readonly subject: string;
@@ -33,8 +33,8 @@ export interface ViewBody {
  * numbers as source text, strings untouched: only the ABI decides whether `0x1` and `0x01` are one address or two texts
  * (protocol 6).
  *
- * The canonical form only improves sharing. A JSON body that would block the event loop (above 128 kB, 20,000 values, or
- * 16,384 characters of type arguments) is keyed by its bytes and sent unchanged.
+ * The canonical form only improves sharing. A JSON body that would block the event loop (above 128 kB, 20,000 values,
+ * or 16,384 characters of type arguments) is keyed by its bytes and sent unchanged.
  *
  * `digest`: SHA-256 over `bytes` in base64url, where `digestInTurns` has computed it.
  *
@@ -75,8 +75,8 @@ function canonicalText(text: string): string | undefined {
 
 /**
  * Faults that leave the body to the node, unchanged and keyed by its bytes: a duplicate key has no agreed meaning, a
- * reserved key changes its meaning when members are sorted, and some nodes refuse the last two even in a member that the
- * canonical form leaves out.
+ * reserved key changes its meaning when members are sorted, and some nodes refuse the last two even in a member that
+ * the canonical form leaves out.
  */
 const leftToNodes: ReadonlySet<JsonFault> = new Set([
   'duplicate key',

@@ -28,7 +28,8 @@ const mostHops = 32;
 
 /**
  * The client's address: from the connection's address and the entries of `X-Forwarded-For`, last to first, the first
- * that is no trusted proxy (`ours`). Entries before it are the client's claims. An entry that is no address ends the walk.
+ * that is no trusted proxy (`ours`). Entries before it are the client's claims. An entry that is no address ends the
+ * walk.
  */
 export function clientAddress(
   connection: string | undefined,

@@ -62,7 +62,7 @@ export class Principals {
     return this.#keys.size;
   }
 
-  /** The principal, or the reason against it. A wrong key is refused even where none is required: its sender expects its plan. */
+  /** The principal, or a rejection. A wrong key is refused even where none is required: its sender expects its plan. */
   find(headers: IncomingHttpHeaders, connection: string | undefined, nowMs: number): Principal | KeyRejection {
     const { header, anonymous } = this.#rules;
     const value = headers[header];

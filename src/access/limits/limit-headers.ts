@@ -1,7 +1,4 @@
-/**
- * `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-10 (structured fields): a policy for each
- * bound over time, under its name. Answers and refusals carry both.
- */
+/** `RateLimit` and `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-10, a policy for each bound over time. */
 import { burstMs } from './account.ts';
 import type { Bounds, BoundStanding } from './counter.ts';
 

@@ -1,11 +1,7 @@
-/**
- * Waiting requests over a limit: a FIFO queue per tenant, bounded in length and in time. A request whose wait cannot
- * succeed is refused at once, so that the client can react.
- */
+/** Requests over a limit wait in a FIFO queue per tenant. One whose wait cannot succeed is refused at once. */
 import type { CountResult } from './counter.ts';
 
-/** Options of a `LimitQueue`. */
-export interface LimitQueueOptions {
+interface LimitQueueOptions {
   /** Longest queue of one tenant. Default 256. */
   readonly maxInLine?: number;
   /** Requests in all queues together. Default 4,096. */
@@ -13,7 +9,7 @@ export interface LimitQueueOptions {
 }
 
 /** A request that may wait for its limit. */
-export interface LimitedRequest {
+interface LimitedRequest {
   readonly waitMs: number;
   /** Ends the wait. */
   readonly signal: AbortSignal;

@@ -6,8 +6,7 @@ import type { RedisCounter } from './limits-redis.ts';
 /** `local`: this process counts alone. `refuse`: no request is admitted. `allow`: all are, uncounted. */
 export type WhenRedisIsDown = 'local' | 'refuse' | 'allow';
 
-/** Parts of a `FallbackCounter`. */
-export interface FallbackParts {
+interface FallbackParts {
   readonly redis: RedisCounter;
   /** Also counts the requests that Redis admits, so that windows continue when Redis is away. */
   readonly memory: MemoryCounter;

@@ -9,8 +9,7 @@ import { shareOf, type Charge, type LimitCounter, type CountResult } from './cou
 /** Accounts with a key at most, and as many without. An account takes about a kilobyte. */
 const maxAccounts = 16_384;
 
-/** Options of a `MemoryCounter`. */
-export interface MemoryCounterOptions {
+interface MemoryCounterOptions {
   /** Monotonic, in milliseconds. */
   readonly now: () => number;
   /** Processes that share the bounds. Default 1. */

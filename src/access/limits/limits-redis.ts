@@ -6,8 +6,7 @@ import { Settlements, type AccountNames } from './settlements.ts';
 import { runScript, type Store } from './store.ts';
 import { partMsOf } from './window.ts';
 
-/** Options of a `RedisCounter`. */
-export interface RedisCounterOptions {
+interface RedisCounterOptions {
   /** Prefix of names in Redis. */
   readonly prefix: string;
   /** Called when a settlement is lost. */

@@ -1,7 +1,7 @@
 /**
  * Lua scripts for limits. Windows are those of `window.ts`, packed into one value: one command reads them, one writes
- * them. Requests in flight are leases in a sorted set, by their end: those of a dead replica end. Both names share a hash
- * tag, for one slot in a cluster. Only the server's clock counts: replicas need not agree on the time.
+ * them. Requests in flight are leases in a sorted set, by their end: those of a dead replica end. Both names share a
+ * hash tag, for one slot in a cluster. Only the server's clock counts: replicas need not agree on the time.
  */
 import { burstMs } from './account.ts';
 import { script } from './store.ts';

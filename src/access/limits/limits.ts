@@ -15,8 +15,7 @@ import type { AccessOperation, Plan, Principal } from '../keys/principal.ts';
 import type { Limits, Settled, Ticket } from './ticket.ts';
 import type { Usage } from '../usage/usage.ts';
 
-/** Parts of `PlanLimits`. */
-export interface PlanLimitsParts {
+interface PlanLimitsParts {
   readonly counter: LimitCounter;
   readonly queue: LimitQueue;
   /** Queues of requests without a key, apart: waiting addresses leave room for keys. */

@@ -1,7 +1,7 @@
 /**
- * Final costs and ended leases of requests, waiting to be written to Redis in the background: grouped by account, bounded
- * in number. Leases of requests in flight are renewed. A superfluous lease (after an admission or settlement without an
- * answer) ends without a renewal.
+ * Final costs and ended leases of requests, waiting to be written to Redis in the background: grouped by account,
+ * bounded in number. Leases of requests in flight are renewed. A superfluous lease (after an admission or settlement
+ * without an answer) ends without a renewal.
  */
 import { renewal, settlement } from './limits-script.ts';
 import { runScript, type Store } from './store.ts';
@@ -13,8 +13,7 @@ export interface AccountNames {
   readonly partMs: number;
 }
 
-/** Options of `Settlements`: see `RedisCounterOptions`. */
-export interface SettlementOptions {
+interface SettlementOptions {
   readonly leaseMs: number;
   readonly onLost: () => void;
 }

@@ -1,7 +1,7 @@
 /**
- * A sliding window, counted in parts: its memory is constant. It is conservative: an amount stays until its whole part is
- * older than the span, so that no span, wherever it begins, exceeds the limit. In return an amount is freed up to one
- * twentieth of the span late.
+ * A sliding window, counted in parts: its memory is constant. It is conservative: an amount stays until its whole part
+ * is older than the span, so that no span, wherever it begins, exceeds the limit. In return an amount is freed up to
+ * one twentieth of the span late.
  */
 
 /** Parts of a span. The Lua script of `limits-script.ts` counts the same way. */

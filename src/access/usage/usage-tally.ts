@@ -3,7 +3,7 @@ import type { AccessOperation, Principal } from '../keys/principal.ts';
 import type { Settled } from '../limits/ticket.ts';
 
 /** Outcomes of requests in usage. */
-export type UsageOutcome = Settled['outcome'] | 'refused';
+type UsageOutcome = Settled['outcome'] | 'refused';
 
 /** Sums for one key, hour, operation and outcome. Requests without a key share one row per plan. */
 export interface UsageRow {

@@ -1,7 +1,4 @@
-/**
- * Usage by key: counted here, added to Redis every few seconds. While Redis is away or not configured, it stays in
- * memory, bounded.
- */
+/** Usage by key: counted here and added to Redis every few seconds; without Redis it stays in memory, bounded. */
 import type { AccessOperation, Principal } from '../keys/principal.ts';
 import type { Settled } from '../limits/ticket.ts';
 import type { PendingReport, UsageStore } from './usage-store.ts';
@@ -18,8 +15,7 @@ import {
   type UsageSubject,
 } from './usage-tally.ts';
 
-/** Options of `Usage`. */
-export interface UsageOptions {
+interface UsageOptions {
   /** Unix time in ms. */
   readonly now: () => number;
   /** Absent without Redis: usage stays in memory. */

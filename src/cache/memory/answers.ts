@@ -1,7 +1,4 @@
-/**
- * Answers in memory, each stored once for all reads that have it. Small ones are records in slabs and become objects on
- * each use; large ones, and those without a record, stay objects.
- */
+/** Answers in memory, each stored once for all its reads: small ones as records in slabs, the others as objects. */
 import { bodyLength, bodyOffset, bodyOffsetOf, readHead, writeHead } from '../answer-record.ts';
 import { nothingCoded, ownBytes, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';

@@ -1,6 +1,6 @@
 /**
- * A hash table of rows of 32-bit words in one array. A Map of a million keys and objects takes twice the memory, and its
- * growth and the garbage collector pause the process for up to 400 ms (bench/RESULTS.md, Memory).
+ * A hash table of rows of 32-bit words in one array. A Map of a million keys and objects takes twice the memory, and
+ * its growth and the garbage collector pause the process for up to 400 ms (bench/RESULTS.md, Memory).
  */
 
 /** The number of a row in use, below `none`; removed rows' numbers are reused. */

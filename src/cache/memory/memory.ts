@@ -9,8 +9,7 @@ import type { CacheKey } from '../key.ts';
 import { marksMatcher, marksOf, type PurgeScope } from '../purge/purge-scope.ts';
 import { ReadTable, type ReadId } from './read-table.ts';
 
-/** Options of a `MemoryCache`. */
-export interface MemoryCacheOptions {
+interface MemoryCacheOptions {
   /** At the start; see `resize`. */
   readonly maxBytes: number;
   /** Called with the number of reads that were evicted. */
@@ -52,10 +51,7 @@ export class MemoryCache {
     this.#wantedBytes = options.maxBytes;
   }
 
-  /**
-   * Changes the bound. The excess is evicted in steps that yield the event loop; resolves when that is done, or a later
-   * call takes over.
-   */
+  /** Changes the bound; resolves when the excess is evicted, in steps, or a later call has taken over. */
   async resize(maxBytes: number): Promise<void> {
     this.#wantedBytes = maxBytes;
     this.#maxBytes = Math.max(maxBytes, Math.min(this.#maxBytes, this.#bytes));
@@ -113,10 +109,7 @@ export class MemoryCache {
     return id === undefined ? undefined : this.#answers.get(id);
   }
 
-  /**
-   * Stores the answer and returns it with its compressed forms. `ttlMs`: remaining lifetime of a mutable answer, below
-   * `mutableTtlMs` where it comes from Redis.
-   */
+  /** Stores the answer and returns it with its compressed forms. `ttlMs`: remaining lifetime of a mutable answer. */
   store(key: CacheKey, answer: CachedResponse, ttlMs = mutableTtlMs): CachedResponse {
     if (answer.body.length > this.#largest) return answer;
     const held = this.#answers.hold(answer);

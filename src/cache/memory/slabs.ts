@@ -1,10 +1,9 @@
 /**
  * Slab allocator: a few large buffers, cut into blocks of fixed sizes. A million buffers pause the process for 17 ms at
- * each garbage collection, a few thousand do not; a block costs 4 bytes, a buffer hundreds
- * (bench/RESULTS.md, Memory).
+ * each garbage collection, a few thousand do not; a block costs 4 bytes, a buffer hundreds (bench/RESULTS.md, Memory).
  *
- * A page has blocks of one size class. When a class has too many free blocks, its emptiest page is moved into the others
- * and freed: a change of sizes leaves no holes.
+ * A page has blocks of one size class. When a class has too many free blocks, its emptiest page is moved into the
+ * others and freed: a change of sizes leaves no holes.
  */
 
 /** The place of a block, valid until `give`, or until `onMove` reports another. */

@@ -1,7 +1,4 @@
-/**
- * A map by number without V8's bound: a Map throws at 2^24 entries, and under churn at half as many, because its rehash
- * doubles the table first.
- */
+/** A map by number without V8's bound: a Map throws at 2^24 entries, under churn at half as many. */
 
 /** Numbers are consecutive: their last bits spread them evenly. */
 const parts = 64;

@@ -1,6 +1,7 @@
 /**
- * Purges published to the other replicas, each of which clears its memory and acknowledges. A disconnected replica loses
- * messages, so Redis stores the newest purge's id: a replica that finds an id it has not received drops everything.
+ * Purges published to the other replicas, each of which clears its memory and acknowledges. A disconnected replica
+ * loses messages, so Redis stores the newest purge's id: a replica that finds an id it has not received drops
+ * everything.
  */
 import { randomUUID } from 'node:crypto';
 import { findScope, formatScope, type PurgeScope } from './purge-scope.ts';
@@ -12,8 +13,7 @@ export interface PeerPurge {
   readonly cleared: number;
 }
 
-/** Options of `PurgeNews`. */
-export interface PurgeNewsOptions {
+interface PurgeNewsOptions {
   readonly channel: string;
   /** Redis key of the newest purge's id. */
   readonly key: string;

@@ -38,10 +38,7 @@ export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
   }
 }
 
-/**
- * Hashes of 32 bits that a purge of memory compares in place of a page's text. A collision, by chance or on purpose,
- * drops one read too many.
- */
+/** Hashes that a purge of memory compares in place of a page's text. A collision drops one read too many. */
 export interface PurgeMarks {
   /** Hash of the read without its version. */
   readonly read: number;

@@ -1,12 +1,11 @@
 /**
- * A purge of this process, Redis and the other replicas. Every replica drops its reads and pending writes before Redis is
- * cleared, and once more afterwards, for reads found in Redis in between: a node answers every read after the purge.
+ * A purge of this process, Redis and the other replicas. Every replica drops its reads and pending writes before Redis
+ * is cleared, and once more afterwards, for reads found in Redis in between: a node answers every read after the purge.
  */
 import type { PurgeScope } from './purge-scope.ts';
 import type { PeerPurge } from './purge-news.ts';
 
-/** Parts of a purge. */
-export interface PurgerParts {
+interface PurgerParts {
   /** Drops the scope here: see `ReadThrough.purge`. */
   readonly forget: (scope: PurgeScope) => Promise<number>;
   /** Absent without Redis. */
@@ -14,7 +13,7 @@ export interface PurgerParts {
 }
 
 /** The purge of Redis and of the other replicas. */
-export interface SharedPurge {
+interface SharedPurge {
   /** Deletes from Redis; the number of keys, or `undefined` when Redis was not cleared. */
   clear(scope: PurgeScope): Promise<number | undefined>;
   /** Purges the other replicas; `undefined` when the message was not published. */

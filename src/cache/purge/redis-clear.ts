@@ -1,5 +1,6 @@
 /**
- * Deletes a purge's scope from Redis in small steps, between which the server runs other commands. No read waits for it.
+ * Deletes a purge's scope from Redis in small steps, between which the server runs other commands. No read waits for
+ * it.
  */
 import type { Redis } from 'ioredis';
 import type { CacheKey } from '../key.ts';
@@ -15,7 +16,7 @@ const stepMs = 2_000;
 const longestMs = 300_000;
 
 /** The names of the purged ledger. */
-export interface ClearedLedger {
+interface ClearedLedger {
   readonly names: LedgerNames;
   /** Every term of its history that may have entries. */
   readonly terms: readonly string[];

@@ -1,10 +1,6 @@
-/**
- * A circuit breaker: the first failure opens the circuit, and only a successful trial closes it again. A failed server
- * costs one wait, not one for each read.
- */
+/** A circuit breaker: the first failure opens the circuit, and only a successful trial closes it again. */
 
-/** Options of a `Breaker`. */
-export interface BreakerOptions {
+interface BreakerOptions {
   /** Sends a cheap command; resolves to whether the server answered well and in time. */
   readonly trial: () => Promise<boolean>;
   /** Called once per change. `reason`: the failure that opened the circuit. */

@@ -1,7 +1,4 @@
-/**
- * The membership of this process in a term of one ledger's history, within one generation of the fleet: it confirms its
- * term with nodes, joins the term of replicas on the same history, or begins one.
- */
+/** The membership of this process in a term: it confirms the term with nodes, joins a replica's, or begins one. */
 import { randomBytes } from 'node:crypto';
 import type { HistoryRegistry } from './history-registry.ts';
 import { continued, type Checkpoint, type CheckpointReport, type Term, type Terms } from './history-terms.ts';
@@ -77,8 +74,8 @@ export class Membership {
   }
 
   /**
-   * Compares a term's checkpoint with nodes; `undefined`: the membership ended meanwhile. A checkpoint above the nodes is
-   * compared until they reach it, although the term's own moves on.
+   * Compares a term's checkpoint with nodes; `undefined`: the membership ended meanwhile. A checkpoint above the nodes
+   * is compared until they reach it, although the term's own moves on.
    */
   async #compare(term: Term, wantsNext = false): Promise<(TermComparison & CheckpointReport) | undefined> {
     const checkpoint = this.#awaited.get(term.id) ?? term.checkpoint;
@@ -183,7 +180,7 @@ export class Membership {
       if (this.isCurrent) await registry.end(this.ledger, term.id);
       return;
     }
-    // Nodes are behind, or the ledger rolled back while no replica ran: roots differ only once nodes reach the checkpoint.
+    // Nodes are behind, or the ledger rolled back while no replica ran: roots differ only from the checkpoint on.
     if (!this.#hasWaitedLong() && isUndecided) return;
     const askedMs = performance.now();
     const { next } = await readRoots(undefined, true);

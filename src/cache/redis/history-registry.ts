@@ -5,8 +5,7 @@ import type { RedisLink } from './redis-link.ts';
 /** Terms of one ledger in Redis at most, ended ones included: the newest stay. */
 const mostTerms = 16;
 
-/** Options of a `HistoryRegistry`. */
-export interface RegistryOptions {
+interface RegistryOptions {
   readonly prefix: string;
   /** A term that no member has published for this long, in ms, has no members. */
   readonly beatMs: number;

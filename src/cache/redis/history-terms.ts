@@ -1,7 +1,7 @@
 /**
- * The history of a ledger as replicas agree on it: plain data. A checkpoint, the accumulator root of the transaction at a
- * version, identifies the whole history up to there. A term is a name under which replicas on one history store answers;
- * its checkpoint is the newest that its members have compared.
+ * The history of a ledger as replicas agree on it: plain data. A checkpoint, the accumulator root of the transaction at
+ * a version, identifies the whole history up to there. A term is a name under which replicas on one history store
+ * answers; its checkpoint is the newest that its members have compared.
  */
 import { findU64 } from '../../ledger/version.ts';
 
@@ -16,7 +16,7 @@ export interface Checkpoint {
  * Nodes' roots at a checkpoint's version. `same`: nodes report its root, and none another. `mixed`: some do. `other`:
  * none does. `pruned`: no node reports a root, and one has pruned the version. `unknown`: no report.
  */
-export type RootAgreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
+type RootAgreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
 
 /** The answers of nodes about a checkpoint. */
 export interface CheckpointReport {
@@ -26,7 +26,7 @@ export interface CheckpointReport {
 }
 
 /** A range of versions stored under one name; it begins above the segment before. */
-export interface Segment {
+interface Segment {
   readonly id: string;
   /** The highest version of the segment. */
   readonly upTo: bigint;
@@ -64,7 +64,7 @@ export function readTerms(fields: Readonly<Record<string, string>>): Terms {
   return { open: open.sort((one, other) => one.bornMs - other.bornMs || (one.id < other.id ? -1 : 1)), ended };
 }
 
-/** The field that ends a term: apart from the term's, so that a member's concurrent publication does not overwrite it. */
+/** The field that ends a term, apart from the term's: a member's concurrent publication does not overwrite it. */
 export function endedField(id: string): string {
   return `ended:${id}`;
 }
@@ -85,10 +85,7 @@ function findTerm(id: string, text: string): Term | undefined {
   return { id, bornMs: Number(born), checkpoint: { version, root }, before };
 }
 
-/**
- * A term that continues `parent` at its checkpoint. Entries of the parent above it go out of use: no member compared
- * their history.
- */
+/** A term that continues `parent` at its checkpoint; above it, no member has compared the parent's answers. */
 export function continued(parent: Term, id: string, bornMs: number): Term {
   const { version } = parent.checkpoint;
   const isEmpty = version <= (parent.before.at(-1)?.upTo ?? -1n);

@@ -1,14 +1,13 @@
 /**
  * The ledger's history that this process is on, and the term whose name it may use in Redis. An accumulator root that
- * nodes report again and again identifies the history (docs/redis.md has the argument). It fails closed: without a recent
- * confirmation by nodes Redis is not used, because a wrong name means a wrong answer.
+ * nodes report again and again identifies the history (docs/redis.md has the argument). It fails closed: without a
+ * recent confirmation by nodes Redis is not used, because a wrong name means a wrong answer.
  */
 import { Membership, type MembershipParts } from './history-membership.ts';
 import type { HistoryRegistry } from './history-registry.ts';
 import type { Term, Terms } from './history-terms.ts';
 
-/** Parts of a `History`. */
-export interface HistoryParts extends Pick<MembershipParts, 'readRoots' | 'onReplaced' | 'onForeign'> {
+interface HistoryParts extends Pick<MembershipParts, 'readRoots' | 'onReplaced' | 'onForeign'> {
   readonly registry: HistoryRegistry;
   /** Chain id and first transaction; `undefined` while they are not known. */
   readonly ledger: () => string | undefined;
@@ -18,7 +17,7 @@ export interface HistoryParts extends Pick<MembershipParts, 'readRoots' | 'onRep
   readonly intervalMs: number;
   /** See `MembershipParts.patienceMs`. Default 30,000. */
   readonly patienceMs?: number;
-  /** Ms for which a confirmation by nodes allows the use of Redis. Default 10,000: a rollback is noticed within that. */
+  /** Ms for which nodes' confirmation allows the use of Redis. Default 10,000: a rollback is noticed within that. */
   readonly trustedMs?: number;
 }
 

@@ -1,7 +1,7 @@
 /**
- * One reader per key among all replicas: the lease's holder asks a node, the others poll for its answer. A lease is short
- * and renewed during the load, so that a dead holder delays others only briefly. It only saves work: in doubt, a replica
- * reads on its own.
+ * One reader per key among all replicas: the lease's holder asks a node, the others poll for its answer. A lease is
+ * short and renewed during the load, so that a dead holder delays others only briefly. It only saves work: in doubt, a
+ * replica reads on its own.
  */
 import type { Span } from '../../trace/span.ts';
 import type { StopSignal } from '../../ledger/stop.ts';
@@ -15,15 +15,14 @@ export interface Lease {
   release(outcome: LeaseEnd): void;
 }
 
-/** The end of a lease. `readable`: Redis has the answer. `nothing`: none to share. `abandoned`: the load was aborted. */
-export type LeaseEnd = 'readable' | 'nothing' | 'abandoned';
+/** `readable`: Redis has the answer. `nothing`: there is none to share. `abandoned`: the load was aborted. */
+type LeaseEnd = 'readable' | 'nothing' | 'abandoned';
 
 /** `lead`: read for all. `follow`: another replica reads. `alone`: read without coordination. */
 export type LeaseTurn =
   { readonly kind: 'lead'; readonly lease: Lease } | { readonly kind: 'follow' } | { readonly kind: 'alone' };
 
-/** Options of `Leases`. */
-export interface LeaseOptions {
+interface LeaseOptions {
   /** Name of a key's lease in Redis; `undefined` while the ledger has no term. */
   readonly nameOf: (key: CacheKey) => string | undefined;
   /** Lifetime in ms without a renewal. Default 1000. */
@@ -65,8 +64,8 @@ export class Leases {
   }
 
   /**
-   * Waits for another replica's answer; `undefined` when none will come; a miss when its lease ended without one. Polls with
-   * growing pauses: messages could be lost, and one poll per key and replica costs next to nothing.
+   * Waits for another replica's answer; `undefined` when none will come; a miss when its lease ended without one. Polls
+   * with growing pauses: messages could be lost, and one poll per key and replica costs next to nothing.
    */
   async follow(key: CacheKey, tier: SharedTier, signal: StopSignal): Promise<Lookup | undefined> {
     const name = this.#options.nameOf(key);

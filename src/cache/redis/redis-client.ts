@@ -21,10 +21,7 @@ const longestReconnectMs = 2_000;
 
 const reconnectAfter = (times: number): number => Math.min(50 * 2 ** Math.min(times, 8), longestReconnectMs);
 
-/**
- * Connects in the background, with retries without end; commands fail at once meanwhile. `onError` receives the cause of
- * a failed connection, which the errors of commands lack.
- */
+/** Connects in the background; commands fail at once meanwhile. `onError` receives the cause, which they lack. */
 export function connectRedis(target: RedisServers, onError: (error: Error) => void): RedisClient {
   const client = createClient(target);
   if ('slots' in client) client.on('+node', gatherCommands);
@@ -44,8 +41,9 @@ export function connectSubscriber(target: RedisServers, onError: (error: Error) 
 }
 
 /**
- * Sends the commands of one turn of the event loop in one write. The client's `enableAutoPipelining` delays later commands
- * until that pipeline is answered: up to two round trips. To be called once per connection, before its first command.
+ * Sends the commands of one turn of the event loop in one write. The client's `enableAutoPipelining` delays later
+ * commands until that pipeline is answered: up to two round trips. To be called once per connection, before its first
+ * command.
  */
 export function gatherCommands(connection: Redis): void {
   const send = connection.sendCommand.bind(connection);

@@ -1,6 +1,6 @@
 /** Classes of errors from the Redis client. Pure. */
 
-/** `closed`: not sent, the circuit is open. `refused`: the server refuses writes. `wrong type`: the key has another type. */
+/** `closed`: not sent, the circuit is open. `refused`: the server takes no writes. `wrong type`: of the key. */
 export type RedisFailure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';
 /** The failure of a command that was sent. */
 export type CommandFailure = Exclude<RedisFailure, 'closed'>;

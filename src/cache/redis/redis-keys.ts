@@ -1,10 +1,10 @@
 /**
- * Names in Redis, readable for an operator:
- * `lg:1:1a2b3c4d:0k3v9aq2:4|resource|0x1/0x1::coin::CoinInfo<…>|json|24414` is a page of references (a hash, field =
- * slot), `lg:1:1a2b3c4d:=DIGEST` an answer, `lg:1:1a2b3c4d:0k3v9aq2:!PAGE@SLOT` the lease of a read in flight.
- * The parts before the last are the config's prefix, the format, the ledger's first transaction (a recreated test network
- * keeps its chain id, but not that; protocol 1.2), and the term of its history. An answer has no term: its name is a
- * digest of its content, and only references connect it to reads.
+ * Names in Redis, readable for an operator: `lg:1:1a2b3c4d:0k3v9aq2:4|resource|0x1/0x1::coin::CoinInfo<…>|json|24414`
+ * is a page of references (a hash, field = slot), `lg:1:1a2b3c4d:=DIGEST` an answer,
+ * `lg:1:1a2b3c4d:0k3v9aq2:!PAGE@SLOT` the lease of a read in flight. The parts before the last are the config's prefix,
+ * the format, the ledger's first transaction (a recreated test network keeps its chain id, but not that; protocol 1.2),
+ * and the term of its history. An answer has no term: its name is a digest of its content, and only references connect
+ * it to reads.
  */
 import { hash } from 'node:crypto';
 import { segmentAt, type Term } from './history-terms.ts';
@@ -31,10 +31,7 @@ export class AnswerNames {
     return pageIn(this.#start, segmentAt(this.#term, versionOf(key)), key);
   }
 
-  /**
-   * Whether an answer from a node with its own ledger at `head` may be stored: a node below the checkpoint may have rolled
-   * back to another history.
-   */
+  /** Whether an answer of a node at `head` may be stored: below the checkpoint the node may be on another history. */
   admits(head: bigint | undefined): boolean {
     return head !== undefined && head >= this.#term.checkpoint.version;
   }
@@ -89,10 +86,7 @@ function pageIn(start: string, term: string, { page }: CacheKey): string {
   return `${start}${term}:${plainPage(page)}`;
 }
 
-/**
- * A view's JSON becomes a digest behind the function's name: it may be long, has spaces, and braces would decide the
- * key's slot in a cluster.
- */
+/** A view's JSON becomes a digest: it may be long, and its braces would decide the key's slot in a cluster. */
 function plainPage(page: string): string {
   return isView(page) ? `${viewName(page)}|${hash('sha256', page, 'base64url')}` : page;
 }

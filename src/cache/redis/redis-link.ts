@@ -1,7 +1,4 @@
-/**
- * Commands to Redis: each is bounded in time, and a circuit breaker stops commands to a server that does not answer (fail
- * open: Redis is only speed). No method rejects.
- */
+/** Commands to Redis, bounded in time, behind circuit breakers. Fails open: Redis is only speed. No method rejects. */
 import calculateSlot from 'cluster-key-slot';
 import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
 import type { Span } from '../../trace/span.ts';
@@ -20,8 +17,8 @@ import {
 /** The result of a command, or the class of its failure. */
 export type RedisOutcome<T> = { readonly value: T } | { readonly failure: RedisFailure };
 
-/** `circuit open`: the server receives only trials. `read-only`: it refuses writes, and reads go on. */
-export type Trouble = 'circuit open' | 'read-only';
+/** `circuit open`: the server receives only trials. `read-only`: it refuses writes; reads go on. */
+type Trouble = 'circuit open' | 'read-only';
 
 /** Options of a `RedisLink`. */
 export interface LinkOptions {

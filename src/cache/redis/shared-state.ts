@@ -22,8 +22,7 @@ export interface NewsListener {
   onPurge(scope: PurgeScope): Promise<unknown>;
 }
 
-/** Options of `SharedState`. */
-export interface SharedStateOptions {
+interface SharedStateOptions {
   /** Name of the ledger, chain included; without one, no news is published or received. */
   readonly ledger: () => string | undefined;
   readonly prefix: string;
@@ -67,10 +66,7 @@ export class SharedState {
     subscriber.on('ready', () => this.#subscribe());
   }
 
-  /**
-   * Subscribes to the current ledger's channel and reads the version served before. To be called whenever the ledger may
-   * have changed; without a change it does nothing.
-   */
+  /** Subscribes to the current ledger's channel and reads the version served before. Idempotent for one ledger. */
   async follow(): Promise<void> {
     const ledger = this.#options.ledger();
     if (ledger === this.#ledger) return this.#hasFloor ? undefined : this.#readFloor();

@@ -1,7 +1,4 @@
-/**
- * The second tier: answers in Redis, shared by all replicas. It is only speed: no method rejects, every wait is bounded,
- * and an unreadable or unverified entry is a miss.
- */
+/** The second tier: answers in Redis, for all replicas. It is only speed: every wait is bounded, no method rejects. */
 import type { Redis } from 'ioredis';
 import type { Span } from '../../trace/span.ts';
 import { mutableTtlMs, type CachedResponse } from '../entry.ts';
@@ -18,16 +15,14 @@ export type Miss = 'absent' | 'damaged' | 'unavailable';
 /** The result of a look-up. `ttlMs`: remaining lifetime of a mutable answer. */
 export type Lookup = { readonly answer: CachedResponse; readonly ttlMs?: number | undefined } | { readonly miss: Miss };
 
-/** Parts of a `SharedTier`. */
-export interface SharedTierParts {
+interface SharedTierParts {
   readonly link: RedisLink;
   readonly writes: WriteQueue;
   /** Looks in memory by digest, to save the transfer. */
   readonly findAnswer: (digest: string) => CachedResponse | undefined;
 }
 
-/** Options of a `SharedTier`. */
-export interface SharedTierOptions {
+interface SharedTierOptions {
   /** Bound of a whole look-up, in milliseconds. */
   readonly timeoutMs: number;
   /** TTL of answers in Redis, in ms. */
@@ -67,10 +62,7 @@ export class SharedTier {
     return 'answer' in lookup ? { ...lookup, ttlMs } : lookup;
   }
 
-  /**
-   * Stores an answer in the background. `overwrite`: the present entry is damaged. `onDone` is called once the answer is
-   * readable by other replicas, or will not be.
-   */
+  /** Stores an answer in the background. `onDone` is called once it is readable by other replicas, or will not be. */
   store(key: CacheKey, answer: CachedResponse, { head, overwrite = false, onDone = () => {} }: StoreOptions): void {
     const keys = this.#options.keys();
     if (keys?.admits(head) !== true) {
@@ -147,8 +139,7 @@ export interface EntryInspection {
   readonly bytes?: number | undefined;
 }
 
-/** Options of `SharedTier.store`. */
-export interface StoreOptions {
+interface StoreOptions {
   /** The head of the node's own ledger when it answered. */
   readonly head: bigint | undefined;
   readonly overwrite?: boolean;

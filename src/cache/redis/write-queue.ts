@@ -1,14 +1,11 @@
-/**
- * Answers waiting to be written to Redis in the background, bounded in number and in bytes: when Redis is slower than the
- * nodes, answers are dropped, and memory does not grow.
- */
+/** Answers waiting to be written to Redis, bounded: with a slow Redis answers are dropped, and memory does not grow. */
 import { answerBytes, type CachedResponse } from '../entry.ts';
 import type { CacheKey } from '../key.ts';
 import { encodeRecord, encodeReference, type Reference } from '../record.ts';
 import type { RedisLink } from './redis-link.ts';
 
 /** An answer to write, with its reference. */
-export interface PendingWrite {
+interface PendingWrite {
   readonly key: CacheKey;
   readonly answer: CachedResponse;
   readonly reference: Reference;
@@ -123,8 +120,8 @@ export class WriteQueue {
   async #writeReference({ key, reference, names, ttlMs, overwrite }: PendingWrite): Promise<boolean> {
     const { page } = names;
     const text = encodeReference(key, reference);
-    // Both in one write: only a connection or primary lost between the two leaves a page without a TTL, until the page's
-    // next reference.
+    // Both at once: only a connection or primary lost between the two leaves a page without a TTL, until its next
+    // reference.
     const set = () =>
       this.#link.write(page, async (client) => {
         const [added] = await Promise.all([client.hset(page, String(key.slot), text), client.pexpire(page, ttlMs)]);
