@@ -48,7 +48,7 @@ function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): An
   return () => Promise.resolve({ answer, isFinal: true, origin: 'node', head });
 }
 
-test('what another replica leaves damaged is replaced by whoever was waiting for it', { skip: noRedis }, async (t) => {
+test('an entry that another replica leaves damaged is overwritten by its follower', { skip: noRedis }, async (t) => {
   const { server, reads, lookups, written } = await tiers(t);
   const answer = answerOf(2_000);
   const record = await encodeRecord(answer);
@@ -73,7 +73,7 @@ test('what another replica leaves damaged is replaced by whoever was waiting for
   assert.deepEqual(await server.run((client) => client.getBuffer(name)), record);
 });
 
-test('nobody waits for an answer that is too large to be shared', { skip: noRedis }, async (t) => {
+test('no replica waits for an answer that is too large to be shared', { skip: noRedis }, async (t) => {
   const { server, reads, written } = await tiers(t, 50);
   const answer = answerOf('', { body: randomBytes(1_100_000) });
   await reads.load(key, '', { signal: never }, nodeWith(answer));
@@ -82,13 +82,13 @@ test('nobody waits for an answer that is too large to be shared', { skip: noRedi
   await until('it is told', async () => (await server.run((client) => client.get(keys.lease(key)))) === 'nothing', 450);
 });
 
-test('what a node below the last checkpoint answers is not shared', { skip: noRedis }, async (t) => {
+test('an answer of a node below the last checkpoint is not shared', { skip: noRedis }, async (t) => {
   const { server, memory, reads, written } = await tiers(t);
   const { version } = anyTerm.checkpoint;
   const answer = answerOf('of a node that may have gone back');
   await reads.load(key, '', { signal: never }, nodeWith(answer, version - 1n));
   assert.deepEqual(memory.find(key)?.body, answer.body);
-  // Nobody waits for it either.
+  // No replica waits for it either.
   await until('it is told', async () => (await server.run((client) => client.get(keys.lease(key)))) === 'nothing', 450);
   assert.equal(await server.run((client) => client.exists(keys.page(key))), 0);
 

@@ -33,7 +33,7 @@ test('a request over the burst waits until there is room, and those behind it wa
   stalls.judge(tickets[1]!.afterMs < 500, 'the burst waits for nothing');
 });
 
-test('who would wait in vain is told at once', async (t) => {
+test('a request that would wait in vain is refused at once', async (t) => {
   const stalls = watchStalls(t);
   const one = await memoryReplica(t);
   const plan = planOf({ requests: 1, waitMs: 500 });
@@ -44,7 +44,7 @@ test('who would wait in vain is told at once', async (t) => {
   stalls.judge(performance.now() - startMs < 400, 'at once');
 });
 
-test('a place that becomes free is given at once to who waits longest, and who waits too long is refused', async (t) => {
+test('a free place goes at once to the longest waiting request, and one that waits too long is refused', async (t) => {
   const one = await memoryReplica(t);
   const patient = principalOf(planOf({ concurrency: 1, waitMs: 400 }));
   const first = await one.ask(patient);
@@ -61,7 +61,7 @@ test('a place that becomes free is given at once to who waits longest, and who w
   assert.equal(await one.metric('ledgergate_limits_waiting'), 0);
 });
 
-test('who hangs up leaves the line, and holds no place', async (t) => {
+test('a client that hangs up leaves the queue, and takes no place', async (t) => {
   const one = await memoryReplica(t);
   const patient = principalOf(planOf({ concurrency: 1, waitMs: 10_000 }));
   const first = await one.ask(patient);
@@ -74,7 +74,7 @@ test('who hangs up leaves the line, and holds no place', async (t) => {
   assert.ok(isAdmitted(await third));
 });
 
-test('lines are bounded, each and together, and end when they are closed', async () => {
+test('queues are bounded, each and together, and end when they are closed', async () => {
   const queue = new LimitQueue({ maxInLine: 2, maxWaiting: 3 });
   const over: CountResult = {
     kind: 'counted',
@@ -113,7 +113,7 @@ test('a place that another replica gives back is found', { skip: noRedis }, asyn
   assert.ok(performance.now() - startMs < 2_000);
 });
 
-test('who is refused in the moment in which a line ends is not left in it', async () => {
+test('a request refused at the moment in which a queue ends is not left in it', async () => {
   const queue = new LimitQueue();
   const over: CountResult = {
     kind: 'counted',

@@ -23,7 +23,7 @@ test('tenants are counted apart, and each process of several grants its share', 
   assert.equal([1, 2, 3, 4].filter(() => isAdmitted(half.take(charge('a')))).length, 1);
 });
 
-test('any number of addresses takes bounded memory, and pushes out no key', () => {
+test('any number of addresses takes bounded memory, and evicts no key', () => {
   const counter = new MemoryCounter({ now: () => 0, maxAccounts: 100 });
   for (let count = 0; count < 3; count += 1) counter.take(charge('key'));
   for (let address = 0; address < 10_000; address += 1) counter.take(charge(String(address), { hasKey: false }));

@@ -42,7 +42,7 @@ class World {
   }
 }
 
-test('pieces keep their bytes, whatever comes, goes and is moved', () => {
+test('pieces keep their bytes through any sequence of blocks taken, released and moved', () => {
   const size = fc.oneof(fc.integer({ min: 0, max: 600 }), fc.integer({ min: 0, max: largestPiece }));
   const step = fc.record({ count: fc.integer({ min: 1, max: 300 }), size, keepEvery: fc.integer({ min: 1, max: 12 }) });
   fc.assert(

@@ -1,4 +1,4 @@
-/** Purges told over a real redis-server, and what happens to those who missed one. */
+/** Purges published over a real redis-server, and replicas that missed one. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
@@ -54,7 +54,7 @@ async function listener(t: TestContext, server: RedisServer, { isDeaf = false } 
   return { news, purged };
 }
 
-test('who tells learns how many heard and cleared, and is not told itself', { skip: noRedis }, async (t) => {
+test('a purge reports the other replicas that received and cleared it', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [teller, other, third] = [await listener(t, server), await listener(t, server), await listener(t, server)];
   assert.deepEqual(await teller.news.publish({ kind: 'everything' }), { told: 2, cleared: 2 });
@@ -67,13 +67,13 @@ test('who tells learns how many heard and cleared, and is not told itself', { sk
   }
 });
 
-test('who cannot be heard is not waited for', { skip: noRedis }, async (t) => {
+test('a replica without a subscription is not waited for', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [teller] = [await listener(t, server, { isDeaf: true }), await listener(t, server, { isDeaf: true })];
   assert.deepEqual(await teller.news.publish({ kind: 'everything' }), { told: 0, cleared: 0 });
 });
 
-test('a listener that does not clear in time is told apart', { skip: noRedis }, async (t) => {
+test('a replica that does not clear in time is reported as such', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const teller = await listener(t, server);
   const silent = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);
@@ -98,7 +98,7 @@ test(
   },
 );
 
-test('missed purges are made up for while others go on', { skip: noRedis }, async (t) => {
+test('a missed purge is carried out while others continue', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [teller, deaf] = [await listener(t, server), await listener(t, server, { isDeaf: true })];
   const seen: number[] = [];
@@ -130,7 +130,7 @@ test(
   },
 );
 
-test('a Redis that lost its memory is no purge', { skip: noRedis }, async (t) => {
+test('a Redis that lost its data causes no purge', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [teller, other] = [await listener(t, server), await listener(t, server)];
   await teller.news.publish({ kind: 'everything' });
@@ -140,7 +140,7 @@ test('a Redis that lost its memory is no purge', { skip: noRedis }, async (t) =>
   assert.deepEqual(other.purged, ['everything']);
 });
 
-test('who comes to know Redis late forgets what a purge before that may have been of', { skip: noRedis }, async (t) => {
+test('a replica that connects late drops everything after an earlier purge', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   await server.run((client) => client.set(key, id));
   const late = await listener(t, server);

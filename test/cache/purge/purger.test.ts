@@ -6,7 +6,7 @@ import { purge } from '../../../src/cache/purge/purger.ts';
 import { ReadThrough } from '../../../src/cache/read-through.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
 
-test('what a read finds in Redis before it is cleared there is forgotten as well, here and at the others', async () => {
+test('an answer read from Redis before its purge is dropped as well, here and at the other replicas', async () => {
   const memory = new MemoryCache({ maxBytes: 1_000_000, onEvict: () => {} });
   const tiers = new ReadThrough({ memory, shared: undefined });
   const [key, answer] = [keyAt(5n), answerOf('old')];
@@ -71,7 +71,7 @@ const twice = [
 ] as const;
 
 for (const [when, outcomes] of twice) {
-  test(`a purge is not complete when a replica was not done ${when}`, async () => {
+  test(`a purge is incomplete when a replica has not cleared ${when}`, async () => {
     const told = [...outcomes];
     const purged = await purge(
       { kind: 'everything' },

@@ -1,4 +1,4 @@
-/** What is told of the versions that clients were shown, over a real redis-server. */
+/** News of served versions, over a real redis-server. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
@@ -32,7 +32,7 @@ function told(server: RedisServer, ledger: string): Promise<string | null> {
   return server.run((client) => client.zscore(`lg:state:${ledger}`, 'served'));
 }
 
-test('of versions that are shown at the same time the highest is told', { skip: noRedis }, async (t) => {
+test('the highest of versions served at the same time is published', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const state = await stateOf(t, server, () => '4.aaaaaaaa');
   state.publishServed(10n);
@@ -44,7 +44,7 @@ test('of versions that are shown at the same time the highest is told', { skip: 
   assert.equal(first, '10');
 });
 
-test('what was shown of another ledger is not told of this one', { skip: noRedis }, async (t) => {
+test('a version served on another ledger is not published for this one', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   let ledger: string | undefined = '4.aaaaaaaa';
   const state = await stateOf(t, server, () => ledger);
