@@ -1,4 +1,3 @@
-/** Single flight: concurrent loads of one key share one upstream read. */
 import { CancelToken, stopReason, type StopSignal } from '../ledger/stop.ts';
 import type { Span } from '../trace/span.ts';
 
@@ -12,7 +11,7 @@ type Load<T> = (signal: StopSignal, span: Span | undefined) => Promise<T>;
 
 const role = 'ledgergate.flight.role';
 
-/** Loads in flight, by key. */
+/** Single flight: concurrent loads of one key share one upstream read. */
 export class Coalescer<T> {
   readonly #inFlight = new Map<string, Shared<T>>();
 

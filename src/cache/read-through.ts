@@ -1,4 +1,3 @@
-/** The tiers in order: memory, single flight per key, Redis, a node. An answer is stored in the tiers above its own. */
 import { within, type Span } from '../trace/span.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import { Coalescer } from './coalesce.ts';
@@ -54,7 +53,7 @@ const maxRounds = 3;
 /** The origin of an answer from Redis. */
 export const fromRedis = 'redis';
 
-/** Reads through memory and Redis to nodes, one load per key and flight at a time. */
+/** The tiers in order: memory, single flight per key, Redis, a node. An answer is stored in the tiers above its own. */
 export class ReadThrough<Origin> {
   readonly #parts: ReadThroughParts;
   readonly #loads = new Coalescer<Loaded<Origin | typeof fromRedis>>();

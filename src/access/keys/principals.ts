@@ -1,4 +1,3 @@
-/** Maps a request's head to its principal: by its key, or by its address. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { clientAddress, countedNetwork, Networks } from './client-address.ts';
 import { KeySet, type KeyRecord } from './key-set.ts';
@@ -21,7 +20,7 @@ export type KeyRejection = 'no key' | 'bad key' | 'unread';
 /** Sources of keys. The file's record of a key takes precedence. */
 export type KeySource = 'file' | 'redis';
 
-/** Finds principals by the keys of all sources. */
+/** Maps a request's head to its principal: by its key, or by its address. */
 export class Principals {
   #rules: PrincipalRules;
   #proxies: Networks;

@@ -1,4 +1,3 @@
-/** Requests over a limit wait in a FIFO queue per tenant. One whose wait cannot succeed is refused at once. */
 import type { CountResult } from './counter.ts';
 
 interface LimitQueueOptions {
@@ -36,7 +35,7 @@ interface TenantQueue {
 /** Pause where that time is unknown: requests in flight may end at another replica. */
 const pollMs = 25;
 
-/** The queues of all tenants. */
+/** Requests over a limit wait in a FIFO queue per tenant. One whose wait cannot succeed is refused at once. */
 export class LimitQueue {
   readonly #maxInLine: number;
   readonly #maxWaiting: number;

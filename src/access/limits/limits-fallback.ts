@@ -1,4 +1,3 @@
-/** Counts in Redis while it answers, and follows `access.whenRedisIsDown` while it does not. */
 import type { Charge, LimitCounter, CountResult } from './counter.ts';
 import type { MemoryCounter } from './limits-memory.ts';
 import type { RedisCounter } from './limits-redis.ts';
@@ -16,7 +15,7 @@ interface FallbackParts {
   readonly onFallback: (choice: WhenRedisIsDown) => void;
 }
 
-/** A counter in Redis with a fallback in this process. */
+/** Counts in Redis while it answers, and follows `access.whenRedisIsDown` while it does not. */
 export class FallbackCounter implements LimitCounter {
   readonly #parts: FallbackParts;
 

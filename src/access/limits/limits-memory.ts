@@ -1,8 +1,3 @@
-/**
- * Counts in this process. Accounts are bounded in number, the least recently used is evicted. A client can reset an
- * address's account only by using as many other addresses as there are accounts, each with an allowance of its own: it
- * gains nothing. Keys have accounts apart, so that addresses do not evict them.
- */
 import { LimitAccount } from './account.ts';
 import { shareOf, type Charge, type LimitCounter, type CountResult } from './counter.ts';
 
@@ -18,7 +13,11 @@ interface MemoryCounterOptions {
   readonly maxAccounts?: number;
 }
 
-/** A counter in this process. */
+/**
+ * Counts in this process. Accounts are bounded in number, the least recently used is evicted. A client can reset an
+ * address's account only by using as many other addresses as there are accounts, each with an allowance of its own: it
+ * gains nothing. Keys have accounts apart, so that addresses do not evict them.
+ */
 export class MemoryCounter implements LimitCounter {
   readonly #options: MemoryCounterOptions;
   readonly #keyed = new Map<string, LimitAccount>();

@@ -1,4 +1,3 @@
-/** Counts in Redis, for all replicas: one script per request, its settlement later in the background. */
 import { randomBytes } from 'node:crypto';
 import type { BoundName, Charge, LimitCount, BoundStanding, CountResult } from './counter.ts';
 import { admission } from './limits-script.ts';
@@ -17,7 +16,7 @@ interface RedisCounterOptions {
 
 const usualLeaseMs = 30_000;
 
-/** A counter in Redis. */
+/** Counts in Redis, for all replicas: one script per request, its settlement later in the background. */
 export class RedisCounter {
   readonly #store: Store;
   readonly #prefix: string;

@@ -1,4 +1,3 @@
-/** Counts in the primary, for all workers; while it does not answer in time, this process grants its share. */
 import type { Charge, LimitCount, LimitCounter, CountResult } from './counter.ts';
 import type { MemoryCounter } from './limits-memory.ts';
 
@@ -13,7 +12,7 @@ export interface LimitServiceClient {
 /** Pause after a missing answer. */
 const pauseMs = 1_000;
 
-/** A counter in the primary, with a fallback in this process. */
+/** Counts in the primary, for all workers; while it does not answer in time, this process grants its share. */
 export class RemoteCounter implements LimitCounter {
   readonly #service: LimitServiceClient;
   /** Grants one process's share. */

@@ -1,4 +1,3 @@
-/** Admits requests within their plans: counts them, queues those over a limit, and settles their final cost. */
 import type { LimitMetrics } from '../../metrics/limit-metrics.ts';
 import { costOf, leastCostOf, type Costs } from './cost.ts';
 import {
@@ -29,7 +28,7 @@ interface PlanLimitsParts {
 /** `Retry-After` in ms where the time of room is unknown. */
 const unknownMs = 1_000;
 
-/** The limits of plans, over one counter. */
+/** Admits requests within their plans: counts them, queues those over a limit, and settles their final cost. */
 export class PlanLimits implements Limits {
   readonly #parts: PlanLimitsParts;
 

@@ -1,8 +1,3 @@
-/**
- * Usage in Redis: a hash for each hour and subject, `PREFIX:usage:2026-11-21T14:["wallet-a","acme","free"]`, and a set
- * of an hour's subjects, `PREFIX:usage:2026-11-21T14`. All replicas add to them. Reports are idempotent: each process's
- * last report number stands beside the sums, so that a repeated report is added once.
- */
 import { runScript, script, type Store } from '../limits/store.ts';
 import { covers, hourMs, hourOf, UsageSums, type UsageQuery, type UsageRow, type UsageSubject } from './usage-tally.ts';
 
@@ -29,7 +24,11 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
 `);
 
-/** Adds to usage in Redis and reads it. No method rejects. */
+/**
+ * Usage in Redis: a hash for each hour and subject, `PREFIX:usage:2026-11-21T14:["wallet-a","acme","free"]`, and a set
+ * of an hour's subjects, `PREFIX:usage:2026-11-21T14`. All replicas add to them. Reports are idempotent: each process's
+ * last report number stands beside the sums, so that a repeated report is added once.
+ */
 export class UsageStore {
   readonly #store: Store;
   readonly #prefix: string;

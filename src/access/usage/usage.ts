@@ -1,4 +1,3 @@
-/** Usage by key: counted here and added to Redis every few seconds; without Redis it stays in memory, bounded. */
 import type { AccessOperation, Principal } from '../keys/principal.ts';
 import type { Settled } from '../limits/ticket.ts';
 import type { PendingReport, UsageStore } from './usage-store.ts';
@@ -52,7 +51,7 @@ const atOnce = 32;
 /** Rows of a report at most. */
 export const maxRows = 100_000;
 
-/** Counts usage and reports it. */
+/** Usage by key: counted here and added to Redis every few seconds; without Redis it stays in memory, bounded. */
 export class Usage {
   readonly #options: UsageOptions;
   readonly #entries = new Map<string, UsageEntry>();

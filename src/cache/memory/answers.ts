@@ -1,4 +1,3 @@
-/** Answers in memory, each stored once for all its reads: small ones as records in slabs, the others as objects. */
 import { bodyLength, bodyOffset, bodyOffsetOf, readHead, writeHead } from '../answer-record.ts';
 import { nothingCoded, ownBytes, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';
@@ -27,7 +26,7 @@ export interface BytesRange {
   to: number;
 }
 
-/** Answers by digest, counted by the reads that have them. */
+/** Answers in memory, each stored once for all its reads: small ones as records in slabs, the others as objects. */
 export class Answers {
   readonly #mostPages: number;
   #slabs: Slabs;

@@ -1,8 +1,3 @@
-/**
- * A hash table of rows of 32-bit words in one array. A Map of a million keys and objects takes twice the memory, and
- * its growth and the garbage collector pause the process for up to 400 ms (bench/RESULTS.md, Memory).
- */
-
 /** The number of a row in use, below `none`; removed rows' numbers are reused. */
 export type Row = number;
 
@@ -16,7 +11,10 @@ const fewestRows = 1024;
 const nextField = 0;
 const hashField = 1;
 
-/** Rows by hash, in chains. */
+/**
+ * A hash table of rows of 32-bit words in one array. A Map of a million keys and objects takes twice the memory, and
+ * its growth and the garbage collector pause the process for up to 400 ms (bench/RESULTS.md, Memory).
+ */
 export class HashIndex {
   readonly #rowWords: number;
   #words: Uint32Array<ArrayBuffer>;

@@ -1,7 +1,3 @@
-/**
- * The first tier: an LRU of answers in memory, bounded by bytes. Versions with an equal answer share it and its
- * compressed forms; the answer at a version is never inferred from its neighbours.
- */
 import { setImmediate } from 'node:timers/promises';
 import { Answers, type AnswerId, type BytesRange } from './answers.ts';
 import { mutableTtlMs, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
@@ -34,7 +30,10 @@ const bytesAtOnce = 4 * 1024 * 1024;
 /** Reads that a purge visits before it yields the event loop: a few milliseconds. */
 const readsAtOnce = 5_000;
 
-/** Answers in memory by read, least recently used evicted first. */
+/**
+ * The first tier: an LRU of answers in memory, bounded by bytes. Versions with an equal answer share it and its
+ * compressed forms; the answer at a version is never inferred from its neighbours.
+ */
 export class MemoryCache {
   readonly #options: MemoryCacheOptions;
   /** The bound in force, which `resize` lowers step by step to `#wantedBytes`. */

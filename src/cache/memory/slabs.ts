@@ -211,7 +211,7 @@ export class Slabs {
 
   #pageNumbered(number: number): SlabPage {
     const page = this.#pages[number];
-    if (page === undefined) throw new Error('a block was used after it had been given back');
+    if (page === undefined) throw new Error('slabs: a block was used after its release');
     return page;
   }
 

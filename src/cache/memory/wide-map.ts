@@ -1,9 +1,7 @@
-/** A map by number without V8's bound: a Map throws at 2^24 entries, under churn at half as many. */
-
 /** Numbers are consecutive: their last bits spread them evenly. */
 const parts = 64;
 
-/** A map from numbers, in 64 parts. */
+/** A map by number without V8's bound: a Map throws at 2^24 entries, under churn at half as many. */
 export class WideMap<Value> {
   readonly #parts: readonly Map<number, Value>[] = Array.from({ length: parts }, () => new Map<number, Value>());
 

@@ -1,8 +1,3 @@
-/**
- * Purges published to the other replicas, each of which clears its memory and acknowledges. A disconnected replica
- * loses messages, so Redis stores the newest purge's id: a replica that finds an id it has not received drops
- * everything.
- */
 import { randomUUID } from 'node:crypto';
 import { findScope, formatScope, type PurgeScope } from './purge-scope.ts';
 import type { RedisLink } from '../redis/redis-link.ts';
@@ -33,7 +28,11 @@ const clearedMs = 3_000;
 /** Interval of `catchUp`, which only finds something after a disconnection. */
 const checkMs = 5_000;
 
-/** Publishes this process's purges, and carries out those of other replicas. */
+/**
+ * Purges published to the other replicas, each of which clears its memory and acknowledges. A disconnected replica
+ * loses messages, so Redis stores the newest purge's id: a replica that finds an id it has not received drops
+ * everything.
+ */
 export class PurgeNews {
   readonly #link: RedisLink;
   readonly #options: PurgeNewsOptions;

@@ -1,5 +1,3 @@
-/** A circuit breaker: the first failure opens the circuit, and only a successful trial closes it again. */
-
 interface BreakerOptions {
   /** Sends a cheap command; resolves to whether the server answered well and in time. */
   readonly trial: () => Promise<boolean>;
@@ -12,7 +10,7 @@ const longestPauseMs = 2_000;
 /** After a failure within this time the pauses go on growing, so that the circuit does not flap. */
 const calmMs = 10_000;
 
-/** The circuit to one server, for one kind of trouble. */
+/** A circuit breaker: the first failure opens the circuit, and only a successful trial closes it again. */
 export class Breaker {
   readonly #options: BreakerOptions;
   #reason: string | undefined;

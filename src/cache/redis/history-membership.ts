@@ -1,4 +1,3 @@
-/** The membership of this process in a term: it confirms the term with nodes, joins a replica's, or begins one. */
 import { randomBytes } from 'node:crypto';
 import type { HistoryRegistry } from './history-registry.ts';
 import { continued, type Checkpoint, type CheckpointReport, type Term, type Terms } from './history-terms.ts';
@@ -31,7 +30,7 @@ interface TermComparison extends Partial<CheckpointReport> {
 
 const termIdBytes = 5;
 
-/** The term of this process, and its confirmation. */
+/** The membership of this process in a term: it confirms the term with nodes, joins a replica's, or begins one. */
 export class Membership {
   readonly #parts: MembershipParts;
   #term: Term | undefined;

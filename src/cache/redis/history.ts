@@ -1,8 +1,3 @@
-/**
- * The ledger's history that this process is on, and the term whose name it may use in Redis. An accumulator root that
- * nodes report again and again identifies the history (docs/redis.md has the argument). It fails closed: without a
- * recent confirmation by nodes Redis is not used, because a wrong name means a wrong answer.
- */
 import { Membership, type MembershipParts } from './history-membership.ts';
 import type { HistoryRegistry } from './history-registry.ts';
 import type { Term, Terms } from './history-terms.ts';
@@ -28,7 +23,11 @@ const retryMs = 1_100;
 /** Terms at most in `#ended`. */
 const mostEnded = 16;
 
-/** Confirms the history at intervals, and names the term in use. */
+/**
+ * The ledger's history that this process is on, and the term whose name it may use in Redis. An accumulator root that
+ * nodes report again and again identifies the history (docs/redis.md has the argument). It fails closed: without a
+ * recent confirmation by nodes Redis is not used, because a wrong name means a wrong answer.
+ */
 export class History {
   readonly #parts: HistoryParts;
   #timer: NodeJS.Timeout | undefined;

@@ -1,8 +1,3 @@
-/**
- * One reader per key among all replicas: the lease's holder asks a node, the others poll for its answer. A lease is
- * short and renewed during the load, so that a dead holder delays others only briefly. It only saves work: in doubt, a
- * replica reads on its own.
- */
 import type { Span } from '../../trace/span.ts';
 import type { StopSignal } from '../../ledger/stop.ts';
 import type { CacheKey } from '../key.ts';
@@ -41,7 +36,11 @@ const firstPollMs = 4;
 const pollGrowth = 1.5;
 const longestPollMs = 40;
 
-/** Leases on keys in Redis. No method rejects. */
+/**
+ * One reader per key among all replicas: the lease's holder asks a node, the others poll for its answer. A lease is
+ * short and renewed during the load, so that a dead holder delays others only briefly. It only saves work: in doubt, a
+ * replica reads on its own.
+ */
 export class Leases {
   readonly #link: RedisLink;
   readonly #options: LeaseOptions;

@@ -1,4 +1,3 @@
-/** Commands to Redis, bounded in time, behind circuit breakers. Fails open: Redis is only speed. No method rejects. */
 import calculateSlot from 'cluster-key-slot';
 import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
 import type { Span } from '../../trace/span.ts';
@@ -60,7 +59,7 @@ const slackMs = 1;
 /** Above this number, servers without trouble are dropped. */
 const maxKnownServers = 64;
 
-/** A connection to Redis with its circuits. */
+/** Commands to Redis, bounded in time, behind circuit breakers. Fails open: Redis is only speed. No method rejects. */
 export class RedisLink {
   /** Resolves when the connection is ready, or has failed. */
   readonly started: Promise<void>;

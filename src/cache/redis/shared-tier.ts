@@ -1,4 +1,3 @@
-/** The second tier: answers in Redis, for all replicas. It is only speed: every wait is bounded, no method rejects. */
 import type { Redis } from 'ioredis';
 import type { Span } from '../../trace/span.ts';
 import { mutableTtlMs, type CachedResponse } from '../entry.ts';
@@ -31,7 +30,7 @@ interface SharedTierOptions {
   readonly keys: () => AnswerNames | undefined;
 }
 
-/** Answers in Redis, by read. */
+/** The second tier: answers in Redis, for all replicas. It is only speed: every wait is bounded, no method rejects. */
 export class SharedTier {
   readonly #parts: SharedTierParts;
   readonly #options: SharedTierOptions;

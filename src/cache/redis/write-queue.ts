@@ -1,4 +1,3 @@
-/** Answers waiting to be written to Redis, bounded: with a slow Redis answers are dropped, and memory does not grow. */
 import { answerBytes, type CachedResponse } from '../entry.ts';
 import type { CacheKey } from '../key.ts';
 import { encodeRecord, encodeReference, type Reference } from '../record.ts';
@@ -29,7 +28,7 @@ const maxConcurrent = 32;
 /** Smaller answers are rewritten without a check for presence: one command instead of one or two. */
 export const smallBytes = 1_024;
 
-/** The queue of one process. */
+/** Answers waiting to be written to Redis, bounded: with a slow Redis answers are dropped, and memory does not grow. */
 export class WriteQueue {
   readonly #link: RedisLink;
   readonly #onOutcome: (outcome: WriteOutcome) => void;

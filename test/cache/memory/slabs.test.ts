@@ -93,7 +93,7 @@ test('room of one size is there for another when the work changes', () => {
   }
 });
 
-test('the largest piece has a place, and what was given back cannot be used', () => {
+test('the largest piece has a place, and a released block cannot be used', () => {
   const world = new World();
   world.put(1, largestPiece);
   world.put(2, 0);
@@ -103,5 +103,5 @@ test('the largest piece has a place, and what was given back cannot be used', ()
   world.drop(1);
   world.drop(3);
   world.check();
-  assert.throws(() => new Slabs(() => undefined).give(ref), /given back/);
+  assert.throws(() => new Slabs(() => undefined).give(ref), /after its release/);
 });
