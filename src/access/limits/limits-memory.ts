@@ -36,7 +36,7 @@ export class MemoryCounter implements LimitCounter {
     const account = this.#accountOf(charge);
     const bounds = shareOf(charge.bounds, this.#options.processes ?? 1);
     const count = account.take(bounds, charge.cost, this.#options.now());
-    if (!count.isAdmitted) return { kind: 'counted', count, settle: nothing };
+    if (!count.isAdmitted) return { kind: 'counted', count, settle: () => undefined };
     return { kind: 'counted', count, settle: (extraCost) => account.settle(extraCost, this.#options.now()) };
   }
 
@@ -66,5 +66,3 @@ export class MemoryCounter implements LimitCounter {
     return account;
   }
 }
-
-function nothing(): void {}
