@@ -40,15 +40,15 @@ export async function purge(scope: PurgeScope, { forget, shared }: PurgerParts):
   const after = await shared.publishPurge(scope);
   const again = await forget(scope);
   // A replica that had not cleared before Redis was may have written since: its second report does not count.
-  const told = haveAllCleared(before) ? after : before;
+  const peers = haveAllCleared(before) ? after : before;
   return {
-    isComplete: redis !== 'unavailable' && haveAllCleared(told),
+    isComplete: redis !== 'unavailable' && haveAllCleared(peers),
     memory: memory + again,
     redis,
-    replicas: told ?? 'unavailable',
+    replicas: peers ?? 'unavailable',
   };
 }
 
-function haveAllCleared(told: PeerPurge | undefined): boolean {
-  return told !== undefined && told.cleared >= told.told;
+function haveAllCleared(peers: PeerPurge | undefined): boolean {
+  return peers !== undefined && peers.cleared >= peers.told;
 }

@@ -100,7 +100,7 @@ export class SharedState {
     if (version > this.#pending) this.#pending = version;
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
-      this.#publishServed();
+      this.#publishPending();
     }, publishDelayMs);
     this.#timer.unref();
   }
@@ -152,7 +152,7 @@ export class SharedState {
     if (version !== undefined) this.#listener.onServed(version);
   }
 
-  #publishServed(): void {
+  #publishPending(): void {
     void this.follow();
     const ledger = this.#ledger;
     if (ledger === undefined || this.#pending <= this.#published) return;
