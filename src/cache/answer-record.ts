@@ -1,15 +1,12 @@
-/**
- * The bytes of an answer (format 1), in Redis and in the slabs of memory alike: a head of fixed length, three texts, the
- * body. Numbers are big-endian.
- */
+/** The bytes of an answer (format 1, big-endian), in Redis and in slabs: a head of fixed length, texts, the body. */
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { AnswerContent } from './entry.ts';
 
-/** Part of every key in Redis, so that a gateway of another format never finds a record of this one. */
+/** Part of every key in Redis: gateways of different formats never read each other's records. */
 export const recordFormat = 1;
 
 const magic = 0x4c47;
-/** Where a part of the head begins: magic 2, format 1, flags 1, status 2, lengths of the texts 1, 1, 2, time 8, body 4. */
+/** Offsets of fields: magic 2, format 1, flags 1, status 2, text lengths 1, 1, 2, version 8, body length 4 bytes. */
 const at = {
   format: 2,
   flags: 3,
@@ -23,7 +20,7 @@ const at = {
 const headBytes = 22;
 const flag = { zstd: 1, mutable: 2, gasUsed: 4, cursor: 8, committedAt: 16 } as const;
 
-/** Bytes before the body; `undefined` when a text is longer than any node's: then the answer has no record. */
+/** Bytes before the body; `undefined` when a text exceeds its length field: then the answer has no record. */
 export function bodyOffsetOf({ contentType, gasUsed, cursor }: AnswerContent): number | undefined {
   const typeBytes = Buffer.byteLength(contentType);
   const gasBytes = gasUsed === undefined ? 0 : Buffer.byteLength(gasUsed);
@@ -32,7 +29,7 @@ export function bodyOffsetOf({ contentType, gasUsed, cursor }: AnswerContent): n
   return headBytes + typeBytes + gasBytes + cursorBytes;
 }
 
-/** Writes all but the body, of an answer whose texts have room. `isCompressed`: the body is written as zstd. */
+/** Writes the head and texts of an answer that has a `bodyOffsetOf`. `isCompressed`: the body follows as zstd. */
 export function writeHead(bytes: Buffer, offset: number, content: AnswerContent, isCompressed = false): void {
   const { contentType, gasUsed, cursor, committedAt, isImmutable } = content;
   bytes.writeUInt16BE(magic, offset);
@@ -52,12 +49,12 @@ export function writeHead(bytes: Buffer, offset: number, content: AnswerContent,
   bytes.writeUInt16BE(cursor === undefined ? 0 : bytes.write(cursor, next), offset + at.cursor);
 }
 
-/** Whether there is a head of this format. */
+/** Whether the record begins with a head of this format. */
 export function hasHead(record: Buffer): boolean {
   return record.length >= headBytes && record.readUInt16BE(0) === magic && record[at.format] === recordFormat;
 }
 
-/** Reads what `writeHead` wrote. */
+/** The inverse of `writeHead`. */
 export function readHead(bytes: Buffer, offset: number): Omit<AnswerContent, 'body'> {
   const flags = bytes[offset + at.flags] as number;
   const gasUsed = offset + headBytes + (bytes[offset + at.contentType] as number);
@@ -73,17 +70,18 @@ export function readHead(bytes: Buffer, offset: number): Omit<AnswerContent, 'bo
   };
 }
 
-/** Where the body of a record begins. */
+/** The offset of a record's body in `bytes`. */
 export function bodyOffset(bytes: Buffer, offset: number): number {
   const texts = (bytes[offset + at.contentType] as number) + (bytes[offset + at.gasUsed] as number);
   return offset + headBytes + texts + bytes.readUInt16BE(offset + at.cursor);
 }
 
-/** Bytes of the body, before compression. */
+/** Bytes of the uncompressed body. */
 export function bodyLength(bytes: Buffer, offset: number): number {
   return bytes.readUInt32BE(offset + at.body);
 }
 
+/** Whether the record's body is zstd. */
 export function isCompressed(bytes: Buffer, offset: number): boolean {
   return ((bytes[offset + at.flags] as number) & flag.zstd) !== 0;
 }

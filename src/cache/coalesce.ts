@@ -1,26 +1,25 @@
-/** Lets concurrent loads of one key share a single upstream read. */
 import { CancelToken, stopReason, type StopSignal } from '../ledger/stop.ts';
 import type { Span } from '../trace/span.ts';
 
-/** `isLeader`: of all who are given the value, this one answers for the load; the others followed. */
+/** The outcome of a load for one caller. `isLeader`: exactly one caller is; the others followed. */
 export interface Flight<T> {
   readonly value: T;
   readonly isLeader: boolean;
 }
 
-/** `span`: what it does is part of. */
 type Load<T> = (signal: StopSignal, span: Span | undefined) => Promise<T>;
 
 const role = 'ledgergate.flight.role';
 
+/** Single flight: concurrent loads of one key share one upstream read. */
 export class Coalescer<T> {
   readonly #inFlight = new Map<string, Shared<T>>();
 
   /**
-   * Runs `load` for the first caller of `key` and lets later callers wait for the same outcome. A caller whose
-   * `signal` aborts stops waiting; the load itself is aborted only when nobody waits any more, so a leader that
-   * hangs up does not fail its followers: whoever of them has waited longest is the leader from then on. `span`: the
-   * caller's; the load is part of the first leader's, and a follower's wait is linked to it.
+   * Runs `load` for the first caller of `key`; later callers wait for the same outcome. A caller whose `signal` aborts
+   * stops waiting. The load aborts when its last caller leaves: a leader that hangs up does not fail its followers, the
+   * oldest of which becomes the leader. `span`: the caller's; the load's span is a child of the first leader's, and a
+   * follower's wait links to it.
    */
   run(key: string, signal: StopSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
     const running = this.#inFlight.get(key);
@@ -28,7 +27,7 @@ export class Coalescer<T> {
       const wait = span?.begin('flight', { link: running.span, attributes: { [role]: 'follower' } });
       return running.join(signal, wait);
     }
-    // Whoever comes later must not join a load that has ended, or is about to be aborted.
+    // Later callers must not join a load that has ended or aborts.
     const onEnd = (ended: Shared<T>): void => {
       if (this.#inFlight.get(key) === ended) this.#inFlight.delete(key);
     };
@@ -45,12 +44,12 @@ interface Waiter<T> {
   reject(error: unknown): void;
 }
 
-/** A load, and all who wait for it. */
+/** A load and its waiting callers. */
 class Shared<T> {
-  /** What is done for all of them, in the trace of whom it was started for. */
+  /** The load's span, in the trace of the first leader. */
   readonly span: Span | undefined;
   readonly #stop = new CancelToken();
-  /** In the order they came: the first of them leads. */
+  /** In order of arrival: the first one leads. */
   readonly #waiters = new Set<Waiter<T>>();
   readonly #onEnd: (shared: Shared<T>) => void;
 
@@ -60,14 +59,14 @@ class Shared<T> {
   }
 
   start(load: Load<T>): void {
-    // One that throws before it waits for anything has failed like any other.
+    // The promise also catches a synchronous throw of `load`.
     new Promise<T>((resolve) => resolve(load(this.#stop, this.span))).then(
       (value) => this.#end(undefined, (waiter, isLeader) => waiter.resolve({ value, isLeader })),
       (error: unknown) => this.#end(this.#stop.aborted ? 'abandoned' : 'failed', (waiter) => waiter.reject(error)),
     );
   }
 
-  /** `wait`: the span of a follower's. */
+  /** `wait`: the span of a follower's wait. */
   join(signal: StopSignal, wait?: Span): Promise<Flight<T>> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
@@ -96,7 +95,6 @@ class Shared<T> {
     });
   }
 
-  /** When every caller has left, nobody else is there to hear of a failure. */
   #end(fault: string | undefined, tell: (waiter: Waiter<T>, isLeader: boolean) => void): void {
     this.#onEnd(this);
     if (fault !== undefined) this.span?.fail(fault);
@@ -107,6 +105,6 @@ class Shared<T> {
 
   #abandon(): void {
     this.#onEnd(this);
-    this.#stop.abort(new Error('nobody waits for this read any more'));
+    this.#stop.abort(new Error('the last caller of this read has left'));
   }
 }

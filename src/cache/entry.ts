@@ -1,37 +1,36 @@
-/**
- * A node's answer as it is kept: body bytes verbatim, the few headers that belong to the body, and no live state. It
- * does not say which version it is of: one answer mostly is the answer at many versions.
- */
+/** A stored answer: body bytes verbatim, and no version, because one answer mostly holds at many versions. */
 import { createHash, hash } from 'node:crypto';
 import type { LedgerVersion } from '../ledger/version.ts';
 
 /** Content codings the gateway makes itself (RFC 9110 8.4.1); nodes are asked for plain bodies. */
 export type ContentCoding = 'br' | 'zstd' | 'gzip';
 
-/** What a node said, and for how long it holds. */
+/** The parts of a node's answer that its digest covers. */
 export interface AnswerContent {
   readonly status: number;
   readonly contentType: string;
   readonly body: Buffer;
-  /** Cost of the call as the node told it: state at the version decides it, so it is kept with the body. */
+  /** Cost of the call as the node reported it: the state at the version decides it. */
   readonly gasUsed: string | undefined;
   readonly cursor: string | undefined;
-  /** Version at which a transaction was committed, or a later one where the answer does not tell. */
+  /** Version at which a transaction was committed, or a later one where the answer has none. */
   readonly committedAt: LedgerVersion | undefined;
-  /** Whether these bytes are the answer for ever; a committed transaction is, in meaning but not to the byte. */
+  /** Whether these bytes hold for ever; a committed transaction does in meaning, not to the byte. */
   readonly isImmutable: boolean;
 }
 
+/** A stored answer with its identity and its compressed forms. */
 export interface CachedResponse extends AnswerContent {
   /** `contentDigest` of the answer: its identity, and the middle of its entity tag. */
   readonly digest: string;
-  /** Compressed forms, made when first asked for and shared by every version that has this answer. */
+  /** Compressed forms, made on first use and shared by every version that has this answer. */
   readonly coded: Coded;
 }
 
+/** Compressed bodies by content coding. */
 export type Coded = Readonly<Partial<Record<ContentCoding, Buffer>>>;
 
-/** Of an answer that was not asked for in any coding yet. */
+/** The compressed forms of an answer that has none yet. */
 export const nothingCoded: Coded = Object.freeze({});
 
 /**
@@ -44,13 +43,13 @@ export function contentDigest(content: AnswerContent): string {
   return digestOf(head, content.body).slice(0, 22);
 }
 
-/** Larger bodies are cheaper hashed in two pieces than copied. */
+/** Larger bodies are cheaper to hash in two pieces than to copy. */
 const largestCopied = 16 * 1024;
 const largestHead = 1024;
-/** Room for a head of such length, three bytes a character, and a body that is copied. */
+/** Room for the largest head, three bytes a character, and the largest copied body. */
 const scratch = Buffer.allocUnsafeSlow(largestHead * 3 + largestCopied);
 
-/** A hash that is an object is torn down in the garbage collector's pauses, which thousands of them make long. */
+/** One-shot `hash`: thousands of hash objects lengthen the garbage collector's pauses. */
 function digestOf(head: string, body: Buffer): string {
   if (body.length > largestCopied) return inPieces(head, body);
   if (head.length > largestHead) return inPieces(head, body);
@@ -63,13 +62,13 @@ function inPieces(head: string, body: Buffer): string {
   return createHash('sha256').update(head).update(body).digest('base64url');
 }
 
-/** For how long an answer that is not immutable holds, in every tier: after that it is asked for again (protocol 1.1). */
+/** Lifetime in ms of an answer that is not immutable, in every tier (protocol 1.1). */
 export const mutableTtlMs = 10 * 60_000;
 
-/** What an answer takes beside its bytes: objects, strings, its place in a map. Measured. */
+/** Bytes of an answer beside its body: objects, strings, a map entry. Measured. */
 const overheadBytes = 750;
 
-/** Bytes that an answer on its way to Redis counts for, compressed forms included. */
+/** Bytes of an answer in the write queue, compressed forms included. */
 export function answerBytes(answer: CachedResponse): number {
   let bytes = overheadBytes + answer.body.length;
   for (const coded of Object.values(answer.coded)) bytes += coded.length;
@@ -77,8 +76,8 @@ export function answerBytes(answer: CachedResponse): number {
 }
 
 /**
- * The bytes, as they may be kept. Node cuts small buffers out of larger ones, of 64 KiB each, and any part that is kept
- * keeps the whole: 200 bytes that a compressor gave could take as much as 300 times what they count for.
+ * The bytes in memory of their own. Node cuts small buffers out of shared ones of 64 KiB, and one stored slice retains
+ * all of it: 200 compressed bytes could take 300 times their size.
  */
 export function ownBytes(bytes: Buffer): Buffer {
   if (bytes.buffer.byteLength <= bytes.length + bytes.length / 8) return bytes;

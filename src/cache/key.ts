@@ -4,18 +4,20 @@
  * fixed in form: two different reads never share a key, and two spellings of one read always do.
  *
  * Versions that lie close together share a page, because a resource that is read at many versions mostly has the same
- * bytes: what is equal is then kept once, and a version costs a few bytes.
+ * bytes: equal bytes are then stored once, and a version costs a few bytes.
  */
 import { hash } from 'node:crypto';
 import type { AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 
+/** The kinds of read that have a key. */
 export type Operation = 'resource' | 'module' | 'view' | 'transaction';
 
+/** A read, from which `cacheKey` makes its key. */
 export interface KeyParts {
   readonly chainId: number;
   readonly operation: Operation;
-  /** What is read, in canonical text: see `view-body.ts` for views. */
+  /** Canonical text of the item: see `view-body.ts` for views. */
   readonly subject: string;
   /** Absent where the subject alone decides: a committed transaction. */
   readonly version: LedgerVersion | undefined;
@@ -27,7 +29,7 @@ export interface KeyParts {
 export interface CacheKey {
   readonly page: string;
   readonly slot: number;
-  /** SHA-256 of the page, a character to a byte: what memory knows it by, short and even. */
+  /** SHA-256 of the page, one character per byte: memory's index of the page. */
   readonly id: string;
 }
 
@@ -38,6 +40,7 @@ const slotMask = (1n << pageBits) - 1n;
 /** Longer subjects are keyed by their digest, so that a key's size is bounded whatever a client sends. */
 const longestSubject = 400;
 
+/** The key of a read. */
 export function cacheKey({ version, ...parts }: KeyParts): CacheKey {
   const read = readText(parts);
   if (version === undefined) return keyOn(read, 0);
@@ -49,13 +52,13 @@ export function keyOn(page: string, slot: number): CacheKey {
   return { page, slot, id: hash('sha256', page, 'binary') };
 }
 
-/** The version that the key is of; `undefined`: its subject alone decides. */
+/** The version in the key; `undefined`: the subject alone decides. */
 export function versionOf({ page, slot }: CacheKey): bigint | undefined {
   const number = page.slice(page.lastIndexOf('|') + 1);
   return number === '' ? undefined : (BigInt(number) << pageBits) | BigInt(slot);
 }
 
-/** What the pages of one read have in common, whatever the version: a page's text is this and a number, or nothing. */
+/** The common start of one read's pages: a page's text is this and a page number, or nothing. */
 export function readText({ chainId, operation, subject, form }: Omit<KeyParts, 'version'>): string {
   return `${chainId}|${operation}|${bounded(subject)}|${form}|`;
 }
@@ -65,7 +68,7 @@ export function keyText({ page, slot }: CacheKey): string {
   return `${page}@${slot}`;
 }
 
-/** Where this stands in the place of a subject, which account it is of cannot be told. */
+/** Start of a subject that is a digest: its account is unknown. */
 export const digestMark = 'sha256:';
 
 /** The subject itself, or its SHA-256 over all of it; subjects never start with the mark of themselves. */

@@ -1,29 +1,26 @@
-/**
- * What may be stored: exactly protocol 1.2. Fails closed: an answer is stored only when everything about it is known
- * to be final.
- */
+/** Decides by protocol 1.2 whether an answer may be stored. Fails closed: every fact must be known to be final. */
 import { findForm, type AnswerForm } from '../ledger/answer-form.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { findU64, type LedgerVersion } from '../ledger/version.ts';
 import type { JsonBody } from '../ledger/json-body.ts';
 import type { Operation } from './key.ts';
 
-/** An answer as the policy looks at it. */
+/** The facts of an answer that the policy reads. */
 export interface AnswerFacts {
   readonly status: number;
   /** The node's snapshot from the answer's own headers. */
   readonly info: LedgerInfo | undefined;
   readonly contentType: string | undefined;
-  /** The coding that the node gave the body unasked. */
+  /** The body's content coding, which the gateway did not request. */
   readonly coding: string | undefined;
   readonly body: Buffer;
-  /** The same, as JSON. */
+  /** The body as JSON. */
   readonly json: JsonBody;
-  /** Whether the end of the body was announced, so that it is surely whole. */
+  /** Whether the node announced the body's length or end: otherwise it may be truncated. */
   readonly isFramed: boolean;
 }
 
-/** The read that was answered. */
+/** The facts of the read that the policy reads. */
 export interface ReadFacts {
   readonly operation: Operation;
   readonly form: AnswerForm;
@@ -31,6 +28,7 @@ export interface ReadFacts {
   readonly chainId: number;
 }
 
+/** `stored`, or the first reason against it. */
 export type Decision =
   | 'stored'
   | 'no version'
@@ -46,7 +44,7 @@ export type Decision =
   | 'error not final'
   | 'not committed';
 
-/** 404s that stay true at a version the node holds. */
+/** Error codes of a 404 that is final at a version the node holds. */
 const finalNotFound: Readonly<Record<Operation, string | undefined>> = {
   resource: 'resource_not_found',
   module: 'module_not_found',
@@ -54,6 +52,7 @@ const finalNotFound: Readonly<Record<Operation, string | undefined>> = {
   transaction: undefined,
 };
 
+/** The policy's decision on the answer to a read. Pure. */
 export function decide(read: ReadFacts, answer: AnswerFacts): Decision {
   const { info } = answer;
   if (info === undefined) return 'no ledger headers';
@@ -65,13 +64,13 @@ export function decide(read: ReadFacts, answer: AnswerFacts): Decision {
   if (read.version > info.version) return 'version not reached';
   if (answer.status === 200) return formFault(read.form, answer) ?? 'stored';
   if (answer.status !== 404) return 'status';
-  // The pruner may have been faster than the read: what is gone looks the same as what never was.
+  // The pruner may have overtaken the read: a pruned item and one that never existed give the same 404.
   if (read.version < info.oldestVersion) return 'version pruned';
   const { error_code: code } = answer.json.members;
   return code !== undefined && code === finalNotFound[read.operation] ? 'stored' : 'error not final';
 }
 
-/** A pending transaction, and one whose outcome is not told yet, will be answered otherwise soon (protocol 1.1). */
+/** A pending transaction, and one without an outcome, will have another answer soon (protocol 1.1). */
 function decideTransaction(read: ReadFacts, answer: AnswerFacts, head: LedgerVersion): Decision {
   if (answer.status !== 200) return 'status';
   const fault = formFault(read.form, answer);
@@ -80,11 +79,11 @@ function decideTransaction(read: ReadFacts, answer: AnswerFacts, head: LedgerVer
   const { type, version: text, success } = answer.json.members;
   const isCommitted = typeof type === 'string' && type !== 'pending_transaction' && typeof success === 'boolean';
   const version = versionOf(text);
-  // Nothing is committed where the node's own ledger has not got to yet.
+  // A version above the node's own head cannot be committed.
   return isCommitted && version !== undefined && version <= head ? 'stored' : 'not committed';
 }
 
-/** The version at which a committed transaction's JSON says it was committed. */
+/** The commit version in a transaction's JSON. */
 export function committedVersion(json: JsonBody): LedgerVersion | undefined {
   return versionOf(json.members['version']);
 }
@@ -93,7 +92,7 @@ function versionOf(text: unknown): LedgerVersion | undefined {
   return typeof text === 'string' ? (findU64(text) as LedgerVersion | undefined) : undefined;
 }
 
-/** JSON must be JSON to its end: the parse is of a copy, the stored bytes stay the node's. */
+/** JSON must parse to its end; the stored bytes stay the node's. */
 function formFault(form: AnswerForm, { contentType, json }: AnswerFacts): Decision | undefined {
   if (findForm(contentType) !== form) return 'other form';
   if (form === 'bcs') return undefined;

@@ -1,88 +1,81 @@
-/**
- * The tiers in order: memory, then one read at a time per key, then Redis, then whoever is asked to load. What was
- * found below is kept above.
- */
 import { within, type Span } from '../trace/span.ts';
 import type { StopSignal } from '../ledger/stop.ts';
 import { Coalescer } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';
-import type { Leases, Turn } from './redis/leases.ts';
+import type { Leases, LeaseTurn } from './redis/leases.ts';
 import type { MemoryCache } from './memory/memory.ts';
 import { keyMatcher, type PurgeScope } from './purge/purge-scope.ts';
-import type { Inspected, Lookup, Miss, SharedTier } from './redis/shared-tier.ts';
+import type { EntryInspection, Lookup, Miss, SharedTier } from './redis/shared-tier.ts';
 
-/** What a load gave. `isFinal`: it is the answer for ever (or for as long as it says), and may be kept. */
+/** The result of a load. `isFinal`: the answer holds for ever, or for its TTL, and may be stored. */
 export interface Loaded<Origin> {
   readonly answer: CachedResponse;
   readonly isFinal: boolean;
   readonly origin: Origin;
-  /** The head of the node's own ledger when it answered; absent where no node told one. */
+  /** The head of the node's own ledger when it answered; absent where no node reported one. */
   readonly head?: bigint | undefined;
 }
 
-/** `span`: what it does is part of. */
-export type Load<Origin> = (signal: StopSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
+/** Reads an answer from a node. `span`: the parent of the spans that the load begins. */
+export type AnswerLoad<Origin> = (signal: StopSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
 
-/** The second tier and who reads for all replicas. */
-export interface Shared {
+/** Redis: the answers that replicas share, and the leases that let one replica read for all. */
+export interface SecondTier {
   readonly tier: SharedTier;
   readonly leases: Leases;
-  /** Counts look-ups in Redis by their outcome, and what they took. */
+  /** Counts look-ups in Redis by outcome, with their duration. */
   readonly onLookup: (outcome: 'hit' | Miss, seconds: number) => void;
-  /** Counts reads by whose turn it was. */
+  /** Counts reads by the lease's decision. */
   readonly onTurn: (turn: 'lead' | 'alone' | 'followed') => void;
 }
 
-export interface ReadThroughParts {
+interface ReadThroughParts {
   readonly memory: MemoryCache;
-  readonly shared: Shared | undefined;
+  readonly shared: SecondTier | undefined;
 }
 
-/** A load that is under way; `isPurged`: what it brings is not to be kept. `span`: what is done is part of. */
-interface Running {
+/** A load in flight; `isPurged`: its answer must not be stored. */
+interface RunningLoad {
   readonly key: CacheKey;
   readonly span: Span | undefined;
   isPurged: boolean;
 }
 
-/** Who asks. */
-interface Asking {
+interface LoadCaller {
   readonly signal: StopSignal;
   readonly span?: Span | undefined;
 }
 
-/** Holders of a lease that one read waits for, one after another. */
+/** Lease holders that one read waits for, one after another. */
 const maxRounds = 3;
 
-/** An answer found in Redis has this origin. */
+/** The origin of an answer from Redis. */
 export const fromRedis = 'redis';
 
+/** The tiers in order: memory, single flight per key, Redis, a node. An answer is stored in the tiers above its own. */
 export class ReadThrough<Origin> {
   readonly #parts: ReadThroughParts;
   readonly #loads = new Coalescer<Loaded<Origin | typeof fromRedis>>();
-  readonly #running = new Set<Running>();
-  /** Purges so far: who asks after one does not join a load that began before it. */
+  readonly #running = new Set<RunningLoad>();
+  /** Purges so far, part of the flight's name: a later request does not join a load from before a purge. */
   #purges = 0;
 
   constructor(parts: ReadThroughParts) {
     this.#parts = parts;
   }
 
-  /** What memory holds. Costs no promise. */
+  /** The answer in memory, without a promise. */
   find(key: CacheKey): CachedResponse | undefined {
     return this.#parts.memory.find(key);
   }
 
-  /**
-   * Looks in Redis and else loads, together with everyone who asks for the same `flight` now: one key, asked for in
-   * one way. Rejects as `load` does. `span`: of who asks.
-   */
-  load(key: CacheKey, flight: string, { signal, span }: Asking, load: Load<Origin>) {
+  /** Looks in Redis and else loads, once for concurrent calls of one key and `flight`. Rejects as `load` does. */
+  load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>) {
     const { shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
     const lead = async (whole: StopSignal, part: Span | undefined) => {
-      const running: Running = { key, span: part, isPurged: false };
+      const running: RunningLoad = { key, span: part, isPurged: false };
       this.#running.add(running);
       try {
         return shared === undefined
@@ -95,10 +88,10 @@ export class ReadThrough<Origin> {
     return this.#loads.run(name, signal, lead, span);
   }
 
-  /** What both tiers hold of a key; changes nothing. */
+  /** The contents of both tiers for a key, without counting as a use. */
   async inspect(key: CacheKey): Promise<{
     readonly memory: CachedResponse | undefined;
-    readonly redis: (Inspected & { readonly name: string | undefined }) | undefined;
+    readonly redis: (EntryInspection & { readonly name: string | undefined }) | undefined;
   }> {
     const { memory, shared } = this.#parts;
     const redis = shared && { name: shared.tier.nameOf(key), ...(await shared.tier.inspect(key)) };
@@ -106,9 +99,8 @@ export class ReadThrough<Origin> {
   }
 
   /**
-   * Forgets what is within the scope, here: what memory holds, what is on its way to Redis, and what loads that are
-   * under way will bring, which only those who wait for it already are given. Resolves to the number of reads that
-   * memory held, when nothing of them can reach Redis from here any more.
+   * Drops the scope from memory and from pending Redis writes; loads in flight still answer their waiting clients, and
+   * are not stored. Resolves to the number of reads dropped from memory, once none of them can reach Redis from here.
    */
   async purge(scope: PurgeScope): Promise<number> {
     const { memory, shared } = this.#parts;
@@ -121,12 +113,12 @@ export class ReadThrough<Origin> {
     return reads;
   }
 
-  async #loadAlone(running: Running, signal: StopSignal, load: Load<Origin>): Promise<Loaded<Origin>> {
+  async #loadAlone(running: RunningLoad, signal: StopSignal, load: AnswerLoad<Origin>): Promise<Loaded<Origin>> {
     return this.#kept(running, await load(signal, running.span));
   }
 
-  async #loadShared(running: Running, signal: StopSignal, load: Load<Origin>, shared: Shared) {
-    // Redis may add this much to a read, once, however many steps it takes.
+  async #loadShared(running: RunningLoad, signal: StopSignal, load: AnswerLoad<Origin>, shared: SecondTier) {
+    // One bound for all steps in Redis together.
     const startedMs = performance.now();
     const untilMs = startedMs + shared.tier.timeoutMs;
     const { key, span } = running;
@@ -149,14 +141,14 @@ export class ReadThrough<Origin> {
     return this.#lead(running, signal, load, { shared, turn, overwrite });
   }
 
-  /** Whose turn it is, after as much waiting for other replicas as makes sense: or the answer one of them has read. */
+  /** The lease's decision after following at most `maxRounds` holders, or the answer that one of them stored. */
   async #turn(
     key: CacheKey,
     signal: StopSignal,
-    { leases, tier, onTurn }: Shared,
+    { leases, tier, onTurn }: SecondTier,
     untilMs: number,
     span: Span | undefined,
-  ): Promise<Ahead | Found> {
+  ): Promise<LoadTurn | LookupHit> {
     let turn = await leases.take(key, untilMs, span);
     let sawDamage = false;
     for (let round = 0; round < maxRounds && turn.kind === 'follow'; round += 1) {
@@ -167,17 +159,17 @@ export class ReadThrough<Origin> {
         return followed;
       }
       sawDamage ||= followed.miss === 'damaged';
-      // The holder died or gave up: whoever is next reads for the rest.
+      // The holder died or gave up: the next one to take the lease reads for the rest.
       turn = await leases.take(key, performance.now() + tier.timeoutMs, span);
     }
     return { ...(turn.kind === 'follow' ? { kind: 'alone' } : turn), sawDamage };
   }
 
   async #lead(
-    running: Running,
+    running: RunningLoad,
     signal: StopSignal,
-    load: Load<Origin>,
-    { shared, turn, overwrite }: { readonly shared: Shared; readonly turn: Turn; readonly overwrite: boolean },
+    load: AnswerLoad<Origin>,
+    { shared, turn, overwrite }: { readonly shared: SecondTier; readonly turn: LeaseTurn; readonly overwrite: boolean },
   ): Promise<Loaded<Origin>> {
     const lease = turn.kind === 'lead' ? turn.lease : undefined;
     try {
@@ -196,20 +188,20 @@ export class ReadThrough<Origin> {
     }
   }
 
-  #found(running: Running, { answer, ttlMs }: Found) {
+  #found(running: RunningLoad, { answer, ttlMs }: LookupHit) {
     return this.#kept(running, { answer, isFinal: true, origin: fromRedis } as const, ttlMs);
   }
 
-  #kept<Of>({ key, isPurged }: Running, loaded: Loaded<Of>, ttlMs?: number): Loaded<Of> {
+  #kept<Of>({ key, isPurged }: RunningLoad, loaded: Loaded<Of>, ttlMs?: number): Loaded<Of> {
     if (!loaded.isFinal || isPurged) return loaded;
     return { ...loaded, answer: this.#parts.memory.store(key, loaded.answer, ttlMs) };
   }
 }
 
-/** `sawDamage`: what another replica left is to be replaced. */
-type Ahead = Exclude<Turn, { kind: 'follow' }> & { readonly sawDamage: boolean };
+/** `sawDamage`: Redis holds a damaged entry, which the load overwrites. */
+type LoadTurn = Exclude<LeaseTurn, { kind: 'follow' }> & { readonly sawDamage: boolean };
 
-type Found = Extract<Lookup, { answer: unknown }>;
+type LookupHit = Extract<Lookup, { answer: unknown }>;
 
 function forget(memory: MemoryCache, scope: PurgeScope): number | Promise<number> {
   if (scope.kind === 'read') return memory.forget(scope.key);

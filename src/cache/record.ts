@@ -1,7 +1,7 @@
 /**
- * How answers are written in Redis (format 1). An answer is kept once under its digest; what a read finds is a
- * reference to it. Both prove themselves: a reference names the read it belongs to, an answer is taken only when it
- * hashes to the digest it was asked for. Whatever is damaged, cut off, foreign or of another format is no answer.
+ * Records in Redis (format 1). An answer is stored once under its digest; each read stores a reference to it. Both are
+ * verified: a reference carries a checksum over its read, an answer must hash to the requested digest. Damaged,
+ * truncated and foreign records, and those of another format, count as absent.
  */
 import { constants, crc32, zstdCompress, zstdCompressSync, zstdDecompress, zstdDecompressSync } from 'node:zlib';
 import { promisify } from 'node:util';
@@ -17,22 +17,19 @@ import {
 import { contentDigest, nothingCoded, type AnswerContent, type CachedResponse } from './entry.ts';
 import { keyText, type CacheKey } from './key.ts';
 
-/** Larger answers are not shared (nor are many smaller ones: `RedisLink.longestValue`), and a length beyond it that a damaged record claims takes no memory. */
+/** Bytes. Larger answers are not shared (see also `RedisLink.longestValue`), nor allocated for a damaged record. */
 export const largestBody = 32 * 1024 * 1024;
-/** Smaller bodies are kept as they are: expanding one would take a quarter of a hit in Redis (bench/RESULTS.md). */
+/** Bytes. Smaller bodies stay uncompressed: to expand one takes a quarter of a hit in Redis (bench/RESULTS.md). */
 export const smallestCompressed = 8 * 1024;
-/** Up to this size a way to another thread and back costs more than the work itself (bench/RESULTS.md). */
+/** Up to this size the switch to another thread costs more than the compression (bench/RESULTS.md). */
 const largestInPlace = 64 * 1024;
-/** Level 1 looks back at most 512 KiB; what claims a wider window is not ours, and would take that much memory. */
+/** Level 1 looks back at most 512 KiB; a record with a wider window is foreign, and would allocate it. */
 const largestWindowLog = 20;
 
 const compressInThread = promisify(zstdCompress);
 const expandInThread = promisify(zstdDecompress);
 
-/**
- * The record of an answer, or `undefined` when it is larger than any that is shared. Bodies from `compressFrom` bytes on
- * are compressed; a reader takes both forms.
- */
+/** The record of an answer, compressed from `compressFrom` bytes on; `undefined` where it is too large. */
 export async function encodeRecord(
   answer: CachedResponse,
   compressFrom = smallestCompressed,
@@ -44,23 +41,23 @@ export async function encodeRecord(
   return Buffer.concat([head, isCompressed ? await compress(body) : body]);
 }
 
-/** The answer that `record` holds, or `undefined` unless it is the one with this digest. */
+/** The answer in `record`; `undefined` unless its content has this digest. */
 export async function decodeRecord(record: Buffer, digest: string): Promise<CachedResponse | undefined> {
   if (!hasHead(record)) return undefined;
   const bodyStart = bodyOffset(record, 0);
   const bodyBytes = bodyLength(record, 0);
   const isCompressed = hasCompressedBody(record, 0);
   const stored = record.subarray(bodyStart);
-  // The bytes may be a view on a receive buffer, which is let go at once: `Answers` copies what is kept for longer.
+  // The copy releases the receive buffer at once; `Answers` copies again into memory of its own.
   const body = isCompressed ? await expand(stored, bodyBytes) : Buffer.from(stored);
   if (body?.length !== bodyBytes) return undefined;
   const content = { ...readHead(record, 0), body };
-  // One content has one head: a bit that the digest does not see must not be another either.
+  // One content has one head: the digest does not cover every bit of it.
   if (headOf(content, isCompressed)?.equals(record.subarray(0, bodyStart)) !== true) return undefined;
   return contentDigest(content) === digest ? { ...content, digest, coded: nothingCoded } : undefined;
 }
 
-/** What stands before the body; `undefined` where a text has no room. */
+/** The bytes before the body; `undefined` where a text is too long. */
 function headOf(content: AnswerContent, isCompressed: boolean): Buffer | undefined {
   const length = bodyOffsetOf(content);
   if (length === undefined) return undefined;
@@ -87,19 +84,19 @@ async function expand(stored: Buffer, length: number): Promise<Buffer | undefine
   }
 }
 
-/** What a read finds: the digest of its answer, and when it has to be asked for anew (seconds since the epoch). */
+/** A read's entry: the digest of its answer, and the end of a mutable one (seconds since the epoch). */
 export interface Reference {
   readonly digest: string;
   readonly expiresAt: number | undefined;
 }
 
-/** Short enough for Redis' compact form of small hashes (64 bytes). */
+/** The text of a reference, short enough for Redis' listpack encoding of hashes (64 bytes a value). */
 export function encodeReference(key: CacheKey, { digest, expiresAt }: Reference): string {
   const text = `${digest}.${expiresAt?.toString(36) ?? ''}`;
   return `${text}.${checksum(key, text)}`;
 }
 
-/** `undefined` unless the text was made for this very key. */
+/** The reference in `text`; `undefined` unless its checksum is that of this key. */
 export function decodeReference(key: CacheKey, text: string): Reference | undefined {
   const [, body = '', digest = '', expiry = '', sum] =
     /^(([\w-]{22})\.([\da-z]{0,8}))\.([\da-z]{1,7})$/.exec(text) ?? [];

@@ -1,7 +1,6 @@
 /**
- * The canonical form of a view request. What is sent to the node is this form and not the client's text, so the answer
- * is by construction an answer to what the key says; a body without one is sent as it came, under a key of all its
- * bytes.
+ * The canonical form of a view request. The gateway sends this form to the node, not the client's text: the answer is
+ * by construction the answer to the key. A body without a canonical form is sent unchanged, keyed by all its bytes.
  */
 import { createHash, hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -18,10 +17,11 @@ import {
 } from '../ledger/json-value.ts';
 import { findTypeTag, formatTypeTag } from '../ledger/type-tag.ts';
 
+/** Content types of a view request. */
 export type ViewContentType = 'application/json' | 'application/x.aptos.view_function+bcs';
 
 /** A view request as it is keyed and sent. */
-export interface ViewBody {
+interface ViewBody {
   readonly contentType: ViewContentType;
   /** Key part: `json:` and the canonical text, or `text:` or `bcs:` and a digest of the bytes. */
   readonly subject: string;
@@ -29,17 +29,16 @@ export interface ViewBody {
 }
 
 /**
- * Canonical body of a view request. Function and type arguments are written canonically; `arguments` by JSON value,
- * with numbers as their source text and strings untouched: without the ABI nobody knows whether `0x1` and `0x01` are
- * one address or two texts (protocol 6).
+ * The canonical body of a view request. Function and type arguments are canonical; `arguments` follow their JSON value,
+ * numbers as source text, strings untouched: only the ABI decides whether `0x1` and `0x01` are one address or two texts
+ * (protocol 6).
  *
- * A canonical form is only a gain in sharing: what has none here, or would hold up everybody else while it is made, is
- * keyed by its bytes and sent as it came. That is every JSON body above 128 kB, with more than 20,000 values, or with
- * more than 16,384 characters of type arguments.
+ * The canonical form only improves sharing. A JSON body that would block the event loop (above 128 kB, 20,000 values,
+ * or 16,384 characters of type arguments) is keyed by its bytes and sent unchanged.
  *
- * `digest`: SHA-256 over all of `bytes` in base64url, where it is known already (`digestInTurns`).
+ * `digest`: SHA-256 over `bytes` in base64url, where `digestInTurns` has computed it.
  *
- * Throws `GatewayError` for what is certainly refused: not JSON, a missing field, an unreadable function.
+ * Throws `GatewayError` for bodies that every node refuses: not JSON, a missing field, an unreadable function.
  */
 export function parseViewBody(contentType: ViewContentType, bytes: Buffer, digest?: string): ViewBody {
   // BCS has one spelling per value, so the bytes are the canonical form.
@@ -49,7 +48,7 @@ export function parseViewBody(contentType: ViewContentType, bytes: Buffer, diges
   return { contentType, subject: `json:${canonical}`, bytes: Buffer.from(canonical) };
 }
 
-/** The digest of a body that is too large to be hashed at once, for `parseViewBody`: 8 MiB take 20 ms and more. */
+/** SHA-256 in base64url for `parseViewBody`, in steps that yield the event loop: 8 MiB take 20 ms. */
 export async function digestInTurns(bytes: Buffer): Promise<string> {
   const hash = createHash('sha256');
   for (let at = 0; at < bytes.length; at += bodyBounds.bytes) {
@@ -59,12 +58,11 @@ export async function digestInTurns(bytes: Buffer): Promise<string> {
   return hash.digest('base64url');
 }
 
-/** Bodies reach 8 MB, and a key shall not: SHA-256 over all of it. */
 function digestOf(bytes: Buffer): string {
   return hash('sha256', bytes, 'base64url');
 }
 
-/** `undefined` where the node shall see the body as it came. */
+/** `undefined`: the body goes to the node unchanged. */
 function canonicalText(text: string): string | undefined {
   try {
     return canonicalView(parseNodeJson(text, { maxValues: bodyBounds.values }));
@@ -76,9 +74,9 @@ function canonicalText(text: string): string | undefined {
 }
 
 /**
- * A key written twice has no agreed meaning, a reserved one has another where it stands first than where members are
- * sorted, and the last two are refused as a whole by some nodes, also in a member that the canonical form leaves out:
- * a node reads the body as it came, under a key of its own.
+ * Faults that leave the body to the node, unchanged and keyed by its bytes: a duplicate key has no agreed meaning, a
+ * reserved key changes its meaning when members are sorted, and some nodes refuse the last two even in a member that
+ * the canonical form leaves out.
  */
 const leftToNodes: ReadonlySet<JsonFault> = new Set([
   'duplicate key',
@@ -90,7 +88,7 @@ const leftToNodes: ReadonlySet<JsonFault> = new Set([
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Decodes strictly: a replacement character would make two different bodies alike. */
+/** Strict: a replacement character would make two different bodies equal. */
 function decodeUtf8(bytes: Buffer): string {
   try {
     return utf8.decode(bytes);
@@ -99,7 +97,7 @@ function decodeUtf8(bytes: Buffer): string {
   }
 }
 
-/** `undefined` for type arguments that are too long, or that only a newer node may understand. */
+/** `undefined` for type arguments that are too long, or that only a newer node may parse. */
 function canonicalView(body: JsonValue): string | undefined {
   const request = asObject(body);
   if (request === undefined) throw refused('an object is expected');

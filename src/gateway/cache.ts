@@ -40,7 +40,7 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
     chainId: () => fleet.chainId,
     ledger: () => identity.name,
     generation: () => fleet.generation,
-    look: (known, wantsNext) => witness.look(known, wantsNext),
+    readRoots: (known, wantsNext) => witness.look(known, wantsNext),
     onReplaced: (version) => {
       fleet.replaceHistory(version as LedgerVersion);
       shared?.news.forgetServed();
@@ -69,7 +69,7 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
         shared:
           shared === undefined
             ? undefined
-            : { clear: shared.clear, tellPurge: (scope) => shared.news.tellPurge(scope) },
+            : { clear: shared.clear, publishPurge: (scope) => shared.news.publishPurge(scope) },
       }),
     /** Nothing that was read before may be used, not from one moment to the next. */
     forgetLedger: () => {
@@ -81,8 +81,9 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
       shared?.history.rolledBack();
       shared?.news.forgetServed();
     },
-    tellServed: (version: LedgerVersion) => shared?.news.tellServed(version),
-    tellRefused: ({ fingerprint }: Upstream, version: LedgerVersion) => shared?.news.tellRefused(fingerprint, version),
+    publishServed: (version: LedgerVersion) => shared?.news.publishServed(version),
+    publishRefused: ({ fingerprint }: Upstream, version: LedgerVersion) =>
+      shared?.news.publishRefused(fingerprint, version),
     redisStatus: () => (shared === undefined ? undefined : { trouble: shared.trouble() }),
     /** Resolves when what is shared can be used, or will have to wait. */
     start: async () => {

@@ -95,11 +95,11 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     },
     onRollback: () => cache.rolledBack(),
     onServed: (version: LedgerVersion, state?: PublishedState) => {
-      cache.tellServed(version);
+      cache.publishServed(version);
       peers?.publish(state === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot: state });
     },
     onRefused: (upstream: Upstream, version: LedgerVersion) => {
-      cache.tellRefused(upstream, version);
+      cache.publishRefused(upstream, version);
       peers?.publish({ kind: 'refused', fingerprint: upstream.fingerprint, version });
     },
   };

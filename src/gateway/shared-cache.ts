@@ -3,14 +3,14 @@ import type { Registry } from 'prom-client';
 import type { RedisConfig } from '../config/config.ts';
 import type { MemoryCache } from '../cache/memory/memory.ts';
 import type { PurgeScope } from '../cache/purge/purge-scope.ts';
-import type { Shared } from '../cache/read-through.ts';
+import type { SecondTier } from '../cache/read-through.ts';
 import { clearRedis } from '../cache/purge/redis-clear.ts';
 import { History } from '../cache/redis/history.ts';
 import { HistoryRegistry } from '../cache/redis/history-registry.ts';
-import { everyTerm, type Checkpoint, type Look, type Term } from '../cache/redis/history-terms.ts';
+import { everyTerm, type Checkpoint, type CheckpointReport, type Term } from '../cache/redis/history-terms.ts';
 import { Leases } from '../cache/redis/leases.ts';
 import { connectRedis, connectSubscriber } from '../cache/redis/redis-client.ts';
-import { LedgerNames, RedisKeys } from '../cache/redis/redis-keys.ts';
+import { LedgerNames, AnswerNames } from '../cache/redis/redis-keys.ts';
 import { withoutAddress } from '../cache/redis/redis-failure.ts';
 import { RedisLink, type TroubleChange } from '../cache/redis/redis-link.ts';
 import { SharedState, type NewsListener } from '../cache/redis/shared-state.ts';
@@ -31,8 +31,8 @@ export interface SharedCacheParts {
   readonly news: NewsListener;
   /** The fleet's generation. */
   readonly generation: () => number;
-  /** Asks nodes for the history: see `MembershipParts.look`. */
-  readonly look: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<Look>;
+  /** Asks nodes for the history: see `MembershipParts.readRoots`. */
+  readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<CheckpointReport>;
   /** See `MembershipParts.onReplaced`. */
   readonly onReplaced: (version: bigint) => void;
   /** See `MembershipParts.onForeign`. */
@@ -46,7 +46,7 @@ const historyMs = 2_500;
 /** Of these, so many may be missed before a term passes for one without members. */
 const missedBeats = 2.4;
 
-export interface SharedCache extends Shared {
+export interface SharedCache extends SecondTier {
   /** Resolves when Redis can be used, or is known not to be. */
   readonly started: Promise<void>;
   readonly news: SharedState;
@@ -81,7 +81,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
   const registry = new HistoryRegistry(link, { prefix: config.keyPrefix, beatMs: intervalMs * missedBeats });
   const history: History = new History({
     registry,
-    look: parts.look,
+    readRoots: parts.readRoots,
     ledger: () => ledgerName(parts),
     generation: parts.generation,
     onReplaced: parts.onReplaced,
@@ -161,13 +161,13 @@ function keysOf(
   prefix: string,
   ledger: () => string | undefined,
   history: () => Term | undefined,
-): () => RedisKeys | undefined {
-  let known: { readonly ledger: string; readonly term: Term; readonly keys: RedisKeys } | undefined;
+): () => AnswerNames | undefined {
+  let known: { readonly ledger: string; readonly term: Term; readonly keys: AnswerNames } | undefined;
   return () => {
     const [name, term] = [ledger(), history()];
     if (name === undefined || term === undefined) return undefined;
     if (known?.ledger !== name || known.term !== term) {
-      known = { ledger: name, term, keys: new RedisKeys(prefix, name, term) };
+      known = { ledger: name, term, keys: new AnswerNames(prefix, name, term) };
     }
     return known.keys;
   };

@@ -2,7 +2,7 @@
  * Every message between the primary and its workers, one method per message type. `Channel` parses a message once and
  * calls the method of its name. Messages are structured clones: 64-bit numbers are bigint, bytes are bytes.
  */
-import type { Charge, Count } from '../access/limits/counter.ts';
+import type { Charge, LimitCount } from '../access/limits/counter.ts';
 import type { Config, LogConfig, UpstreamConfig } from '../config/config.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { PeerEvent } from '../gateway/peer-workers.ts';
@@ -46,7 +46,7 @@ export interface PrimaryHandlers {
   /** The text of the keys file in force, for workers that start while the file is wrong or gone. */
   keys(text: string): void;
   /** Counts a request of a client against its limits, for all workers. */
-  take(request: { readonly id: number; readonly charge: Charge }): Count;
+  take(request: { readonly id: number; readonly charge: Charge }): LimitCount;
   /** The request with this id has ended. */
   settle(ended: { readonly id: number; readonly extraCost: number }): void;
 }

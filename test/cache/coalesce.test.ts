@@ -71,7 +71,7 @@ test('a leader that hangs up does not fail its followers, and the one that has w
   assert.equal(starts.length, 1);
 });
 
-test('a load that nobody waits for any more is aborted, and its failure is nobody’s', async () => {
+test('a load without callers is aborted, and its failure is reported to no caller', async () => {
   const { load, at } = controlledLoad();
   const loads = new Coalescer<string>();
   const clients = [new AbortController(), new AbortController()];
@@ -106,7 +106,7 @@ test('a caller after the abort starts anew and is not disturbed by the end of th
   assert.equal(starts.length, 2);
 });
 
-test('a failure is told to all who wait and forgotten afterwards', async () => {
+test('a failure reaches every waiting caller and is not stored', async () => {
   const { load, starts, at } = controlledLoad();
   const loads = new Coalescer<string>();
 

@@ -17,7 +17,7 @@ test('a key names its read, the page of its version, and the slot on it', () => 
   assert.equal(id.length, 32);
 });
 
-test('a key tells the version that it is of, over the whole range', () => {
+test('a key contains its version, over the whole range', () => {
   for (const version of [0n, 1n, 4095n, 4096n, 4097n, 2n ** 53n + 1n, 2n ** 64n - 1n]) {
     assert.equal(versionOf(keyAt(version)), version);
   }

@@ -1,4 +1,4 @@
-/** What may be kept: a row for every rule of protocol 1.2 and 1.1. */
+/** The answers that may be stored: a row for every rule of protocol 1.2 and 1.1. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../src/ledger/json-body.ts';
@@ -418,7 +418,7 @@ for (const row of [...answered, ...misshapen, ...notFound, ...errorStatuses, ...
   });
 }
 
-test('what is too large to be looked into is not kept', () => {
+test('a body too large to be parsed is not stored', () => {
   const body = Buffer.from(
     JSON.stringify({ type: 'user_transaction', version: '5', success: true, pad: 'a'.repeat(1024 * 1024) }),
   );

@@ -6,10 +6,10 @@ import { test, type TestContext } from 'node:test';
 import type { CachedResponse } from '../../src/cache/entry.ts';
 import { Leases } from '../../src/cache/redis/leases.ts';
 import { MemoryCache } from '../../src/cache/memory/memory.ts';
-import { ReadThrough, type Load } from '../../src/cache/read-through.ts';
+import { ReadThrough, type AnswerLoad } from '../../src/cache/read-through.ts';
 import { encodeRecord, encodeReference } from '../../src/cache/record.ts';
 import { connectRedis } from '../../src/cache/redis/redis-client.ts';
-import { RedisKeys } from '../../src/cache/redis/redis-keys.ts';
+import { AnswerNames } from '../../src/cache/redis/redis-keys.ts';
 import { RedisLink } from '../../src/cache/redis/redis-link.ts';
 import { SharedTier } from '../../src/cache/redis/shared-tier.ts';
 import { WriteQueue, type WriteOutcome } from '../../src/cache/redis/write-queue.ts';
@@ -19,7 +19,7 @@ import { noRedis, redisServer } from '../support/redis-server.ts';
 
 const never = new AbortController().signal;
 const key = keyAt(7n);
-const keys = new RedisKeys('lg', 'test', anyTerm);
+const keys = new AnswerNames('lg', 'test', anyTerm);
 
 async function tiers(t: TestContext, timeoutMs = 1_000) {
   const server = await redisServer(t);
@@ -44,11 +44,11 @@ async function tiers(t: TestContext, timeoutMs = 1_000) {
   return { server, memory, written, lookups, reads: new ReadThrough<'node'>({ memory, shared }) };
 }
 
-function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): Load<'node'> {
+function nodeWith(answer: CachedResponse, head = anyTerm.checkpoint.version): AnswerLoad<'node'> {
   return () => Promise.resolve({ answer, isFinal: true, origin: 'node', head });
 }
 
-test('what another replica leaves damaged is replaced by whoever was waiting for it', { skip: noRedis }, async (t) => {
+test('an entry that another replica leaves damaged is overwritten by its follower', { skip: noRedis }, async (t) => {
   const { server, reads, lookups, written } = await tiers(t);
   const answer = answerOf(2_000);
   const record = await encodeRecord(answer);
@@ -73,7 +73,7 @@ test('what another replica leaves damaged is replaced by whoever was waiting for
   assert.deepEqual(await server.run((client) => client.getBuffer(name)), record);
 });
 
-test('nobody waits for an answer that is too large to be shared', { skip: noRedis }, async (t) => {
+test('no replica waits for an answer that is too large to be shared', { skip: noRedis }, async (t) => {
   const { server, reads, written } = await tiers(t, 50);
   const answer = answerOf('', { body: randomBytes(1_100_000) });
   await reads.load(key, '', { signal: never }, nodeWith(answer));
@@ -82,13 +82,13 @@ test('nobody waits for an answer that is too large to be shared', { skip: noRedi
   await until('it is told', async () => (await server.run((client) => client.get(keys.lease(key)))) === 'nothing', 450);
 });
 
-test('what a node below the last checkpoint answers is not shared', { skip: noRedis }, async (t) => {
+test('an answer of a node below the last checkpoint is not shared', { skip: noRedis }, async (t) => {
   const { server, memory, reads, written } = await tiers(t);
   const { version } = anyTerm.checkpoint;
   const answer = answerOf('of a node that may have gone back');
   await reads.load(key, '', { signal: never }, nodeWith(answer, version - 1n));
   assert.deepEqual(memory.find(key)?.body, answer.body);
-  // Nobody waits for it either.
+  // No replica waits for it either.
   await until('it is told', async () => (await server.run((client) => client.get(keys.lease(key)))) === 'nothing', 450);
   assert.equal(await server.run((client) => client.exists(keys.page(key))), 0);
 

@@ -54,7 +54,7 @@ const samples = [
   answerOf('{"coin":{"value":"12"}},'.repeat(200), content({ isImmutable: false })),
 ];
 
-test('an answer comes back as it was', async () => {
+test('an answer is read back unchanged', async () => {
   await fc.assert(
     fc.asyncProperty(answers, async (answer) => {
       assert.deepEqual(await decodeRecord(await recordOf(answer), answer.digest), answer);
@@ -71,7 +71,7 @@ test('with any one byte changed a record is no answer, or still the same one', a
         const damaged = Buffer.from(record);
         damaged[at]! ^= change;
         const decoded = await decodeRecord(damaged, answer.digest);
-        // What compression writes has bits that mean nothing; the body must be the same to the byte even so.
+        // Compressed bytes have bits without a meaning; the body must be the same to the byte even so.
         const isCompressed = answer.body.length >= smallestCompressed;
         if (decoded !== undefined) assert.ok(isCompressed, `byte ${at} of ${record.length}`);
         if (decoded !== undefined) assert.deepEqual(decoded, answer);
@@ -92,7 +92,7 @@ test('a record that is cut off anywhere, or longer, is no answer', async () => {
   }
 });
 
-test('a record is taken for its own digest and format only', async () => {
+test('a record is read for its own digest and format only', async () => {
   const [first, second] = samples as [CachedResponse, CachedResponse];
   const record = await recordOf(first);
   assert.equal(await decodeRecord(record, second.digest), undefined);
@@ -102,7 +102,7 @@ test('a record is taken for its own digest and format only', async () => {
   }
 });
 
-test('no bytes at all make the decoder throw', async () => {
+test('no bytes make the decoder throw', async () => {
   await fc.assert(
     fc.asyncProperty(fc.uint8Array({ maxLength: 200 }), fc.boolean(), async (bytes, isOurs) => {
       const record = Buffer.from(bytes);
@@ -131,7 +131,7 @@ test('a claimed length takes no memory, and neither does a body that expands bey
   assert.ok(grownKib < (3 * largestBody) / 1024, `${grownKib} KiB`);
 });
 
-test('a window wider than the writer ever uses is refused before it is made room for', async () => {
+test("a window wider than the writer's is refused before its allocation", async () => {
   const answer = answerOf('c'.repeat(smallestCompressed));
   const record = await recordOf(answer);
   const head = record.subarray(0, headBytes + answer.contentType.length);
@@ -150,7 +150,7 @@ test('an answer with a header or a body beyond all bounds is not shared', async 
   assert.equal(await encodeRecord(answerOf(largestBody + 1)), undefined);
 });
 
-test('references come back, and stay in what Redis keeps compactly', () => {
+test("references are read back, and fit Redis' compact encoding", () => {
   fc.assert(
     fc.property(fc.option(fc.integer({ min: 0, max: 2 ** 33 }), { nil: undefined }), (expiresAt) => {
       const reference = { digest: samples[0]!.digest, expiresAt };

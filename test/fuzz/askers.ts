@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { createKey, hashKey, holdsKey } from '../../src/access/keys/key-set.ts';
 import { clientAddress, countedNetwork, Networks } from '../../src/access/keys/client-address.ts';
 import { Principals } from '../../src/access/keys/principals.ts';
-import type { Operation, Plan } from '../../src/access/keys/principal.ts';
+import type { AccessOperation, Plan } from '../../src/access/keys/principal.ts';
 import { findKey, parseKeysFile } from '../../src/config/keys-file.ts';
 import { ConfigError } from '../../src/config/source/problem.ts';
 import { HeaderBlocks, readHead } from '../../src/proxy/http/fast-path/request-head.ts';
@@ -61,7 +61,7 @@ const keysTexts = fc.oneof(
 );
 const isConfigError = (error: unknown): boolean => error instanceof ConfigError && error.problems.length > 0;
 
-const operations: Readonly<Record<string, Operation>> = {
+const operations: Readonly<Record<string, AccessOperation>> = {
   'GET ': 'read',
   'GET /accounts/0x1/resource/0x1::a::B': 'read',
   'GET /transactions/wait_by_hash/0x1': 'read',
@@ -70,7 +70,7 @@ const operations: Readonly<Record<string, Operation>> = {
   'POST /transactions': 'submit',
   'POST /transactions/batch': 'submit',
 };
-const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
+const strictest: readonly AccessOperation[] = ['submit', 'encode', 'view', 'pass', 'read'];
 
 /** Ways in which lenient routers read a path, alone or one after the other. */
 const habits: readonly ((path: string) => string)[] = [

@@ -2,7 +2,7 @@
 import type { TestContext } from 'node:test';
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
-import type { Operation, Plan, Principal } from '../../src/access/keys/principal.ts';
+import type { AccessOperation, Plan, Principal } from '../../src/access/keys/principal.ts';
 import type { Settled, Ticket } from '../../src/access/limits/ticket.ts';
 import type { Costs } from '../../src/access/limits/cost.ts';
 import type { RedisTarget } from '../../src/config/config.ts';
@@ -24,7 +24,7 @@ export const usualCosts: Costs = {
 export interface Replica extends BuiltLimits {
   readonly log: readonly LogLine[];
   /** Lets a request in, or not. */
-  ask(principal: Principal, operation?: Operation, signal?: AbortSignal): Promise<Ticket>;
+  ask(principal: Principal, operation?: AccessOperation, signal?: AbortSignal): Promise<Ticket>;
   /** A sample of its metrics; 0 where there is none yet. */
   metric(sample: string): Promise<number>;
 }
@@ -49,7 +49,7 @@ export async function replica(t: TestContext, options: ReplicaOptions): Promise<
       registry,
       journal: new Journal(pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) })),
       processes,
-      desk: undefined,
+      limitService: undefined,
       plans: () => [],
     },
   );
@@ -67,7 +67,7 @@ export async function replica(t: TestContext, options: ReplicaOptions): Promise<
   };
 }
 
-const all: ReadonlySet<Operation> = new Set(['read', 'view', 'encode', 'submit', 'pass']);
+const all: ReadonlySet<AccessOperation> = new Set(['read', 'view', 'encode', 'submit', 'pass']);
 
 export function planOf(bounds: Partial<Plan>): Plan {
   return { name: 'free', windowMs: 10_000, waitMs: 0, operations: all, ...bounds };

@@ -1,4 +1,4 @@
-/** Who a request comes from: the address of the connection, or what proxies of ours say of it. */
+/** The client's address: the connection's, or the one that trusted proxies report. */
 import { BlockList, isIP } from 'node:net';
 
 /** Networks in CIDR form, IPv4 and IPv6. */
@@ -6,7 +6,7 @@ export class Networks {
   readonly #list = new BlockList();
   readonly #isEmpty: boolean;
 
-  /** Throws on what is no network; the config has seen to it. */
+  /** Throws for a text that is no network; the config has validated them. */
   constructor(networks: readonly string[]) {
     this.#isEmpty = networks.length === 0;
     for (const text of networks) {
@@ -23,13 +23,13 @@ export class Networks {
   }
 }
 
-/** More proxies than this stand before nobody: what is left of such a list is not looked at. */
+/** Entries of `X-Forwarded-For` that are read, from its end: bounds the work for a hostile list. */
 const mostHops = 32;
 
 /**
- * The address of the client: that of the connection, and while that is one of our proxies, what it says of who is
- * before it (the last entry of `X-Forwarded-For`). The first address that is not ours is the client; everything left of
- * it is the client's own word. An entry that is no address ends the walk, too.
+ * The client's address: from the connection's address and the entries of `X-Forwarded-For`, last to first, the first
+ * that is no trusted proxy (`ours`). Entries before it are the client's claims. An entry that is no address ends the
+ * walk.
  */
 export function clientAddress(
   connection: string | undefined,
@@ -50,8 +50,8 @@ export function clientAddress(
 }
 
 /**
- * What addresses are counted by: of IPv4 the address, of IPv6 the /64 that one customer is given at least, in one
- * spelling. What is no address is returned as it is.
+ * The network that limits count, in one spelling: the IPv4 address, or the /64 that an IPv6 customer gets at least. A
+ * text that is no address is returned unchanged.
  */
 export function countedNetwork(address: string): string {
   if (address !== lastAddress) {
@@ -61,7 +61,7 @@ export function countedNetwork(address: string): string {
   return lastNetwork;
 }
 
-/** The one asked for last: behind a proxy all have one. */
+/** The last result: behind a proxy all connections have one address. */
 let lastAddress = '';
 let lastNetwork = '';
 
@@ -75,12 +75,12 @@ function networkOf(address: string): string {
   return `${[...first, ...zeros, ...last].slice(0, 4).join(':')}::/64`;
 }
 
-/** IPv6 in the one form of RFC 5952, IPv4 written as IPv6 as IPv4; `undefined` for what is neither. */
+/** IPv6 in the form of RFC 5952, IPv4-mapped IPv6 as IPv4; `undefined` for other texts. */
 function plainAddress(text: string): string | undefined {
   const family = isIP(text);
   if (family === 0) return undefined;
   if (family === 4) return text;
-  // The zone is of this machine's links, and no part of the address.
+  // The zone names a link of this machine, and is no part of the address.
   const address = new URL(`http://[${text.replace(/%.*$/, '')}]`).hostname.slice(1, -1);
   const mapped = /^::ffff:([\da-f]{1,4}):([\da-f]{1,4})$/.exec(address);
   if (mapped === null) return address;
@@ -88,7 +88,7 @@ function plainAddress(text: string): string | undefined {
   return [high >> 8, high & 255, low >> 8, low & 255].join('.');
 }
 
-/** Some proxies write a port: `203.0.113.7:4711`, `[2001:db8::1]:4711`. */
+/** Some proxies append a port: `203.0.113.7:4711`, `[2001:db8::1]:4711`. */
 function withoutPort(text: string): string {
   const bracketed = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(text)?.[1];
   return bracketed ?? /^([\d.]+):\d{1,5}$/.exec(text)?.[1] ?? text;

@@ -1,12 +1,12 @@
-/** Keys of clients: their form, and the set of those in force, kept and found by their SHA-256 alone. */
+/** Clients' keys: their form, and the set in force, stored by SHA-256 alone. */
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { Operation, Plan, Principal } from './principal.ts';
+import type { AccessOperation, Plan, Principal } from './principal.ts';
 
-/** Scanners that look for leaked keys find them by it. */
+/** By this prefix, scanners recognise leaked keys. */
 const prefix = 'lgk_';
 const randomByteCount = 32;
 
-/** Longer texts are no keys, and not hashed to their end: the cost of a guess is bounded. */
+/** Characters. Longer texts are no keys, and are hashed up to here only: the cost of a guess is bounded. */
 export const longestKey = 256;
 
 /** A new key: `lgk_` and 256 random bits. */
@@ -14,48 +14,48 @@ export function createKey(): string {
   return prefix + randomBytes(randomByteCount).toString('base64url');
 }
 
-/** Whether a text has something in it that is a key, or meant to be one. */
+/** Whether a text contains the prefix and 16 characters of a key, valid or not. */
 export function holdsKey(text: string): boolean {
   return text.includes(prefix) && keyForm.test(text);
 }
 
 const keyForm = /lgk_[\w-]{16}/;
 
-/** The hash of a key, 64 hex digits. Keys are random, so that no salt and no slow hash is needed. */
+/** SHA-256 of a key, 64 hex digits. Keys are random: neither a salt nor a slow hash is necessary. */
 export function hashKey(key: string): string {
   return hash('sha256', key, 'hex');
 }
 
-/** A key as it is kept. */
+/** A key's stored record. */
 export interface KeyRecord {
   readonly name: string;
   readonly tenant: string;
   /** A plan's name. */
   readonly plan: string;
-  /** Of the key's text: 64 hex digits, lower case. */
+  /** SHA-256 of the key: 64 hex digits, lower case. */
   readonly sha256: string;
-  /** What it may do of what its plan may; absent: all of it. */
-  readonly operations?: readonly Operation[] | undefined;
-  /** Pages that may use it, of those that may use its plan; absent: all of them. */
+  /** Operations of the key, within those of its plan; absent: all of the plan's. */
+  readonly operations?: readonly AccessOperation[] | undefined;
+  /** Origins that may use the key, within those of its plan; absent: all of the plan's. */
   readonly origins?: readonly string[] | undefined;
   /** Ms since 1970. Absent: never. */
   readonly expiresAtMs?: number | undefined;
 }
 
-interface Entry {
+interface KeyEntry {
   readonly digest: Buffer;
   readonly principal: Principal;
   readonly expiresAtMs: number;
 }
 
-/** Compared with where no key has the hash, so that it takes as long as where one has. */
-const nobody = Buffer.alloc(32);
+/** Compared where no key has the hash, so that the time is the same. */
+const noDigest = Buffer.alloc(32);
 
-/** Immutable: who changes keys makes another set. */
+/** The keys in force, by hash. Immutable: a change of keys makes a new set. */
 export class KeySet {
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, KeyEntry>();
 
-  /** Of two records of one key the first counts. Those of plans that are not there are left out. */
+  /** The first of several records of one key counts. Records of unknown plans are ignored. */
   constructor(records: Iterable<KeyRecord>, plans: ReadonlyMap<string, Plan>) {
     for (const record of records) {
       const plan = plans.get(record.plan);
@@ -72,19 +72,19 @@ export class KeySet {
     return this.#entries.size;
   }
 
-  /** Whose key it is; `undefined` for one that is unknown or has expired. `nowMs` since 1970. */
+  /** The principal of a key; `undefined` for an unknown or expired one. `nowMs`: Unix time. */
   find(key: string, nowMs: number): Principal | undefined {
     const sha256 = hashKey(key.slice(0, longestKey));
     const entry = this.#entries.get(sha256);
-    // The map compares hashes as texts, which may stop at the first difference; what that tells of a hash tells nothing
-    // of the key. That both are equal is decided here, in constant time.
-    const isSame = timingSafeEqual(Buffer.from(sha256, 'hex'), entry?.digest ?? nobody);
+    // The map's comparison may leak a part of a hash by its time, which reveals nothing of the key. Equality is decided
+    // here, in constant time.
+    const isSame = timingSafeEqual(Buffer.from(sha256, 'hex'), entry?.digest ?? noDigest);
     if (!isSame || entry === undefined || key.length > longestKey) return undefined;
     return nowMs < entry.expiresAtMs ? entry.principal : undefined;
   }
 }
 
-/** A key may do what its plan may, and no more than it says itself. */
+/** The rights of a key: the intersection of its own and its plan's. */
 function principalOf({ name, tenant, operations, origins }: KeyRecord, plan: Plan): Principal {
   return {
     name,

@@ -1,9 +1,9 @@
-/** Who asks, and what it may: what the rest of the gateway knows of a client with or without a key. */
+/** The principal of a request: the rights and limits of a client, with or without a key. */
 
-/** What a client may ask for. `pass`: everything that is passed through. */
-export type Operation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
+/** The operations that plans and keys grant. `pass`: every path that is passed through. */
+export type AccessOperation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
 
-/** Limits under one name. Bounds that are absent do not bound. */
+/** Rights and limits under one name. Absent bounds do not limit. */
 export interface Plan {
   readonly name: string;
   /** The span that `requests` and `cost` are counted over. */
@@ -12,21 +12,22 @@ export interface Plan {
   readonly cost?: number | undefined;
   /** Requests within a second. */
   readonly burst?: number | undefined;
-  /** Requests under way at once. */
+  /** Requests in flight at once. */
   readonly concurrency?: number | undefined;
-  /** How long a request over a limit waits for its turn. */
+  /** Longest wait of a request over a limit, in ms. */
   readonly waitMs: number;
-  readonly operations: ReadonlySet<Operation>;
-  /** Pages that may use it; `undefined`: any. */
+  readonly operations: ReadonlySet<AccessOperation>;
+  /** Origins that may use the plan; `undefined`: any. */
   readonly origins?: ReadonlySet<string> | undefined;
 }
 
+/** The sender of a request. */
 export interface Principal {
   /** The key's name; `undefined`: no key was sent. */
   readonly name: string | undefined;
-  /** Who is counted together: several keys may be of one tenant. Of requests without a key it is the address. */
+  /** The unit of limits: several keys may share one. Without a key, the client's `countedNetwork`. */
   readonly tenant: string;
   readonly plan: Plan;
-  readonly operations: ReadonlySet<Operation>;
+  readonly operations: ReadonlySet<AccessOperation>;
   readonly origins: ReadonlySet<string> | undefined;
 }

@@ -1,34 +1,34 @@
-/** From a request's head to who asks: by a key, or as one of those without one. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { clientAddress, countedNetwork, Networks } from './client-address.ts';
 import { KeySet, type KeyRecord } from './key-set.ts';
 import type { Plan, Principal } from './principal.ts';
 
-/** What the config says of who may ask. */
-export interface AccessRules {
+/** The config's part of authentication. */
+export interface PrincipalRules {
   /** Lower case. In `authorization` the key follows `Bearer`. */
   readonly header: string;
   readonly plans: ReadonlyMap<string, Plan>;
-  /** Of requests without a key; absent: they are refused. */
+  /** The plan of requests without a key; absent: they are refused. */
   readonly anonymous: Plan | undefined;
   /** In CIDR form. */
   readonly trustedProxies: readonly string[];
 }
 
-/** `no key`: none was sent, and one is needed. `unread`: unknown, but not all keys have been read yet. */
-export type Unknown = 'no key' | 'bad key' | 'unread';
+/** `no key`: none was sent, and one is required. `unread`: no match, but not all sources have been read yet. */
+export type KeyRejection = 'no key' | 'bad key' | 'unread';
 
-/** Where keys are kept. Of a key that both have, the file's word counts. */
+/** Sources of keys. The file's record of a key takes precedence. */
 export type KeySource = 'file' | 'redis';
 
+/** Maps a request's head to its principal: by its key, or by its address. */
 export class Principals {
-  #rules: AccessRules;
+  #rules: PrincipalRules;
   #proxies: Networks;
   readonly #records: Record<KeySource, readonly KeyRecord[] | undefined>;
   #keys: KeySet;
 
-  /** `sources`: of these, keys will be told by `setKeys`. */
-  constructor(rules: AccessRules, sources: readonly KeySource[]) {
+  /** `sources`: those that will call `setKeys`. */
+  constructor(rules: PrincipalRules, sources: readonly KeySource[]) {
     this.#rules = rules;
     this.#proxies = new Networks(rules.trustedProxies);
     this.#records = {
@@ -38,14 +38,14 @@ export class Principals {
     this.#keys = this.#keySet();
   }
 
-  /** In force for the next request. */
-  setRules(rules: AccessRules): void {
+  /** Replaces the rules, in force for the next request. */
+  setRules(rules: PrincipalRules): void {
     this.#rules = rules;
     this.#proxies = new Networks(rules.trustedProxies);
     this.#keys = this.#keySet();
   }
 
-  /** In force for the next request: a key that is not among `records` any more is refused. */
+  /** Replaces a source's keys, in force for the next request: keys that are missing from `records` are refused. */
   setKeys(source: KeySource, records: readonly KeyRecord[]): void {
     this.#records[source] = records;
     this.#keys = this.#keySet();
@@ -56,13 +56,13 @@ export class Principals {
     return this.#rules.header;
   }
 
-  /** Keys that are known. */
+  /** Number of keys. */
   get size(): number {
     return this.#keys.size;
   }
 
-  /** Who asks. A key that is wrong is refused even where none is needed: its sender relies on what it stands for. */
-  find(headers: IncomingHttpHeaders, connection: string | undefined, nowMs: number): Principal | Unknown {
+  /** The principal, or a rejection. A wrong key is refused even where none is required: its sender expects its plan. */
+  find(headers: IncomingHttpHeaders, connection: string | undefined, nowMs: number): Principal | KeyRejection {
     const { header, anonymous } = this.#rules;
     const value = headers[header];
     if (value === undefined)

@@ -1,7 +1,8 @@
-/** What a request costs. Pure; the amounts are those of `access.costs`. */
-import type { Operation } from '../keys/principal.ts';
+/** The cost of a request. Pure. */
+import type { AccessOperation } from '../keys/principal.ts';
 import type { Settled } from './ticket.ts';
 
+/** Amounts of the config's `access.costs`. */
 export interface Costs {
   readonly hit: number;
   readonly miss: number;
@@ -13,11 +14,11 @@ export interface Costs {
   readonly pass: number;
 }
 
-/** No request costs more: a node that tells an absurd amount of gas bars nobody for ever. */
+/** Upper bound: an absurd amount of gas in a node's answer must not exclude a tenant for ever. */
 const maxCost = 1_000_000_000;
 
-/** What a request of this kind costs at least: charged before it is served. */
-export function leastCostOf(operation: Operation, costs: Costs): number {
+/** The least cost of an operation: its charge before it is served. */
+export function leastCostOf(operation: AccessOperation, costs: Costs): number {
   switch (operation) {
     case 'read':
     case 'view':
@@ -31,7 +32,7 @@ export function leastCostOf(operation: Operation, costs: Costs): number {
   }
 }
 
-/** In thousandths at the finest, and never less than the least. */
+/** The final cost, rounded to thousandths, and at least `leastCostOf`. */
 export function costOf(settled: Settled, costs: Costs): number {
   const whole = baseOf(settled, costs) + settled.upstreamMs * costs.upstreamMs;
   const cost = Math.max(leastCostOf(settled.operation, costs), Math.min(whole, maxCost));
@@ -44,7 +45,7 @@ function baseOf(settled: Settled, costs: Costs): number {
     case 'read':
       return outcome === 'miss' ? costs.miss : costs.hit;
     case 'view':
-      // Who gets what another has run costs no gas. One that was waited for and given up is run to its end all the same.
+      // A coalesced view costs no gas. A node runs an abandoned view to its end all the same.
       return outcome === 'miss' || (outcome === 'error' && upstreamMs > 0)
         ? costs.miss + Number(gasUsed ?? 0n) * costs.gasUnit
         : costs.hit;

@@ -1,6 +1,6 @@
-/** What is asked of those who count, here, in the primary or in Redis, and what they say. Plain data where it can be. */
+/** The interface of counters in this process, in the primary and in Redis. Requests and answers are plain data. */
 
-/** Bounds of a plan, as in `Plan`. */
+/** The bounds of a `Plan`. */
 export interface Bounds {
   /** Span of `requests` and `cost`. */
   readonly windowMs: number;
@@ -11,59 +11,62 @@ export interface Bounds {
   readonly concurrency?: number | undefined;
 }
 
+/** The bounds by name. */
 export type BoundName = 'requests' | 'cost' | 'burst' | 'concurrency';
 
 /** One request, before it is served. */
 export interface Charge {
-  /** Who is counted together, under one plan. */
+  /** The account: plan and tenant. */
   readonly subject: string;
-  /** Who has no key is counted apart, so that any number of addresses pushes no key out of memory. */
+  /** Requests without a key have accounts apart: addresses, however many, evict no key's account. */
   readonly hasKey: boolean;
   readonly bounds: Bounds;
-  /** What it costs at least. */
+  /** The least cost of its operation. */
   readonly cost: number;
 }
 
-/** Where a bound over time stands. */
-export interface Standing {
+/** The state of a bound over time. */
+export interface BoundStanding {
   readonly name: Exclude<BoundName, 'concurrency'>;
   readonly remaining: number;
-  /** Until there is more again; `undefined`: nothing is used. */
+  /** Ms until some of it is free again; `undefined`: nothing is used. */
   readonly freeInMs: number | undefined;
 }
 
-export type Count =
-  | { readonly isAdmitted: true; readonly standings: readonly Standing[] }
+/** The decision of a counter. */
+export type LimitCount =
+  | { readonly isAdmitted: true; readonly standings: readonly BoundStanding[] }
   | {
       readonly isAdmitted: false;
       readonly over: BoundName;
-      /** Not sooner, where that is known; 0 where it is not, since requests under way end when they end. */
+      /** Ms until the bound may have room; 0: unknown, because it depends on requests in flight. */
       readonly freeInMs: number;
-      readonly standings: readonly Standing[];
+      readonly standings: readonly BoundStanding[];
     };
 
-/** `unavailable`: nobody can count now, and that is a reason to refuse. */
-export type Taken =
+/** The outcome of `take`. `unavailable`: no counter is available, and the config refuses requests then. */
+export type CountResult =
   | {
       readonly kind: 'counted';
-      readonly count: Count;
-      /** Ends what was admitted: `extraCost` is what it cost beyond its charge. To be called once. */
+      readonly count: LimitCount;
+      /** Ends an admitted request, to be called once. `extraCost`: its cost beyond its charge. */
       readonly settle: (extraCost: number) => void;
     }
   | { readonly kind: 'unavailable' };
 
-export interface Counter {
-  /** Never rejects. */
-  take(charge: Charge): Taken | Promise<Taken>;
+/** Counts requests against bounds. */
+export interface LimitCounter {
+  /** Counts the request if there is room. Never rejects. */
+  take(charge: Charge): CountResult | Promise<CountResult>;
   close(): void;
 }
 
-/** Whether anything is counted at all. */
+/** Whether any bound is set. */
 export function isBounded({ requests, cost, burst, concurrency }: Bounds): boolean {
   return (requests ?? cost ?? burst ?? concurrency) !== undefined;
 }
 
-/** A part of the bounds for each of `processes` that do not know of each other. */
+/** The share of the bounds for each of `processes` that count apart. */
 export function shareOf(bounds: Bounds, processes: number): Bounds {
   if (processes === 1) return bounds;
   const part = (whole: number | undefined): number | undefined =>

@@ -1,50 +1,45 @@
-/**
- * Requests over a limit that wait: a line per tenant, first come first served, bounded in length and in time. A wait that
- * cannot end well is refused at once, so that the client can do something about it.
- */
-import type { Taken } from './counter.ts';
+import type { CountResult } from './counter.ts';
 
-/** Options of a `LimitQueue`. */
-export interface LimitQueueOptions {
-  /** Longest line of one tenant. Default 256. */
+interface LimitQueueOptions {
+  /** Longest queue of one tenant. Default 256. */
   readonly maxInLine?: number;
-  /** In all lines together. Default 4,096. */
+  /** Requests in all queues together. Default 4,096. */
   readonly maxWaiting?: number;
 }
 
 /** A request that may wait for its limit. */
-export interface LimitedRequest {
+interface LimitedRequest {
   readonly waitMs: number;
   /** Ends the wait. */
   readonly signal: AbortSignal;
   /** Counts the request, if there is room now. */
-  readonly attempt: () => Taken | Promise<Taken>;
+  readonly attempt: () => CountResult | Promise<CountResult>;
 }
 
-interface Waiter extends Pick<LimitedRequest, 'attempt'> {
+interface QueuedRequest extends Pick<LimitedRequest, 'attempt'> {
   readonly untilMs: number;
   hasLeft: boolean;
-  leave(taken: Taken): void;
+  leave(taken: CountResult): void;
 }
 
-interface Line {
-  readonly waiters: Waiter[];
-  /** Why the first one waits. */
-  last: Taken;
-  /** When there may be room. */
+interface TenantQueue {
+  readonly waiters: QueuedRequest[];
+  /** The first request's last count. */
+  last: CountResult;
+  /** Time of the next attempt. */
   tryAtMs: number;
   /** Ends the pause before the next attempt. */
   wake: () => void;
 }
 
-/** Pause where the moment of room is unknown: requests in flight may end at another replica. */
+/** Pause where that time is unknown: requests in flight may end at another replica. */
 const pollMs = 25;
 
-/** The lines of all tenants. */
+/** Requests over a limit wait in a FIFO queue per tenant. One whose wait cannot succeed is refused at once. */
 export class LimitQueue {
   readonly #maxInLine: number;
   readonly #maxWaiting: number;
-  readonly #lines = new Map<string, Line>();
+  readonly #lines = new Map<string, TenantQueue>();
   #waiting = 0;
 
   constructor({ maxInLine = 256, maxWaiting = 4_096 }: LimitQueueOptions = {}) {
@@ -57,8 +52,8 @@ export class LimitQueue {
     return this.#waiting;
   }
 
-  /** Attempts `request` at once, or in its turn where others of `subject` wait; waits where that is worth it. */
-  take(subject: string, request: LimitedRequest): Taken | Promise<Taken> {
+  /** Attempts `request`, behind waiting requests of `subject`; queues it while its wait may succeed. */
+  take(subject: string, request: LimitedRequest): CountResult | Promise<CountResult> {
     const line = this.#lines.get(subject);
     if (line !== undefined) return this.#wait(line, request);
     const taken = request.attempt();
@@ -66,7 +61,7 @@ export class LimitQueue {
     return this.#orWait(subject, request, taken);
   }
 
-  /** A request of this tenant has ended: there may be room. */
+  /** Wakes the tenant's queue after the end of one of its requests. */
   wake(subject: string): void {
     const line = this.#lines.get(subject);
     if (line === undefined || freeInMsOf(line.last) > 0) return;
@@ -74,17 +69,17 @@ export class LimitQueue {
     setImmediate(() => line.wake());
   }
 
-  /** Ends all waits. */
+  /** Refuses all waiting requests. */
   close(): void {
     for (const line of this.#lines.values()) refuse(line, line.waiters);
   }
 
-  #orWait(subject: string, request: LimitedRequest, taken: Taken): Taken | Promise<Taken> {
+  #orWait(subject: string, request: LimitedRequest, taken: CountResult): CountResult | Promise<CountResult> {
     if (!isOver(taken)) return taken;
     const known = this.#lines.get(subject);
     if (known !== undefined) return this.#wait(known, request);
     if (isHopeless(taken, request.waitMs)) return taken;
-    const line: Line = { waiters: [], last: taken, tryAtMs: tryAtMsOf(taken), wake: () => undefined };
+    const line: TenantQueue = { waiters: [], last: taken, tryAtMs: tryAtMsOf(taken), wake: () => undefined };
     const turn = this.#wait(line, request);
     if (line.waiters.length > 0) {
       this.#lines.set(subject, line);
@@ -93,12 +88,12 @@ export class LimitQueue {
     return turn;
   }
 
-  #wait(line: Line, { waitMs, signal, attempt }: LimitedRequest): Taken | Promise<Taken> {
+  #wait(line: TenantQueue, { waitMs, signal, attempt }: LimitedRequest): CountResult | Promise<CountResult> {
     const isFull = line.waiters.length >= this.#maxInLine || this.#waiting >= this.#maxWaiting;
     if (isFull || signal.aborted) return line.last;
-    return new Promise<Taken>((resolve) => {
+    return new Promise<CountResult>((resolve) => {
       const onAbort = (): void => waiter.leave(line.last);
-      const waiter: Waiter = {
+      const waiter: QueuedRequest = {
         attempt,
         untilMs: performance.now() + waitMs,
         hasLeft: false,
@@ -119,8 +114,8 @@ export class LimitQueue {
     });
   }
 
-  /** Attempts the first request of the line again and again, until the line is empty; then removes it in the same step. */
-  async #serve(subject: string, line: Line): Promise<void> {
+  /** Attempts the first request repeatedly until the queue is empty; then removes the queue in the same step. */
+  async #serve(subject: string, line: TenantQueue): Promise<void> {
     for (let first = line.waiters[0]; first !== undefined; first = line.waiters[0]) {
       await pause(line, first.untilMs);
       if (!first.hasLeft) await attemptFirst(line, first);
@@ -129,10 +124,10 @@ export class LimitQueue {
   }
 }
 
-async function attemptFirst(line: Line, first: Waiter): Promise<void> {
+async function attemptFirst(line: TenantQueue, first: QueuedRequest): Promise<void> {
   const taken = await first.attempt();
   if (!isOver(taken)) {
-    // A request that has left meanwhile has no use for its count.
+    // The request left during its attempt: its count is returned.
     if (first.hasLeft && taken.kind === 'counted') taken.settle(0);
     first.leave(taken);
     // There may be room for more than one.
@@ -148,12 +143,12 @@ async function attemptFirst(line: Line, first: Waiter): Promise<void> {
   );
 }
 
-function refuse(line: Line, waiters: readonly Waiter[]): void {
+function refuse(line: TenantQueue, waiters: readonly QueuedRequest[]): void {
   for (const waiter of waiters.slice()) waiter.leave(line.last);
 }
 
-/** Resolves when there may be room, when `untilMs` has come, or when the line is woken. */
-function pause(line: Line, untilMs: number): Promise<void> {
+/** Resolves at the time of the next attempt, at `untilMs`, or by `wake`. */
+function pause(line: TenantQueue, untilMs: number): Promise<void> {
   const pauseMs = Math.ceil(Math.min(line.tryAtMs, untilMs) - performance.now());
   if (pauseMs <= 0) return Promise.resolve();
   return new Promise((resolve) => {
@@ -166,21 +161,21 @@ function pause(line: Line, untilMs: number): Promise<void> {
   });
 }
 
-function isOver(taken: Taken): boolean {
+function isOver(taken: CountResult): boolean {
   return taken.kind === 'counted' && !taken.count.isAdmitted;
 }
 
-/** 0 where it is unknown. */
-function freeInMsOf(taken: Taken): number {
+/** Ms, 0: unknown. */
+function freeInMsOf(taken: CountResult): number {
   return taken.kind === 'counted' && !taken.count.isAdmitted ? taken.count.freeInMs : 0;
 }
 
-function tryAtMsOf(taken: Taken): number {
+function tryAtMsOf(taken: CountResult): number {
   const freeInMs = freeInMsOf(taken);
   return performance.now() + (freeInMs === 0 ? pollMs : freeInMs);
 }
 
-/** Whether room surely does not come before `leftMs` have passed. */
-function isHopeless(taken: Taken, leftMs: number): boolean {
+/** Whether the bound has no room before `leftMs` have passed. */
+function isHopeless(taken: CountResult, leftMs: number): boolean {
   return leftMs <= 0 || freeInMsOf(taken) > leftMs;
 }

@@ -1,29 +1,29 @@
-/** Counts in Redis while it answers, and does what the config says while it does not. */
-import type { Charge, Counter, Taken } from './counter.ts';
+import type { Charge, LimitCounter, CountResult } from './counter.ts';
 import type { MemoryCounter } from './limits-memory.ts';
 import type { RedisCounter } from './limits-redis.ts';
 
-/** `local`: this process counts for itself. `refuse`: nobody is let in. `allow`: everybody is, uncounted. */
+/** `local`: this process counts alone. `refuse`: no request is admitted. `allow`: all are, uncounted. */
 export type WhenRedisIsDown = 'local' | 'refuse' | 'allow';
 
-export interface FallbackParts {
+interface FallbackParts {
   readonly redis: RedisCounter;
-  /** Counts what this process admits all the time, so that a window that has begun goes on without Redis. */
+  /** Also counts the requests that Redis admits, so that windows continue when Redis is away. */
   readonly memory: MemoryCounter;
-  /** That of the moment: the config may change. */
+  /** The current choice: the config may change. */
   readonly choice: () => WhenRedisIsDown;
-  /** Once per request that Redis did not count. */
+  /** Called once per request that Redis did not count. */
   readonly onFallback: (choice: WhenRedisIsDown) => void;
 }
 
-export class FallbackCounter implements Counter {
+/** Counts in Redis while it answers, and follows `access.whenRedisIsDown` while it does not. */
+export class FallbackCounter implements LimitCounter {
   readonly #parts: FallbackParts;
 
   constructor(parts: FallbackParts) {
     this.#parts = parts;
   }
 
-  async take(charge: Charge): Promise<Taken> {
+  async take(charge: Charge): Promise<CountResult> {
     const { redis, memory, onFallback } = this.#parts;
     const choice = this.#parts.choice();
     const taken = await redis.take(charge);
@@ -48,7 +48,7 @@ export class FallbackCounter implements Counter {
   }
 }
 
-function takeAnyway(charge: Charge, choice: WhenRedisIsDown, memory: MemoryCounter): Taken {
+function takeAnyway(charge: Charge, choice: WhenRedisIsDown, memory: MemoryCounter): CountResult {
   switch (choice) {
     case 'local':
       return memory.take(charge);

@@ -1,47 +1,46 @@
-/**
- * Counts in this process. Accounts are bounded in number: the ones not used for longest make room. Who has many
- * addresses can thereby forget what one of them has used only by using as many others as there are accounts, each of
- * which had its own allowance unused until then: it wins nothing that the addresses did not give it anyway. Keys have
- * accounts apart, so that addresses cannot make room among them.
- */
-import { Account } from './account.ts';
-import { shareOf, type Charge, type Counter, type Taken } from './counter.ts';
+import { LimitAccount } from './account.ts';
+import { shareOf, type Charge, type LimitCounter, type CountResult } from './counter.ts';
 
-/** Of each sort. An account takes about a kilobyte. */
+/** Accounts with a key at most, and as many without. An account takes about a kilobyte. */
 const maxAccounts = 16_384;
 
-export interface MemoryOptions {
+interface MemoryCounterOptions {
   /** Monotonic, in milliseconds. */
   readonly now: () => number;
-  /** This process grants its share of the bounds. Default 1: all of them. */
+  /** Processes that share the bounds. Default 1. */
   readonly processes?: number;
   /** Default 16,384 with a key, and as many without one. */
   readonly maxAccounts?: number;
 }
 
-export class MemoryCounter implements Counter {
-  readonly #options: MemoryOptions;
-  readonly #keyed = new Map<string, Account>();
-  readonly #anonymous = new Map<string, Account>();
+/**
+ * Counts in this process. Accounts are bounded in number, the least recently used is evicted. A client can reset an
+ * address's account only by using as many other addresses as there are accounts, each with an allowance of its own: it
+ * gains nothing. Keys have accounts apart, so that addresses do not evict them.
+ */
+export class MemoryCounter implements LimitCounter {
+  readonly #options: MemoryCounterOptions;
+  readonly #keyed = new Map<string, LimitAccount>();
+  readonly #anonymous = new Map<string, LimitAccount>();
 
-  constructor(options: MemoryOptions) {
+  constructor(options: MemoryCounterOptions) {
     this.#options = options;
   }
 
-  /** Accounts that are held. */
+  /** Number of accounts. */
   get size(): number {
     return this.#keyed.size + this.#anonymous.size;
   }
 
-  take(charge: Charge): Taken & { kind: 'counted' } {
+  take(charge: Charge): CountResult & { kind: 'counted' } {
     const account = this.#accountOf(charge);
     const bounds = shareOf(charge.bounds, this.#options.processes ?? 1);
     const count = account.take(bounds, charge.cost, this.#options.now());
-    if (!count.isAdmitted) return { kind: 'counted', count, settle: nothing };
+    if (!count.isAdmitted) return { kind: 'counted', count, settle: () => undefined };
     return { kind: 'counted', count, settle: (extraCost) => account.settle(extraCost, this.#options.now()) };
   }
 
-  /** Counts what others have admitted; gives its `settle`. */
+  /** Counts a request that another counter admitted; returns its `settle`. */
   note(charge: Charge): (extraCost: number) => void {
     const account = this.#accountOf(charge);
     account.add(charge.cost, this.#options.now());
@@ -53,11 +52,11 @@ export class MemoryCounter implements Counter {
     this.#anonymous.clear();
   }
 
-  #accountOf({ subject, hasKey, bounds: { windowMs } }: Charge): Account {
+  #accountOf({ subject, hasKey, bounds: { windowMs } }: Charge): LimitAccount {
     const accounts = hasKey ? this.#keyed : this.#anonymous;
-    // A span that was changed begins anew.
+    // A new span begins a new account.
     const name = `${windowMs} ${subject}`;
-    const account = accounts.get(name) ?? new Account(windowMs);
+    const account = accounts.get(name) ?? new LimitAccount(windowMs);
     accounts.delete(name);
     accounts.set(name, account);
     if (accounts.size > (this.#options.maxAccounts ?? maxAccounts)) {
@@ -67,5 +66,3 @@ export class MemoryCounter implements Counter {
     return account;
   }
 }
-
-function nothing(): void {}

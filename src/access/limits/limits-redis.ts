@@ -1,28 +1,28 @@
-/** Counts in Redis, for all replicas: one script per request, what it came to afterwards in the background. */
 import { randomBytes } from 'node:crypto';
-import type { BoundName, Charge, Count, Standing, Taken } from './counter.ts';
+import type { BoundName, Charge, LimitCount, BoundStanding, CountResult } from './counter.ts';
 import { admission } from './limits-script.ts';
 import { Settlements, type AccountNames } from './settlements.ts';
 import { runScript, type Store } from './store.ts';
 import { partMsOf } from './window.ts';
 
-export interface RedisCounterOptions {
-  /** Names in Redis begin with it. */
+interface RedisCounterOptions {
+  /** Prefix of names in Redis. */
   readonly prefix: string;
-  /** What a request came to is not known in Redis, and will not be. */
+  /** Called when a settlement is lost. */
   readonly onLost: () => void;
-  /** A lease that is not renewed ends after this long. Default 30,000. */
+  /** Lifetime in ms of a lease without renewal. Default 30,000. */
   readonly leaseMs?: number;
 }
 
 const usualLeaseMs = 30_000;
 
+/** Counts in Redis, for all replicas: one script per request, its settlement later in the background. */
 export class RedisCounter {
   readonly #store: Store;
   readonly #prefix: string;
   readonly #leaseMs: number;
   readonly #settlements: Settlements;
-  /** Tells leases of this process from those of others. */
+  /** Distinguishes the leases of this process. */
   readonly #process = randomBytes(9).toString('base64url');
   #leases = 0;
 
@@ -33,8 +33,8 @@ export class RedisCounter {
     this.#settlements = new Settlements(store, { leaseMs, onLost });
   }
 
-  /** `undefined` when Redis did not say in time. */
-  async take(charge: Charge): Promise<Taken | undefined> {
+  /** Like `LimitCounter.take`; `undefined` when Redis did not answer in time. */
+  async take(charge: Charge): Promise<CountResult | undefined> {
     const { requests, cost, burst, concurrency, windowMs } = charge.bounds;
     const account = this.#accountOf(charge);
     const lease = concurrency === undefined ? undefined : `${this.#process}${(this.#leases += 1).toString(36)}`;
@@ -43,7 +43,7 @@ export class RedisCounter {
     const outcome = await this.#store.write(account.windows, (client) =>
       runScript(client, admission, [account.windows, account.leases], args),
     );
-    // Redis may have admitted the request all the same: its lease is not renewed then, and ends.
+    // Redis may have admitted the request all the same: its lease ends without a renewal.
     if ('failure' in outcome) return undefined;
     const count = parseCount(outcome.value, charge);
     if (count === undefined) return undefined;
@@ -57,7 +57,7 @@ export class RedisCounter {
     };
   }
 
-  /** Resolves when what has ended is told, or cannot be. */
+  /** Resolves when every settlement is written, or lost. */
   async close(): Promise<void> {
     await this.#settlements.close();
   }
@@ -75,11 +75,11 @@ const overNames: Readonly<Record<string, BoundName>> = {
   l: 'concurrency',
 };
 
-/** `undefined` for an answer that is none of the script's. */
-function parseCount(reply: unknown, { bounds }: Charge): Count | undefined {
+/** `undefined` for a malformed reply. */
+function parseCount(reply: unknown, { bounds }: Charge): LimitCount | undefined {
   if (!Array.isArray(reply) || reply.length !== 9) return undefined;
   const [isAdmitted, over, freeInMs, ...used] = reply as [number, string, number, ...number[]];
-  const standings: Standing[] = [];
+  const standings: BoundStanding[] = [];
   for (const [index, name] of (['requests', 'cost', 'burst'] as const).entries()) {
     const limit = bounds[name];
     const [inUse = -1, freeMs = -1] = used.slice(index * 2);

@@ -1,45 +1,45 @@
-/** Counts in another process, which counts for several; where it does not answer in time, this one grants its share. */
-import type { Charge, Count, Counter, Taken } from './counter.ts';
+import type { Charge, LimitCount, LimitCounter, CountResult } from './counter.ts';
 import type { MemoryCounter } from './limits-memory.ts';
 
-/** The other process. Messages arrive in the order they were sent. */
-export interface Desk {
-  /** Rejects when there is no answer in time. `id`: of this process, never used twice. */
-  take(request: { readonly id: number; readonly charge: Charge }): Promise<Count>;
-  /** Also where it is not known whether `id` was admitted. */
+/** The primary's limit service over IPC. Messages arrive in the order in which they were sent. */
+export interface LimitServiceClient {
+  /** Rejects without an answer in time. `id`: unique in this process. */
+  take(request: { readonly id: number; readonly charge: Charge }): Promise<LimitCount>;
+  /** To be called also when `take` rejected: `id` may have been admitted. */
   settle(request: { readonly id: number; readonly extraCost: number }): void;
 }
 
-/** So long nobody is asked who did not answer. */
+/** Pause after a missing answer. */
 const pauseMs = 1_000;
 
-export class RemoteCounter implements Counter {
-  readonly #desk: Desk;
+/** Counts in the primary, for all workers; while it does not answer in time, this process grants its share. */
+export class RemoteCounter implements LimitCounter {
+  readonly #service: LimitServiceClient;
   /** Grants one process's share. */
   readonly #memory: MemoryCounter;
   #lastId = 0;
   #pausedUntilMs = -Infinity;
 
-  constructor(desk: Desk, memory: MemoryCounter) {
-    this.#desk = desk;
+  constructor(limitService: LimitServiceClient, memory: MemoryCounter) {
+    this.#service = limitService;
     this.#memory = memory;
   }
 
-  async take(charge: Charge): Promise<Taken> {
+  async take(charge: Charge): Promise<CountResult> {
     if (performance.now() < this.#pausedUntilMs) return this.#memory.take(charge);
     const id = (this.#lastId += 1);
     try {
-      const count = await this.#desk.take({ id, charge });
+      const count = await this.#service.take({ id, charge });
       if (!count.isAdmitted) return { kind: 'counted', count, settle: () => undefined };
       const settleHere = this.#memory.note(charge);
       const settle = (extraCost: number): void => {
         settleHere(extraCost);
-        this.#desk.settle({ id, extraCost });
+        this.#service.settle({ id, extraCost });
       };
       return { kind: 'counted', count, settle };
     } catch {
       this.#pausedUntilMs = performance.now() + pauseMs;
-      this.#desk.settle({ id, extraCost: 0 });
+      this.#service.settle({ id, extraCost: 0 });
       return this.#memory.take(charge);
     }
   }

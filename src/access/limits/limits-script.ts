@@ -1,8 +1,7 @@
 /**
- * What Redis runs. Windows are those of `window.ts`, packed into one value: one command reads them and one writes
- * them. Requests under way are leases in a sorted set, by when they end: a replica that dies holds none for ever. Both
- * names have one hash tag, so that a cluster keeps them together. Only the server's clock counts, so that no two
- * replicas have to agree on the time.
+ * Lua scripts for limits. Windows are those of `window.ts`, packed into one value: one command reads them, one writes
+ * them. Requests in flight are leases in a sorted set, by their end: those of a dead replica end. Both names share a
+ * hash tag, for one slot in a cluster. Only the server's clock counts: replicas need not agree on the time.
  */
 import { burstMs } from './account.ts';
 import { script } from './store.ts';
@@ -13,7 +12,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 `;
 
-/** A window is the number of its newest part, then its amounts, part n at the place 2 + n modulo their number. */
+/** A window is the number of its newest part, then its amounts, with part n at index 2 + n modulo their number. */
 const windows = `${clock}
 local spans = ${partsOfSpan}
 local kept = spans + 1
@@ -44,9 +43,9 @@ end
 `;
 
 /**
- * KEYS: windows, leases. ARGV: part's ms, limits of requests, cost, burst and concurrency (-1: none), cost, lease's
- * name, lease's ms. Answers 1 or 0, the bound that is over, ms until it is free, then of requests, cost and burst what
- * is used and the ms until some of it is free (-1: not bounded, or nothing used).
+ * Admits a request. KEYS: windows, leases. ARGV: part's ms, limits of requests, cost, burst and concurrency (-1: none),
+ * cost, lease's name, lease's ms. Replies 1 or 0, the exceeded bound, ms until it is free; then for requests, cost and
+ * burst the amount in use and the ms until some of it is free (-1: not bounded, or nothing used).
  */
 export const admission = script(`${windows}
 local bounds = {}
@@ -108,7 +107,7 @@ end
 return answer
 `);
 
-/** KEYS: windows, leases. ARGV: part's ms, cost beyond the charges ('0': none), leases that end. */
+/** Settles requests. KEYS: windows, leases. ARGV: part's ms, cost beyond the charges ('0': none), leases that end. */
 export const settlement = script(`${windows}
 local part, cost = tonumber(ARGV[1]), tonumber(ARGV[2])
 if cost > 0 then
@@ -122,7 +121,7 @@ for at = 3, #ARGV do redis.call('ZREM', KEYS[2], ARGV[at]) end
 return 1
 `);
 
-/** KEYS: leases. ARGV: lease's ms, leases that go on. */
+/** Renews leases. KEYS: leases. ARGV: lease's ms, the leases' names. */
 export const renewal = script(`${clock}
 local ends = now + tonumber(ARGV[1])
 for at = 2, #ARGV do redis.call('ZADD', KEYS[1], 'XX', ends, ARGV[at]) end

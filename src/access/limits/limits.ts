@@ -1,27 +1,34 @@
-/** Lets requests in as their plans allow: counted, in turn, and told what is left. */
 import type { LimitMetrics } from '../../metrics/limit-metrics.ts';
 import { costOf, leastCostOf, type Costs } from './cost.ts';
-import { isBounded, type Bounds, type Charge, type Count, type Counter, type Taken } from './counter.ts';
+import {
+  isBounded,
+  type Bounds,
+  type Charge,
+  type LimitCount,
+  type LimitCounter,
+  type CountResult,
+} from './counter.ts';
 import { limitHeaders } from './limit-headers.ts';
 import type { LimitQueue } from './limit-queue.ts';
-import type { Operation, Plan, Principal } from '../keys/principal.ts';
+import type { AccessOperation, Plan, Principal } from '../keys/principal.ts';
 import type { Limits, Settled, Ticket } from './ticket.ts';
 import type { Usage } from '../usage/usage.ts';
 
-export interface PlanLimitsParts {
-  readonly counter: Counter;
+interface PlanLimitsParts {
+  readonly counter: LimitCounter;
   readonly queue: LimitQueue;
-  /** Lines of requests without a key, apart: however many addresses wait, there is room for keys. */
+  /** Queues of requests without a key, apart: waiting addresses leave room for keys. */
   readonly queueOfAddresses: LimitQueue;
-  /** Those of the moment: the config may change. */
+  /** The current costs: the config may change. */
   readonly costs: () => Costs;
   readonly usage: Usage;
   readonly metrics: LimitMetrics;
 }
 
-/** What is asked again after this long, where nobody knows better. */
+/** `Retry-After` in ms where the time of room is unknown. */
 const unknownMs = 1_000;
 
+/** Admits requests within their plans: counts them, queues those over a limit, and settles their final cost. */
 export class PlanLimits implements Limits {
   readonly #parts: PlanLimitsParts;
 
@@ -29,7 +36,7 @@ export class PlanLimits implements Limits {
     this.#parts = parts;
   }
 
-  admit(principal: Principal, operation: Operation, signal: AbortSignal): Ticket | Promise<Ticket> {
+  admit(principal: Principal, operation: AccessOperation, signal: AbortSignal): Ticket | Promise<Ticket> {
     const { plan } = principal;
     const { counter, costs } = this.#parts;
     const cost = leastCostOf(operation, costs());
@@ -37,8 +44,8 @@ export class PlanLimits implements Limits {
     const bounds = boundsOf(plan);
     if (!isBounded(bounds)) return this.#admitted(request, [], () => undefined);
     const charge: Charge = { subject: subjectOf(principal), hasKey: principal.name !== undefined, bounds, cost };
-    const attempt = (): Taken | Promise<Taken> => counter.take(charge);
-    const isLast = (taken: Taken): Ticket => this.#ticket({ ...request, charge }, taken, signal);
+    const attempt = (): CountResult | Promise<CountResult> => counter.take(charge);
+    const isLast = (taken: CountResult): Ticket => this.#ticket({ ...request, charge }, taken, signal);
     if (plan.waitMs === 0) return then(attempt(), isLast);
     const { waitMs } = plan;
     return then(this.#queueOf(principal).take(charge.subject, { waitMs, signal, attempt }), isLast);
@@ -54,7 +61,7 @@ export class PlanLimits implements Limits {
     return name === undefined ? this.#parts.queueOfAddresses : this.#parts.queue;
   }
 
-  #ticket(request: Request & { readonly charge: Charge }, taken: Taken, signal: AbortSignal): Ticket {
+  #ticket(request: Request & { readonly charge: Charge }, taken: CountResult, signal: AbortSignal): Ticket {
     const { principal, charge } = request;
     if (signal.aborted) {
       if (taken.kind === 'counted' && taken.count.isAdmitted) taken.settle(0);
@@ -90,7 +97,7 @@ export class PlanLimits implements Limits {
     };
   }
 
-  #refused({ principal, operation }: Request, why: 'unavailable' | (Count & { isAdmitted: false })): Ticket {
+  #refused({ principal, operation }: Request, why: 'unavailable' | (LimitCount & { isAdmitted: false })): Ticket {
     const { metrics, usage } = this.#parts;
     const { plan, name: key } = principal;
     usage.addRefusal(principal, operation);
@@ -106,19 +113,19 @@ export class PlanLimits implements Limits {
 
 interface Request {
   readonly principal: Principal;
-  readonly operation: Operation;
-  /** What it is charged before it is served. */
+  readonly operation: AccessOperation;
+  /** The charge. */
   readonly cost: number;
 }
 
-/** Names of tenants and addresses are kept apart: an address may be the name of a tenant. */
-export function subjectOf({ name, tenant, plan }: Principal): string {
+/** Tenants and addresses are distinct: a tenant may be named like an address. */
+function subjectOf({ name, tenant, plan }: Principal): string {
   return `${plan.name}:${name === undefined ? 'address' : 'tenant'}:${tenant}`;
 }
 
 const knownBounds = new WeakMap<Plan, Bounds>();
 
-/** The part of a plan that is counted, the same object for the same plan: plain data that another process takes. */
+/** The counted part of a plan, one object per plan: plain data for IPC. */
 function boundsOf(plan: Plan): Bounds {
   const known = knownBounds.get(plan);
   if (known !== undefined) return known;
@@ -128,7 +135,7 @@ function boundsOf(plan: Plan): Bounds {
   return bounds;
 }
 
-/** At once where it is known at once: a request of memory alone costs no promise. */
+/** Synchronous for a synchronous value: a count in memory costs no promise. */
 function then<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>): R | Promise<R> {
   return value instanceof Promise ? (async () => next(await value))() : next(value);
 }

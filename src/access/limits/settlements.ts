@@ -1,7 +1,7 @@
 /**
- * Final costs and ended leases of requests, on their way to Redis: gathered by account, bounded in number, written in the
- * background. Leases of requests in flight are renewed. A lease that Redis may hold without need (an admission or a
- * settlement without an answer) is not renewed, and its end frees the place.
+ * Final costs and ended leases of requests, waiting to be written to Redis in the background: grouped by account,
+ * bounded in number. Leases of requests in flight are renewed. A superfluous lease (after an admission or settlement
+ * without an answer) ends without a renewal.
  */
 import { renewal, settlement } from './limits-script.ts';
 import { runScript, type Store } from './store.ts';
@@ -13,8 +13,7 @@ export interface AccountNames {
   readonly partMs: number;
 }
 
-/** See `RedisCounterOptions`. */
-export interface SettlementOptions {
+interface SettlementOptions {
   readonly leaseMs: number;
   readonly onLost: () => void;
 }
@@ -26,24 +25,24 @@ interface Settlement {
   readonly leases: string[];
 }
 
-interface UnderWay {
+interface LeasedRequest {
   readonly account: AccountNames;
   renewAtMs: number;
 }
 
-/** Accounts with a settlement that waits, and scripts in flight. */
+/** Accounts with a waiting settlement at most, and scripts in flight. */
 const maxWaiting = 8_192;
 const maxRunning = 256;
-/** A script with more would hold up the server. */
+/** Leases of one script at most: more would block the server. */
 const maxLeases = 256;
 
-/** One for a process: its settlements wait here, at most one for each account. */
+/** The settlements of one process, at most one waiting for each account. */
 export class Settlements {
   readonly #store: Store;
   readonly #options: SettlementOptions;
   readonly #waiting = new Map<string, Settlement>();
-  /** By lease. As many as there are requests under way. */
-  readonly #underWay = new Map<string, UnderWay>();
+  /** Requests in flight, by lease. */
+  readonly #inFlight = new Map<string, LeasedRequest>();
   readonly #renewals: NodeJS.Timeout;
   readonly #running = new Set<Promise<void>>();
   #isPlanned = false;
@@ -55,14 +54,14 @@ export class Settlements {
     this.#renewals.unref();
   }
 
-  /** The request was admitted under this lease, which is renewed until its end. */
+  /** Renews the lease of an admitted request until `end`. */
   begin(account: AccountNames, lease: string): void {
-    this.#underWay.set(lease, { account, renewAtMs: performance.now() + this.#options.leaseMs / 3 });
+    this.#inFlight.set(lease, { account, renewAtMs: performance.now() + this.#options.leaseMs / 3 });
   }
 
-  /** `extraCost`: beyond the charge. `lease`: absent where concurrency is not bounded. */
+  /** Settles a request. `extraCost`: beyond the charge. `lease`: absent where concurrency is not bounded. */
   end(account: AccountNames, extraCost: number, lease: string | undefined): void {
-    if (lease !== undefined) this.#underWay.delete(lease);
+    if (lease !== undefined) this.#inFlight.delete(lease);
     if (extraCost <= 0 && lease === undefined) return;
     let waiting = this.#waiting.get(account.windows);
     if (waiting === undefined) {
@@ -81,7 +80,7 @@ export class Settlements {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** After the current reads and before the next ones: a client that asks again finds its place free. */
+  /** Flushes before the next reads from sockets: a client's next request finds its lease free. */
   #plan(): void {
     if (this.#isPlanned) return;
     this.#isPlanned = true;
@@ -117,7 +116,7 @@ export class Settlements {
   #renew(): void {
     const nowMs = performance.now();
     const due = new Map<string, string[]>();
-    for (const [lease, request] of this.#underWay) {
+    for (const [lease, request] of this.#inFlight) {
       if (request.renewAtMs > nowMs) continue;
       request.renewAtMs = nowMs + this.#options.leaseMs / 3;
       const leases = due.get(request.account.leases) ?? [];
@@ -130,7 +129,7 @@ export class Settlements {
   async #renewSome(key: string, leases: readonly string[]): Promise<void> {
     for (let first = 0; first < leases.length; first += maxLeases) {
       const args = [String(this.#options.leaseMs), ...leases.slice(first, first + maxLeases)];
-      // A lease that is not renewed ends: its request is no longer counted as in flight.
+      // After a failed renewal the lease ends: its request no longer counts as in flight.
       await this.#store.write(key, (client) => runScript(client, renewal, [key], args));
     }
   }

@@ -1,6 +1,7 @@
-/** Redis as this folder wants it: bounded in time, left alone while it does not answer. The gateway hands it in. */
+/** The interface of Redis for limits and usage, over a `RedisLink` of the gateway. */
 import { hash } from 'node:crypto';
 
+/** The commands in use. */
 export interface StoreClient {
   eval(script: string, keyCount: number, ...rest: string[]): Promise<unknown>;
   evalsha(digest: string, keyCount: number, ...rest: string[]): Promise<unknown>;
@@ -10,24 +11,28 @@ export interface StoreClient {
   hgetall(key: string): Promise<Record<string, string>>;
 }
 
+/** The result of a command, or the class of its failure. */
 export type StoreOutcome<T> = { readonly value: T } | { readonly failure: string };
 
+/** Runs commands within a bound of time. No method rejects. */
 export interface Store {
-  /** Neither rejects nor takes longer than the store's bound. `key`: what the command is about. */
+  /** `key`: the command's key, which decides the server of a cluster. */
   read<T>(key: string, command: (client: StoreClient) => Promise<T>): Promise<StoreOutcome<T>>;
   write<T>(key: string, command: (client: StoreClient) => Promise<T>): Promise<StoreOutcome<T>>;
 }
 
+/** A Lua script. `digest`: SHA-1 of the text, for EVALSHA. */
 export interface Script {
   readonly text: string;
   readonly digest: string;
 }
 
+/** A script from its text. */
 export function script(text: string): Script {
   return { text, digest: hash('sha1', text) };
 }
 
-/** A server that does not know the script yet, because it is new or was restarted, is given it. */
+/** Runs a script by digest, and by text on a server that does not have it yet. Rejects as the commands do. */
 export async function runScript(
   client: StoreClient,
   { text, digest }: Script,

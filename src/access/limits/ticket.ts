@@ -1,42 +1,43 @@
-/** What becomes of a request at the limits, and what it came to in the end. */
-import type { Operation, Principal } from '../keys/principal.ts';
+/** The interface of limits: a ticket for each request, settled at its end. */
+import type { AccessOperation, Principal } from '../keys/principal.ts';
 
-/** What was done for a request: its cost and its usage are made of it. */
+/** The facts of an ended request that decide its cost and usage. */
 export interface Settled {
-  readonly operation: Operation;
+  readonly operation: AccessOperation;
   /** `local`: answered here without a node. `error`: refused or failed. */
   readonly outcome: 'hit' | 'miss' | 'collapsed' | 'local' | 'error';
   readonly status: number;
-  /** What a node took over it, 0 where none was asked for this request alone. */
+  /** A node's time for it in ms, 0 where no node read for this request alone. */
   readonly upstreamMs: number;
   readonly gasUsed: bigint | undefined;
-  /** Of the answer's body. */
+  /** Length of the answer's body. */
   readonly bytes: number;
-  /** Of the request's body. */
+  /** Length of the request's body. */
   readonly bodyBytes: number;
 }
 
+/** The decision on a request. */
 export type Ticket =
   | {
       readonly kind: 'admitted';
-      /** `RateLimit` and `RateLimit-Policy`, flat; they go on the answer. */
+      /** `RateLimit` and `RateLimit-Policy` for the answer, flat. */
       readonly headers: readonly string[];
-      /** To be called once, when the answer is out or will never be. */
+      /** To be called once, at the end of the request. */
       settle(settled: Settled): void;
     }
   | {
       readonly kind: 'refused';
-      /** `limit`: over it (429). `unavailable`: nobody can count now, and the config says to refuse then (503). */
+      /** `limit`: a bound is exceeded (429). `unavailable`: see `CountResult` (503). */
       readonly because: 'limit' | 'unavailable';
       readonly retryAfterMs: number;
       readonly headers: readonly string[];
     }
-  /** Who asked hung up before it was known: nobody is there to be told, or to settle. */
+  /** The client hung up before the decision: neither an answer nor a settlement follows. */
   | { readonly kind: 'left' };
 
 /** Counts requests against the limits of their principals. */
 export interface Limits {
-  /** At once where nobody else counts, else when it is known. Never rejects. */
-  admit(principal: Principal, operation: Operation, signal: AbortSignal): Ticket | Promise<Ticket>;
+  /** Synchronous where this process counts alone. Never rejects. */
+  admit(principal: Principal, operation: AccessOperation, signal: AbortSignal): Ticket | Promise<Ticket>;
   close(): void;
 }

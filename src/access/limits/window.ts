@@ -1,28 +1,28 @@
 /**
- * A sliding window, counted in parts: memory does not grow with what is counted. It is on the safe side: what was
- * counted stays until the whole part it fell into is older than the span, so that no span of time, wherever it begins,
- * holds more than was let in. In return up to one part in twenty more time passes before something is free again.
+ * A sliding window, counted in parts: its memory is constant. It is conservative: an amount stays until its whole part
+ * is older than the span, so that no span, wherever it begins, exceeds the limit. In return an amount is freed up to
+ * one twentieth of the span late.
  */
 
 /** Parts of a span. The Lua script of `limits-script.ts` counts the same way. */
 export const partsOfSpan = 20;
 
-/** Of a span, in whole milliseconds, rounded up: the parts together are never shorter than the span. */
+/** Length of a part in ms, rounded up: the parts together are never shorter than the span. */
 export function partMsOf(spanMs: number): number {
   return Math.ceil(spanMs / partsOfSpan);
 }
 
-/** The parts of the span, and the one that has begun. */
+/** The parts of the span, and the current one. */
 const kept = partsOfSpan + 1;
 
-/** Times are milliseconds of one clock. A clock that goes back stands still here until it has caught up. */
+/** Times are milliseconds of one clock. A clock that goes back counts as standing still until it has caught up. */
 export class Window {
   readonly #partMs: number;
   readonly #amounts = new Float64Array(kept);
-  /** Number of the part that is counted into, since the clock's zero. */
+  /** Number of the current part, since the clock's zero. */
   #newest = 0;
   #used = 0;
-  /** No part before this one holds anything. */
+  /** Every part before this one is empty. */
   #oldest = 0;
 
   constructor(spanMs: number) {
@@ -41,7 +41,7 @@ export class Window {
     this.#used += amount;
   }
 
-  /** When no more than `most` will be in use if nothing is added: `nowMs` where that is so already. */
+  /** The time at which at most `most` is in use, if nothing is added; `nowMs` if it is now. */
   freeAtMs(nowMs: number, most: number): number {
     this.#moveTo(nowMs);
     let used = this.#used;
@@ -53,7 +53,7 @@ export class Window {
     return (this.#newest + kept) * this.#partMs;
   }
 
-  /** When something of what is in use is free again; `undefined` where nothing is. */
+  /** The time at which some amount is freed; `undefined` where nothing is in use. */
   nextFreeAtMs(nowMs: number): number | undefined {
     this.#moveTo(nowMs);
     if (this.#used <= 0) return undefined;
@@ -68,7 +68,7 @@ export class Window {
     if (steps <= 0) return;
     for (let step = 1; step <= steps; step += 1) this.#amounts[(this.#newest + step) % kept] = 0;
     this.#newest = part;
-    // Summed anew, so that no rounding adds up.
+    // A new sum, so that rounding errors do not add up.
     this.#used = 0;
     for (const amount of this.#amounts) this.#used += amount;
   }

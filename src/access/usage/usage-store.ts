@@ -1,26 +1,21 @@
-/**
- * Usage in Redis: a hash for each hour and key, `PREFIX:usage:2026-11-21T14:["wallet-a","acme","free"]`, and a set with
- * the names of an hour, `PREFIX:usage:2026-11-21T14`. All replicas add to them. A report that is sent again, because no
- * answer came, is added once: each process's last number stands beside the sums.
- */
 import { runScript, script, type Store } from '../limits/store.ts';
-import { asksFor, hourMs, hourOf, Sheet, type UsageQuery, type UsageRow, type Who } from './usage-tally.ts';
+import { covers, hourMs, hourOf, UsageSums, type UsageQuery, type UsageRow, type UsageSubject } from './usage-tally.ts';
 
-/** What one process has to report of an hour. */
-export interface Report {
+/** One process's sums for an hour and subject, not yet in Redis. */
+export interface PendingReport {
   readonly hour: string;
-  readonly who: Who;
-  readonly sheet: Sheet;
-  /** Greater than that of every report before it. */
+  readonly subject: UsageSubject;
+  readonly sums: UsageSums;
+  /** Greater than every earlier report's. */
   readonly number: number;
 }
 
-/** Months are billed once they are over. */
+/** Enough to bill a month after its end. */
 const keptMs = 40 * 24 * hourMs;
-/** Names asked for at a time. */
+/** Hashes read at a time. */
 const atOnce = 64;
 
-/** KEYS: hash. ARGV: the process, the report's number, ms to keep it, then fields and what is added to them. */
+/** KEYS: hash. ARGV: the process, the report's number, TTL in ms, then fields and their additions. */
 const addition = script(`
 if tonumber(redis.call('HGET', KEYS[1], ARGV[1]) or '0') >= tonumber(ARGV[2]) then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -29,32 +24,37 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
 `);
 
+/**
+ * Usage in Redis: a hash for each hour and subject, `PREFIX:usage:2026-11-21T14:["wallet-a","acme","free"]`, and a set
+ * of an hour's subjects, `PREFIX:usage:2026-11-21T14`. All replicas add to them. Reports are idempotent: each process's
+ * last report number stands beside the sums, so that a repeated report is added once.
+ */
 export class UsageStore {
   readonly #store: Store;
   readonly #prefix: string;
   readonly #process: string;
 
-  /** `process`: a name that no other process has. */
+  /** `process`: a unique name. */
   constructor(store: Store, { prefix, process }: { readonly prefix: string; readonly process: string }) {
     this.#store = store;
     this.#prefix = prefix;
     this.#process = process;
   }
 
-  /** Whether it is known to be added. */
-  async add({ hour, who, sheet, number }: Report): Promise<boolean> {
+  /** Adds a report; false where Redis did not confirm it. */
+  async add({ hour, subject, sums, number }: PendingReport): Promise<boolean> {
     const index = `${this.#prefix}:usage:${hour}`;
-    const member = JSON.stringify(who);
+    const member = JSON.stringify(subject);
     const indexed = await this.#store.write(index, async (client) => {
       await Promise.all([client.sadd(index, member), client.pexpire(index, keptMs)]);
     });
     if ('failure' in indexed) return false;
     const key = `${index}:${member}`;
-    const args = [`#${this.#process}`, String(number), String(keptMs), ...sheet.fields()];
+    const args = [`#${this.#process}`, String(number), String(keptMs), ...sums.fields()];
     return 'value' in (await this.#store.write(key, (client) => runScript(client, addition, [key], args)));
   }
 
-  /** What all replicas have reported; `undefined` when Redis does not say. */
+  /** All replicas' rows; `undefined` without an answer of Redis. Stops above `maxRows`. */
   async read(query: UsageQuery, maxRows: number): Promise<UsageRow[] | undefined> {
     const rows: UsageRow[] = [];
     for (const hour of hoursOf(query)) {
@@ -62,8 +62,8 @@ export class UsageStore {
       const members = await this.#store.read(index, (client) => client.smembers(index));
       if ('failure' in members) return undefined;
       const wanted = members.value.filter((member) => {
-        const who = parseWho(member);
-        return who !== undefined && asksFor(query, hour, who);
+        const subject = parseSubject(member);
+        return subject !== undefined && covers(query, hour, subject);
       });
       for (let first = 0; first < wanted.length; first += atOnce) {
         const some = wanted.slice(first, first + atOnce).map((member) => this.#rowsOf(hour, member));
@@ -80,9 +80,9 @@ export class UsageStore {
   async #rowsOf(hour: string, member: string): Promise<UsageRow[] | undefined> {
     const key = `${this.#prefix}:usage:${hour}:${member}`;
     const hash = await this.#store.read(key, (client) => client.hgetall(key));
-    const who = parseWho(member);
-    if ('failure' in hash || who === undefined) return undefined;
-    return Sheet.of(hash.value).rows(hour, who);
+    const subject = parseSubject(member);
+    if ('failure' in hash || subject === undefined) return undefined;
+    return UsageSums.of(hash.value).rows(hour, subject);
   }
 }
 
@@ -96,7 +96,7 @@ function isName(part: unknown): part is string | null {
   return part === null || typeof part === 'string';
 }
 
-function parseWho(text: string): Who | undefined {
+function parseSubject(text: string): UsageSubject | undefined {
   try {
     const parts: unknown = JSON.parse(text);
     if (!Array.isArray(parts) || parts.length !== 3) return undefined;

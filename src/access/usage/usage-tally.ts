@@ -1,12 +1,13 @@
-/** Who used how much, by the hour: plain sums in memory. */
-import type { Operation, Principal } from '../keys/principal.ts';
+/** Usage by hour and key: plain sums in memory. */
+import type { AccessOperation, Principal } from '../keys/principal.ts';
 import type { Settled } from '../limits/ticket.ts';
 
-export type UsageOutcome = Settled['outcome'] | 'refused';
+/** Outcomes of requests in usage. */
+type UsageOutcome = Settled['outcome'] | 'refused';
 
-/** Sums of what one key did in one hour, with one outcome. Requests without a key are one per plan. */
+/** Sums for one key, hour, operation and outcome. Requests without a key share one row per plan. */
 export interface UsageRow {
-  /** Its beginning, ISO 8601 in UTC. */
+  /** Begin of the hour, ISO 8601 in UTC. */
   readonly hour: string;
   readonly key: string | null;
   readonly tenant: string | null;
@@ -15,41 +16,45 @@ export interface UsageRow {
   readonly outcome: string;
   readonly requests: number;
   readonly cost: number;
-  /** Of the answers' bodies. */
+  /** Sum of the answers' body lengths. */
   readonly bytes: number;
-  /** Requests that a node would have been asked for without the gateway. */
+  /** Requests that the gateway answered in a node's place. */
   readonly saved: number;
 }
 
+/** The rows to report. */
 export interface UsageQuery {
-  /** Hours that begin from here. Milliseconds since 1970. */
+  /** Begin of the first hour at the earliest. Unix time in ms. */
   readonly fromMs: number;
-  /** And before this. */
+  /** End, exclusive, of the hours' begins. */
   readonly toMs: number;
   readonly key?: string | undefined;
   readonly tenant?: string | undefined;
 }
 
-/** As in names in Redis: key, tenant, plan. */
-export type Who = readonly [key: string | null, tenant: string | null, plan: string];
+/** The key, tenant and plan that usage counts for, also as text in Redis. */
+export type UsageSubject = readonly [key: string | null, tenant: string | null, plan: string];
 
+/** Milliseconds of an hour. */
 export const hourMs = 3_600_000;
 
-/** Such as `2026-11-21T14`: enough to sort by. */
+/** The hour of a Unix time in ms, such as `2026-11-21T14`. */
 export function hourOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 13);
 }
 
+/** The inverse of `hourOf`: the hour's begin. */
 export function hourStartMs(hour: string): number {
   return Date.parse(`${hour}:00:00.000Z`);
 }
 
-/** Addresses are nobody's name: they are not kept. */
-export function whoOf({ name, tenant, plan }: Principal): Who {
+/** The subject of a principal. Addresses are left out: usage stores no personal data. */
+export function usageSubjectOf({ name, tenant, plan }: Principal): UsageSubject {
   return name === undefined ? [null, null, plan.name] : [name, tenant, plan.name];
 }
 
-export function asksFor(query: UsageQuery, hour: string, [key, tenant]: Who): boolean {
+/** Whether the query covers the subject's hour. */
+export function covers(query: UsageQuery, hour: string, [key, tenant]: UsageSubject): boolean {
   const startMs = hourStartMs(hour);
   if (startMs < query.fromMs || startMs >= query.toMs) return false;
   return (query.key === undefined || query.key === key) && (query.tenant === undefined || query.tenant === tenant);
@@ -59,22 +64,18 @@ const measures = ['requests', 'cost', 'bytes', 'saved'] as const;
 type Sums = { -readonly [Measure in (typeof measures)[number]]: number };
 
 /** Sums by `operation|outcome`. */
-export class Sheet {
+export class UsageSums {
   readonly #sums = new Map<string, Sums>();
 
   get isEmpty(): boolean {
     return this.#sums.size === 0;
   }
 
-  add(operation: Operation, outcome: UsageOutcome, amounts: Readonly<Sums>): void {
+  add(operation: AccessOperation, outcome: UsageOutcome, amounts: Readonly<Sums>): void {
     this.#addTo(`${operation}|${outcome}`, amounts);
   }
 
-  addAll(other: Sheet): void {
-    for (const [name, sums] of other.#sums) this.#addTo(name, sums);
-  }
-
-  /** As fields of a hash and what to add to them. */
+  /** Fields of a Redis hash with their additions, alternating. */
   fields(): string[] {
     const fields: string[] = [];
     for (const [name, sums] of this.#sums) {
@@ -85,18 +86,18 @@ export class Sheet {
     return fields;
   }
 
-  /** Takes such a hash; what is no field of this kind is left out. */
-  static of(hash: Readonly<Record<string, string>>): Sheet {
-    const sheet = new Sheet();
+  /** The sums in a hash with such fields; others are ignored. */
+  static of(hash: Readonly<Record<string, string>>): UsageSums {
+    const all = new UsageSums();
     for (const [field, value] of Object.entries(hash)) {
       const [, name, measure] = /^([a-z]+\|[a-z]+)\|([a-z]+)$/.exec(field) ?? [];
       if (name === undefined || !isMeasure(measure)) continue;
-      sheet.#addTo(name, { ...noSums, [measure]: Number(value) });
+      all.#addTo(name, { ...noSums, [measure]: Number(value) });
     }
-    return sheet;
+    return all;
   }
 
-  rows(hour: string, [key, tenant, plan]: Who): UsageRow[] {
+  rows(hour: string, [key, tenant, plan]: UsageSubject): UsageRow[] {
     return [...this.#sums].map(([name, { requests, cost: exact, bytes, saved }]) => {
       const [operation = '', outcome = ''] = name.split('|');
       const cost = Math.round(exact * 1_000) / 1_000;
@@ -123,7 +124,7 @@ function isMeasure(text: string | undefined): text is (typeof measures)[number] 
   return measures.some((measure) => measure === text);
 }
 
-/** One row of those that differ in nothing but their sums, sorted. */
+/** Adds up rows that differ only in their sums; sorted. */
 export function mergeRows(rows: readonly UsageRow[]): UsageRow[] {
   const merged = new Map<string, UsageRow>();
   for (const row of rows) {

@@ -1,62 +1,60 @@
-/**
- * Who used how much: counted here, reported to Redis every few seconds. While Redis is away, and where there is none,
- * it stays in memory, bounded.
- */
-import type { Operation, Principal } from '../keys/principal.ts';
+import type { AccessOperation, Principal } from '../keys/principal.ts';
 import type { Settled } from '../limits/ticket.ts';
-import type { Report, UsageStore } from './usage-store.ts';
+import type { PendingReport, UsageStore } from './usage-store.ts';
 import {
-  asksFor,
+  covers,
   hourMs,
   hourOf,
   hourStartMs,
   mergeRows,
-  Sheet,
-  whoOf,
+  UsageSums,
+  usageSubjectOf,
   type UsageQuery,
   type UsageRow,
-  type Who,
+  type UsageSubject,
 } from './usage-tally.ts';
 
-export interface UsageOptions {
-  /** Milliseconds since 1970. */
+interface UsageOptions {
+  /** Unix time in ms. */
   readonly now: () => number;
-  /** Absent: what is counted stays here. */
+  /** Absent without Redis: usage stays in memory. */
   readonly store?: UsageStore | undefined;
-  /** Of an hour and a key it was too much to keep. */
+  /** Called when the sums of an hour and key are dropped for want of room. */
   readonly onLost: () => void;
-  /** Default 5,000. */
+  /** Interval of reports in ms. Default 5,000. */
   readonly everyMs?: number;
 }
 
+/** The answer to a query. */
 export interface UsageReport {
-  /** `redis`: of all replicas. `memory`: of this process. */
+  /** `redis`: all replicas' usage. `memory`: this process's. */
   readonly source: 'redis' | 'memory';
-  /** Whether nothing is known to be missing. */
+  /** False when some usage is known to be missing. */
   readonly isComplete: boolean;
   readonly rows: readonly UsageRow[];
 }
 
-interface Entry {
+interface UsageEntry {
   readonly hour: string;
-  readonly who: Who;
-  /** What has come since the last report. */
-  sheet: Sheet;
-  /** Sent, and not known to have arrived: it is sent again as it is. */
-  sent?: Report | undefined;
+  readonly subject: UsageSubject;
+  /** Sums since the last report. */
+  sums: UsageSums;
+  /** A report without confirmation, to be repeated unchanged. */
+  sent?: PendingReport | undefined;
 }
 
-/** Entries in memory: an hour of as many keys, or days of a few. */
+/** Entries in memory at most: an hour of as many keys, or days of a few. */
 const maxEntries = 20_000;
-/** Without Redis, hours are forgotten after this long. */
+/** Age at which hours are dropped without Redis. */
 const keptMs = 48 * hourMs;
 const atOnce = 32;
-/** An answer of more would be no report any more. */
+/** Rows of a report at most. */
 export const maxRows = 100_000;
 
+/** Usage by key: counted here and added to Redis every few seconds; without Redis it stays in memory, bounded. */
 export class Usage {
   readonly #options: UsageOptions;
-  readonly #entries = new Map<string, Entry>();
+  readonly #entries = new Map<string, UsageEntry>();
   readonly #timer: NodeJS.Timeout;
   #number = 0;
   #flushing: Promise<boolean> | undefined;
@@ -72,52 +70,52 @@ export class Usage {
     const { operation, outcome, bytes, status } = settled;
     const isSaved = status < 400 && (outcome === 'hit' || outcome === 'collapsed' || outcome === 'local');
     const amounts = { requests: 1, cost, bytes, saved: isSaved ? 1 : 0 };
-    this.#entryOf(principal)?.sheet.add(operation, outcome, amounts);
+    this.#entryOf(principal)?.sums.add(operation, outcome, amounts);
   }
 
-  addRefusal(principal: Principal, operation: Operation): void {
+  addRefusal(principal: Principal, operation: AccessOperation): void {
     const amounts = { requests: 1, cost: 0, bytes: 0, saved: 0 };
-    this.#entryOf(principal)?.sheet.add(operation, 'refused', amounts);
+    this.#entryOf(principal)?.sums.add(operation, 'refused', amounts);
   }
 
   async report(query: UsageQuery): Promise<UsageReport> {
     const { store } = this.#options;
     if (store === undefined) return { source: 'memory', isComplete: true, rows: this.#rowsHere(query) };
-    const isTold = await this.#flush();
+    const isReported = await this.#flush();
     const rows = await store.read(query, maxRows);
     if (rows === undefined) return { source: 'memory', isComplete: false, rows: this.#rowsHere(query) };
-    return { source: 'redis', isComplete: isTold, rows: mergeRows(rows) };
+    return { source: 'redis', isComplete: isReported, rows: mergeRows(rows) };
   }
 
-  /** Resolves when all is reported, or cannot be now. */
+  /** Resolves when all usage is in Redis, or Redis does not answer. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#flush();
-    // What came in while a report was under way.
+    // For usage that came during a report in flight.
     await this.#flush();
   }
 
   #rowsHere(query: UsageQuery): UsageRow[] {
     const rows: UsageRow[] = [];
-    for (const { hour, who, sheet, sent } of this.#entries.values()) {
-      if (!asksFor(query, hour, who)) continue;
-      rows.push(...sheet.rows(hour, who), ...(sent?.sheet.rows(hour, who) ?? []));
+    for (const { hour, subject, sums, sent } of this.#entries.values()) {
+      if (!covers(query, hour, subject)) continue;
+      rows.push(...sums.rows(hour, subject), ...(sent?.sums.rows(hour, subject) ?? []));
     }
     return mergeRows(rows);
   }
 
-  #entryOf(principal: Principal): Entry | undefined {
+  #entryOf(principal: Principal): UsageEntry | undefined {
     const nowMs = this.#options.now();
     if (nowMs >= this.#hour.endMs || nowMs < this.#hour.endMs - hourMs) {
       this.#hour = { endMs: (Math.floor(nowMs / hourMs) + 1) * hourMs, name: hourOf(nowMs) };
     }
     const hour = this.#hour.name;
-    const who = whoOf(principal);
-    const name = `${hour} ${who.join('\n')}`;
+    const subject = usageSubjectOf(principal);
+    const name = `${hour} ${subject.join('\n')}`;
     const known = this.#entries.get(name);
     if (known !== undefined) return known;
     if (this.#entries.size >= maxEntries) this.#dropOldest();
-    const entry: Entry = { hour, who, sheet: new Sheet() };
+    const entry: UsageEntry = { hour, subject, sums: new UsageSums() };
     this.#entries.set(name, entry);
     return entry;
   }
@@ -138,7 +136,7 @@ export class Usage {
     for (const [name, { hour }] of this.#entries) if (hourStartMs(hour) < sinceMs) this.#entries.delete(name);
   }
 
-  /** Whether all is reported. One at a time: who comes meanwhile waits for the one that is under way. */
+  /** Resolves to whether all usage is in Redis. Single flight. */
   #flush(): Promise<boolean> {
     this.#flushing ??= this.#report().finally(() => {
       this.#flushing = undefined;
@@ -151,28 +149,28 @@ export class Usage {
     if (store === undefined) return true;
     const entries = [...this.#entries];
     for (let first = 0; first < entries.length; first += atOnce) {
-      const some = entries.slice(first, first + atOnce).map(([name, entry]) => this.#tell(store, name, entry));
-      // Redis is away: the rest would fare no better.
+      const some = entries.slice(first, first + atOnce).map(([name, entry]) => this.#reportEntry(store, name, entry));
+      // Redis is away: the rest would fail, too.
       if ((await Promise.all(some)).includes(false)) return false;
     }
     return true;
   }
 
-  async #tell(store: UsageStore, name: string, entry: Entry): Promise<boolean> {
+  async #reportEntry(store: UsageStore, name: string, entry: UsageEntry): Promise<boolean> {
     if (entry.sent !== undefined) {
       if (!(await store.add(entry.sent))) return false;
       entry.sent = undefined;
     }
-    if (!entry.sheet.isEmpty) {
-      const { hour, who, sheet } = entry;
-      const report = { hour, who, sheet, number: (this.#number += 1) };
+    if (!entry.sums.isEmpty) {
+      const { hour, subject, sums } = entry;
+      const report = { hour, subject, sums, number: (this.#number += 1) };
       entry.sent = report;
-      entry.sheet = new Sheet();
+      entry.sums = new UsageSums();
       if (!(await store.add(report))) return false;
       entry.sent = undefined;
     }
-    // Something may have come meanwhile.
-    if (entry.sheet.isEmpty && this.#entries.get(name) === entry) this.#entries.delete(name);
+    // Usage may have come meanwhile.
+    if (entry.sums.isEmpty && this.#entries.get(name) === entry) this.#entries.delete(name);
     return true;
   }
 }

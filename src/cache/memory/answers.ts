@@ -1,7 +1,3 @@
-/**
- * Answers in memory, each held once however many reads have it. Small ones lie in slabs and are made into objects when
- * they are asked for; large ones, and the few of unusual form, stay objects.
- */
 import { bodyLength, bodyOffset, bodyOffsetOf, readHead, writeHead } from '../answer-record.ts';
 import { nothingCoded, ownBytes, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';
@@ -12,24 +8,24 @@ export type AnswerId = Row;
 
 /** Bytes of an answer beside its record: a row of 20, in a table that is four fifths full on average. */
 const tableBytes = 25;
-/** Bytes of an answer that stays an object, beside its body. Measured. */
+/** Bytes beside the body of an answer that is an object, and of a compressed form. Measured. */
 const objectBytes = 750;
-/** Bytes of a compressed form beside its body. Measured. */
 const formBytes = 750;
 
 /** `ref`: the block of its record, or `none` for an object; `uses`: reads that have the answer. */
 const field = { ref: firstField, uses: firstField + 1 };
 const fields = 2;
-/** Characters of a digest, which lies ahead of the record in its block. */
+/** Characters of a digest, which precedes the record in its block. */
 const digestBytes = 22;
 
-/** From `from` up to and without `to`. */
+/** A part of a buffer: from `from` to `to`, exclusive. */
 export interface BytesRange {
   bytes: Buffer;
   from: number;
   to: number;
 }
 
+/** Answers in memory, each stored once for all its reads: small ones as records in slabs, the others as objects. */
 export class Answers {
   readonly #mostPages: number;
   #slabs: Slabs;
@@ -50,32 +46,32 @@ export class Answers {
     return this.#rows.size;
   }
 
-  /** Of all answers, by the accounting that bounds them. */
+  /** Bytes of all answers, as bounded by the cache. */
   get bytes(): number {
     return this.#slabs.liveBytes + this.#objectBytes + this.#codedBytes + this.count * tableBytes;
   }
 
-  /** Counts one more read that has the answer. */
+  /** Adds a reference of one read, and the answer with the first. */
   hold(answer: CachedResponse): AnswerId {
     const id = this.find(answer.digest) ?? this.#add(answer);
     this.#rows.set(id, field.uses, this.#rows.get(id, field.uses) + 1);
     return id;
   }
 
-  /** Counts one read less; the answer goes with the last. */
+  /** Removes a reference; the last one removes the answer. */
   release(id: AnswerId): void {
     const uses = this.#rows.get(id, field.uses) - 1;
     this.#rows.set(id, field.uses, uses);
     if (uses === 0) this.#remove(id);
   }
 
-  /** The answer: of one that lies in a slab a new object, whose bytes are its own. */
+  /** The answer; from a slab, a new object with bytes of its own. */
   get(id: AnswerId): CachedResponse {
     const ref = this.#rows.get(id, field.ref);
     const coded = this.codedOf(id);
     if (ref === none) return { ...this.#objectOf(id), coded };
     const { bytes, from, to } = this.bodyOf(id);
-    // A copy: the block's next record must not show in an answer that is still being sent.
+    // A copy: the block's next record must not appear in an answer in flight.
     const body = Buffer.allocUnsafe(to - from);
     bytes.copy(body, 0, from, to);
     const offset = this.#slabs.offsetAt(ref);
@@ -84,7 +80,7 @@ export class Answers {
     return { status, contentType, body, gasUsed, cursor, committedAt, isImmutable, digest, coded };
   }
 
-  /** Where the body lies: to be used before anything else is done with the cache, and the object before the next call. */
+  /** The body's bytes in place: valid until the cache changes; the object until the next call. */
   bodyOf(id: AnswerId): Readonly<BytesRange> {
     const range = this.#range;
     const ref = this.#rows.get(id, field.ref);
@@ -101,11 +97,12 @@ export class Answers {
     return range;
   }
 
-  /** The compressed forms that are known of the answer. */
+  /** The answer's compressed forms. */
   codedOf(id: AnswerId): Coded {
     return this.#coded.get(id) ?? nothingCoded;
   }
 
+  /** The answer with this digest. */
   find(digest: string): AnswerId | undefined {
     const rows = this.#rows;
     for (let id = rows.first(hashOf(digest)); id !== none; id = rows.after(id)) {
@@ -114,7 +111,7 @@ export class Answers {
     return undefined;
   }
 
-  /** Keeps a compressed form that the answer does not have yet. */
+  /** Stores a compressed form that the answer does not have yet. */
   addCoded(id: AnswerId, coding: ContentCoding, body: Buffer): void {
     const coded = this.codedOf(id);
     if (coded[coding] !== undefined) return;
@@ -122,7 +119,7 @@ export class Answers {
     this.#codedBytes += formBytes + body.length;
   }
 
-  /** Forgets everything, in one go however much it is. */
+  /** Drops everything in constant time. */
   clear(): void {
     this.#slabs = this.#emptySlabs();
     this.#rows = new HashIndex(fields);
@@ -158,7 +155,7 @@ export class Answers {
     const bodyAt = bodyOffsetOf(answer);
     const pieceBytes = digestBytes + (bodyAt ?? Infinity) + answer.body.length;
     if (bodyAt === undefined || pieceBytes > largestPiece || !this.#slabs.hasRoom) {
-      // Compressed forms that it came with are counted nowhere.
+      // Compressed forms of the argument are dropped: `#codedBytes` does not count them.
       this.#objects.set(id, { ...answer, body: ownBytes(answer.body), coded: nothingCoded });
       this.#objectBytes += objectBytes + answer.body.length;
       this.#rows.set(id, field.ref, none);
@@ -185,7 +182,7 @@ export class Answers {
   }
 }
 
-/** Digests are evenly spread, so a few of their characters are a hash. */
+/** Digests are uniform: a few characters are a hash. */
 function hashOf(digest: string): number {
   let hash = 0;
   for (let index = 0; index < 8; index += 1) hash = Math.imul(hash, 67) + digest.charCodeAt(index);

@@ -1,15 +1,9 @@
-/**
- * Rows of 32-bit words that a hash finds, all in one array: a Map of a million keys and a million objects take twice
- * the memory, and the garbage collector and the Map's own growth stop the process for up to 400 ms (bench/RESULTS.md,
- * Memory).
- */
-
-/** A row in use. Below `none`; a removed row's number is given out again. */
+/** The number of a row in use, below `none`; removed rows' numbers are reused. */
 export type Row = number;
 
-/** In place of a row: there is none. */
+/** No row. */
 export const none = 0xffff_ffff;
-/** The first field that belongs to the user of the table: the index keeps two words of each row itself. */
+/** The first field of the table's user: the index has two words of each row. */
 export const firstField = 2;
 
 const fewestRows = 1024;
@@ -17,6 +11,10 @@ const fewestRows = 1024;
 const nextField = 0;
 const hashField = 1;
 
+/**
+ * A hash table of rows of 32-bit words in one array. A Map of a million keys and objects takes twice the memory, and
+ * its growth and the garbage collector pause the process for up to 400 ms (bench/RESULTS.md, Memory).
+ */
 export class HashIndex {
   readonly #rowWords: number;
   #words: Uint32Array<ArrayBuffer>;
@@ -51,7 +49,7 @@ export class HashIndex {
     this.#words[row * this.#rowWords + field] = value;
   }
 
-  /** The first row with this hash, an unsigned number of 32 bits, or `none`; `after` gives the others. */
+  /** The first row with this unsigned 32-bit hash, or `none`; `after` gives the others. */
   first(hash: number): Row {
     return this.#firstOf(this.#heads[this.#chainOf(hash)] as number, hash);
   }
@@ -61,7 +59,7 @@ export class HashIndex {
     return this.#firstOf(this.get(row, nextField), this.get(row, hashField));
   }
 
-  /** A row for something with this hash. Its fields hold anything. */
+  /** A new row with this hash. Its fields are not initialised. */
   add(hash: number): Row {
     const row = this.#takeRow();
     this.set(row, hashField, hash);
@@ -107,7 +105,7 @@ export class HashIndex {
     return row;
   }
 
-  /** By half: what is not in use yet takes memory too. */
+  /** By half only: unused rows take memory, too. */
   #growRows(): void {
     const rows = Math.ceil(this.#end * 1.5);
     const words = new Uint32Array(rows * this.#rowWords);

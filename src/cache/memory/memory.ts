@@ -1,7 +1,3 @@
-/**
- * The first tier: least recently used answers in memory, bounded by bytes. An answer that is the same at many versions
- * is held once, together with its compressed forms; a version that was not read is never inferred from its neighbours.
- */
 import { setImmediate } from 'node:timers/promises';
 import { Answers, type AnswerId, type BytesRange } from './answers.ts';
 import { mutableTtlMs, type CachedResponse, type Coded, type ContentCoding } from '../entry.ts';
@@ -9,51 +5,52 @@ import type { CacheKey } from '../key.ts';
 import { marksMatcher, marksOf, type PurgeScope } from '../purge/purge-scope.ts';
 import { ReadTable, type ReadId } from './read-table.ts';
 
-export interface MemoryOptions {
+interface MemoryCacheOptions {
   /** At the start; see `resize`. */
   readonly maxBytes: number;
   /** Called with the number of reads that were evicted. */
   onEvict(reads: number): void;
 }
 
-/** Where memory has the answer of a read. */
+/** The place of a read's answer in memory. */
 export interface CacheLocation {
   readonly row: ReadId;
   readonly answer: AnswerId;
-  /** Of the read: as long as it stays the same, the answer is there. Good for a minute: see `ReadTable.stampOf`. */
+  /** The read's stamp (`ReadTable.stampOf`): while it is unchanged, the answer is there. To be used within a minute. */
   readonly stamp: number;
 }
 
-/** No single answer may push out more than this share of everything else. */
+/** No single answer may evict more than this share of the others. */
 const largestShare = 1 / 8;
 /** Bytes of a read beside its answer: a row of 60, in a table that is four fifths full on average. */
 const readBytes = 75;
 
-/** A bound is lowered in steps of so many bytes: a few milliseconds each, however small the answers are. */
+/** Bytes of one step of `resize`: a few milliseconds, however small the answers are. */
 const bytesAtOnce = 4 * 1024 * 1024;
-/** A purge looks at so many reads before it yields the event loop: a few milliseconds. */
+/** Reads that a purge visits before it yields the event loop: a few milliseconds. */
 const readsAtOnce = 5_000;
 
+/**
+ * The first tier: an LRU of answers in memory, bounded by bytes. Versions with an equal answer share it and its
+ * compressed forms; the answer at a version is never inferred from its neighbours.
+ */
 export class MemoryCache {
-  readonly #options: MemoryOptions;
-  /** The bound in force; on its way to `#wantedBytes`. */
+  readonly #options: MemoryCacheOptions;
+  /** The bound in force, which `resize` lowers step by step to `#wantedBytes`. */
   #maxBytes: number;
   #wantedBytes: number;
   readonly #reads = new ReadTable();
   readonly #answers = new Answers();
-  /** Calls of `clear` so far. */
+  /** Calls of `clear`, by which a purge in steps notices one. */
   #clears = 0;
 
-  constructor(options: MemoryOptions) {
+  constructor(options: MemoryCacheOptions) {
     this.#options = options;
     this.#maxBytes = options.maxBytes;
     this.#wantedBytes = options.maxBytes;
   }
 
-  /**
-   * Keeps to another bound from now on. The excess is evicted in steps that yield the event loop; resolves when that is
-   * done, or another call has taken it over.
-   */
+  /** Changes the bound; resolves when the excess is evicted, in steps, or a later call has taken over. */
   async resize(maxBytes: number): Promise<void> {
     this.#wantedBytes = maxBytes;
     this.#maxBytes = Math.max(maxBytes, Math.min(this.#maxBytes, this.#bytes));
@@ -70,24 +67,24 @@ export class MemoryCache {
     return this.#answerOf(read);
   }
 
-  /** As `find`, without counting as a use of the answer. */
+  /** Like `find`, without counting as a use. */
   peek(key: CacheKey): CachedResponse | undefined {
     return this.#answerOf(this.#reads.find(key));
   }
 
-  /** Where the answer of a read is, when it is one for ever: good as long as it `isHeld`. */
+  /** The location of a read's immutable answer, valid while `isHeld`. */
   locate(key: CacheKey): CacheLocation | undefined {
     const read = this.#reads.find(key);
     if (read === undefined || this.#reads.endsAt(read)) return undefined;
     return { row: read, answer: this.#reads.answerOf(read), stamp: this.#reads.stampOf(read) };
   }
 
-  /** Whether the location is still good: to be asked each time before one of the four below. */
+  /** Whether the location is valid: to be checked before each of the four below. */
   isHeld({ row, stamp }: CacheLocation): boolean {
     return this.#reads.stampOf(row) === stamp;
   }
 
-  /** The answer is used now. */
+  /** Marks the read as most recently used. */
   use({ row }: CacheLocation): void {
     this.#reads.touch(row);
   }
@@ -96,7 +93,7 @@ export class MemoryCache {
     return this.#answers.get(answer);
   }
 
-  /** Where the body lies; the object is good until the next call, and until the cache is changed. */
+  /** The body's bytes; the object is valid until the next call, and until the cache changes. */
   bodyOf({ answer }: CacheLocation): Readonly<BytesRange> {
     return this.#answers.bodyOf(answer);
   }
@@ -105,16 +102,13 @@ export class MemoryCache {
     return this.#answers.codedOf(answer);
   }
 
-  /** The answer with this digest, when some read has it. */
+  /** The answer with this digest, if a read has it. */
   findAnswer(digest: string): CachedResponse | undefined {
     const id = this.#answers.find(digest);
     return id === undefined ? undefined : this.#answers.get(id);
   }
 
-  /**
-   * Keeps the answer, and gives it with the compressed forms that are known of it. `ttlMs`: how long an answer that is
-   * not for ever holds; less than usual where it is not fresh from a node.
-   */
+  /** Stores the answer and returns it with its compressed forms. `ttlMs`: remaining lifetime of a mutable answer. */
   store(key: CacheKey, answer: CachedResponse, ttlMs = mutableTtlMs): CachedResponse {
     if (answer.body.length > this.#largest) return answer;
     const held = this.#answers.hold(answer);
@@ -131,7 +125,7 @@ export class MemoryCache {
     return coded === answer.coded ? answer : { ...answer, coded };
   }
 
-  /** Keeps a compressed form with an answer, where that is still held and has room for it. */
+  /** Stores a compressed form with an answer that is in memory and has room for it. */
   addCoded(answer: CachedResponse, coding: ContentCoding, body: Buffer): void {
     const id = this.#answers.find(answer.digest);
     if (id === undefined || answer.body.length + body.length > this.#largest) return;
@@ -139,7 +133,7 @@ export class MemoryCache {
     this.#makeRoom();
   }
 
-  /** Forgets everything, in one go however much it is; the number of reads. */
+  /** Drops everything in constant time; returns the number of reads. */
   clear(): number {
     const { size } = this.#reads;
     this.#reads.clear();
@@ -148,7 +142,7 @@ export class MemoryCache {
     return size;
   }
 
-  /** Forgets one read; the number of reads. */
+  /** Drops one read; returns the number of reads, 0 or 1. */
   forget(key: CacheKey): number {
     const read = this.#reads.find(key);
     if (read === undefined) return 0;
@@ -156,7 +150,7 @@ export class MemoryCache {
     return 1;
   }
 
-  /** Forgets the reads within the scope, in steps: reads that come meanwhile may still find what goes. */
+  /** Drops the reads within the scope, in steps: concurrent reads may find an entry until its step. */
   async purge(scope: Exclude<PurgeScope, { kind: 'read' }>): Promise<number> {
     const matches = marksMatcher(scope);
     const reads = this.#reads;
@@ -165,7 +159,7 @@ export class MemoryCache {
     for (let read = 0; read < end; read += 1) {
       if (read > 0 && read % readsAtOnce === 0) await setImmediate();
       if (this.#clears !== clears) break;
-      // A row that was freed meanwhile may belong to another read by now, which is looked at as well.
+      // A row that was freed and reused belongs to a new read, which the scope may cover as well.
       if (!reads.holds(read) || !matches(reads.marksOf(read))) continue;
       this.#remove(read);
       purged += 1;
@@ -173,12 +167,12 @@ export class MemoryCache {
     return purged;
   }
 
-  /** `answers`: different ones, each held once. */
+  /** `entries`: reads; `answers`: distinct ones; `bytes`: as bounded. */
   get fill(): { readonly entries: number; readonly answers: number; readonly bytes: number } {
     return { entries: this.#reads.size, answers: this.#answers.count, bytes: this.#bytes };
   }
 
-  /** The bound, also while the excess is still being evicted. */
+  /** The wanted bound, also during the eviction of the excess. */
   get maxBytes(): number {
     return this.#wantedBytes;
   }

@@ -1,4 +1,4 @@
-/** The reads in memory: the answer of each, when that ends, and the order in which reads were used. */
+/** The reads in memory: the answer of each, its end, and the order of use. */
 import type { AnswerId } from './answers.ts';
 import { firstField, HashIndex, none, type Row } from './hash-index.ts';
 import type { CacheKey } from '../key.ts';
@@ -7,7 +7,7 @@ import type { PurgeMarks } from '../purge/purge-scope.ts';
 /** A read in memory: its row. */
 export type ReadId = Row;
 
-/** Words of a page's SHA-256 in a row; with the hash, 160 bits, enough that no two pages share them. */
+/** Words of a page's SHA-256 in a row; with the hash 160 bits, so that no two pages share them. */
 const idWords = 4;
 const field = {
   id: firstField,
@@ -23,9 +23,10 @@ const field = {
   accountMark: firstField + idWords + 7,
 };
 const fields = idWords + 8;
-/** A tick has so many ms: 32 bits of them last 13 years. */
+/** Milliseconds of a tick: 32 bits of ticks last 13 years. */
 const tickMs = 100;
 
+/** Reads by key, in an LRU list. */
 export class ReadTable {
   #rows = new HashIndex(fields);
   #newest = none;
@@ -49,7 +50,7 @@ export class ReadTable {
     return undefined;
   }
 
-  /** Takes up a read that is not in the table, as the newest. `endMs`: see `setAnswer`. */
+  /** Adds a read that is not in the table, as the most recently used. `endMs`: see `setAnswer`. */
   add({ id, slot }: CacheKey, marks: PurgeMarks, answer: AnswerId, endMs: number | undefined): ReadId {
     const rows = this.#rows;
     const row = rows.add(hashOf(id, slot));
@@ -62,7 +63,7 @@ export class ReadTable {
     return row;
   }
 
-  /** `endMs`: when the answer ends, on the clock of `performance.now()`; `undefined`: never. */
+  /** `endMs`: end of the answer on the clock of `performance.now()`; `undefined`: none. */
   setAnswer(row: ReadId, answer: AnswerId, endMs: number | undefined): void {
     this.#rows.set(row, field.answer, answer);
     this.#rows.set(row, field.end, endMs === undefined ? none : Math.floor(endMs / tickMs));
@@ -82,7 +83,7 @@ export class ReadTable {
     this.#oldest = none;
   }
 
-  /** Whether a row below `end` is a read's. */
+  /** Whether a row below `end` is in use. */
   holds(row: Row): boolean {
     return this.answerOf(row) !== none;
   }
@@ -95,7 +96,6 @@ export class ReadTable {
     return { read: this.#rows.get(row, field.readMark), account: this.#rows.get(row, field.accountMark) };
   }
 
-  /** Whether the answer has an end. */
   endsAt(row: ReadId): boolean {
     return this.#rows.get(row, field.end) !== none;
   }
@@ -104,12 +104,12 @@ export class ReadTable {
     return this.endsAt(row) && performance.now() >= this.#rows.get(row, field.end) * tickMs;
   }
 
-  /** As long as it stays the same, the read has the answer that it had. It comes again after 2^32 changes of reads. */
+  /** Changes with the read's answer; a stamp recurs after 2^32 changes in the table. */
   stampOf(row: ReadId): number {
     return this.#rows.get(row, field.stamp);
   }
 
-  /** The read is used now. */
+  /** Marks the read as most recently used. */
   touch(row: ReadId): void {
     if (row === this.#newest) return;
     this.#unlink(row);
@@ -150,12 +150,12 @@ export class ReadTable {
   }
 }
 
-/** Mixes the slot into the first word of the id, so that versions of one page lie in different chains. */
+/** Mixes the slot into the id's first word: versions of one page are in different chains. */
 function hashOf(id: string, slot: number): number {
   return (wordOf(id, 0) ^ Math.imul(slot, 0x9e37_79b1)) >>> 0;
 }
 
-/** Four characters of an id as a number, a character to a byte. */
+/** Four characters of an id as a number, one byte each. */
 function wordOf(id: string, word: number): number {
   const from = word * 4;
   const high = (id.charCodeAt(from) << 24) | (id.charCodeAt(from + 1) << 16);

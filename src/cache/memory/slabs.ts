@@ -1,36 +1,35 @@
 /**
- * Slab allocator: a few large buffers, cut into blocks of fixed sizes. A million buffers pause the process for some 17 ms
- * at each garbage collection; a few thousand do not, and a block costs 4 bytes where a buffer costs hundreds
- * (bench/RESULTS.md, Memory).
+ * Slab allocator: a few large buffers, cut into blocks of fixed sizes. A million buffers pause the process for 17 ms at
+ * each garbage collection, a few thousand do not; a block costs 4 bytes, a buffer hundreds (bench/RESULTS.md, Memory).
  *
- * A page holds blocks of one size class. When too many blocks of a class are free, the emptiest page is moved into the
- * others and freed, so that a change of sizes leaves no holes behind.
+ * A page has blocks of one size class. When a class has too many free blocks, its emptiest page is moved into the
+ * others and freed: a change of sizes leaves no holes.
  */
 
-/** Where a block is. Good until `give`, or until `onMove` reports another place. */
-export type Ref = number;
+/** The place of a block, valid until `give`, or until `onMove` reports another. */
+export type BlockRef = number;
 
 /** Bytes of one page. */
 const pageBytes = 256 * 1024;
 /** Blocks start at multiples of this many bytes. */
 const unitBytes = 16;
 const unitBits = Math.log2(pageBytes / unitBytes);
-/** A place has 32 bits, of which these are left for the page: 64 GiB. */
+/** Pages that a 32-bit `BlockRef` can number: 64 GiB. */
 export const mostPages = 2 ** (32 - unitBits);
-/** Ahead of every block: whose it is. */
+/** Bytes before every block: its owner. */
 const ownerBytes = 4;
-const nobody = 0xffff_ffff;
+const none = 0xffff_ffff;
 /** The largest piece: 15 of them fit on a page. */
 export const largestPiece = 16 * 1024;
-/** Sizes grow by an eighth, so that a sixteenth of a block is unused on average. */
+/** Sizes grow by an eighth: a sixteenth of a block is unused on average. */
 const growth = 1.125;
-/** Free blocks of a size that are too many: these many pages full, and this part of all blocks of the size. */
+/** Free blocks of a size above both bounds are too many: pages full of them, and a share of the size's blocks. */
 const sparePages = 2;
 const spareShare = 1 / 8;
 
 /** Block sizes, in units, smallest first. */
 const sizes: readonly number[] = blockSizes();
-/** By units wanted: the index of the smallest size that holds them. */
+/** The index of the smallest sufficient size, by units. */
 const sizeIndexes: Uint8Array = sizeIndexesOf(sizes);
 
 interface SlabPage {
@@ -38,7 +37,7 @@ interface SlabPage {
   readonly sizeIndex: number;
   /** Blocks in use. */
   live: number;
-  /** The first free block's offset in units; free blocks name the next one, 0xffffffff the last. */
+  /** The first free block's offset in units; free blocks contain the next one's, the last 0xffffffff. */
   free: number;
 }
 
@@ -48,22 +47,23 @@ interface SizeClass {
   readonly blocksPerPage: number;
   /** Numbers of its pages. */
   readonly pages: Set<number>;
-  /** Those of them that have a free block. */
+  /** Pages with a free block. */
   readonly open: Set<number>;
   freeBlocks: number;
 }
 
+/** Blocks of memory by size class. */
 export class Slabs {
   readonly #pages: (SlabPage | undefined)[] = [];
   readonly #unused: number[] = [];
   readonly #classes: readonly SizeClass[];
-  readonly #onMove: (owner: number, ref: Ref) => void;
+  readonly #onMove: (owner: number, ref: BlockRef) => void;
   readonly #mostPages: number;
   #liveBytes = 0;
   #pageCount = 0;
 
-  /** `onMove` is told where a block is from now on, with the owner that it was taken for. */
-  constructor(onMove: (owner: number, ref: Ref) => void, most = mostPages) {
+  /** `onMove` receives a moved block's owner and its new place. */
+  constructor(onMove: (owner: number, ref: BlockRef) => void, most = mostPages) {
     this.#onMove = onMove;
     this.#mostPages = most;
     this.#classes = sizes.map((blockUnits) => ({
@@ -85,40 +85,40 @@ export class Slabs {
     return this.#pageCount * pageBytes;
   }
 
-  /** Whether a block of any size can be had: places have an end. */
+  /** Whether a block of any size is available: the number of pages is bounded. */
   get hasRoom(): boolean {
     return this.#pageCount < this.#mostPages;
   }
 
-  /** While there is room: a block for `bytes`, at most `largestPiece`. `owner`: below 2^32 - 1. */
-  take(bytes: number, owner: number): Ref {
+  /** A block for `bytes`, at most `largestPiece`, while `hasRoom`. `owner`: below 2^32 - 1. */
+  take(bytes: number, owner: number): BlockRef {
     const ref = this.#place(sizeIndexOf(bytes), owner);
     this.#liveBytes += this.blockBytes(ref);
     return ref;
   }
 
-  give(ref: Ref): void {
+  give(ref: BlockRef): void {
     this.#liveBytes -= this.blockBytes(ref);
     const { sizeIndex } = this.#free(ref);
     this.#compact(sizeIndex);
   }
 
-  /** What a block takes of the bound. */
-  blockBytes(ref: Ref): number {
+  /** Bytes of a block with its unused end. */
+  blockBytes(ref: BlockRef): number {
     return this.#classAt(this.#pageAt(ref).sizeIndex).blockUnits * unitBytes;
   }
 
-  /** The page that the block is on. */
-  bufferAt(ref: Ref): Buffer {
+  /** The block's page. */
+  bufferAt(ref: BlockRef): Buffer {
     return this.#pageAt(ref).bytes;
   }
 
-  /** Where in it the piece starts. */
-  offsetAt(ref: Ref): number {
+  /** The offset of the piece in `bufferAt`. */
+  offsetAt(ref: BlockRef): number {
     return unitOf(ref) * unitBytes + ownerBytes;
   }
 
-  #place(sizeIndex: number, owner: number): Ref {
+  #place(sizeIndex: number, owner: number): BlockRef {
     const sizeClass = this.#classAt(sizeIndex);
     const number = first(sizeClass.open) ?? this.#addPage(sizeIndex);
     const page = this.#pageNumbered(number);
@@ -128,16 +128,16 @@ export class Slabs {
     page.bytes.writeUInt32LE(owner, at);
     page.live += 1;
     sizeClass.freeBlocks -= 1;
-    if (page.free === nobody) sizeClass.open.delete(number);
+    if (page.free === none) sizeClass.open.delete(number);
     return refOf(number, unit);
   }
 
-  #free(ref: Ref): SlabPage {
+  #free(ref: BlockRef): SlabPage {
     const number = pageOf(ref);
     const page = this.#pageNumbered(number);
     const sizeClass = this.#classAt(page.sizeIndex);
     const at = unitOf(ref) * unitBytes;
-    page.bytes.writeUInt32LE(nobody, at);
+    page.bytes.writeUInt32LE(none, at);
     page.bytes.writeUInt32LE(page.free, at + ownerBytes);
     page.free = unitOf(ref);
     page.live -= 1;
@@ -152,8 +152,8 @@ export class Slabs {
     const bytes = Buffer.allocUnsafeSlow(pageBytes);
     for (let block = 0; block < blocksPerPage; block += 1) {
       const at = block * blockUnits * unitBytes;
-      bytes.writeUInt32LE(nobody, at);
-      bytes.writeUInt32LE(block + 1 < blocksPerPage ? (block + 1) * blockUnits : nobody, at + ownerBytes);
+      bytes.writeUInt32LE(none, at);
+      bytes.writeUInt32LE(block + 1 < blocksPerPage ? (block + 1) * blockUnits : none, at + ownerBytes);
     }
     const number = this.#unused.pop() ?? this.#pages.length;
     this.#pages[number] = { bytes, sizeIndex, live: 0, free: 0 };
@@ -174,7 +174,7 @@ export class Slabs {
     this.#pageCount -= 1;
   }
 
-  /** Moves the emptiest page of a size into the others, when its free blocks are too many. */
+  /** Moves the emptiest page of a size into the others when too many blocks are free. */
   #compact(sizeIndex: number): void {
     const { freeBlocks, blocksPerPage, pages } = this.#classAt(sizeIndex);
     const isTooMuch = freeBlocks > sparePages * blocksPerPage && freeBlocks > pages.size * blocksPerPage * spareShare;
@@ -195,7 +195,7 @@ export class Slabs {
     for (let block = 0; block < sizeClass.blocksPerPage; block += 1) {
       const at = block * blockBytes;
       const owner = bytes.readUInt32LE(at);
-      if (owner === nobody) continue;
+      if (owner === none) continue;
       const ref = this.#place(sizeIndex, owner);
       bytes.copy(this.bufferAt(ref), this.offsetAt(ref), at + ownerBytes, at + blockBytes);
       this.#onMove(owner, ref);
@@ -205,13 +205,13 @@ export class Slabs {
     this.#dropPage(number, page);
   }
 
-  #pageAt(ref: Ref): SlabPage {
+  #pageAt(ref: BlockRef): SlabPage {
     return this.#pageNumbered(pageOf(ref));
   }
 
   #pageNumbered(number: number): SlabPage {
     const page = this.#pages[number];
-    if (page === undefined) throw new Error('a block was used after it had been given back');
+    if (page === undefined) throw new Error('slabs: a block was used after its release');
     return page;
   }
 
@@ -220,15 +220,15 @@ export class Slabs {
   }
 }
 
-function refOf(page: number, unit: number): Ref {
+function refOf(page: number, unit: number): BlockRef {
   return page * 2 ** unitBits + unit;
 }
 
-function pageOf(ref: Ref): number {
+function pageOf(ref: BlockRef): number {
   return ref >>> unitBits;
 }
 
-function unitOf(ref: Ref): number {
+function unitOf(ref: BlockRef): number {
   return ref & (2 ** unitBits - 1);
 }
 

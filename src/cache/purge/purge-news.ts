@@ -1,73 +1,73 @@
-/**
- * Purges told to other replicas, each of which clears its own memory and says so. Messages are lost on whoever is not
- * connected, so the name of the newest purge is kept in Redis as well: who finds one there that it has not heard of
- * forgets everything.
- */
 import { randomUUID } from 'node:crypto';
 import { findScope, formatScope, type PurgeScope } from './purge-scope.ts';
 import type { RedisLink } from '../redis/redis-link.ts';
 
-/** `told`: other replicas that heard; `cleared`: those that said in time that they have forgotten. */
-export interface Told {
+/** `told`: other replicas that received the purge; `cleared`: those that acknowledged in time. */
+export interface PeerPurge {
   readonly told: number;
   readonly cleared: number;
 }
 
-export interface PurgeNewsOptions {
+interface PurgeNewsOptions {
   readonly channel: string;
-  /** Name in Redis of the newest purge. */
+  /** Redis key of the newest purge's id. */
   readonly key: string;
-  /** Another replica's purge; resolves when it is done here. */
+  /** Carries out another replica's purge; resolves when this process is clear. */
   readonly onPurge: (scope: PurgeScope) => Promise<unknown>;
 }
 
-interface Awaited {
-  /** Our own message came back, so that we are one of those who listen. */
-  isHeardHere: boolean;
+interface PendingPurge {
+  /** This process received its own message: it is one of the subscribers. */
+  isReceivedHere: boolean;
   cleared: number;
   readonly check: () => void;
 }
 
-/** How long others are waited for: a large memory takes a second to be looked through. */
+/** Bound of the wait for acknowledgements: a large memory takes a second to scan. */
 const clearedMs = 3_000;
-/** How often the newest purge is looked up; of no concern to who is connected all the time. */
+/** Interval of `catchUp`, which only finds something after a disconnection. */
 const checkMs = 5_000;
 
+/**
+ * Purges published to the other replicas, each of which clears its memory and acknowledges. A disconnected replica
+ * loses messages, so Redis stores the newest purge's id: a replica that finds an id it has not received drops
+ * everything.
+ */
 export class PurgeNews {
   readonly #link: RedisLink;
   readonly #options: PurgeNewsOptions;
-  readonly #awaited = new Map<string, Awaited>();
+  readonly #awaited = new Map<string, PendingPurge>();
   readonly #timer: NodeJS.Timeout;
-  #hasLooked = false;
-  /** The newest purge that was heard, or found in Redis. */
+  #hasChecked = false;
+  /** Id of the newest purge that was received, or found in Redis. */
   #newest: string | undefined;
-  /** Found in Redis once and not heard yet: the message may be on its way. */
-  #unheard: string | undefined;
+  /** An id found in Redis whose message may still arrive. */
+  #unreceived: string | undefined;
 
   constructor(link: RedisLink, options: PurgeNewsOptions) {
     this.#link = link;
     this.#options = options;
-    this.#timer = setInterval(() => void this.look(), checkMs);
+    this.#timer = setInterval(() => void this.catchUp(), checkMs);
     this.#timer.unref();
   }
 
-  /** Tells the other replicas and waits for them, within a bound. `undefined`: they could not be told. */
-  async tell(scope: PurgeScope): Promise<Told | undefined> {
+  /** Publishes a purge and waits, within `clearedMs`, for acknowledgements. `undefined`: it was not published. */
+  async publish(scope: PurgeScope): Promise<PeerPurge | undefined> {
     const { channel, key } = this.#options;
     const id = randomUUID();
     const kept = await this.#link.write(key, (client) => client.set(key, id));
     const listeners = 'value' in kept ? await this.#countListeners() : undefined;
     if (listeners === undefined) return undefined;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const awaited: Awaited = {
-      isHeardHere: false,
+    const awaited: PendingPurge = {
+      isReceivedHere: false,
       cleared: 0,
       check: () => {
-        if (awaited.cleared + Number(awaited.isHeardHere) >= listeners) resolve();
+        if (awaited.cleared + Number(awaited.isReceivedHere) >= listeners) resolve();
       },
     };
     this.#awaited.set(id, awaited);
-    this.#know(id);
+    this.#receive(id);
     const timer = setTimeout(resolve, clearedMs);
     const sent = await this.#link.write(channel, (client) =>
       client.publish(channel, `purge ${id} ${formatScope(scope)}`),
@@ -77,35 +77,35 @@ export class PurgeNews {
     clearTimeout(timer);
     this.#awaited.delete(id);
     if (!('value' in sent)) return undefined;
-    return { told: listeners - Number(awaited.isHeardHere), cleared: awaited.cleared };
+    return { told: listeners - Number(awaited.isReceivedHere), cleared: awaited.cleared };
   }
 
-  /** Takes a message of the channel, if it is of purges. */
-  hear(message: string): void {
+  /** Handles a message of the channel; other kinds are ignored. */
+  onMessage(message: string): void {
     const [, kind, id = '', text = ''] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
     if (kind === undefined) return;
     const awaited = this.#awaited.get(id);
     if (kind === 'purged') {
       if (awaited !== undefined) awaited.cleared += 1;
     } else if (awaited === undefined) {
-      this.#know(id);
+      this.#receive(id);
       void this.#follow(id, text);
-    } else awaited.isHeardHere = true;
+    } else awaited.isReceivedHere = true;
     awaited?.check();
   }
 
-  /** Makes up for purges that were told while nobody listened here. */
-  async look(): Promise<void> {
+  /** Drops everything after a purge that was published while this process was disconnected. */
+  async catchUp(): Promise<void> {
     const { key } = this.#options;
     const found = await this.#link.read(key, (client) => client.get(key));
     if (!('value' in found)) return;
-    const unheard = found.value === null || found.value === this.#newest ? undefined : found.value;
-    // What nobody has said since the look before has been missed, however many purges have followed it.
-    const missed = this.#hasLooked ? this.#unheard : unheard;
-    this.#hasLooked = true;
-    this.#unheard = unheard;
+    const unreceived = found.value === null || found.value === this.#newest ? undefined : found.value;
+    // An id that has not been received since the look-up before was missed, whatever purges followed it.
+    const missed = this.#hasChecked ? this.#unreceived : unreceived;
+    this.#hasChecked = true;
+    this.#unreceived = unreceived;
     if (missed === undefined) return;
-    if (missed === unheard) this.#know(missed);
+    if (missed === unreceived) this.#receive(missed);
     await this.#options.onPurge({ kind: 'everything' });
   }
 
@@ -113,19 +113,19 @@ export class PurgeNews {
     clearInterval(this.#timer);
   }
 
-  #know(id: string): void {
+  #receive(id: string): void {
     this.#newest = id;
-    if (this.#unheard === id) this.#unheard = undefined;
+    if (this.#unreceived === id) this.#unreceived = undefined;
   }
 
   async #follow(id: string, text: string): Promise<void> {
-    // What only a later version of this program can say is surely within everything.
+    // The scope of a newer gateway version may be unknown here: everything covers it.
     await this.#options.onPurge(findScope(text) ?? { kind: 'everything' });
     const { channel } = this.#options;
     await this.#link.write(channel, (client) => client.publish(channel, `purged ${id}`));
   }
 
-  /** How many listen to the channel, ourselves included. In a cluster each server only knows its own listeners. */
+  /** Subscribers of the channel, this process included. In a cluster each server counts only its own. */
   async #countListeners(): Promise<number | undefined> {
     let count = 0;
     for (const server of this.#link.servers('all')) {
@@ -137,6 +137,6 @@ export class PurgeNews {
   }
 }
 
-/** A key's text has at most some 500 characters. */
+/** A key's text has at most about 500 characters. */
 const longestMessage = 1_024;
 const form = /^(purge|purged) ([\da-f-]{36})(?: (.+))?$/s;

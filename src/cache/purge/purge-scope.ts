@@ -2,6 +2,7 @@
 import { findAddress, type Address } from '../../ledger/address.ts';
 import { digestMark, keyOn, keyText, type CacheKey } from '../key.ts';
 
+/** The reads that a purge drops. */
 export type PurgeScope =
   /** One read at one version. */
   | { readonly kind: 'read'; readonly key: CacheKey }
@@ -11,17 +12,17 @@ export type PurgeScope =
   | { readonly kind: 'account'; readonly chainId: number; readonly address: Address }
   | { readonly kind: 'everything' };
 
-/** Starts of the pages that may depend on an account's state. `chainId`: the key's first part. */
+/** Prefixes of the pages that may depend on an account's state. `chainId`: the key's first part. */
 export function accountStarts(chainId: number, address: string): readonly string[] {
   const own = ['resource', 'module'].flatMap((operation) => [
     `${chainId}|${operation}|${address}/`,
-    // A subject that is kept as a digest may be of any account.
+    // A digest as subject may belong to any account.
     `${chainId}|${operation}|${digestMark}`,
   ]);
   return [...own, `${chainId}|view|`];
 }
 
-/** Tells of a page of keys whether something on it is within the scope. */
+/** A predicate: whether something on a page of keys is within the scope. */
 export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
   switch (scope.kind) {
     case 'read':
@@ -37,24 +38,22 @@ export function pageMatcher(scope: PurgeScope): (page: string) => boolean {
   }
 }
 
-/**
- * A page's hashes that a purge of memory looks at in place of its text, each of 32 bits. Another read or account may
- * have the same one, by chance or by choice: then one read too many is forgotten, and read again.
- */
+/** Hashes that a purge of memory compares in place of a page's text. A collision drops one read too many. */
 export interface PurgeMarks {
-  /** Of the read, whatever the version. */
+  /** Hash of the read without its version. */
   readonly read: number;
-  /** Of the account; 0: of none. Views, and subjects that are kept as digests, may be of any account of their chain. */
+  /** Hash of the account; 0: none. Views, and subjects that are digests, count for every account of their chain. */
   readonly account: number;
 }
 
 const anyAccount = '*';
 
+/** The marks of a page. */
 export function marksOf(page: string): PurgeMarks {
   return { read: markOf(page, page.lastIndexOf('|') + 1), account: accountMark(page) };
 }
 
-/** As `pageMatcher`, by a page's marks. */
+/** `pageMatcher` by a page's marks. */
 export function marksMatcher(scope: Exclude<PurgeScope, { kind: 'read' }>): (marks: PurgeMarks) => boolean {
   switch (scope.kind) {
     case 'versions': {
@@ -80,7 +79,7 @@ function accountMark(page: string): number {
   return markOf(page, operationAt, subjectAt, page.indexOf('/', subjectAt));
 }
 
-/** FNV-1a of the text up to `end` and, behind that, from `from` to `to`. No copy of the text: each store makes two. */
+/** FNV-1a of the text up to `end`, then from `from` to `to`, without a copy: each store computes two. */
 function markOf(text: string, end = text.length, from = end, to = end): number {
   let mark = 0x811c9dc5;
   const length = end + to - from;
@@ -90,13 +89,14 @@ function markOf(text: string, end = text.length, from = end, to = end): number {
   return mark >>> 0;
 }
 
-/** Tells of a key whether its read is within the scope. */
+/** A predicate: whether a key is within the scope. */
 export function keyMatcher(scope: PurgeScope): (key: CacheKey) => boolean {
   const matches = pageMatcher(scope);
   if (scope.kind !== 'read') return ({ page }) => matches(page);
   return ({ page, slot }) => matches(page) && slot === scope.key.slot;
 }
 
+/** The scope as text in messages between replicas, the inverse of `findScope`. */
 export function formatScope(scope: PurgeScope): string {
   switch (scope.kind) {
     case 'read':
@@ -110,7 +110,7 @@ export function formatScope(scope: PurgeScope): string {
   }
 }
 
-/** `undefined` for a text of another form. */
+/** The scope in a text; `undefined` for any other form. */
 export function findScope(text: string): PurgeScope | undefined {
   if (text === 'everything') return { kind: 'everything' };
   const [, kind = '', rest = ''] = /^(read|versions|account) (.+)$/s.exec(text) ?? [];

@@ -1,53 +1,54 @@
 /**
- * A purge of the whole: this process, Redis, and the other replicas. Everybody forgets and stops writing before Redis
- * is cleared, and forgets once more afterwards what was found there in between: who reads after the purge is answered
- * by a node.
+ * A purge of this process, Redis and the other replicas. Every replica drops its reads and pending writes before Redis
+ * is cleared, and once more afterwards, for reads found in Redis in between: a node answers every read after the purge.
  */
 import type { PurgeScope } from './purge-scope.ts';
-import type { Told } from './purge-news.ts';
+import type { PeerPurge } from './purge-news.ts';
 
-export interface PurgerParts {
-  /** Forgets here: see `ReadThrough.purge`. */
+interface PurgerParts {
+  /** Drops the scope here: see `ReadThrough.purge`. */
   readonly forget: (scope: PurgeScope) => Promise<number>;
-  /** Absent: nothing is shared. */
-  readonly shared: PurgedShared | undefined;
+  /** Absent without Redis. */
+  readonly shared: SharedPurge | undefined;
 }
 
-export interface PurgedShared {
-  /** Deletes from Redis: the number of keys, or `undefined` when that was not possible. */
+/** The purge of Redis and of the other replicas. */
+interface SharedPurge {
+  /** Deletes from Redis; the number of keys, or `undefined` when Redis was not cleared. */
   clear(scope: PurgeScope): Promise<number | undefined>;
-  /** Makes the other replicas forget; `undefined` when they could not be told. */
-  tellPurge(scope: PurgeScope): Promise<Told | undefined>;
+  /** Purges the other replicas; `undefined` when the message was not published. */
+  publishPurge(scope: PurgeScope): Promise<PeerPurge | undefined>;
 }
 
-/** What was cleared. `off`: there is no Redis, and no other replica is known. */
-export interface Purged {
-  /** Whether everything that was meant to be cleared is. If not, the purge is to be repeated. */
+/** The outcome of a purge. `off`: no Redis is configured. */
+export interface PurgeResult {
+  /** Whether everything was cleared. If not, the purge must be repeated. */
   readonly isComplete: boolean;
-  /** Reads that memory here held. */
+  /** Reads dropped from memory here. */
   readonly memory: number;
-  /** Keys deleted, or references where the purge was of one read. */
+  /** Keys deleted, or references for the purge of one read. */
   readonly redis: number | 'unavailable' | 'off';
-  readonly replicas: Told | 'unavailable' | 'off';
+  readonly replicas: PeerPurge | 'unavailable' | 'off';
 }
 
-export async function purge(scope: PurgeScope, { forget, shared }: PurgerParts): Promise<Purged> {
+/** Purges the scope here, in Redis and at the other replicas. A failure of Redis makes it incomplete. */
+export async function purge(scope: PurgeScope, { forget, shared }: PurgerParts): Promise<PurgeResult> {
   const memory = await forget(scope);
   if (shared === undefined) return { isComplete: true, memory, redis: 'off', replicas: 'off' };
-  const before = await shared.tellPurge(scope);
+  const before = await shared.publishPurge(scope);
   const redis = (await shared.clear(scope)) ?? 'unavailable';
-  const after = await shared.tellPurge(scope);
+  const after = await shared.publishPurge(scope);
   const again = await forget(scope);
-  // Who was still at it when Redis was cleared may have written there since, whatever it says afterwards.
-  const told = haveAllCleared(before) ? after : before;
+  // A replica that had not cleared before Redis was may have written since: its second report does not count.
+  const peers = haveAllCleared(before) ? after : before;
   return {
-    isComplete: redis !== 'unavailable' && haveAllCleared(told),
+    isComplete: redis !== 'unavailable' && haveAllCleared(peers),
     memory: memory + again,
     redis,
-    replicas: told ?? 'unavailable',
+    replicas: peers ?? 'unavailable',
   };
 }
 
-function haveAllCleared(told: Told | undefined): boolean {
-  return told !== undefined && told.cleared >= told.told;
+function haveAllCleared(peers: PeerPurge | undefined): boolean {
+  return peers !== undefined && peers.cleared >= peers.told;
 }

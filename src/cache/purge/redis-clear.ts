@@ -1,6 +1,6 @@
 /**
- * Takes away what a purge covers from Redis, in small steps: the server serves everybody else in between, and nothing
- * here is ever waited for by a read.
+ * Deletes a purge's scope from Redis in small steps, between which the server runs other commands. No read waits for
+ * it.
  */
 import type { Redis } from 'ioredis';
 import type { CacheKey } from '../key.ts';
@@ -8,32 +8,32 @@ import type { PurgeScope } from './purge-scope.ts';
 import type { LedgerNames } from '../redis/redis-keys.ts';
 import type { RedisLink } from '../redis/redis-link.ts';
 
-/** Keys that one step looks at: well under a millisecond of the server's time. */
+/** Keys that one SCAN visits: well under a millisecond of the server's time. */
 const stepKeys = 500;
-/** A server that takes longer for one step is in trouble. */
+/** Bound of one step. */
 const stepMs = 2_000;
-/** Enough for a hundred million keys; a purge that takes longer is given up. */
+/** Bound of a purge, enough for a hundred million keys. */
 const longestMs = 300_000;
 
-/** What belongs to the ledger that is purged. */
-export interface Clearing {
+/** The names of the purged ledger. */
+interface ClearedLedger {
   readonly names: LedgerNames;
-  /** Every term of its history that may hold something. */
+  /** Every term of its history that may have entries. */
   readonly terms: readonly string[];
 }
 
 /**
- * Deletes what is kept of the scope: the number of keys (or, of one read, of references), or `undefined` when Redis,
- * or a part of it, could not be cleared. Answers without references stay until their time is over: nothing finds them.
+ * Deletes the scope; the number of keys (of references for one read), or `undefined` when a part of Redis was not
+ * cleared. Answers without references stay until their TTL ends: no read finds them.
  */
 export async function clearRedis(
   link: RedisLink,
-  { names, terms }: Clearing,
+  { names, terms }: ClearedLedger,
   scope: PurgeScope,
 ): Promise<number | undefined> {
   if (scope.kind === 'read') return clearRead(link, names.pagesOf(scope.key, terms), scope.key);
   const servers = link.servers('master');
-  // A part whose circuit is open would keep what it has.
+  // A server behind an open circuit would not be cleared.
   if (servers.length === 0 || link.trouble('circuit open') !== undefined) return undefined;
   const untilMs = performance.now() + longestMs;
   let cleared = 0;
@@ -47,7 +47,7 @@ export async function clearRedis(
   return cleared;
 }
 
-/** Removes the reference from each of these pages: the number of references, or `undefined` where one may be left. */
+/** Removes the reference from each page; the number of references, or `undefined` where one may be left. */
 async function clearRead(link: RedisLink, pages: readonly string[], key: CacheKey): Promise<number | undefined> {
   let cleared = 0;
   for (const page of pages) {
@@ -80,7 +80,7 @@ async function clearPattern(link: RedisLink, server: Redis, pattern: string, unt
     const scanned = await link.runFor(stepMs, () => server.scan(cursor, 'MATCH', pattern, 'COUNT', stepKeys));
     if (!('value' in scanned) || performance.now() > untilMs) return undefined;
     const [next, found] = scanned.value;
-    // One command per key: in a cluster, the keys of one command must be of one slot.
+    // One command per key: in a cluster, the keys of one command must share a slot.
     const deleted = await link.runFor(stepMs, () => Promise.all(found.map((name) => server.unlink(name))));
     if (!('value' in deleted)) return undefined;
     cleared += deleted.value.reduce((sum, count) => sum + count, 0);

@@ -1,20 +1,16 @@
-/**
- * Keeps a server that fails from costing anything more than once: the first failure closes the way to it, and only its
- * own answer to a trial opens the way again.
- */
-
-export interface BreakerOptions {
-  /** Asks the server something cheap; resolves to whether it answered well and in time. */
+interface BreakerOptions {
+  /** Sends a cheap command; resolves to whether the server answered well and in time. */
   readonly trial: () => Promise<boolean>;
-  /** Called once per change. `reason` is why it opened. */
+  /** Called once per change. `reason`: the failure that opened the circuit. */
   onChange(isOpen: boolean, reason: string): void;
 }
 
 const firstPauseMs = 100;
 const longestPauseMs = 2_000;
-/** Who fails again sooner than this was not well: the pauses go on growing, so that nothing flaps at every trial. */
+/** After a failure within this time the pauses go on growing, so that the circuit does not flap. */
 const calmMs = 10_000;
 
+/** A circuit breaker: the first failure opens the circuit, and only a successful trial closes it again. */
 export class Breaker {
   readonly #options: BreakerOptions;
   #reason: string | undefined;
@@ -27,7 +23,7 @@ export class Breaker {
     this.#options = options;
   }
 
-  /** Why nothing may be sent now, or `undefined` when it may. */
+  /** The failure that opened the circuit; `undefined`: it is closed. */
   get reason(): string | undefined {
     return this.#reason;
   }
@@ -36,7 +32,7 @@ export class Breaker {
     return this.#reason !== undefined;
   }
 
-  /** Takes a failure: from now on nothing is sent until a trial succeeds. */
+  /** Opens the circuit until a trial succeeds. */
   open(reason: string): void {
     if (this.isOpen || this.#isEnded) return;
     if (performance.now() - this.#closedAtMs > calmMs) this.#pauseMs = firstPauseMs;

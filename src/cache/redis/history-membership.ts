@@ -1,45 +1,43 @@
-/**
- * The membership of this process in a term of one ledger's history, within one generation of the fleet: confirms its
- * term with nodes, joins the term of other replicas that are on the same history, or begins one.
- */
 import { randomBytes } from 'node:crypto';
 import type { HistoryRegistry } from './history-registry.ts';
-import { continued, type Checkpoint, type Look, type Term, type Terms } from './history-terms.ts';
+import { continued, type Checkpoint, type CheckpointReport, type Term, type Terms } from './history-terms.ts';
 
+/** Parts of a `Membership`. */
 export interface MembershipParts {
   /** Chain id and first transaction. */
   readonly ledger: string;
   readonly registry: HistoryRegistry;
-  /** The terms in Redis; `undefined` while Redis gives no answer. */
+  /** Reads the terms in Redis; `undefined` while Redis gives no answer. */
   readonly read: () => Promise<Terms | undefined>;
-  /** Asks every node for its root at `known`; `wantsNext`: and one node, before that, for the root at its head. */
-  readonly look: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<Look>;
-  /** Whether ledger and generation are still those of the membership; otherwise no result of a step counts. */
+  /** Reads every node's root at `known`; `wantsNext`: before that, one node's root at its head. */
+  readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<CheckpointReport>;
+  /** Whether ledger and generation are unchanged; otherwise no result of a step counts. */
   readonly isCurrent: () => boolean;
-  /** All nodes report another root at `version` than before: the ledger's history was replaced. */
+  /** All nodes report a new root at `version`: the ledger's history was replaced. */
   readonly onReplaced: (version: bigint) => void;
-  /** A replica that uses the same name is on another history: answers from Redis may be of that. */
+  /** A replica that uses the same name is on another history: answers from Redis may belong to it. */
   readonly onForeign: () => void;
-  /** A checkpoint above every head is waited for so long, in ms, before a term is begun beside it. */
+  /** Ms of waiting for nodes to reach a checkpoint above every head, before a term begins beside it. */
   readonly patienceMs: number;
 }
 
-/** A term with the checkpoint that nodes were asked about. */
-interface Comparison extends Partial<Look> {
+/** A term with the checkpoint that nodes compared. */
+interface TermComparison extends Partial<CheckpointReport> {
   readonly term: Term;
-  /** When nodes were asked, on the clock of `performance.now()`: an answer may be read as much later as a pause lasts. */
+  /** Time of the request to nodes, on the clock of `performance.now()`: a pause of the process may delay the answer. */
   readonly askedMs: number;
 }
 
 const termIdBytes = 5;
 
+/** The membership of this process in a term: it confirms the term with nodes, joins a replica's, or begins one. */
 export class Membership {
   readonly #parts: MembershipParts;
   #term: Term | undefined;
   #confirmedAtMs = -Infinity;
   /** Terms whose root nodes contradicted. */
   readonly #denied = new Set<string>();
-  /** Checkpoints of terms that nodes here have not got to, by the term's name. */
+  /** Checkpoints that nodes here have not reached, by the term's name. */
   readonly #awaited = new Map<string, Checkpoint>();
   #waitingSinceMs: number | undefined;
 
@@ -59,12 +57,12 @@ export class Membership {
     return this.#term;
   }
 
-  /** When nodes confirmed the term last, on the clock of `performance.now()`. */
+  /** Time of the nodes' last confirmation, on the clock of `performance.now()`. */
   get confirmedAtMs(): number {
     return this.#confirmedAtMs;
   }
 
-  /** Compares the term with nodes and with the terms in Redis. Without Redis nodes are compared all the same. */
+  /** Compares the term with nodes and with the terms in Redis; with nodes also while Redis is away. */
   async check(): Promise<void> {
     const terms = await this.#parts.read();
     if (!this.isCurrent) return;
@@ -75,13 +73,13 @@ export class Membership {
   }
 
   /**
-   * Compares a term's checkpoint with nodes; `undefined`: the membership ended meanwhile. A checkpoint that nodes have
-   * not got to is compared until they have, although the term's own moves on.
+   * Compares a term's checkpoint with nodes; `undefined`: the membership ended meanwhile. A checkpoint above the nodes
+   * is compared until they reach it, although the term's own moves on.
    */
-  async #compare(term: Term, wantsNext = false): Promise<(Comparison & Look) | undefined> {
+  async #compare(term: Term, wantsNext = false): Promise<(TermComparison & CheckpointReport) | undefined> {
     const checkpoint = this.#awaited.get(term.id) ?? term.checkpoint;
     const askedMs = performance.now();
-    const { agreement, next } = await this.#parts.look(checkpoint, wantsNext);
+    const { agreement, next } = await this.#parts.readRoots(checkpoint, wantsNext);
     if (!this.isCurrent) return undefined;
     if (agreement === 'unknown') this.#awaited.set(term.id, checkpoint);
     else this.#awaited.delete(term.id);
@@ -89,7 +87,7 @@ export class Membership {
     return { agreement, next, askedMs, term: { ...term, checkpoint } };
   }
 
-  /** Checks the term that this process is of, and moves its checkpoint on. */
+  /** Confirms this process's term and advances its checkpoint. */
   async #confirm(own: Term, terms: Terms | undefined): Promise<void> {
     const held = terms?.open.find(({ id }) => id === own.id);
     const isAhead = held !== undefined && held.checkpoint.version > own.checkpoint.version;
@@ -100,13 +98,12 @@ export class Membership {
     const known = term.checkpoint;
     if (agreement === 'other') return this.#leave(own, known);
     if (agreement === 'mixed') this.#confirmedAtMs = -Infinity;
-    // Nothing can confirm the term any more, unless another member moves its checkpoint on.
+    // No node can confirm the term any more, unless another member advances its checkpoint.
     if (agreement === 'pruned' && known === newest && terms !== undefined) this.#term = undefined;
     if (agreement === 'unknown' && known !== own.checkpoint) return this.#confirmBehind(own);
     if (agreement !== 'same') return;
     this.#confirmedAtMs = compared.askedMs;
-    // The server of a cluster that holds the terms may be away alone: the others are used. Nodes prune a checkpoint that
-    // stays where it is.
+    // In a cluster the terms' server may be away alone. The checkpoint advances all the same, or nodes would prune it.
     if (terms === undefined) {
       this.#term = movedOn(term, next);
       return;
@@ -119,28 +116,29 @@ export class Membership {
     await this.#preferOlder(own, terms);
   }
 
-  /** Nodes here are behind those of another replica: for a while, what they confirmed last is enough. */
+  /** Nodes here are behind another replica's: for `patienceMs` the last checkpoint that they confirmed is enough. */
   async #confirmBehind(own: Term): Promise<void> {
     if (this.#hasWaitedLong()) return;
     const askedMs = performance.now();
-    const { agreement } = await this.#parts.look(own.checkpoint, false);
+    const { agreement } = await this.#parts.readRoots(own.checkpoint, false);
     if (!this.isCurrent) return;
     if (agreement === 'other') return this.#leave(own, own.checkpoint);
     if (agreement === 'same') this.#confirmedAtMs = askedMs;
   }
 
-  /** Nodes contradict the term's checkpoint: the term is of another history, or the ledger's own was replaced. */
+  /** Nodes contradict the term's checkpoint: the term is of another history, or the ledger's history was replaced. */
   async #leave(own: Term, known: Checkpoint): Promise<void> {
     this.#denied.add(own.id);
     this.#term = undefined;
-    const agreement = known === own.checkpoint ? 'other' : (await this.#parts.look(own.checkpoint, false)).agreement;
+    const agreement =
+      known === own.checkpoint ? 'other' : (await this.#parts.readRoots(own.checkpoint, false)).agreement;
     if (!this.isCurrent) return;
     if (agreement === 'other') this.#parts.onReplaced(own.checkpoint.version);
     else this.#parts.onForeign();
   }
 
-  /** The term is this process's from now on. `isPublished`: Redis has it as it was. */
-  async #take({ term, next, askedMs }: Comparison, isPublished: boolean): Promise<void> {
+  /** Adopts the term. `isPublished`: Redis has it with this checkpoint. */
+  async #take({ term, next, askedMs }: TermComparison, isPublished: boolean): Promise<void> {
     const moved = movedOn(term, next);
     this.#term = moved;
     this.#confirmedAtMs = askedMs;
@@ -148,7 +146,7 @@ export class Membership {
     await this.#parts.registry.publish(this.ledger, term.id, moved !== term || !isPublished ? moved : undefined);
   }
 
-  /** Replicas that began a term each, for one history, come together at the oldest. */
+  /** Replicas that each began a term for one history converge on the oldest. */
   async #preferOlder(own: Term, terms: Terms): Promise<void> {
     for (const older of terms.open) {
       if (!isOlder(older, own)) return;
@@ -159,11 +157,11 @@ export class Membership {
     }
   }
 
-  /** Finds the term of this process's history among those of other replicas, or begins one. */
+  /** Joins another replica's term of the same history, or begins one. */
   async #join(terms: Terms): Promise<void> {
-    const { registry, look } = this.#parts;
+    const { registry, readRoots } = this.#parts;
     let isUndecided = false;
-    let empty: Comparison | undefined;
+    let empty: TermComparison | undefined;
     for (const term of terms.open) {
       if (this.#denied.has(term.id)) continue;
       const compared = await this.#compare(term);
@@ -181,15 +179,15 @@ export class Membership {
       if (this.isCurrent) await registry.end(this.ledger, term.id);
       return;
     }
-    // Nodes are behind, or the ledger went back while no replica ran: the roots differ only once nodes get there.
+    // Nodes are behind, or the ledger rolled back while no replica ran: roots differ only from the checkpoint on.
     if (!this.#hasWaitedLong() && isUndecided) return;
     const askedMs = performance.now();
-    const { next } = await look(undefined, true);
+    const { next } = await readRoots(undefined, true);
     if (next === undefined || !this.isCurrent) return;
     await this.#begin({ term: { id: newId(), bornMs: Date.now(), checkpoint: next, before: [] }, askedMs }, terms);
   }
 
-  async #begin(begun: Comparison, terms: Terms): Promise<void> {
+  async #begin(begun: TermComparison, terms: Terms): Promise<void> {
     await this.#take(begun, false);
     await this.#parts.registry.tidy(this.ledger, terms);
     // Another replica may have begun one at the same moment.
@@ -197,7 +195,7 @@ export class Membership {
     if (after !== undefined && this.isCurrent) await this.#preferOlder(begun.term, after);
   }
 
-  /** Whether nodes have been waited for, since the first call, for longer than patience lasts. */
+  /** Whether `patienceMs` have passed since the first call. */
   #hasWaitedLong(): boolean {
     this.#waitingSinceMs ??= performance.now();
     return performance.now() - this.#waitingSinceMs >= this.#parts.patienceMs;
@@ -213,7 +211,7 @@ function isOlder(one: Term, other: Term): boolean {
   return one.bornMs < other.bornMs || (one.bornMs === other.bornMs && one.id < other.id);
 }
 
-/** Eight characters that no other term has. */
+/** Eight random characters. */
 function newId(): string {
   return randomBytes(termIdBytes).readUIntBE(0, termIdBytes).toString(36).padStart(8, '0');
 }

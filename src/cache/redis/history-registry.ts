@@ -2,15 +2,16 @@
 import { endedField, formatTerm, readTerms, type Term, type Terms } from './history-terms.ts';
 import type { RedisLink } from './redis-link.ts';
 
-/** Terms of one ledger, ended ones included, that are kept: those that were begun last. */
+/** Terms of one ledger in Redis at most, ended ones included: the newest stay. */
 const mostTerms = 16;
 
-export interface RegistryOptions {
+interface RegistryOptions {
   readonly prefix: string;
-  /** A term that no member published for so long, in ms, has no members. */
+  /** A term that no member has published for this long, in ms, has no members. */
   readonly beatMs: number;
 }
 
+/** Reads and writes terms in Redis. No method rejects. */
 export class HistoryRegistry {
   readonly #link: RedisLink;
   readonly #options: RegistryOptions;
@@ -27,14 +28,14 @@ export class HistoryRegistry {
     return 'value' in found ? readTerms(found.value) : undefined;
   }
 
-  /** Whether a member of the term has published it lately; `undefined` while Redis gives no answer. */
+  /** Whether a member published the term within `beatMs`; `undefined` while Redis gives no answer. */
   async hasMembers(ledger: string, id: string): Promise<boolean | undefined> {
     const key = this.#beatKey(ledger, id);
     const found = await this.#link.read(key, (client) => client.get(key));
     return 'value' in found ? found.value !== null : undefined;
   }
 
-  /** Records that the term has a member, and `term` itself where that is new. Resolves to whether Redis took it. */
+  /** Records a member of the term, and `term` itself where it changed. Resolves to whether Redis stored it. */
   async publish(ledger: string, id: string, term?: Term): Promise<boolean> {
     const [key, beatKey] = [this.#key(ledger), this.#beatKey(ledger, id)];
     if (term !== undefined) {
@@ -45,14 +46,14 @@ export class HistoryRegistry {
     return 'value' in beat;
   }
 
-  /** Ends a term for every replica. Resolves to whether Redis took it. */
+  /** Ends a term for every replica. Resolves to whether Redis stored it. */
   async end(ledger: string, id: string): Promise<boolean> {
     const key = this.#key(ledger);
     const set = await this.#link.write(key, (client) => client.hset(key, endedField(id), '1'));
     return 'value' in set;
   }
 
-  /** Deletes terms beyond those that are kept: ended ones first, then the oldest. */
+  /** Deletes the terms beyond `mostTerms`: ended ones first, then the oldest. */
   async tidy(ledger: string, { open, ended }: Terms): Promise<void> {
     const excess = open.length + ended.size - mostTerms;
     if (excess <= 0) return;

@@ -1,10 +1,11 @@
 /**
- * The history of a ledger as replicas agree on it: plain data. A checkpoint, the accumulator root of the
- * transaction at a version, names the whole history up to that version. A term is a name under which replicas that are
- * on one history keep what they read; the checkpoint of a term is the newest that its members have compared.
+ * The history of a ledger as replicas agree on it: plain data. A checkpoint, the accumulator root of the transaction at
+ * a version, identifies the whole history up to there. A term is a name under which replicas on one history store
+ * answers; its checkpoint is the newest that its members have compared.
  */
 import { findU64 } from '../../ledger/version.ts';
 
+/** A version and the root that identifies the history up to it. */
 export interface Checkpoint {
   readonly version: bigint;
   /** `accumulator_root_hash` of the transaction at `version`: 64 digits in lower case, without `0x`. */
@@ -12,48 +13,49 @@ export interface Checkpoint {
 }
 
 /**
- * `same`: nodes report the checkpoint's root, and none another one. `mixed`: some do, some do not. `other`: none does.
- * `pruned`: no node reports one, and a node holds nothing that old any more.
+ * Nodes' roots at a checkpoint's version. `same`: nodes report its root, and none another. `mixed`: some do. `other`:
+ * none does. `pruned`: no node reports a root, and one has pruned the version. `unknown`: no report.
  */
-export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
+type RootAgreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
 
 /** The answers of nodes about a checkpoint. */
-export interface Look {
-  readonly agreement: Agreement;
+export interface CheckpointReport {
+  readonly agreement: RootAgreement;
   /** A newer checkpoint, of a node that confirmed the compared one afterwards. */
   readonly next: Checkpoint | undefined;
 }
 
-/** Versions that are kept under one name; segments lie one above the other, and the last has no upper end. */
-export interface Segment {
+/** A range of versions stored under one name; it begins above the segment before. */
+interface Segment {
   readonly id: string;
   /** The highest version of the segment. */
   readonly upTo: bigint;
 }
 
+/** A name in Redis for answers of one history. */
 export interface Term {
   readonly id: string;
-  /** Unix time in milliseconds at the replica that began it. Of two terms on one history the older is used. */
+  /** Unix time in ms at the replica that began it. The older of two terms on one history is used. */
   readonly bornMs: number;
   readonly checkpoint: Checkpoint;
-  /** Terms whose versions up to `upTo` this one goes on using, lowest first. */
+  /** Earlier terms whose answers up to `upTo` this one uses, lowest first. */
   readonly before: readonly Segment[];
 }
 
-/** Terms of one ledger in Redis; an ended term stays by name, so that no replica uses it again. */
+/** Terms of one ledger in Redis; an ended term's name stays, so that no replica uses it again. */
 export interface Terms {
   /** Oldest first. */
   readonly open: readonly Term[];
   readonly ended: ReadonlySet<string>;
 }
 
-/** A term keeps the names of so many before it; versions of older ones are read from nodes again. */
+/** Segments of a term at most; nodes answer the versions of older ones again. */
 const mostSegments = 64;
 const form = /^(\d{1,15}) (\d{1,20}) ([0-9a-f]{64})((?: [0-9a-z]{8}@\d{1,20}){0,64})$/;
 const idForm = /^[0-9a-z]{8}$/;
 const endedForm = /^ended:([0-9a-z]{8})$/;
 
-/** The fields of the hash in Redis, as terms. Fields of another form are left out. */
+/** Parses the fields of the hash in Redis. Fields of another form are ignored. */
 export function readTerms(fields: Readonly<Record<string, string>>): Terms {
   const names = Object.keys(fields);
   const ended = new Set(names.flatMap((name) => endedForm.exec(name)?.[1] ?? []));
@@ -62,11 +64,12 @@ export function readTerms(fields: Readonly<Record<string, string>>): Terms {
   return { open: open.sort((one, other) => one.bornMs - other.bornMs || (one.id < other.id ? -1 : 1)), ended };
 }
 
-/** The field that ends a term. A field of its own: a member that publishes the term at that moment overwrites no end. */
+/** The field that ends a term, apart from the term's: a member's concurrent publication does not overwrite it. */
 export function endedField(id: string): string {
   return `ended:${id}`;
 }
 
+/** The value of a term's field. */
 export function formatTerm({ bornMs, checkpoint: { version, root }, before }: Term): string {
   return [`${bornMs} ${version} ${root}`, ...before.map(({ id, upTo }) => `${id}@${upTo}`)].join(' ');
 }
@@ -82,10 +85,7 @@ function findTerm(id: string, text: string): Term | undefined {
   return { id, bornMs: Number(born), checkpoint: { version, root }, before };
 }
 
-/**
- * A term that continues `parent` at its checkpoint. Entries of the parent above that are not used any more: no member
- * compared their history.
- */
+/** A term that continues `parent` at its checkpoint; above it, no member has compared the parent's answers. */
 export function continued(parent: Term, id: string, bornMs: number): Term {
   const { version } = parent.checkpoint;
   const isEmpty = version <= (parent.before.at(-1)?.upTo ?? -1n);
@@ -93,13 +93,13 @@ export function continued(parent: Term, id: string, bornMs: number): Term {
   return { id, bornMs, checkpoint: parent.checkpoint, before };
 }
 
-/** The name under which the state at `version` is kept; without a version, of reads that name none. */
+/** The name for answers at `version`, or for reads without a version. */
 export function segmentAt({ id, before }: Pick<Term, 'id' | 'before'>, version: bigint | undefined): string {
   if (version === undefined) return id;
   return before.find(({ upTo }) => version <= upTo)?.id ?? id;
 }
 
-/** The names of all terms under which something may be kept; `own`: of one that Redis may have lost. */
+/** The names of all terms that may have entries. `own`: a term that Redis may have lost. */
 export function everyTerm({ open, ended }: Terms, own?: Term): readonly string[] {
   const known = own === undefined ? open : [...open, own];
   const names = new Set(ended);

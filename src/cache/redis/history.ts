@@ -1,52 +1,51 @@
-/**
- * The history of the ledger that this process is on, and the names in Redis that it may use for it. A history is known by
- * the accumulator root of a committed transaction, which nodes report again and again (docs/redis.md has the argument).
- * Without a recent confirmation by nodes there is no name, and Redis is not used: this fails closed, because a wrong
- * name means a wrong answer, and reads go to nodes instead.
- */
 import { Membership, type MembershipParts } from './history-membership.ts';
 import type { HistoryRegistry } from './history-registry.ts';
 import type { Term, Terms } from './history-terms.ts';
 
-export interface HistoryParts extends Pick<MembershipParts, 'look' | 'onReplaced' | 'onForeign'> {
+interface HistoryParts extends Pick<MembershipParts, 'readRoots' | 'onReplaced' | 'onForeign'> {
   readonly registry: HistoryRegistry;
   /** Chain id and first transaction; `undefined` while they are not known. */
   readonly ledger: () => string | undefined;
-  /** The fleet's: when it goes up, nothing of before counts. */
+  /** The fleet's generation: when it rises, earlier confirmations do not count. */
   readonly generation: () => number;
   /** Milliseconds between two checks. */
   readonly intervalMs: number;
   /** See `MembershipParts.patienceMs`. Default 30,000. */
   readonly patienceMs?: number;
-  /** Redis is used for so long, in ms, after nodes confirmed the history. Default 10,000: as long as a rollback takes to be seen. */
+  /** Ms for which nodes' confirmation allows the use of Redis. Default 10,000: a rollback is noticed within that. */
   readonly trustedMs?: number;
 }
 
 const usualTrustedMs = 10_000;
 const usualPatienceMs = 30_000;
-/** Pause after the first check without a result, in ms; it grows by as much with each. */
+/** Pause in ms after the first check without a result; each further one adds as much. */
 const retryMs = 1_100;
-/** Terms that one process ended and remembers. */
+/** Terms at most in `#ended`. */
 const mostEnded = 16;
 
+/**
+ * The ledger's history that this process is on, and the term whose name it may use in Redis. An accumulator root that
+ * nodes report again and again identifies the history (docs/redis.md has the argument). It fails closed: without a
+ * recent confirmation by nodes Redis is not used, because a wrong name means a wrong answer.
+ */
 export class History {
   readonly #parts: HistoryParts;
   #timer: NodeJS.Timeout | undefined;
   #checking: Promise<void> | undefined;
   #isClosed = false;
   #membership: Membership | undefined;
-  /** The last term of a generation before, and its ledger. */
+  /** The last term of an earlier generation, and its ledger. */
   #left: { readonly id: string; readonly ledger: string } | undefined;
-  /** Terms that this process ended, by name: also those whose end Redis did not take, or lost. */
+  /** Terms that this process ended, by name, also where Redis did not store the end, or lost it. */
   readonly #ended = new Map<string, End>();
-  /** Checks without a result, one after another: nodes that report no root must not be asked more often than others. */
+  /** Consecutive checks without a result: they lengthen the pause, for nodes that report no root. */
   #fruitless = 0;
 
   constructor(parts: HistoryParts) {
     this.#parts = parts;
   }
 
-  /** The term whose name this process may use in Redis now; `undefined`: it must not use Redis. */
+  /** The term in use now; `undefined`: this process must not use Redis. */
   get term(): Term | undefined {
     const membership = this.#membership;
     if (membership?.term === undefined) return undefined;
@@ -58,7 +57,7 @@ export class History {
     return performance.now() - membership.confirmedAtMs <= this.#trustMs ? membership.term : undefined;
   }
 
-  /** The ledger has gone back: no replica may use the term of before again, whichever root nodes report. */
+  /** Ends the earlier term for every replica after a rollback, whichever root nodes report. */
   rolledBack(): void {
     this.#renew();
     if (this.#left !== undefined) this.#ended.set(this.#left.id, { ledger: this.#left.ledger, isRecorded: false });
@@ -68,7 +67,7 @@ export class History {
     void this.check();
   }
 
-  /** Compares the history with that of nodes and of other replicas now. Never rejects. */
+  /** Compares the history with nodes and other replicas now. Never rejects. */
   check(): Promise<void> {
     if (this.#isClosed) return Promise.resolve();
     clearTimeout(this.#timer);
@@ -105,7 +104,7 @@ export class History {
     await this.#membership.check();
   }
 
-  /** Begins a membership where ledger or generation are others than before. */
+  /** Begins a membership when ledger or generation have changed. */
   #renew(): void {
     if (this.#membership?.isCurrent === true) return;
     const { term, ledger: before } = this.#membership ?? {};
@@ -123,7 +122,7 @@ export class History {
     });
   }
 
-  /** The terms in Redis, without those that this process ended: a member that was away may have published one again. */
+  /** The terms in Redis, without those that this process ended: a returning member may have published one again. */
   async #read(ledger: string): Promise<Terms | undefined> {
     const terms = await this.#parts.registry.read(ledger);
     if (terms === undefined) return undefined;
@@ -135,9 +134,8 @@ export class History {
   }
 }
 
-/** The end of a term. */
 interface End {
   readonly ledger: string;
-  /** Redis took it. */
+  /** Redis stored it. */
   isRecorded: boolean;
 }

@@ -1,46 +1,46 @@
-/**
- * One reader per key among all replicas: who gets the lease asks a node, the others look for what it writes. A lease
- * is short and renewed while its holder works, so a holder that dies holds nobody up for long; and it only saves work:
- * when in doubt, a replica reads on its own.
- */
 import type { Span } from '../../trace/span.ts';
 import type { StopSignal } from '../../ledger/stop.ts';
 import type { CacheKey } from '../key.ts';
 import type { RedisLink } from './redis-link.ts';
 import type { Lookup, SharedTier } from './shared-tier.ts';
 
-/** The right to read for all. */
+/** The right to read a key for all replicas. */
 export interface Lease {
-  /** To be called once, with what became of it. */
+  /** To be called once. */
   release(outcome: LeaseEnd): void;
 }
 
-/** `readable`: others find the answer now. `nothing`: there is none to be shared. `abandoned`: nobody read it. */
-export type LeaseEnd = 'readable' | 'nothing' | 'abandoned';
+/** `readable`: Redis has the answer. `nothing`: there is none to share. `abandoned`: the load was aborted. */
+type LeaseEnd = 'readable' | 'nothing' | 'abandoned';
 
-/** `lead`: read, and tell the others. `follow`: another replica reads. `alone`: read without regard to others. */
-export type Turn =
+/** `lead`: read for all. `follow`: another replica reads. `alone`: read without coordination. */
+export type LeaseTurn =
   { readonly kind: 'lead'; readonly lease: Lease } | { readonly kind: 'follow' } | { readonly kind: 'alone' };
 
-export interface LeaseOptions {
-  /** Name of a key's lease in Redis; `undefined` while it has none. */
+interface LeaseOptions {
+  /** Name of a key's lease in Redis; `undefined` while the ledger has no term. */
   readonly nameOf: (key: CacheKey) => string | undefined;
-  /** A holder that is silent for this long has died. Default 1000. */
+  /** Lifetime in ms without a renewal. Default 1000. */
   readonly leaseMs?: number;
-  /** Longest wait for another replica's read. */
+  /** Longest wait for another replica's read, in ms. */
   readonly followMs: number;
 }
 
-/** Whose it is makes no difference: who loses a lease to another, and ends that one, costs a read more. */
+/** Without the holder's name: a replica that ends another's lease by mistake costs one more read. */
 const held = 'held';
-/** Stands in the lease's place for a moment when a read gave nothing to share: nobody need queue up for the same. */
+/** Replaces the lease briefly after a read with nothing to share: followers read at once, without the lease. */
 const nothing = 'nothing';
 const nothingMs = 500;
-/** Pauses between two looks for another replica's answer, in milliseconds: the first, how they grow, and the longest. */
-export const firstPollMs = 4;
-export const pollGrowth = 1.5;
-export const longestPollMs = 40;
+/** Pauses in ms between polls for another replica's answer: the first, their growth, the longest. */
+const firstPollMs = 4;
+const pollGrowth = 1.5;
+const longestPollMs = 40;
 
+/**
+ * One reader per key among all replicas: the lease's holder asks a node, the others poll for its answer. A lease is
+ * short and renewed during the load, so that a dead holder delays others only briefly. It only saves work: in doubt, a
+ * replica reads on its own.
+ */
 export class Leases {
   readonly #link: RedisLink;
   readonly #options: LeaseOptions;
@@ -52,8 +52,8 @@ export class Leases {
     this.#leaseMs = options.leaseMs ?? 1_000;
   }
 
-  /** Whose turn it is to read `key`. Waits at most until `untilMs`, of `performance.now()`. */
-  async take(key: CacheKey, untilMs: number, span?: Span): Promise<Turn> {
+  /** Tries to take the lease on `key`. Waits at most until `untilMs`, of `performance.now()`. */
+  async take(key: CacheKey, untilMs: number, span?: Span): Promise<LeaseTurn> {
     const name = this.#options.nameOf(key);
     if (name === undefined) return { kind: 'alone' };
     const options = { untilMs, span, name: 'SET' };
@@ -63,8 +63,8 @@ export class Leases {
   }
 
   /**
-   * Waits for what another replica reads: its answer, or `undefined` when there will be none to be found. Polls, with
-   * growing pauses: a message could be lost, and one poll per key and replica costs next to nothing.
+   * Waits for another replica's answer; `undefined` when none will come; a miss when its lease ended without one. Polls
+   * with growing pauses: messages could be lost, and one poll per key and replica costs next to nothing.
    */
   async follow(key: CacheKey, tier: SharedTier, signal: StopSignal): Promise<Lookup | undefined> {
     const name = this.#options.nameOf(key);
@@ -73,7 +73,7 @@ export class Leases {
     let pauseMs = firstPollMs;
     while (performance.now() < untilMs && !signal.aborted) {
       await pause(pauseMs, signal);
-      // The lease is looked at first: what its holder wrote was written before it let go.
+      // The lease first: its holder writes the answer before it releases the lease.
       const lease = await this.#link.read(name, (client) => client.get(name));
       const lookup = await tier.find(key, performance.now() + tier.timeoutMs);
       if ('answer' in lookup) return lookup;
@@ -94,14 +94,14 @@ export class Leases {
       release: (outcome) => {
         clearInterval(timer);
         if (outcome === 'nothing') void this.#link.write(name, (client) => client.set(name, nothing, 'PX', nothingMs));
-        // Removing is allowed where writing is not, for want of memory for example.
+        // A `read`: Redis allows UNLINK where it refuses writes, such as out of memory.
         else void this.#link.read(name, (client) => client.unlink(name));
       },
     };
   }
 }
 
-/** Resolves after `ms`, or as soon as nobody wants to wait any more. */
+/** Resolves after `ms`, or when `signal` aborts. */
 function pause(ms: number, signal: StopSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {

@@ -1,40 +1,39 @@
-/** Connections to Redis in its three topologies, set up to fail fast: Redis is a cache, and nobody waits for it. */
+/** Connections to Redis in its three topologies. They fail fast: Redis is only speed. */
 import type { Socket } from 'node:net';
 import { Cluster, Redis, type ClusterOptions, type RedisOptions } from 'ioredis';
 
-export type RedisTarget =
+/** The topology of Redis, and the URLs to connect to. */
+export type RedisServers =
   | { readonly kind: 'single'; readonly url: string }
   | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
   | { readonly kind: 'cluster'; readonly urls: readonly string[] };
 
+/** A connection to a server, or to a cluster. */
 export type RedisClient = Redis | Cluster;
 
-/** Replies keep their usual form, which a client cannot be told to leave as it is under exact optional types. */
+/** Without `replyMapping`, whose default cannot be passed under exact optional types. */
 type NodeOptions = Omit<RedisOptions, 'replyMapping'>;
 
-/** A connection that owes answers and says nothing for this long is replaced. */
+/** A connection with commands in flight is replaced after this silence. */
 const silentMs = 2_000;
 const connectMs = 1_000;
 const longestReconnectMs = 2_000;
 
 const reconnectAfter = (times: number): number => Math.min(50 * 2 ** Math.min(times, 8), longestReconnectMs);
 
-/**
- * Connects in the background and for as long as it takes; commands fail at once meanwhile. `onError` hears why a
- * connection failed: commands themselves only say that there is none.
- */
-export function connectRedis(target: RedisTarget, onError: (error: Error) => void): RedisClient {
+/** Connects in the background; commands fail at once meanwhile. `onError` receives the cause, which they lack. */
+export function connectRedis(target: RedisServers, onError: (error: Error) => void): RedisClient {
   const client = createClient(target);
   if ('slots' in client) client.on('+node', gatherCommands);
   else gatherCommands(client);
   client.on('error', onError);
-  // A failed start is one more reason to reconnect, and `error` has told it already.
+  // `error` has reported the failed start already, and the client reconnects.
   client.connect().catch(() => undefined);
   return client;
 }
 
-/** A connection of its own for messages; it is quiet most of the time, so silence says nothing. */
-export function connectSubscriber(target: RedisTarget, onError: (error: Error) => void): RedisClient {
+/** A separate connection for messages, without the bound on silence: few messages come. */
+export function connectSubscriber(target: RedisServers, onError: (error: Error) => void): RedisClient {
   const client = createClient(target, { socketTimeout: undefined, enableOfflineQueue: true });
   client.on('error', onError);
   client.connect().catch(() => undefined);
@@ -42,9 +41,9 @@ export function connectSubscriber(target: RedisTarget, onError: (error: Error) =
 }
 
 /**
- * Sends the commands of one turn of the event loop as one piece. The client's own `enableAutoPipelining` holds back
- * later commands until all of that piece are answered, so that a command waits for up to two answers. To be called once
- * for each connection, before its first command.
+ * Sends the commands of one turn of the event loop in one write. The client's `enableAutoPipelining` delays later
+ * commands until that pipeline is answered: up to two round trips. To be called once per connection, before its first
+ * command.
  */
 export function gatherCommands(connection: Redis): void {
   const send = connection.sendCommand.bind(connection);
@@ -54,14 +53,14 @@ export function gatherCommands(connection: Redis): void {
   };
 }
 
-/** There is no socket before the first connection. */
+/** `socket`: undefined before the first connection. */
 function gather(socket: Socket | undefined): void {
   if (socket === undefined || socket.writableCorked > 0) return;
   socket.cork();
   setImmediate(() => socket.uncork());
 }
 
-function createClient(target: RedisTarget, changes: Partial<NodeOptions> = {}): RedisClient {
+function createClient(target: RedisServers, changes: Partial<NodeOptions> = {}): RedisClient {
   const options: NodeOptions = { ...common, ...changes };
   switch (target.kind) {
     case 'single':
@@ -95,8 +94,8 @@ function createClient(target: RedisTarget, changes: Partial<NodeOptions> = {}): 
 }
 
 /**
- * A primary that was demoted refuses writes on a connection that is fine otherwise: the new one is found by connecting
- * anew. Reads fail meanwhile, so it is not done more often than once in `everyMs`: some replicas stay read-only.
+ * A demoted primary refuses writes on a connection that works otherwise: a reconnect finds the new primary. Reads fail
+ * meanwhile, and some servers stay read-only, so it happens at most once in `everyMs`.
  */
 function onDemotion(everyMs: number): (error: Error) => boolean {
   let lastMs = -Infinity;
@@ -129,7 +128,7 @@ const clusterCommon: ClusterOptions = {
   slotsRefreshInterval: 5_000,
 };
 
-/** Within a cluster each node's own client queues until it is connected, and the cluster finds nodes anew itself. */
+/** In a cluster, each node's client queues until it is connected, and the cluster client reconnects nodes itself. */
 function nodeOptions(options: NodeOptions): NodeOptions {
   const { enableOfflineQueue: _, retryStrategy: __, lazyConnect: ___, ...rest } = options;
   return rest;
@@ -144,7 +143,7 @@ interface Server {
   readonly tls?: Record<string, never>;
 }
 
-/** Parts of `redis://USER:PASSWORD@HOST:PORT/DB`; `rediss:` for TLS with the usual checks of the certificate. */
+/** Parts of `redis://USER:PASSWORD@HOST:PORT/DB`; `rediss:` is TLS with certificate checks. */
 function serverOf(text: string): Server {
   const url = new URL(text);
   const db = /^\/(\d+)$/.exec(url.pathname)?.[1];

@@ -1,37 +1,38 @@
-/** What an error of the Redis client means for those who asked. Pure. */
+/** Classes of errors from the Redis client. Pure. */
 
-/** Why a command has no value. `refused`: the server takes no writes now. `wrong type`: the key holds another type. */
-export type Failure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';
-/** Of a command that was sent. */
-export type CommandFailure = Exclude<Failure, 'closed'>;
+/** `closed`: not sent, the circuit is open. `refused`: the server takes no writes. `wrong type`: of the key. */
+export type RedisFailure = 'closed' | 'timeout' | 'connection' | 'refused' | 'wrong type' | 'error';
+/** The failure of a command that was sent. */
+export type CommandFailure = Exclude<RedisFailure, 'closed'>;
 
 /** No answer within the bound. */
 export class TimeoutError extends Error {}
 
-/** Failures that say something of the server and not of one key or one kind of command. */
-export function isOfServer(failure: Failure): boolean {
+/** Whether the failure concerns the whole server, not one key or kind of command. */
+export function isOfServer(failure: RedisFailure): boolean {
   return failure === 'timeout' || failure === 'connection';
 }
 
-/** Reply codes that mean: no writes now. */
+/** Reply codes of a server that refuses writes. */
 const refusals = /^(?:READONLY|OOM|MISCONF|NOREPLICAS)\b/;
-/** Reply codes that mean: no commands of ours at all. */
+/** Reply codes of a server that refuses all commands. */
 const unfit = /^(?:NOAUTH|WRONGPASS|LOADING|MASTERDOWN|CLUSTERDOWN|BUSY)\b/;
 
+/** The class of a command's error. */
 export function failureOf(error: Error, isWrite: boolean): CommandFailure {
   if (error instanceof TimeoutError) return 'timeout';
   if (error.name !== 'ReplyError') return 'connection';
   const { message } = error;
   if (message.startsWith('WRONGTYPE')) return 'wrong type';
-  // A user that may only read is as good as a server that takes no writes.
+  // A user without the right to write is the same as a read-only server.
   if (message.startsWith('NOPERM')) return isWrite ? 'refused' : 'connection';
   if (refusals.test(message)) return 'refused';
   return unfit.test(message) ? 'connection' : 'error';
 }
 
-/** For people. Commands only say that there is no connection; why is in the connection's own last error. */
+/** The failure for the log. `lastError`: the connection's, which has the cause that a command's error lacks. */
 export function reasonOf(
-  failure: Failure,
+  failure: RedisFailure,
   error: Error,
   { timeoutMs, lastError }: { readonly timeoutMs: number; readonly lastError: string },
 ): string {
@@ -39,7 +40,7 @@ export function reasonOf(
   return failure === 'connection' && error.name !== 'ReplyError' && lastError !== '' ? lastError : error.message;
 }
 
-/** The reason without addresses, which stand behind the error's code: what others than operators may see. */
+/** The reason without addresses, which follow the error's code: for readers other than operators. */
 export function withoutAddress(reason: string): string {
   return reason.replace(/\b(E[A-Z_]{4,})\b.*$/s, '$1');
 }

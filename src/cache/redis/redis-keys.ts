@@ -1,10 +1,10 @@
 /**
- * Names in Redis, made to be read by an operator:
- * `lg:1:1a2b3c4d:0k3v9aq2:4|resource|0x1/0x1::coin::CoinInfo<…>|json|24414` is a page of references (a hash, field =
- * slot), `lg:1:1a2b3c4d:=DIGEST` an answer, `lg:1:1a2b3c4d:0k3v9aq2:!PAGE@SLOT` the lease of a read that is under way.
- * The parts before the last are the prefix of the config, the format, the genesis of the ledger (a test network that is
- * created anew keeps its chain id, but not its first transaction; protocol 1.2), and the term of its history. An answer
- * has none: its name is a digest of its content, and only a reference says what it is the answer to.
+ * Names in Redis, readable for an operator: `lg:1:1a2b3c4d:0k3v9aq2:4|resource|0x1/0x1::coin::CoinInfo<…>|json|24414`
+ * is a page of references (a hash, field = slot), `lg:1:1a2b3c4d:=DIGEST` an answer,
+ * `lg:1:1a2b3c4d:0k3v9aq2:!PAGE@SLOT` the lease of a read in flight. The parts before the last are the config's prefix,
+ * the format, the ledger's first transaction (a recreated test network keeps its chain id, but not that; protocol 1.2),
+ * and the term of its history. An answer has no term: its name is a digest of its content, and only references connect
+ * it to reads.
  */
 import { hash } from 'node:crypto';
 import { segmentAt, type Term } from './history-terms.ts';
@@ -12,29 +12,26 @@ import { recordFormat } from '../answer-record.ts';
 import { keyText, versionOf, type CacheKey } from '../key.ts';
 import { accountStarts } from '../purge/purge-scope.ts';
 
-/** What of a term its names depend on. */
+/** The parts of a term that decide names. */
 export type NamedTerm = Pick<Term, 'id' | 'before' | 'checkpoint'>;
 
-/** Names for a process that is on the history of `term`. */
-export class RedisKeys {
+/** Names in Redis on the history of `term`. */
+export class AnswerNames {
   readonly #start: string;
   readonly #term: NamedTerm;
 
-  /** `ledger`: what tells this ledger from others of the same chain id. */
+  /** `ledger`: distinguishes ledgers of one chain id. */
   constructor(prefix: string, ledger: string, term: NamedTerm) {
     this.#start = startOf(prefix, ledger);
     this.#term = term;
   }
 
-  /** The name of the page, below the term that the key's version belongs to. */
+  /** The name of the page, in the term of the key's version. */
   page(key: CacheKey): string {
     return pageIn(this.#start, segmentAt(this.#term, versionOf(key)), key);
   }
 
-  /**
-   * Whether an answer may be kept under these names, of a node whose own ledger was at `head`. A node that is below the
-   * checkpoint may have gone back, and may be on another history by now.
-   */
+  /** Whether an answer of a node at `head` may be stored: below the checkpoint the node may be on another history. */
   admits(head: bigint | undefined): boolean {
     return head !== undefined && head >= this.#term.checkpoint.version;
   }
@@ -48,7 +45,7 @@ export class RedisKeys {
   }
 }
 
-/** Names of one ledger whatever its history: what a purge deletes. */
+/** Names of one ledger in all terms, for a purge. */
 export class LedgerNames {
   readonly #start: string;
 
@@ -56,7 +53,7 @@ export class LedgerNames {
     this.#start = startOf(prefix, ledger);
   }
 
-  /** Everything of this ledger, as a pattern of SCAN. */
+  /** The SCAN pattern of all names. */
   get all(): string {
     return `${globText(this.#start)}*`;
   }
@@ -66,12 +63,12 @@ export class LedgerNames {
     return terms.map((id) => pageIn(this.#start, id, key));
   }
 
-  /** Names below which the pages of one read are, and of nothing else but, of a view, the function's other pages. */
+  /** The SCAN pattern of one read's pages; for a view, of all pages of its function. */
   pagesOfRead(read: string): string {
     return this.#inEveryTerm(isView(read) ? `${viewName(read)}|` : read);
   }
 
-  /** Pages that may depend on an account's state, as patterns of SCAN. */
+  /** SCAN patterns of the pages that may depend on an account's state. */
   pagesOfAccount(chainId: number, address: string): readonly string[] {
     return accountStarts(chainId, address).map((start) => this.#inEveryTerm(start));
   }
@@ -89,10 +86,7 @@ function pageIn(start: string, term: string, { page }: CacheKey): string {
   return `${start}${term}:${plainPage(page)}`;
 }
 
-/**
- * Views hold JSON: their text becomes a digest behind the function's name, because it may be long, holds spaces, and
- * braces decide a key's slot in a cluster.
- */
+/** A view's JSON becomes a digest: it may be long, and its braces would decide the key's slot in a cluster. */
 function plainPage(page: string): string {
   return isView(page) ? `${viewName(page)}|${hash('sha256', page, 'base64url')}` : page;
 }
@@ -107,7 +101,7 @@ function viewName(page: string): string {
   return `${chainId}|view|${name}`;
 }
 
-/** SCAN reads `*?[]\` as patterns. */
+/** Escapes the special characters of a SCAN pattern. */
 function globText(text: string): string {
   return text.replace(/[*?[\]\\^]/g, '\\$&');
 }

@@ -1,65 +1,74 @@
-/**
- * Commands to Redis: each is bounded in time, and a circuit breaker keeps commands from a server that does not answer
- * (fail open: Redis is only speed). Nothing here rejects.
- */
 import calculateSlot from 'cluster-key-slot';
 import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
 import type { Span } from '../../trace/span.ts';
 import { Breaker } from './breaker.ts';
 import type { Redis } from 'ioredis';
 import type { RedisClient } from './redis-client.ts';
-import { failureOf, isOfServer, reasonOf, TimeoutError, type CommandFailure, type Failure } from './redis-failure.ts';
+import {
+  failureOf,
+  isOfServer,
+  reasonOf,
+  TimeoutError,
+  type CommandFailure,
+  type RedisFailure,
+} from './redis-failure.ts';
 
-export type Outcome<T> = { readonly value: T } | { readonly failure: Failure };
+/** The result of a command, or the class of its failure. */
+export type RedisOutcome<T> = { readonly value: T } | { readonly failure: RedisFailure };
 
-/** `circuit open`: the server gets no command but trials. `read-only`: it refuses writes, and reads go on. */
-export type Trouble = 'circuit open' | 'read-only';
+/** `circuit open`: the server receives only trials. `read-only`: it refuses writes; reads go on. */
+type Trouble = 'circuit open' | 'read-only';
 
+/** Options of a `RedisLink`. */
 export interface LinkOptions {
   /** Longest wait for one command, in milliseconds. */
   readonly timeoutMs: number;
-  /** A name that may be looked up to see whether Redis is well, where no other has been asked for yet. */
+  /** The key of trials before the first command. */
   readonly trialKey: string;
   onFailure(failure: CommandFailure): void;
-  /** Once per change, of one server: a cluster has several, a single one has the address ''. */
+  /** Called once per change. */
   onTrouble(change: TroubleChange): void;
 }
 
+/** The begin or end of a trouble. */
 export interface TroubleChange {
+  /** The address of a cluster's server; '' for a single one. */
   readonly server: string;
   readonly trouble: Trouble;
   readonly isOn: boolean;
   readonly reason: string;
 }
 
+/** Options of one command. */
 export interface CommandOptions {
-  /** The longest wait, on the clock of `performance.now()`, beside the usual bound. */
+  /** An earlier end of the wait, on the clock of `performance.now()`. */
   readonly untilMs?: number;
-  /** The command is traced as a part of this span, by `name` alone: a trace shows no keys and values. */
+  /** Parent of the command's span, which has `name` only: traces contain no keys and values. */
   readonly span?: Span | undefined;
   readonly name?: string;
 }
 
-type Command<T> = (client: RedisClient) => Promise<T>;
+type RedisCommand<T> = (client: RedisClient) => Promise<T>;
 
 type Breakers = Readonly<Record<Trouble, Breaker>>;
 
-/** Of a value for each ms of the bound: at 100 MB/s it takes a fifth of that, so that a few may follow each other. */
+/** Bytes of a value per ms of the bound: at 100 MB/s a fifth of it, so that a few may follow each other. */
 const bytesPerMs = 20_000;
-/** Who asks for the usual bound may come this much later with its command. */
+/** Ms by which a caller's bound may be below `timeoutMs` and still count as whole. */
 const slackMs = 1;
-/** More servers than this are remembered only while they are in trouble. */
+/** Above this number, servers without trouble are dropped. */
 const maxKnownServers = 64;
 
+/** Commands to Redis, bounded in time, behind circuit breakers. Fails open: Redis is only speed. No method rejects. */
 export class RedisLink {
-  /** Resolves when there is a connection, or a reason why there is none. */
+  /** Resolves when the connection is ready, or has failed. */
   readonly started: Promise<void>;
   readonly #client: RedisClient;
   readonly #options: LinkOptions;
-  /** Of servers that were in trouble, by address; a single server has the address ''. */
+  /** Circuits of servers that were in trouble, by address; '' for a single server. */
   readonly #servers = new Map<string, Breakers>();
   #lastError = '';
-  /** No connection yet, and no failure either: nothing is sent, and nothing is said. */
+  /** Neither a connection nor a failure yet: commands are `closed`, without a report. */
   #isStarting = true;
 
   constructor(connect: (onError: (error: Error) => void) => RedisClient, options: LinkOptions) {
@@ -78,7 +87,7 @@ export class RedisLink {
     this.#client.once('ready', onStarted);
   }
 
-  /** Why Redis, or a part of it, is in this trouble now; `undefined` when it is not. */
+  /** The reason of this trouble, in any server; `undefined`: no trouble. */
   trouble(kind: Trouble): string | undefined {
     if (this.#isStarting && kind === 'circuit open') return 'connecting';
     for (const breakers of this.#servers.values()) {
@@ -88,9 +97,7 @@ export class RedisLink {
     return undefined;
   }
 
-  /**
-   * Larger values are not for this way: those behind them would have to wait, and the server would pass for a slow one.
-   */
+  /** Bytes. A larger value would delay the commands behind it, and the server would count as slow. */
   get longestValue(): number {
     return this.#options.timeoutMs * bytesPerMs;
   }
@@ -102,22 +109,22 @@ export class RedisLink {
   }
 
   /** Runs a command on `key`. */
-  read<T>(key: string, command: Command<T>, options: CommandOptions = {}): Promise<Outcome<T>> {
+  read<T>(key: string, command: RedisCommand<T>, options: CommandOptions = {}): Promise<RedisOutcome<T>> {
     return traced(options, () => this.#run(key, command, options.untilMs, false));
   }
 
-  /** As `read`, for commands that write: not while the server refuses them. */
-  write<T>(key: string, command: Command<T>, options: CommandOptions = {}): Promise<Outcome<T>> {
+  /** Like `read`, for commands that write: fails while the server refuses writes. */
+  write<T>(key: string, command: RedisCommand<T>, options: CommandOptions = {}): Promise<RedisOutcome<T>> {
     return traced(options, () => this.#run(key, command, options.untilMs, true));
   }
 
-  /** The server, or those of a cluster: only primaries hold keys to delete. None while a cluster is not known. */
+  /** The server, or those of a cluster: only primaries can delete keys. Empty before a cluster is connected. */
   servers(role: 'master' | 'all'): readonly Redis[] {
     return 'slots' in this.#client ? this.#client.nodes(role) : [this.#client];
   }
 
-  /** Runs an operator's command, which may take longer than those that reads wait for: at most `ms`. */
-  async runFor<T>(ms: number, command: () => Promise<T>): Promise<Outcome<T>> {
+  /** Runs an operator's command with a bound of its own, apart from the circuits. */
+  async runFor<T>(ms: number, command: () => Promise<T>): Promise<RedisOutcome<T>> {
     const outcome = await this.#bounded(command, ms);
     if ('value' in outcome) return outcome;
     const failure = failureOf(outcome.error, true);
@@ -130,7 +137,7 @@ export class RedisLink {
     this.#client.disconnect();
   }
 
-  async #run<T>(key: string, command: Command<T>, untilMs = Infinity, isWrite: boolean): Promise<Outcome<T>> {
+  async #run<T>(key: string, command: RedisCommand<T>, untilMs = Infinity, isWrite: boolean): Promise<RedisOutcome<T>> {
     const server = this.#serverOf(key);
     const breakers = this.#servers.get(server);
     if (isWrite && breakers?.['read-only'].isOpen === true) return { failure: 'refused' };
@@ -143,7 +150,7 @@ export class RedisLink {
     const failure = failureOf(outcome.error, isWrite);
     this.#options.onFailure(failure);
     const reason = reasonOf(failure, outcome.error, { timeoutMs, lastError: this.#lastError });
-    // Earlier steps of who asks took a part of the time. The server is given all of it.
+    // The caller's earlier steps used a part of the bound. The server counts as silent only after all of it.
     if (failure === 'timeout' && ms < timeoutMs - slackMs && sent !== undefined) {
       const late = sent;
       void this.#bounded(() => late, timeoutMs - ms).then((rest) => {
@@ -157,7 +164,7 @@ export class RedisLink {
     return { failure };
   }
 
-  #bounded<T>(command: Command<T>, ms: number): Promise<{ value: T } | { error: Error }> {
+  #bounded<T>(command: RedisCommand<T>, ms: number): Promise<{ value: T } | { error: Error }> {
     return new Promise((resolve) => {
       const timer = setPatientTimeout(() => resolve({ error: new TimeoutError() }), Math.max(1, ms));
       const onError = (error: unknown): void => {
@@ -171,13 +178,13 @@ export class RedisLink {
       try {
         command(this.#client).then(onValue, onError);
       } catch (error) {
-        // The client may also throw at once.
+        // The client may also throw synchronously.
         onError(error);
       }
     });
   }
 
-  /** The server of a cluster that holds `key`; a single server is one. */
+  /** The address of the cluster's server for `key`; '' for a single server. */
   #serverOf(key: string): string {
     if (!('slots' in this.#client)) return '';
     return this.#client.slots[calculateSlot(key)]?.[0] ?? '';
@@ -187,22 +194,22 @@ export class RedisLink {
     const known = this.#servers.get(server);
     if (known !== undefined) return known;
     this.#forgetOldServers();
-    const breaker = (trouble: Trouble, trial: Command<unknown>): Breaker =>
+    const breaker = (trouble: Trouble, trial: RedisCommand<unknown>): Breaker =>
       new Breaker({
         trial: () => this.#isWell(trial),
         onChange: (isOn, reason) => this.#options.onTrouble({ server, trouble, isOn, reason }),
       });
     const breakers = {
       'circuit open': breaker('circuit open', (client) => client.hget(key, '0')),
-      // Changes nothing, because nothing has this name, and is refused as any other write is. The braces put it into
-      // the slot of `key` (Redis Cluster specification, hash tags).
+      // A write that changes nothing, because no key has this name. The braces put it into the slot of `key` (Redis
+      // Cluster specification, hash tags).
       'read-only': breaker('read-only', (client) => client.set(`${key}!{${key}}`, '', 'XX')),
     };
     this.#servers.set(server, breakers);
     return breakers;
   }
 
-  async #isWell(trial: Command<unknown>): Promise<boolean> {
+  async #isWell(trial: RedisCommand<unknown>): Promise<boolean> {
     const outcome = await this.#bounded(trial, this.#options.timeoutMs);
     return 'value' in outcome || failureOf(outcome.error, false) === 'wrong type';
   }
@@ -215,7 +222,10 @@ export class RedisLink {
   }
 }
 
-async function traced<T>({ span, name = '' }: CommandOptions, run: () => Promise<Outcome<T>>): Promise<Outcome<T>> {
+async function traced<T>(
+  { span, name = '' }: CommandOptions,
+  run: () => Promise<RedisOutcome<T>>,
+): Promise<RedisOutcome<T>> {
   if (span === undefined) return run();
   const attributes = { 'db.system.name': 'redis', 'db.operation.name': name };
   const command = span.begin(name, { kind: 'client', attributes });

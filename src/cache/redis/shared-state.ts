@@ -1,44 +1,45 @@
 /**
- * What replicas tell each other beside answers: the highest version that a client was shown, so that the next answer
- * of another replica is not older, and versions that nodes no longer hold. It is news, not truth: whoever hears it
- * looks for himself, and without Redis each replica goes on with what it knows.
+ * News between replicas, beside answers: the highest version served to a client, so that the next answer of another
+ * replica is not older, and versions that nodes have pruned. Receivers verify news themselves, and without Redis each
+ * replica goes on alone.
  *
- * The version is kept in one small key without an end, which the recommended eviction policy (`volatile-*`) never
- * touches: every answer in the cache has an end, so answers make room for each other only (docs/redis.md).
+ * The version has one small key without a TTL, which the recommended eviction policy (`volatile-*`) never evicts: every
+ * answer has a TTL (docs/redis.md).
  */
 import { findU64 } from '../../ledger/version.ts';
-import { PurgeNews, type Told } from '../purge/purge-news.ts';
+import { PurgeNews, type PeerPurge } from '../purge/purge-news.ts';
 import type { PurgeScope } from '../purge/purge-scope.ts';
 import type { RedisClient } from './redis-client.ts';
 import type { RedisLink } from './redis-link.ts';
 
-/** What other replicas said. */
+/** Receiver of other replicas' news. */
 export interface NewsListener {
-  /** A client of another replica was shown this version. */
+  /** Another replica served this version. */
   onServed(version: bigint): void;
   /** The node with this fingerprint refused this version as pruned. */
   onRefused(node: string, version: bigint): void;
-  /** Another replica was told to purge; resolves when that is done here. */
+  /** Another replica published a purge; resolves when this process is clear. */
   onPurge(scope: PurgeScope): Promise<unknown>;
 }
 
-export interface SharedStateOptions {
-  /** Name of the ledger, chain included; `undefined` while it is not known: then nothing is told or heard. */
+interface SharedStateOptions {
+  /** Name of the ledger, chain included; without one, no news is published or received. */
   readonly ledger: () => string | undefined;
   readonly prefix: string;
-  /** The term of the ledger's history that this process is on; `undefined` while nodes have not confirmed one. */
+  /** The term of this process's history; `undefined` while nodes have not confirmed one. */
   readonly history: () => string | undefined;
 }
 
-/** Versions that follow each other this closely are told as one, the last. */
-export const tellMs = 2;
-/** Longer messages are not ours. */
+/** Ms from a served version to its publication: the highest of that time is published. */
+const publishDelayMs = 2;
+/** Longer messages are ignored. */
 const longestMessage = 128;
-/** Scores are doubles: beyond this they would not be versions any more. */
+/** Scores are doubles, exact up to here. */
 const largestScore = BigInt(Number.MAX_SAFE_INTEGER);
-/** Refusals a second that are told; a moving edge makes a few. */
+/** Refusals published in a second at most; a moving edge makes a few. */
 const refusalsPerSecond = 20;
 
+/** Publishes this process's news, and passes on that of other replicas. */
 export class SharedState {
   readonly #link: RedisLink;
   readonly #subscriber: RedisClient;
@@ -46,11 +47,11 @@ export class SharedState {
   readonly #options: SharedStateOptions;
   #ledger: string | undefined;
   #purges: PurgeNews | undefined;
-  #told = -1n;
-  /** The last version that another replica told: not to be told once more by everybody who looks into it. */
-  #heard = -1n;
-  #hasTakenUp = false;
-  #toTell = -1n;
+  #published = -1n;
+  /** The last version received: not to be published again by every replica that serves it next. */
+  #received = -1n;
+  #hasFloor = false;
+  #pending = -1n;
   #timer: NodeJS.Timeout | undefined;
   #refusals = { second: 0, count: 0 };
 
@@ -59,26 +60,23 @@ export class SharedState {
     this.#subscriber = subscriber;
     this.#listener = listener;
     this.#options = options;
-    subscriber.on('message', (channel: string, message: string) => this.#hear(channel, message));
-    // What is asked while there is no connection is given up by the client, and only what was once granted is asked
-    // for anew by itself: a replica that starts before Redis would hear nothing for as long as it lives.
-    subscriber.on('ready', () => this.#listen());
+    subscriber.on('message', (channel: string, message: string) => this.#onMessage(channel, message));
+    // The client drops a subscription that it sends without a connection, and renews only granted ones: without this a
+    // replica that starts before Redis would never receive a message.
+    subscriber.on('ready', () => this.#subscribe());
   }
 
-  /**
-   * Listens to the ledger of the moment, and takes up what replicas were shown of it before. Called again when that may
-   * have changed; it costs nothing when it has not.
-   */
+  /** Subscribes to the current ledger's channel and reads the version served before. Idempotent for one ledger. */
   async follow(): Promise<void> {
     const ledger = this.#options.ledger();
-    if (ledger === this.#ledger) return this.#hasTakenUp ? undefined : this.#takeUp();
+    if (ledger === this.#ledger) return this.#hasFloor ? undefined : this.#readFloor();
     const before = this.#ledger;
     this.#ledger = ledger;
-    this.#hasTakenUp = false;
-    this.#told = -1n;
-    this.#heard = -1n;
+    this.#hasFloor = false;
+    this.#published = -1n;
+    this.#received = -1n;
     if (before !== undefined) {
-      this.#toTell = -1n;
+      this.#pending = -1n;
       this.#subscriber.unsubscribe(this.#channel(before)).catch(() => undefined);
     }
     this.#purges?.close();
@@ -89,46 +87,47 @@ export class SharedState {
       key: `${this.#options.prefix}:purge:${ledger}`,
       onPurge: (scope) => this.#listener.onPurge(scope),
     });
-    this.#listen();
-    void this.#purges.look();
-    await this.#takeUp();
+    this.#subscribe();
+    void this.#purges.catchUp();
+    await this.#readFloor();
   }
 
-  /** A client is being shown `version`. Never waits. */
-  tellServed(version: bigint): void {
+  /** Publishes, after `publishDelayMs`, that this process serves `version`. Never waits. */
+  publishServed(version: bigint): void {
     if (version > largestScore) return;
     void this.follow();
-    // Of several workers, one may be about to show less than another is: the highest counts.
-    if (version > this.#toTell) this.#toTell = version;
+    // Workers may publish in any order: the highest counts.
+    if (version > this.#pending) this.#pending = version;
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
-      this.#tell();
-    }, tellMs);
+      this.#publishPending();
+    }, publishDelayMs);
     this.#timer.unref();
   }
 
-  tellRefused(node: string, version: bigint): void {
+  /** Publishes that the node with this fingerprint refused `version` as pruned. Never waits. */
+  publishRefused(node: string, version: bigint): void {
     const second = Math.floor(performance.now() / 1000);
     if (this.#refusals.second !== second) this.#refusals = { second, count: 0 };
     this.#refusals.count += 1;
     if (this.#refusals.count <= refusalsPerSecond) this.#publish(`refused ${node} ${version}`);
   }
 
-  /** The ledger has another history than before: what was shown of that is no floor for who starts from now on. */
+  /** Deletes the served version after a change of history: it is no floor for replicas that start later. */
   forgetServed(): void {
     const ledger = this.#ledger;
-    this.#toTell = -1n;
-    this.#told = -1n;
-    this.#heard = -1n;
+    this.#pending = -1n;
+    this.#published = -1n;
+    this.#received = -1n;
     if (ledger === undefined) return;
     const key = this.#key(ledger);
     void this.#link.write(key, (client) => client.unlink(key));
   }
 
-  /** Makes the other replicas forget; `undefined` when they cannot be told. */
-  async tellPurge(scope: PurgeScope): Promise<Told | undefined> {
+  /** Purges the other replicas: see `PurgeNews.publish`. */
+  async publishPurge(scope: PurgeScope): Promise<PeerPurge | undefined> {
     await this.follow();
-    return this.#purges?.tell(scope);
+    return this.#purges?.publish(scope);
   }
 
   close(): void {
@@ -137,30 +136,30 @@ export class SharedState {
     this.#subscriber.disconnect();
   }
 
-  #listen(): void {
+  #subscribe(): void {
     if (this.#ledger !== undefined) this.#subscriber.subscribe(this.#channel(this.#ledger)).catch(() => undefined);
   }
 
-  /** What replicas were shown before: once, as soon as Redis tells. */
-  async #takeUp(): Promise<void> {
+  /** Reads the version served before, once, as soon as Redis answers. */
+  async #readFloor(): Promise<void> {
     const ledger = this.#ledger;
     if (ledger === undefined) return;
     const key = this.#key(ledger);
     const kept = await this.#link.read(key, (client) => client.zscore(key, member));
     if (!('value' in kept) || ledger !== this.#ledger) return;
-    this.#hasTakenUp = true;
+    this.#hasFloor = true;
     const version = kept.value === null ? undefined : findU64(kept.value);
     if (version !== undefined) this.#listener.onServed(version);
   }
 
-  #tell(): void {
+  #publishPending(): void {
     void this.follow();
     const ledger = this.#ledger;
-    if (ledger === undefined || this.#toTell <= this.#told) return;
-    const version = this.#toTell.toString();
-    this.#told = this.#toTell;
-    // This very version and no other: a wrong word must not silence what is true.
-    if (this.#toTell === this.#heard) return;
+    if (ledger === undefined || this.#pending <= this.#published) return;
+    const version = this.#pending.toString();
+    this.#published = this.#pending;
+    // Only an equal version is skipped: a wrong higher one must not suppress a true one.
+    if (this.#pending === this.#received) return;
     const history = this.#options.history();
     this.#publish(history === undefined ? `served ${version}` : `served ${version} ${history}`);
     const key = this.#key(ledger);
@@ -174,17 +173,17 @@ export class SharedState {
     void this.#link.write(channel, (client) => client.publish(channel, message));
   }
 
-  #hear(channel: string, message: string): void {
+  #onMessage(channel: string, message: string): void {
     if (this.#ledger === undefined || channel !== this.#channel(this.#ledger)) return;
-    this.#purges?.hear(message);
-    const [, kind, node = '', number = '', told] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
+    this.#purges?.onMessage(message);
+    const [, kind, node = '', number = '', theirs] = message.length > longestMessage ? [] : (form.exec(message) ?? []);
     const version = findU64(number);
     if (version === undefined) return;
     if (kind === 'served') {
       const history = this.#options.history();
-      // Of another history it is no floor here. While one of the two is not known, it is news like any other.
-      if (told !== undefined && history !== undefined && told !== history) return;
-      this.#heard = version;
+      // A version of another history is no floor here. With one history unknown, it counts.
+      if (theirs !== undefined && history !== undefined && theirs !== history) return;
+      this.#received = version;
       this.#listener.onServed(version);
     } else this.#listener.onRefused(node.trim(), version);
   }

@@ -1,39 +1,36 @@
-/**
- * The second tier: answers in Redis, shared by all replicas. It is only speed: nothing here rejects, every wait is
- * bounded, and what cannot be read, or cannot be trusted, is a miss.
- */
 import type { Redis } from 'ioredis';
 import type { Span } from '../../trace/span.ts';
 import { mutableTtlMs, type CachedResponse } from '../entry.ts';
 import type { CacheKey } from '../key.ts';
 import { decodeRecord, decodeReference, type Reference } from '../record.ts';
-import type { RedisKeys } from './redis-keys.ts';
+import type { AnswerNames } from './redis-keys.ts';
 import type { RedisClient } from './redis-client.ts';
-import type { CommandOptions, Outcome, RedisLink } from './redis-link.ts';
+import type { CommandOptions, RedisOutcome, RedisLink } from './redis-link.ts';
 import type { WriteQueue } from './write-queue.ts';
 
-/** Why a look-up had no answer. `damaged`: something was there that is not ours or not whole, and is to be replaced. */
+/** The reason of a miss. `damaged`: the entry is foreign or truncated, and is to be overwritten. */
 export type Miss = 'absent' | 'damaged' | 'unavailable';
 
-/** `ttlMs`: for how long the answer still holds, where it does not hold for ever. */
+/** The result of a look-up. `ttlMs`: remaining lifetime of a mutable answer. */
 export type Lookup = { readonly answer: CachedResponse; readonly ttlMs?: number | undefined } | { readonly miss: Miss };
 
-export interface SharedTierParts {
+interface SharedTierParts {
   readonly link: RedisLink;
   readonly writes: WriteQueue;
-  /** Answers this process holds already need not cross the wire again. */
+  /** Looks in memory by digest, to save the transfer. */
   readonly findAnswer: (digest: string) => CachedResponse | undefined;
 }
 
-export interface SharedTierOptions {
+interface SharedTierOptions {
   /** Bound of a whole look-up, in milliseconds. */
   readonly timeoutMs: number;
-  /** How long answers are kept. */
+  /** TTL of answers in Redis, in ms. */
   readonly ttlMs: number;
-  /** Names of the ledger that is read now; `undefined` while that is not known: then nothing is looked up or kept. */
-  readonly keys: () => RedisKeys | undefined;
+  /** Names of the current ledger and term; without them nothing is looked up or stored. */
+  readonly keys: () => AnswerNames | undefined;
 }
 
+/** The second tier: answers in Redis, for all replicas. It is only speed: every wait is bounded, no method rejects. */
 export class SharedTier {
   readonly #parts: SharedTierParts;
   readonly #options: SharedTierOptions;
@@ -47,7 +44,7 @@ export class SharedTier {
     return this.#options.timeoutMs;
   }
 
-  /** What Redis holds for the read. Waits at most until `untilMs`, of `performance.now()`. `span`: the look-up's. */
+  /** Looks the read up. Waits at most until `untilMs`, of `performance.now()`. `span`: the look-up's. */
   async find(key: CacheKey, untilMs: number, span?: Span): Promise<Lookup> {
     const keys = this.#options.keys();
     if (keys === undefined) return { miss: 'unavailable' };
@@ -64,10 +61,7 @@ export class SharedTier {
     return 'answer' in lookup ? { ...lookup, ttlMs } : lookup;
   }
 
-  /**
-   * Keeps an answer, in the background. `overwrite`: what stands there is not to be trusted. `onDone` is called when
-   * it is readable by others, or will not be.
-   */
+  /** Stores an answer in the background. `onDone` is called once it is readable by other replicas, or will not be. */
   store(key: CacheKey, answer: CachedResponse, { head, overwrite = false, onDone = () => {} }: StoreOptions): void {
     const keys = this.#options.keys();
     if (keys?.admits(head) !== true) {
@@ -83,13 +77,13 @@ export class SharedTier {
     this.#parts.writes.add({ key, answer, reference, names, ttlMs, overwrite, onDone });
   }
 
-  /** The name of the read's page in Redis; `undefined` while the ledger has no name. */
+  /** The name of the read's page in Redis; `undefined` without names. */
   nameOf(key: CacheKey): string | undefined {
     return this.#options.keys()?.page(key);
   }
 
-  /** What Redis holds for the read, looked at apart: for an operator, and never for an answer. */
-  async inspect(key: CacheKey): Promise<Inspected> {
+  /** Inspects the read's entry for an operator. */
+  async inspect(key: CacheKey): Promise<EntryInspection> {
     const keys = this.#options.keys();
     if (keys === undefined) return { reference: 'unavailable' };
     const page = keys.page(key);
@@ -107,7 +101,7 @@ export class SharedTier {
     };
   }
 
-  /** Gives up writes under way whose key `covers`; resolves when none is left. */
+  /** Cancels pending writes whose key `covers`; resolves when none is left. */
   drop(covers: (key: CacheKey) => boolean): Promise<void> {
     return this.#parts.writes.drop(covers);
   }
@@ -124,33 +118,33 @@ export class SharedTier {
     const get = (client: RedisClient) => (client as Redis).getBuffer(name);
     const found = await this.#parts.link.read(name, get, { ...options, name: 'GET' });
     if (!('value' in found)) return missOf(found);
-    // References outlive answers: Redis evicts what it likes, and a page lives as long as its youngest reference.
+    // References outlive answers: Redis evicts keys, and a page's TTL is that of its youngest reference.
     if (found.value === null) return { miss: 'absent' };
     const answer = await decodeRecord(found.value, digest);
     return answer === undefined ? { miss: 'damaged' } : { answer };
   }
 }
 
-/** What is found of a read in Redis. */
-export interface Inspected {
+/** A read's entry in Redis, for an operator. */
+export interface EntryInspection {
   readonly reference: 'found' | Miss;
   readonly digest?: string | undefined;
-  /** Of answers that have to be asked for anew: seconds since the epoch. */
+  /** End of a mutable answer, in seconds since the epoch. */
   readonly expiresAt?: number | undefined;
-  /** How long the page with the reference is kept yet. */
+  /** Remaining TTL of the page. */
   readonly ttlMs?: number | undefined;
   readonly answer?: 'found' | Miss;
-  /** Of the answer's body, as clients get it. */
+  /** Length of the uncompressed body. */
   readonly bytes?: number | undefined;
 }
 
-export interface StoreOptions {
+interface StoreOptions {
   /** The head of the node's own ledger when it answered. */
   readonly head: bigint | undefined;
   readonly overwrite?: boolean;
   readonly onDone?: (isReadable: boolean) => void;
 }
 
-function missOf(outcome: Extract<Outcome<unknown>, { failure: unknown }>): { readonly miss: Miss } {
+function missOf(outcome: Extract<RedisOutcome<unknown>, { failure: unknown }>): { readonly miss: Miss } {
   return { miss: outcome.failure === 'wrong type' ? 'damaged' : 'unavailable' };
 }

@@ -1,42 +1,40 @@
-/**
- * Answers on their way to Redis, written in the background. Bounded in number and in bytes: when Redis is slower than
- * the nodes, answers are not shared, and memory does not grow.
- */
 import { answerBytes, type CachedResponse } from '../entry.ts';
 import type { CacheKey } from '../key.ts';
 import { encodeRecord, encodeReference, type Reference } from '../record.ts';
 import type { RedisLink } from './redis-link.ts';
 
-export interface PendingWrite {
+/** An answer to write, with its reference. */
+interface PendingWrite {
   readonly key: CacheKey;
   readonly answer: CachedResponse;
   readonly reference: Reference;
   /** Names in Redis of the page and of the answer. */
   readonly names: { readonly page: string; readonly answer: string };
   readonly ttlMs: number;
-  /** What stands there is not to be trusted. */
+  /** The present entry is damaged. */
   readonly overwrite: boolean;
-  /** Called once: when it is readable by others, or will not be. */
+  /** Called once: when the answer is readable by other replicas, or will not be. */
   readonly onDone: (isReadable: boolean) => void;
 }
 
-/** `dropped`: too many wait, or it is too large to be shared. */
+/** `dropped`: the queue is full, the answer too large, or a purge covers it. */
 export type WriteOutcome = 'written' | 'failed' | 'dropped';
 
-/** Answers waiting or being written at most. */
+/** Answers in the queue at most, those in flight included. */
 const maxWrites = 1_024;
 const maxBytes = 32 * 1024 * 1024;
-/** Written at a time: enough to fill a pipeline. */
+/** Writes in flight at most: enough to fill a pipeline. */
 const maxConcurrent = 32;
-/** Smaller answers are written again rather than asked after: that takes one command instead of one or two. */
+/** Smaller answers are rewritten without a check for presence: one command instead of one or two. */
 export const smallBytes = 1_024;
 
+/** Answers waiting to be written to Redis, bounded: with a slow Redis answers are dropped, and memory does not grow. */
 export class WriteQueue {
   readonly #link: RedisLink;
   readonly #onOutcome: (outcome: WriteOutcome) => void;
   readonly #waiting: { readonly write: PendingWrite; readonly bytes: number }[] = [];
   readonly #writing = new Map<PendingWrite, Promise<void>>();
-  /** Writes that have begun and are not to be ended. */
+  /** Writes in flight that a purge covers: their reference must not be written. */
   readonly #unwanted = new WeakSet<PendingWrite>();
   #bytes = 0;
 
@@ -45,7 +43,7 @@ export class WriteQueue {
     this.#onOutcome = onOutcome;
   }
 
-  /** What waits or is being written. */
+  /** Writes in the queue, those in flight included. */
   get size(): { readonly writes: number; readonly bytes: number } {
     return { writes: this.#waiting.length + this.#writing.size, bytes: this.#bytes };
   }
@@ -61,7 +59,7 @@ export class WriteQueue {
     this.#next();
   }
 
-  /** Gives up writes whose key `covers`; resolves when none of them is under way any more. */
+  /** Cancels writes whose key `covers`; resolves when none of them is in flight. */
   async drop(covers: (key: CacheKey) => boolean): Promise<void> {
     for (const waiting of this.#waiting.splice(0)) {
       if (!covers(waiting.write.key)) {
@@ -81,7 +79,7 @@ export class WriteQueue {
       const next = this.#waiting.shift();
       if (next === undefined) return;
       const { write, bytes } = next;
-      // What cannot be encoded, for want of memory for example, has failed like what cannot be sent.
+      // An encoding may throw, such as out of memory.
       const written = this.#write(write).catch((): WriteOutcome => 'failed');
       const ended = written.then((outcome) => {
         this.#writing.delete(write);
@@ -98,7 +96,7 @@ export class WriteQueue {
     write.onDone(outcome === 'written');
   }
 
-  /** First the answer, then what refers to it, so that no reader finds a reference that leads nowhere. */
+  /** The answer before its reference: no reader finds a reference without an answer. */
   async #write(write: PendingWrite): Promise<WriteOutcome> {
     const outcome = await this.#writeAnswer(write);
     if (outcome !== 'written') return outcome;
@@ -121,8 +119,8 @@ export class WriteQueue {
   async #writeReference({ key, reference, names, ttlMs, overwrite }: PendingWrite): Promise<boolean> {
     const { page } = names;
     const text = encodeReference(key, reference);
-    // Both at once: only a connection, or a primary, that is lost between the two leaves a page without an end, and the
-    // page's next reference gives it one.
+    // Both at once: only a connection or primary lost between the two leaves a page without a TTL, until its next
+    // reference.
     const set = () =>
       this.#link.write(page, async (client) => {
         const [added] = await Promise.all([client.hset(page, String(key.slot), text), client.pexpire(page, ttlMs)]);

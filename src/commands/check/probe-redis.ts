@@ -1,6 +1,6 @@
 /** One look at the shared cache from outside: can it be used as the gateway will use it, and how does it forget? */
 import type { Redis } from 'ioredis';
-import { connectRedis, type RedisClient, type RedisTarget } from '../../cache/redis/redis-client.ts';
+import { connectRedis, type RedisClient, type RedisServers } from '../../cache/redis/redis-client.ts';
 import { connectionFault } from './probe.ts';
 
 /** Settings that one server reports. */
@@ -21,7 +21,7 @@ export interface RedisProbeOptions {
 }
 
 /** Connects, reads and writes without changing anything. Never throws and never takes longer than `timeoutMs`. */
-export async function probeRedis(target: RedisTarget, options: RedisProbeOptions): Promise<RedisProbe> {
+export async function probeRedis(target: RedisServers, options: RedisProbeOptions): Promise<RedisProbe> {
   const { promise: failed, reject } = Promise.withResolvers<never>();
   // Also after the time-out, when no caller waits any more.
   failed.catch(() => undefined);

@@ -4,7 +4,7 @@
  */
 import type { Logger } from 'pino';
 import type { Principal } from '../../access/keys/principal.ts';
-import { whoOf } from '../../access/usage/usage-tally.ts';
+import { usageSubjectOf } from '../../access/usage/usage-tally.ts';
 import type { AccessLogConfig } from '../../config/config.ts';
 import type { AccessLogMetrics } from '../../metrics/log-metrics.ts';
 import { toldOutcome, toldStatus } from '../../metrics/http-metrics.ts';
@@ -94,7 +94,7 @@ function lineOf(ended: RequestSummary, seconds: number): object {
 /** Who has no key is counted by an address, which is nobody's name and in no line. */
 function whose(principal: Principal | undefined): object {
   if (principal === undefined) return {};
-  const [, tenant, plan] = whoOf(principal);
+  const [, tenant, plan] = usageSubjectOf(principal);
   return { tenant: tenant ?? undefined, plan };
 }
 

@@ -1,6 +1,6 @@
 /** A request that access control admitted: principal, limits, result. */
 import { countedNetwork } from '../../access/keys/client-address.ts';
-import type { Operation, Principal } from '../../access/keys/principal.ts';
+import type { AccessOperation, Principal } from '../../access/keys/principal.ts';
 import type { Settled, Ticket } from '../../access/limits/ticket.ts';
 import type { Outcome } from '../../metrics/http-metrics.ts';
 import type { Incoming, Outgoing } from './message.ts';
@@ -25,7 +25,7 @@ const nothingYet: RequestResult = { outcome: 'local', upstreamMs: 0, gasUsed: un
 /** Charges one request to its principal, once, when its answer is out and no work for it is in flight. */
 export class AdmittedRequest {
   readonly principal: Principal;
-  readonly operation: Operation;
+  readonly operation: AccessOperation;
   readonly #ticket: AdmittedTicket;
   #isSettled = false;
   #isWorkedOn = false;
@@ -34,7 +34,7 @@ export class AdmittedRequest {
   #result = nothingYet;
   #waitsSinceMs: number | undefined;
 
-  constructor(principal: Principal, operation: Operation, ticket: AdmittedTicket) {
+  constructor(principal: Principal, operation: AccessOperation, ticket: AdmittedTicket) {
     this.principal = principal;
     this.operation = operation;
     this.#ticket = ticket;

@@ -2,7 +2,7 @@
  * Answers operators on the operations port. Requests and answers are plain data, so that they can come from, and go to,
  * another process.
  */
-import type { Purged } from '../../cache/purge/purger.ts';
+import type { PurgeResult } from '../../cache/purge/purger.ts';
 import { formatScope, type PurgeScope } from '../../cache/purge/purge-scope.ts';
 import type { Journal } from './status/events.ts';
 import type { Explainer } from './explain.ts';
@@ -22,7 +22,7 @@ export interface AdminParts extends ScopeParts {
   /** Absent: nobody's usage is counted. */
   readonly usage?: UsageSource | undefined;
   /** Forgets here, in Redis, and at the other replicas. */
-  readonly purge: (scope: PurgeScope) => Promise<Purged>;
+  readonly purge: (scope: PurgeScope) => Promise<PurgeResult>;
   /** Forgets what this process holds. */
   readonly purgeHere: (scope: PurgeScope) => Promise<number>;
   /** Takes note of purges. */

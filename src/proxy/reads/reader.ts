@@ -7,7 +7,7 @@ import { contentDigest, nothingCoded, type CachedResponse, type ContentCoding } 
 import { cacheKey, type CacheKey } from '../../cache/key.ts';
 import type { CacheLocation, MemoryCache } from '../../cache/memory/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../../cache/policy.ts';
-import type { Load, Loaded, ReadThrough } from '../../cache/read-through.ts';
+import type { AnswerLoad, Loaded, ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { StopSignal } from '../../ledger/stop.ts';
 import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
@@ -81,7 +81,8 @@ export class Reader {
     metrics.miss();
     const flight = `|${generation}${flightOf(read)}`;
     const place = { key, chainId };
-    const load: Load<Origin> = (signal, span) => this.#fetch(read, place, { client: caller.client, signal, span });
+    const load: AnswerLoad<Origin> = (signal, span) =>
+      this.#fetch(read, place, { client: caller.client, signal, span });
     for (let flights = 1; ; flights += 1) {
       try {
         const { value, isLeader } = await tiers.load(key, flight, caller, load);

@@ -1,8 +1,8 @@
 /** Ahead of its route, a request is authenticated, its rights are checked, and the limits of its plan admit it. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { holdsKey } from '../../access/keys/key-set.ts';
-import type { Operation, Principal } from '../../access/keys/principal.ts';
-import type { Principals, Unknown } from '../../access/keys/principals.ts';
+import type { AccessOperation, Principal } from '../../access/keys/principal.ts';
+import type { Principals, KeyRejection } from '../../access/keys/principals.ts';
 import type { Limits, Ticket } from '../../access/limits/ticket.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { AccessMetrics, RefusalReason } from '../../metrics/access-metrics.ts';
@@ -43,7 +43,7 @@ export class AccessControl {
   admit(
     request: IncomingMessage,
     response: ServerResponse,
-    match: { readonly operation: Operation },
+    match: { readonly operation: AccessOperation },
     { serve, refuse }: Admission,
   ): void {
     // Browsers send no key with a preflight. Other OPTIONS requests are refused by the route.
@@ -85,7 +85,7 @@ export class AccessControl {
     return new GatewayError('malformed', `a key belongs into the header ${this.header}, never into the target`);
   }
 
-  #unauthorized(why: Unknown, given: string | readonly string[] | undefined): GatewayError {
+  #unauthorized(why: KeyRejection, given: string | readonly string[] | undefined): GatewayError {
     if (why === 'unread') return new GatewayError('unavailable', 'the keys are not loaded yet; try again');
     const { header } = this;
     const form = header === 'authorization' ? 'Authorization: Bearer KEY' : `${header}: KEY`;
@@ -93,7 +93,11 @@ export class AccessControl {
     return new GatewayError('unauthorized', message, { headers: challengeOf(header, given) });
   }
 
-  #requireRights({ operations, origins, plan }: Principal, operation: Operation, origin: string | undefined): void {
+  #requireRights(
+    { operations, origins, plan }: Principal,
+    operation: AccessOperation,
+    origin: string | undefined,
+  ): void {
     const { metrics } = this.#parts;
     if (!operations.has(operation)) {
       metrics.refused('operation', plan.name);
@@ -105,7 +109,7 @@ export class AccessControl {
     throw new GatewayError('disabled', 'this key or plan may be used by pages of certain origins only');
   }
 
-  #enter(principal: Principal, operation: Operation, ticket: AnsweredTicket): AdmittedRequest {
+  #enter(principal: Principal, operation: AccessOperation, ticket: AnsweredTicket): AdmittedRequest {
     if (ticket.kind === 'admitted') return new AdmittedRequest(principal, operation, ticket);
     const { because, retryAfterMs } = ticket;
     const reason: RefusalReason = because === 'limit' ? 'limit' : 'not counted';

@@ -2,7 +2,7 @@
  * The table of routes: each path that the gateway answers itself, or passes on by a rule. A new kind of read takes a row
  * here, a parser and a test.
  */
-import type { Operation } from '../../access/keys/principal.ts';
+import type { AccessOperation } from '../../access/keys/principal.ts';
 import { findU64, type LedgerVersion } from '../../ledger/version.ts';
 import type { RouteName } from '../../metrics/http-metrics.ts';
 import type { Need } from '../../upstream/select/need.ts';
@@ -38,7 +38,7 @@ export type ParseRead = (parameters: Parameters, request: PathRead) => Read;
 export interface Route extends RouteLabel {
   readonly kind: RouteKind;
   /** Keys allow and plans charge this operation. */
-  readonly operation: Operation;
+  readonly operation: AccessOperation;
   /** Present on the kinds `read` and `wait`. */
   readonly parse?: ParseRead;
 }

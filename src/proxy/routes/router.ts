@@ -1,6 +1,6 @@
 /** The router decides a request's route from method and target alone. Pure; find-my-way matches the paths. */
 import findMyWay from 'find-my-way';
-import type { Operation } from '../../access/keys/principal.ts';
+import type { AccessOperation } from '../../access/keys/principal.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { Need } from '../../upstream/select/need.ts';
 import type { Read } from '../reads/read-result.ts';
@@ -27,7 +27,7 @@ export interface RouterOptions {
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 /** Operations in order of strictness: writes to the ledger, then the more costly for a node. */
-const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
+const strictest: readonly AccessOperation[] = ['submit', 'encode', 'view', 'pass', 'read'];
 
 /** The row of a target. With a fault, it is the row of any path. */
 interface RowMatch {
@@ -129,7 +129,7 @@ export class Match {
    * The operation that keys allow and plans charge: the route's own. A passed path counts as the strictest of its folded
    * readings, because a node may fold it as well.
    */
-  get operation(): Operation {
+  get operation(): AccessOperation {
     const { route, method, target } = this;
     if (route !== passedRoute && route !== noRoute) return route.operation;
     const { basePath } = this.#router;

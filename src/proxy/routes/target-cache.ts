@@ -4,7 +4,7 @@
  */
 import type { CacheLocation } from '../../cache/memory/memory.ts';
 import type { ContentCoding } from '../../cache/entry.ts';
-import type { Operation } from '../../access/keys/principal.ts';
+import type { AccessOperation } from '../../access/keys/principal.ts';
 import type { AnswerForm } from '../../ledger/answer-form.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Read } from '../reads/read-result.ts';
@@ -23,7 +23,7 @@ export class CachedTarget {
     this.read = read;
   }
 
-  get operation(): Operation {
+  get operation(): AccessOperation {
     return this.route.operation;
   }
 }

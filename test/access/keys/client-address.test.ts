@@ -14,13 +14,13 @@ const walks: readonly (readonly [connection: string | undefined, forwarded: stri
   ['192.0.2.7', '198.51.100.1', '198.51.100.1'],
   ['192.0.2.8', '198.51.100.1', '192.0.2.8'],
   ['fd00::1', '2001:db8::1', '2001:db8::1'],
-  // What the client wrote itself stands left of what our proxy saw.
+  // The client's own entries precede the trusted proxy's.
   ['10.1.2.3', '1.1.1.1, 198.51.100.1', '198.51.100.1'],
   ['10.1.2.3', '1.1.1.1,10.0.0.9, 198.51.100.1 ,10.0.0.8', '198.51.100.1'],
   // A client within our networks.
   ['10.1.2.3', '10.9.9.9', '10.9.9.9'],
   ['10.1.2.3', '10.9.9.9, 10.0.0.8', '10.9.9.9'],
-  // What is no address ends the walk.
+  // An entry that is no address ends the walk.
   ['10.1.2.3', 'unknown', '10.1.2.3'],
   ['10.1.2.3', '', '10.1.2.3'],
   ['10.1.2.3', ',', '10.1.2.3'],
@@ -41,7 +41,7 @@ for (const [connection, forwarded, client] of walks) {
   });
 }
 
-test('whatever a client writes before its proxy adds its address, it is that address', () => {
+test('the address that a trusted proxy adds counts, whatever the client wrote before it', () => {
   const entry = fc.oneof(fc.ipV4(), fc.ipV6(), fc.constant('10.0.0.1'), fc.string());
   fc.assert(
     fc.property(
@@ -58,7 +58,7 @@ test('whatever a client writes before its proxy adds its address, it is that add
   );
 });
 
-test('nobody else is believed, whatever they say', () => {
+test('the header of an untrusted peer is ignored', () => {
   fc.assert(
     fc.property(fc.oneof(fc.ipV4(), fc.string()), fc.string(), (connection, forwarded) => {
       const trusted = new Networks(['10.0.0.0/8']);
@@ -72,7 +72,7 @@ test('nobody else is believed, whatever they say', () => {
   );
 });
 
-test('a list without an end is not walked to its end', () => {
+test('a very long list is not walked to its end', () => {
   const forwarded = Array.from({ length: 10_000 }, () => '10.0.0.1').join(',');
   assert.equal(clientAddress('10.0.0.2', `198.51.100.1,${forwarded}`, ours), '10.0.0.1');
 });

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createKey, hashKey, KeySet, longestKey, type KeyRecord } from '../../../src/access/keys/key-set.ts';
-import type { Operation, Plan } from '../../../src/access/keys/principal.ts';
+import type { AccessOperation, Plan } from '../../../src/access/keys/principal.ts';
 
-const every: readonly Operation[] = ['read', 'view', 'encode', 'submit', 'pass'];
+const every: readonly AccessOperation[] = ['read', 'view', 'encode', 'submit', 'pass'];
 const planOf = (name: string, more: Partial<Plan> = {}): Plan => ({
   name,
   windowMs: 10_000,
@@ -62,7 +62,7 @@ function rights(more: Partial<KeyRecord>) {
   return [[...(principal?.operations ?? [])], principal?.origins && [...principal.origins]];
 }
 
-test('a key may do what its plan may, and no more than it says itself', () => {
+test("a key's rights are those of its plan and its own record", () => {
   assert.deepEqual(rights({}), [every, undefined]);
   assert.deepEqual(rights({ operations: ['submit', 'read'] }), [['submit', 'read'], undefined]);
   assert.deepEqual(rights({ origins: ['https://c'] }), [every, ['https://c']]);
@@ -76,7 +76,7 @@ test('a key may do what its plan may, and no more than it says itself', () => {
   ]);
 });
 
-test('a key of a plan that is not there is none; of two records of one key the first counts', () => {
+test('a key of an unknown plan is none; the first of two records of one key counts', () => {
   const set = new KeySet(
     [recordOf('a', { plan: 'gone' }), recordOf('b', { name: 'x' }), recordOf('b', { name: 'y' })],
     plans,

@@ -1,4 +1,4 @@
-/** What requests cost, and what clients are told of it. */
+/** The cost of requests, and the headers that report it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { costOf, leastCostOf, type Costs } from '../../../src/access/limits/cost.ts';

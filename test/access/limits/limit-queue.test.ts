@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { LimitQueue } from '../../../src/access/limits/limit-queue.ts';
-import type { Taken } from '../../../src/access/limits/counter.ts';
+import type { CountResult } from '../../../src/access/limits/counter.ts';
 import { eventually } from '../../support/eventually.ts';
 import { anonymousOf, hit, isAdmitted, planOf, principalOf, replica } from '../../support/limits.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
@@ -33,7 +33,7 @@ test('a request over the burst waits until there is room, and those behind it wa
   stalls.judge(tickets[1]!.afterMs < 500, 'the burst waits for nothing');
 });
 
-test('who would wait in vain is told at once', async (t) => {
+test('a request that would wait in vain is refused at once', async (t) => {
   const stalls = watchStalls(t);
   const one = await memoryReplica(t);
   const plan = planOf({ requests: 1, waitMs: 500 });
@@ -44,7 +44,7 @@ test('who would wait in vain is told at once', async (t) => {
   stalls.judge(performance.now() - startMs < 400, 'at once');
 });
 
-test('a place that becomes free is given at once to who waits longest, and who waits too long is refused', async (t) => {
+test('a free place goes at once to the longest waiting request, and one that waits too long is refused', async (t) => {
   const one = await memoryReplica(t);
   const patient = principalOf(planOf({ concurrency: 1, waitMs: 400 }));
   const first = await one.ask(patient);
@@ -61,7 +61,7 @@ test('a place that becomes free is given at once to who waits longest, and who w
   assert.equal(await one.metric('ledgergate_limits_waiting'), 0);
 });
 
-test('who hangs up leaves the line, and holds no place', async (t) => {
+test('a client that hangs up leaves the queue, and takes no place', async (t) => {
   const one = await memoryReplica(t);
   const patient = principalOf(planOf({ concurrency: 1, waitMs: 10_000 }));
   const first = await one.ask(patient);
@@ -74,15 +74,17 @@ test('who hangs up leaves the line, and holds no place', async (t) => {
   assert.ok(isAdmitted(await third));
 });
 
-test('lines are bounded, each and together, and end when they are closed', async () => {
+test('queues are bounded, each and together, and end when they are closed', async () => {
   const queue = new LimitQueue({ maxInLine: 2, maxWaiting: 3 });
-  const over: Taken = {
+  const over: CountResult = {
     kind: 'counted',
     count: { isAdmitted: false, over: 'concurrency', freeInMs: 0, standings: [] },
     settle: () => undefined,
   };
   const request = { waitMs: 60_000, signal: never, attempt: () => over };
-  const waiting: (Taken | Promise<Taken>)[] = ['a', 'a', 'a', 'b', 'b'].map((subject) => queue.take(subject, request));
+  const waiting: (CountResult | Promise<CountResult>)[] = ['a', 'a', 'a', 'b', 'b'].map((subject) =>
+    queue.take(subject, request),
+  );
   assert.deepEqual(
     waiting.map((turn) => turn instanceof Promise),
     [true, true, false, true, false],
@@ -111,16 +113,16 @@ test('a place that another replica gives back is found', { skip: noRedis }, asyn
   assert.ok(performance.now() - startMs < 2_000);
 });
 
-test('who is refused in the moment in which a line ends is not left in it', async () => {
+test('a request refused at the moment in which a queue ends is not left in it', async () => {
   const queue = new LimitQueue();
-  const over: Taken = {
+  const over: CountResult = {
     kind: 'counted',
     count: { isAdmitted: false, over: 'requests', freeInMs: 20, standings: [] },
     settle: () => undefined,
   };
-  const room: Taken = { kind: 'counted', count: { isAdmitted: true, standings: [] }, settle: () => undefined };
+  const room: CountResult = { kind: 'counted', count: { isAdmitted: true, standings: [] }, settle: () => undefined };
   const asked = Promise.withResolvers<void>();
-  const [ofFirst, ofSecond] = [Promise.withResolvers<Taken>(), Promise.withResolvers<Taken>()];
+  const [ofFirst, ofSecond] = [Promise.withResolvers<CountResult>(), Promise.withResolvers<CountResult>()];
   const [firsts, seconds] = [[over, ofFirst.promise], [ofSecond.promise]];
   const second = queue.take('a', { waitMs: 100, signal: never, attempt: () => seconds.shift() ?? room });
   const first = queue.take('a', {

@@ -1,4 +1,4 @@
-/** Redis goes away in the middle of a window: what then happens is what the config says. */
+/** Redis goes away in the middle of a window: the config's choice decides. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { WhenRedisIsDown } from '../../../src/access/limits/limits-fallback.ts';
@@ -46,7 +46,7 @@ test('local: each replica goes on with what it has let in itself', { skip: noRed
   assert.equal(await one!.metric('ledgergate_limits_fallback_total{choice="local"}'), fallbacks);
 });
 
-test('refuse: nobody is let in, and the answer says that it is not their fault', { skip: noRedis }, async (t) => {
+test('refuse: no request is admitted, as unavailable and not as over a limit', { skip: noRedis }, async (t) => {
   const { replicas } = await twoReplicas(t, 'refuse');
   assert.equal(await admittedOf(replicas, 50), 0);
   const ticket = await replicas[0]!.ask(usual);
@@ -56,7 +56,7 @@ test('refuse: nobody is let in, and the answer says that it is not their fault',
   assert.ok(isAdmitted(await replicas[0]!.ask(principalOf(planOf({})))), 'who has no limits needs nobody to count');
 });
 
-test('allow: everybody is let in, uncounted', { skip: noRedis }, async (t) => {
+test('allow: every request is admitted, uncounted', { skip: noRedis }, async (t) => {
   const { replicas } = await twoReplicas(t, 'allow');
   assert.equal(await admittedOf(replicas, 300), 300);
   assert.equal(await replicas[0]!.metric('ledgergate_limits_fallback_total{choice="allow"}'), 150);
@@ -77,7 +77,7 @@ test('a Redis that hangs costs its time once, not with every request', { skip: n
   await eventually(async () => linesOf(one, 'counted in Redis again'), Boolean);
 });
 
-test('without limits nothing is asked of Redis, and no promise is made', { skip: noRedis }, async (t) => {
+test('without limits no command is sent to Redis, and no promise is made', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const one = await replica(t, { target: { kind: 'single', url: server.url } });
   const ticket = one.limits.admit(principalOf(planOf({})), 'read', new AbortController().signal);

@@ -176,7 +176,7 @@ test(
   },
 );
 
-test('a limit that was raised is in force at once for who was just refused', { skip: noRedis }, async (t) => {
+test('a raised limit is in force at once for a tenant that was just refused', { skip: noRedis }, async (t) => {
   const { url } = await redisServer(t);
   const one = await replica(t, { target: { kind: 'single', url } });
   for (const [requests, expected] of [
@@ -188,7 +188,7 @@ test('a limit that was raised is in force at once for who was just refused', { s
   }
 });
 
-test('a burst that is over is let in when it is free, and not before Redis would', { skip: noRedis }, async (t) => {
+test('a request over the burst is admitted when Redis has room, and not before', { skip: noRedis }, async (t) => {
   const stalls = watchStalls(t);
   const { url } = await redisServer(t);
   const one = await replica(t, { target: { kind: 'single', url } });
@@ -216,7 +216,7 @@ test('a cluster counts as one server does', { skip: noRedis }, async (t) => {
   }
 });
 
-test('a server that lost the script and all it counted goes on', { skip: noRedis }, async (t) => {
+test('a server that lost the script and all counts works on', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const one = await replica(t, { target: { kind: 'single', url: server.url } });
   assert.ok(isAdmitted(await one.ask(principalOf(planOf({ requests: 5 })))));
@@ -229,7 +229,7 @@ test('the rights that the docs name are enough', { skip: noRedis }, async (t) =>
   const server = await redisServer(t);
   const docs = readFileSync(new URL('../../../docs/limits.md', import.meta.url), 'utf8');
   const rights = /`(\+eval [^`]+)`/.exec(docs)?.[1]?.split(' ') ?? [];
-  // What every connection does, and looks to see whether Redis is well.
+  // Commands of every connection, and of the trials.
   const basics = ['+hello', '+info', '+client|setname'];
   const user = ['ACL', 'SETUSER', 'gateway', 'on', '>secret', '~lg:*', ...rights, ...basics] as const;
   await server.run((client) => client.call('ACL', ...user.slice(1)));

@@ -1,7 +1,7 @@
 /** Windows against an exact log of what was let in. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Account } from '../../../src/access/limits/account.ts';
+import { LimitAccount } from '../../../src/access/limits/account.ts';
 import { partMsOf, Window } from '../../../src/access/limits/window.ts';
 import { fc } from '../../support/fast-check.ts';
 
@@ -115,7 +115,7 @@ test('a clock that goes back frees nothing', () => {
 });
 
 test('all bounds hold together, and the slowest says when to come again', () => {
-  const account = new Account(10_000);
+  const account = new LimitAccount(10_000);
   const bounds = { windowMs: 10_000, requests: 3, burst: 2, concurrency: 2, cost: 100 };
   assert.equal(account.take(bounds, 1, 0).isAdmitted, true);
   assert.deepEqual(account.take(bounds, 1, 10), {
@@ -139,7 +139,7 @@ test('all bounds hold together, and the slowest says when to come again', () => 
 });
 
 test('cost beyond the charge may go over the limit, and then nothing is let in until it is paid', () => {
-  const account = new Account(1_000);
+  const account = new LimitAccount(1_000);
   const bounds = { windowMs: 1_000, cost: 10 };
   assert.equal(account.take(bounds, 2, 0).isAdmitted, true);
   account.settle(500, 100);
@@ -150,13 +150,13 @@ test('cost beyond the charge may go over the limit, and then nothing is let in u
 });
 
 test('a request that costs more than a window grants is possible in an empty one', () => {
-  const account = new Account(1_000);
+  const account = new LimitAccount(1_000);
   assert.equal(account.take({ windowMs: 1_000, cost: 5 }, 50, 0).isAdmitted, true);
   assert.equal(account.take({ windowMs: 1_000, cost: 5 }, 1, 10).isAdmitted, false);
 });
 
 test('a request that cost less than its charge gives nothing back', () => {
-  const account = new Account(1_000);
+  const account = new LimitAccount(1_000);
   const bounds = { windowMs: 1_000, cost: 10 };
   assert.equal(account.take(bounds, 2, 0).isAdmitted, true);
   account.settle(-2, 10);
@@ -167,7 +167,7 @@ test('a request that cost less than its charge gives nothing back', () => {
 });
 
 test('with nothing in use there is no time at which something is free', () => {
-  const refused = new Account(1_000).take({ windowMs: 1_000, requests: 3, concurrency: 0 }, 1, 0);
+  const refused = new LimitAccount(1_000).take({ windowMs: 1_000, requests: 3, concurrency: 0 }, 1, 0);
   assert.equal(refused.isAdmitted, false);
   assert.deepEqual(refused.standings, [{ name: 'requests', remaining: 3, freeInMs: undefined }]);
 });

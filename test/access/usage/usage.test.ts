@@ -1,4 +1,4 @@
-/** Who used how much: here, in Redis, and of all replicas. */
+/** Usage: of this process, in Redis, and of all replicas. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Usage } from '../../../src/access/usage/usage.ts';
@@ -64,7 +64,7 @@ test('without Redis usage is that of this process; addresses are not kept', asyn
   assert.deepEqual((await one.usage.report({ fromMs: 0, toMs: 86_400_000 })).rows, []);
 });
 
-test('a refusal is used as well, and costs nothing', async (t) => {
+test('a refusal counts as usage, and costs nothing', async (t) => {
   const one = await replica(t, {});
   for (let asked = 0; asked < 7; asked += 1) await one.ask(key);
   const { rows } = await one.usage.report(lastDay());
@@ -108,7 +108,7 @@ test(
   },
 );
 
-test('while Redis is away nothing is lost, and the report says what it is', { skip: noRedis }, async (t) => {
+test('while Redis is away no usage is lost, and the report is marked incomplete', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const one = await replica(t, { target: { kind: 'single', url: server.url } });
   await server.kill();
@@ -128,7 +128,7 @@ test('while Redis is away nothing is lost, and the report says what it is', { sk
   assert.fail('Redis came back');
 });
 
-/** Runs every command, and loses the answer of those that `loses` says. */
+/** Runs every command, and loses the answers that `loses` selects. */
 function losing(link: RedisLink, loses: () => boolean): Store {
   const write = async <T>(key: string, command: (client: StoreClient) => Promise<T>): Promise<StoreOutcome<T>> => {
     const outcome = await link.write(key, command);
@@ -149,7 +149,7 @@ async function linkTo(t: TestContext, url: string): Promise<RedisLink> {
   return link;
 }
 
-test('a report whose answer is lost is added once', { skip: noRedis }, async (t) => {
+test('a report is idempotent: one whose answer is lost is added once', { skip: noRedis }, async (t) => {
   const { url } = await redisServer(t);
   const link = await linkTo(t, url);
   let writes = 0;
@@ -171,7 +171,7 @@ test('a report whose answer is lost is added once', { skip: noRedis }, async (t)
   );
 });
 
-test('what is kept in memory is bounded', () => {
+test('usage in memory is bounded', () => {
   let lost = 0;
   const usage = new Usage({ now: () => Date.now(), onLost: () => (lost += 1) });
   for (let index = 0; index < 20_100; index += 1) usage.add(principalOf(plan, `key-${index}`), hit, 1);

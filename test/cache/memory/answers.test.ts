@@ -24,7 +24,7 @@ function answer(of: AnswerContent): CachedResponse {
   return { ...of, digest: contentDigest(of), coded: {} };
 }
 
-test('an answer comes back as it was, whatever is in it', () => {
+test('an answer is read back unchanged, whatever its content', () => {
   const answers = new Answers();
   fc.assert(
     fc.property(content, (of) => {
@@ -45,7 +45,7 @@ test('equal answers are held once, and go with the last read that has them', () 
   assert.deepEqual([answers.find(answerOf('the same').digest), answers.count, answers.bytes], [undefined, 0, 0]);
 });
 
-test('what a reader was given stays as it was when its block is given to another answer', () => {
+test("a reader's answer stays unchanged when its block is reused", () => {
   const answers = new Answers();
   const id = answers.hold(answerOf('first answer'));
   const given = answers.get(id);
@@ -86,7 +86,7 @@ test('compressed forms are kept with their answer, counted, and go with it', () 
   }
 });
 
-test('nothing that is kept keeps a larger buffer alive', async () => {
+test('no stored answer retains a larger buffer', async () => {
   const answers = new Answers();
   const body = Buffer.allocUnsafe(20_000).fill('a');
   const coded = await promisify(gzip)(body);
@@ -105,7 +105,7 @@ test('nothing that is kept keeps a larger buffer alive', async () => {
   }
 });
 
-test('a buffer that holds nothing else is kept as it is', () => {
+test('a buffer of its own is stored without a copy', () => {
   const answers = new Answers();
   const body = Buffer.alloc(60_000, 'a');
   assert.equal(answers.get(answers.hold(answerOf('', { body }))).body, body);
@@ -121,7 +121,7 @@ test('more kinds of content than have a number are held all the same', () => {
   );
 });
 
-test('answers beyond the places of the slabs are held all the same, each as it was', () => {
+test("answers beyond the slabs' pages are stored all the same, each unchanged", () => {
   const answers = new Answers(3);
   const given = Array.from({ length: 5_000 }, (_, index) => answerOf(`answer ${index}`.padEnd(300)));
   const ids = given.map((answer) => answers.hold(answer));

@@ -19,7 +19,7 @@ type WideScope = Exclude<PurgeScope, { kind: 'read' }>;
 
 /**
  * Memory beside a plain map that never forgets by itself. Memory may have less, and counts what it pushed out; what it
- * has must be the answer that was stored last at that very key, whole, and must stay so in the hands of who was given it.
+ * has must be the answer that was stored last at that very key, whole, and must stay so in its reader's hands.
  */
 class World {
   readonly #random: (below: number) => number;
@@ -120,7 +120,7 @@ class World {
     this.#locate(key);
   }
 
-  /** Somebody knows where it is, and looks there again much later: it is the key's answer still, or not held. */
+  /** A location is used much later: it has the key's answer still, or is not held. */
   #locate(key: CacheKey): void {
     const at = this.#random(200);
     this.#lookAgain(at);
@@ -146,7 +146,7 @@ class World {
     this.memory.use(held);
   }
 
-  /** Somebody still sends it. */
+  /** An answer in flight. */
   #hand(answer: CachedResponse): void {
     const at = this.#random(50);
     const before = this.#given[at];
@@ -175,7 +175,7 @@ class World {
     return { kind: 'versions', read: readText({ ...this.#parts('resource'), subject }) };
   }
 
-  /** What is stored while it runs is of keys outside its scope: within it, memory may have it or not. */
+  /** Concurrent stores have keys outside its scope: within it, memory may have the read or not. */
   async #purge(scope: WideScope): Promise<void> {
     const covers = pageMatcher(scope);
     const purged = this.memory.purge(scope);
@@ -193,7 +193,7 @@ class World {
     assert.deepEqual(this.memory.fill, { entries: 0, answers: 0, bytes: 0 });
   }
 
-  /** All that is held, one by one, beside what memory says that it holds. */
+  /** The sum of all entries, beside memory's own figures. */
   checkAll(): void {
     for (const at of this.#located.keys()) this.#lookAgain(at);
     const held = [...this.#stored.values()].filter(({ key, answer }) => {
@@ -212,7 +212,7 @@ class World {
   }
 }
 
-test('whatever is stored, used, pushed out and purged, a key has its own last answer or none', async () => {
+test('a key has its own last answer or none after any sequence of stores, uses, evictions and purges', async () => {
   const world = new World(2 ** 24, seed);
   for (let step = 0; step < steps; step += 1) {
     await world.step();

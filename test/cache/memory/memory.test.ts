@@ -37,7 +37,7 @@ test('the bound holds in bytes, and what was used least recently goes first', ()
   assert.ok(memory.fill.bytes > maxBytes * 0.98);
 });
 
-test('one answer takes at most an eighth: a larger one is not kept and pushes nothing out', () => {
+test('one answer takes at most an eighth: a larger one is not stored and evicts nothing', () => {
   const memory = memoryOf(800_000, () => assert.fail('nothing may be pushed out'));
   const first = put(memory, 1, 90_000);
   const second = put(memory, 2, 100_001);
@@ -86,7 +86,7 @@ test('an answer is found at exactly the reads that had it', () => {
   );
 });
 
-test('what leaves gives back every byte it took', async () => {
+test('an evicted answer releases every byte it took', async () => {
   const memory = memoryOf(64 * mebibyte);
   const keys = [keyAt(1n), keyAt(2n), keyAt(5_000n), keyAt(1n, '0x2/b')];
   for (const key of keys) memory.store(key, answerOf('shared by all'));
@@ -130,7 +130,7 @@ test('answers that differ in anything a client can see have digests of their own
   assert.match(answer.digest, /^[\w-]{22}$/);
 });
 
-test('one version of several is forgotten, whichever it is, and its bytes with it', async () => {
+test('one version of several is dropped with its bytes', async () => {
   const versions = [5n, 6n, 7n];
   for (const gone of versions) {
     const memory = memoryOf(mebibyte);
@@ -154,7 +154,7 @@ test('one version of several is forgotten, whichever it is, and its bytes with i
   }
 });
 
-test('after everything is forgotten memory is as new, and a step of a purge under way finds nothing more', async () => {
+test('after a clear memory is as new, and a purge in flight drops nothing more', async () => {
   const memory = memoryOf(64 * mebibyte);
   for (let index = 0; index < 12_000; index += 1) put(memory, index, 10);
   const purged = memory.purge({ kind: 'everything' });
@@ -168,7 +168,7 @@ test('after everything is forgotten memory is as new, and a step of a purge unde
   assert.deepEqual(memory.fill, { entries: 0, answers: 0, bytes: 0 });
 });
 
-test('a look without use leaves the order in which answers go as it was', () => {
+test('a peek leaves the order of eviction unchanged', () => {
   const memory = memoryOf(100_000);
   const first = put(memory, 0, 10_000);
   for (let index = 1; memory.peek(first) !== undefined; index += 1) {
@@ -177,7 +177,7 @@ test('a look without use leaves the order in which answers go as it was', () => 
   }
 });
 
-test('a purge in steps lets others have their turn, and takes what it covers', async () => {
+test('a purge in steps yields the event loop, and drops its scope', async () => {
   const memory = memoryOf(64 * mebibyte);
   for (let index = 0; index < 11_999; index += 1) put(memory, index, 10);
   memory.store(
@@ -194,7 +194,7 @@ test('a purge in steps lets others have their turn, and takes what it covers', a
   assert.ok(turns >= 1);
 });
 
-test('a lower bound pushes out what was used least recently, in steps, and a higher one takes more', async () => {
+test('a lower bound evicts the least recently used in steps, and a higher one stores more', async () => {
   let evicted = 0;
   const memory = memoryOf(40 * mebibyte, (reads) => (evicted += reads));
   for (let index = 0; index < 3_000; index += 1) put(memory, index, 10_000);

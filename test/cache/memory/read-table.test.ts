@@ -15,7 +15,7 @@ function add(table: ReadTable, key: CacheKey, answer: number): number {
   return table.add(key, marksOf(key.page), answer, undefined);
 }
 
-test('reads are found by their keys, and leave by use, whatever comes, is used and goes', () => {
+test('reads are found by their keys and leave in the order of use, after any sequence', () => {
   const step = fc.record({ what: fc.constantFrom('add', 'touch', 'remove', 'change'), name: fc.nat({ max: 41 }) });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 200 }), (steps) => {

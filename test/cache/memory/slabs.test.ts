@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { largestPiece, Slabs, type Ref } from '../../../src/cache/memory/slabs.ts';
+import { largestPiece, Slabs, type BlockRef } from '../../../src/cache/memory/slabs.ts';
 import { fc } from '../../support/fast-check.ts';
 
 const mebibyte = 1024 * 1024;
 
 /** Slabs, and what should be in them. */
 class World {
-  readonly pieces = new Map<number, { ref: Ref; readonly bytes: Buffer }>();
+  readonly pieces = new Map<number, { ref: BlockRef; readonly bytes: Buffer }>();
   moves = 0;
   readonly slabs = new Slabs((owner, ref) => {
     const piece = this.pieces.get(owner);
@@ -42,7 +42,7 @@ class World {
   }
 }
 
-test('pieces keep their bytes, whatever comes, goes and is moved', () => {
+test('pieces keep their bytes through any sequence of blocks taken, released and moved', () => {
   const size = fc.oneof(fc.integer({ min: 0, max: 600 }), fc.integer({ min: 0, max: largestPiece }));
   const step = fc.record({ count: fc.integer({ min: 1, max: 300 }), size, keepEvery: fc.integer({ min: 1, max: 12 }) });
   fc.assert(
@@ -93,15 +93,15 @@ test('room of one size is there for another when the work changes', () => {
   }
 });
 
-test('the largest piece has a place, and what was given back cannot be used', () => {
+test('the largest piece has a place, and a released block cannot be used', () => {
   const world = new World();
   world.put(1, largestPiece);
   world.put(2, 0);
   world.check();
-  const { ref } = world.pieces.get(1) as { ref: Ref };
+  const { ref } = world.pieces.get(1) as { ref: BlockRef };
   world.put(3, largestPiece);
   world.drop(1);
   world.drop(3);
   world.check();
-  assert.throws(() => new Slabs(() => undefined).give(ref), /given back/);
+  assert.throws(() => new Slabs(() => undefined).give(ref), /after its release/);
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { WideMap } from '../../../src/cache/memory/answers.ts';
 
-/** Where entries come and go, one Map of V8 takes half of 2^24: more for once, with 3 GB: LEDGERGATE_WIDE_MAP=9000000. */
+/** Under churn one Map of V8 takes half of 2^24: more for once, with 3 GB: LEDGERGATE_WIDE_MAP=9000000. */
 const live = Number(process.env['LEDGERGATE_WIDE_MAP'] ?? 50_000);
 
 test('a wide map has what a map has', () => {

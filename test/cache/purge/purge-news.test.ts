@@ -1,11 +1,11 @@
-/** Purges told over a real redis-server, and what happens to those who missed one. */
+/** Purges published over a real redis-server, and replicas that missed one. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import { PurgeNews } from '../../../src/cache/purge/purge-news.ts';
 import { formatScope } from '../../../src/cache/purge/purge-scope.ts';
 import { connectRedis, connectSubscriber } from '../../../src/cache/redis/redis-client.ts';
-import { RedisKeys } from '../../../src/cache/redis/redis-keys.ts';
+import { AnswerNames } from '../../../src/cache/redis/redis-keys.ts';
 import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
 import { WriteQueue, type WriteOutcome } from '../../../src/cache/redis/write-queue.ts';
 import { answerOf, anyTerm, keyAt } from '../../support/answers.ts';
@@ -47,39 +47,39 @@ async function listener(t: TestContext, server: RedisServer, { isDeaf = false } 
   if (!isDeaf) {
     const subscriber = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);
     t.after(() => subscriber.disconnect());
-    subscriber.on('message', (_channel: string, message: string) => news.hear(message));
+    subscriber.on('message', (_channel: string, message: string) => news.onMessage(message));
     await subscriber.subscribe(channel);
   }
-  await news.look();
+  await news.catchUp();
   return { news, purged };
 }
 
-test('who tells learns how many heard and cleared, and is not told itself', { skip: noRedis }, async (t) => {
+test('a purge reports the other replicas that received and cleared it', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [teller, other, third] = [await listener(t, server), await listener(t, server), await listener(t, server)];
-  assert.deepEqual(await teller.news.tell({ kind: 'everything' }), { told: 2, cleared: 2 });
+  assert.deepEqual(await teller.news.publish({ kind: 'everything' }), { told: 2, cleared: 2 });
   assert.deepEqual([teller.purged, other.purged, third.purged], [[], ['everything'], ['everything']]);
   for (const { news, purged } of [teller, other]) {
     const before = purged.length;
-    await news.look();
-    await news.look();
+    await news.catchUp();
+    await news.catchUp();
     assert.equal(purged.length, before);
   }
 });
 
-test('who cannot be heard is not waited for', { skip: noRedis }, async (t) => {
+test('a replica without a subscription is not waited for', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [teller] = [await listener(t, server, { isDeaf: true }), await listener(t, server, { isDeaf: true })];
-  assert.deepEqual(await teller.news.tell({ kind: 'everything' }), { told: 0, cleared: 0 });
+  assert.deepEqual(await teller.news.publish({ kind: 'everything' }), { told: 0, cleared: 0 });
 });
 
-test('a listener that does not clear in time is told apart', { skip: noRedis }, async (t) => {
+test('a replica that does not clear in time is reported as such', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const teller = await listener(t, server);
   const silent = connectSubscriber({ kind: 'single', url: server.url }, () => undefined);
   t.after(() => silent.disconnect());
   await silent.subscribe(channel);
-  assert.deepEqual(await teller.news.tell({ kind: 'everything' }), { told: 1, cleared: 0 });
+  assert.deepEqual(await teller.news.publish({ kind: 'everything' }), { told: 1, cleared: 0 });
 });
 
 test(
@@ -88,27 +88,27 @@ test(
   async (t) => {
     const server = await redisServer(t);
     const [teller, deaf] = [await listener(t, server), await listener(t, server, { isDeaf: true })];
-    await teller.news.tell({ kind: 'account', chainId: 1, address: '0x1' as never });
-    await deaf.news.look();
+    await teller.news.publish({ kind: 'account', chainId: 1, address: '0x1' as never });
+    await deaf.news.catchUp();
     assert.deepEqual(deaf.purged, []);
-    await deaf.news.look();
+    await deaf.news.catchUp();
     assert.deepEqual(deaf.purged, ['everything']);
-    await deaf.news.look();
+    await deaf.news.catchUp();
     assert.deepEqual(deaf.purged, ['everything']);
   },
 );
 
-test('missed purges are made up for while others go on', { skip: noRedis }, async (t) => {
+test('a missed purge is carried out while others continue', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [teller, deaf] = [await listener(t, server), await listener(t, server, { isDeaf: true })];
   const seen: number[] = [];
   for (let round = 0; round < 3; round += 1) {
-    await teller.news.tell({ kind: 'everything' });
-    await deaf.news.look();
+    await teller.news.publish({ kind: 'everything' });
+    await deaf.news.catchUp();
     seen.push(deaf.purged.length);
   }
-  await deaf.news.look();
-  await deaf.news.look();
+  await deaf.news.catchUp();
+  await deaf.news.catchUp();
   assert.deepEqual([...seen, deaf.purged.length], [0, 1, 2, 3]);
 });
 
@@ -122,25 +122,25 @@ test(
     for (const last of [1, 2, 3]) {
       const told = id.replace(/.$/, String(last));
       await server.run((client) => client.set(key, told));
-      await news.look();
-      news.hear(`purge ${told} ${scope}`);
+      await news.catchUp();
+      news.onMessage(`purge ${told} ${scope}`);
     }
-    await news.look();
+    await news.catchUp();
     assert.deepEqual(purged, [scope, scope, scope]);
   },
 );
 
-test('a Redis that lost its memory is no purge', { skip: noRedis }, async (t) => {
+test('a Redis that lost its data causes no purge', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [teller, other] = [await listener(t, server), await listener(t, server)];
-  await teller.news.tell({ kind: 'everything' });
+  await teller.news.publish({ kind: 'everything' });
   await server.run((client) => client.flushall());
-  await other.news.look();
-  await other.news.look();
+  await other.news.catchUp();
+  await other.news.catchUp();
   assert.deepEqual(other.purged, ['everything']);
 });
 
-test('who comes to know Redis late forgets what a purge before that may have been of', { skip: noRedis }, async (t) => {
+test('a replica that connects late drops everything after an earlier purge', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   await server.run((client) => client.set(key, id));
   const late = await listener(t, server);
@@ -160,10 +160,10 @@ test(
       'served 5',
       `purge ${id} ${'x'.repeat(2000)}`,
     ]) {
-      news.hear(message);
+      news.onMessage(message);
     }
     assert.deepEqual(purged, []);
-    news.hear(`purge ${id} shard 7`);
+    news.onMessage(`purge ${id} shard 7`);
     assert.deepEqual(purged, ['everything']);
   },
 );
@@ -175,7 +175,7 @@ test(
     const server = await redisServer(t);
     const outcomes: Record<WriteOutcome, number> = { written: 0, failed: 0, dropped: 0 };
     const writes = new WriteQueue(await linkTo(t, server), (outcome) => (outcomes[outcome] += 1));
-    const keys = new RedisKeys('lg', 'test', anyTerm);
+    const keys = new AnswerNames('lg', 'test', anyTerm);
     const add = (version: bigint, subject: string): Promise<void> =>
       new Promise((resolve) => {
         const [at, answer] = [keyAt(version, subject), answerOf(`${subject} at ${version}`)];

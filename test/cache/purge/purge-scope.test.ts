@@ -1,4 +1,4 @@
-/** What a purge covers: matching of keys, and the text in which replicas tell each other. */
+/** The scope of a purge: matching of keys, and its text in messages between replicas. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { cacheKey, readText, type CacheKey } from '../../../src/cache/key.ts';
@@ -11,7 +11,7 @@ import {
   pageMatcher,
   type PurgeScope,
 } from '../../../src/cache/purge/purge-scope.ts';
-import { LedgerNames, RedisKeys } from '../../../src/cache/redis/redis-keys.ts';
+import { LedgerNames, AnswerNames } from '../../../src/cache/redis/redis-keys.ts';
 import { anyTerm } from '../../support/answers.ts';
 import { parseAddress } from '../../../src/ledger/address.ts';
 import type { Read } from '../../../src/proxy/reads/read-result.ts';
@@ -55,7 +55,7 @@ const account: PurgeScope = { kind: 'account', chainId, address: parseAddress('0
 const versions: PurgeScope = { kind: 'versions', read: readText({ ...readResource('0x1', store), chainId }) };
 
 test('an account covers its resources and modules, all views, and no account whose address begins like its own', () => {
-  // Of a subject that is kept as a digest nobody can tell whose it is.
+  // A digest as subject may belong to any account.
   const own = ['resource', 'later', 'bcs', 'generic', 'module', 'neighbourGeneric', 'view', 'viewBytes'];
   assert.deepEqual(covered(account), own);
 });
@@ -71,7 +71,7 @@ test('a read covers its version and form, or all of its versions', () => {
   assert.equal(covered({ kind: 'everything' }).length, Object.keys(keys).length);
 });
 
-test('what a replica is told is what was asked for', () => {
+test('a published scope is read back unchanged', () => {
   const reads = Object.values(keys).map((key): PurgeScope => ({ kind: 'read', key }));
   const views: PurgeScope = { kind: 'versions', read: readText({ ...readView(view), chainId }) };
   for (const scope of [...reads, account, versions, views, { kind: 'everything' } as const]) {
@@ -79,7 +79,7 @@ test('what a replica is told is what was asked for', () => {
   }
 });
 
-test('other texts are no scope', () => {
+test('texts of another form are no scope', () => {
   for (const text of [
     '',
     'all',
@@ -102,9 +102,9 @@ function matches(pattern: string, name: string): boolean {
   return parts.every((part, at) => part === '?' || part.at(-1) === name[at]) && name.length >= parts.length;
 }
 
-test('in Redis a purge covers the same pages, and of views at most others of the function', () => {
+test('a purge in Redis covers the same pages, and for views at most others of the function', () => {
   const names = new LedgerNames('lg', 'a1b2c3d4');
-  const pages = new RedisKeys('lg', 'a1b2c3d4', anyTerm);
+  const pages = new AnswerNames('lg', 'a1b2c3d4', anyTerm);
   const found = (patterns: readonly string[]) =>
     Object.entries(keys).flatMap(([name, key]) =>
       patterns.some((pattern) => matches(pattern, pages.page(key))) ? [name] : [],
@@ -115,7 +115,7 @@ test('in Redis a purge covers the same pages, and of views at most others of the
   assert.deepEqual(found([names.all]), Object.keys(keys));
 });
 
-test('by its marks a purge covers what it covers by text', () => {
+test('a purge by marks covers every page that it covers by text', () => {
   const pages = reads.flatMap((read) => [1, chainId].map((chain) => cacheKey({ ...read, chainId: chain }).page));
   const scopes = [
     { kind: 'everything' } as const,

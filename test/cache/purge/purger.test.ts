@@ -6,7 +6,7 @@ import { purge } from '../../../src/cache/purge/purger.ts';
 import { ReadThrough } from '../../../src/cache/read-through.ts';
 import { answerOf, keyAt } from '../../support/answers.ts';
 
-test('what a read finds in Redis before it is cleared there is forgotten as well, here and at the others', async () => {
+test('an answer read from Redis before its purge is dropped as well, here and at the other replicas', async () => {
   const memory = new MemoryCache({ maxBytes: 1_000_000, onEvict: () => {} });
   const tiers = new ReadThrough({ memory, shared: undefined });
   const [key, answer] = [keyAt(5n), answerOf('old')];
@@ -24,7 +24,7 @@ test('what a read finds in Redis before it is cleared there is forgotten as well
           others = 'found in Redis';
           return Promise.resolve(1);
         },
-        tellPurge: () => {
+        publishPurge: () => {
           others = '';
           return Promise.resolve({ told: 1, cleared: 1 });
         },
@@ -46,7 +46,7 @@ for (const [why, keys, told] of incomplete) {
       { kind: 'everything' },
       {
         forget: () => Promise.resolve(0),
-        shared: { clear: () => Promise.resolve(keys), tellPurge: () => Promise.resolve(told) },
+        shared: { clear: () => Promise.resolve(keys), publishPurge: () => Promise.resolve(told) },
       },
     );
     assert.equal(purged.isComplete, false);
@@ -71,13 +71,13 @@ const twice = [
 ] as const;
 
 for (const [when, outcomes] of twice) {
-  test(`a purge is not complete when a replica was not done ${when}`, async () => {
+  test(`a purge is incomplete when a replica has not cleared ${when}`, async () => {
     const told = [...outcomes];
     const purged = await purge(
       { kind: 'everything' },
       {
         forget: () => Promise.resolve(0),
-        shared: { clear: () => Promise.resolve(3), tellPurge: () => Promise.resolve(told.shift()) },
+        shared: { clear: () => Promise.resolve(3), publishPurge: () => Promise.resolve(told.shift()) },
       },
     );
     assert.deepEqual([purged.isComplete, purged.replicas], [false, { told: 1, cleared: 0 }]);

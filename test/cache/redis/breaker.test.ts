@@ -6,7 +6,7 @@ import { RedisLink, type LinkOptions, type TroubleChange } from '../../../src/ca
 import { until } from '../../support/redis-replica.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 
-/** A breaker whose trials succeed when told so, and when they were made. */
+/** A breaker with the times of its trials, which succeed while `isWell`. */
 function observed(t: TestContext) {
   const state = { isWell: false, trials: [] as number[], changes: [] as string[] };
   const breaker = new Breaker({
@@ -20,7 +20,7 @@ function observed(t: TestContext) {
   return { breaker, state };
 }
 
-test('it opens once, tries at growing pauses, and closes by itself', async (t) => {
+test('a circuit opens once, tries at growing pauses, and closes after a good trial', async (t) => {
   const { breaker, state } = observed(t);
   const start = performance.now();
   breaker.open('first');
@@ -36,7 +36,7 @@ test('it opens once, tries at growing pauses, and closes by itself', async (t) =
   assert.deepEqual(state.changes, ['open: first', 'closed: first']);
 });
 
-test('what fails again as soon as it was well is tried less often, not more', async (t) => {
+test('a server that fails again soon after its return is tried less often', async (t) => {
   const { breaker, state } = observed(t);
   state.isWell = true;
   const openFor: number[] = [];
@@ -51,7 +51,7 @@ test('what fails again as soon as it was well is tried less often, not more', as
   }
 });
 
-test('ended, it tries nothing and says nothing', async (t) => {
+test('an ended breaker sends no trial and reports no change', async (t) => {
   const { breaker, state } = observed(t);
   breaker.open('first');
   breaker.end();
@@ -63,7 +63,7 @@ test('ended, it tries nothing and says nothing', async (t) => {
   assert.deepEqual([state.trials, state.changes], [[], ['open: first']]);
 });
 
-/** A link to a real server, and what it told. */
+/** A link to a real server, and its reports. */
 async function linked(t: TestContext, changes: Partial<LinkOptions> = {}) {
   const server = await redisServer(t);
   const told: TroubleChange[] = [];
@@ -79,7 +79,7 @@ async function linked(t: TestContext, changes: Partial<LinkOptions> = {}) {
   return { server, link, told };
 }
 
-test('a server that hangs is told once, is not asked meanwhile, and is used again', { skip: noRedis }, async (t) => {
+test('a server that hangs is reported once, gets no commands, and is used again', { skip: noRedis }, async (t) => {
   const { server, link, told } = await linked(t);
   assert.deepEqual(await link.read('key', (client) => client.get('key')), { value: null });
   server.pause();
@@ -101,7 +101,7 @@ test('a server that hangs is told once, is not asked meanwhile, and is used agai
   assert.deepEqual(await link.read('key', (client) => client.get('key')), { value: null });
 });
 
-test('who has less time than the bound finds no server slow that answers within it', { skip: noRedis }, async (t) => {
+test('a caller short of time opens no circuit to a server that answers in the bound', { skip: noRedis }, async (t) => {
   const { server, link, told } = await linked(t, { timeoutMs: 2_000 });
   const get = (untilMs = Infinity) => link.read('key', (client) => client.get('key'), { untilMs });
   server.pause();
@@ -111,7 +111,7 @@ test('who has less time than the bound finds no server slow that answers within 
   assert.deepEqual([link.trouble('circuit open'), told], [undefined, []]);
 });
 
-test('and finds one that does not', { skip: noRedis }, async (t) => {
+test('a caller short of time opens the circuit to a server beyond the bound', { skip: noRedis }, async (t) => {
   const { server, link, told } = await linked(t);
   server.pause();
   const outcome = await link.read('key', (client) => client.get('key'), { untilMs: performance.now() + 10 });
@@ -121,7 +121,7 @@ test('and finds one that does not', { skip: noRedis }, async (t) => {
   server.resume();
 });
 
-test('a server that is away is known to be without a single command', { skip: noRedis }, async (t) => {
+test('a server that is away opens the circuit without a single command', { skip: noRedis }, async (t) => {
   const { server, link, told } = await linked(t);
   await link.started;
   await server.kill();

@@ -23,7 +23,7 @@ test('a term is read as it was written, with the terms before it', () => {
   assert.deepEqual(readTerms({ cccccccc: formatTerm(term) }).open, [term]);
 });
 
-test('what is of another form is no term', () => {
+test('a text of another form is no term', () => {
   const text = formatTerm(termOf('aaaaaaaa', 100n));
   const wrong = {
     short: text,
@@ -66,7 +66,7 @@ test('terms are read oldest first, of equals by name, and ended ones apart', () 
   assert.deepEqual([...everyTerm(terms, termOf('eeeeeeee', 1n))].sort(), [...all, 'eeeeeeee']);
 });
 
-test('what a term without members holds is used up to its checkpoint and no further', () => {
+test('answers of a term without members are used up to its checkpoint and no further', () => {
   const child = continued(termOf('aaaaaaaa', 100n), 'bbbbbbbb', 6);
   assert.deepEqual(
     [0n, 99n, 100n, 101n, undefined].map((version) => segmentAt(child, version)),
@@ -81,7 +81,7 @@ test('what a term without members holds is used up to its checkpoint and no furt
   assert.deepEqual(everyTerm({ open: [third], ended: new Set() }), ['cccccccc', 'aaaaaaaa', 'bbbbbbbb']);
 });
 
-test('a term that never moved on leaves those before it as they are', () => {
+test('a term that never advanced leaves the terms before it unchanged', () => {
   const child = continued(termOf('aaaaaaaa', 100n), 'bbbbbbbb', 6);
   const third = continued(child, 'cccccccc', 7);
   assert.deepEqual(third.before, child.before);

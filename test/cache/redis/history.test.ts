@@ -1,11 +1,11 @@
-/** Which names in Redis a process may use, over a real redis-server: replicas on one history, on two, and on none. */
+/** The names in Redis that a process may use, over a real redis-server: replicas on one history, on two, and on none. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
 import { connectRedis } from '../../../src/cache/redis/redis-client.ts';
 import { History } from '../../../src/cache/redis/history.ts';
 import { HistoryRegistry } from '../../../src/cache/redis/history-registry.ts';
-import { segmentAt, type Checkpoint, type Look } from '../../../src/cache/redis/history-terms.ts';
+import { segmentAt, type Checkpoint, type CheckpointReport } from '../../../src/cache/redis/history-terms.ts';
 import { RedisLink } from '../../../src/cache/redis/redis-link.ts';
 import { until } from '../../support/eventually.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
@@ -27,7 +27,7 @@ function rootOf({ fork }: Nodes, version: bigint): string {
   return `${fork !== undefined && version > fork ? `f${fork}` : 'a0'}${version.toString(16)}`.padEnd(64, '0');
 }
 
-function lookAt(nodes: Nodes, known: Checkpoint | undefined, wantsNext: boolean): Look {
+function lookAt(nodes: Nodes, known: Checkpoint | undefined, wantsNext: boolean): CheckpointReport {
   if (nodes.isWithoutRoots === true) return { agreement: 'unknown', next: undefined };
   const next = wantsNext ? { version: nodes.head, root: rootOf(nodes, nodes.head) } : undefined;
   if (known === undefined) return { agreement: 'unknown', next };
@@ -65,7 +65,7 @@ async function replicaOf(t: TestContext, server: RedisServer, nodes: Nodes, opti
   let generation = 0;
   const history = new History({
     registry: new HistoryRegistry(link, { prefix: 'lg', beatMs }),
-    look: async (known, wantsNext) => {
+    readRoots: async (known, wantsNext) => {
       await nodes.answering?.();
       return lookAt(nodes, known, wantsNext);
     },
@@ -128,7 +128,7 @@ test('a replica on another history uses another name, and both go on', { skip: n
   assert.deepEqual([a.replaced, b.replaced], [[], []]);
 });
 
-test('nodes that deny what they confirmed have replaced the ledger', { skip: noRedis }, async (t) => {
+test('nodes that contradict a confirmed root have replaced the ledger', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const a = await replicaOf(t, server, { head: 100n });
   const before = await idOf(a);
@@ -140,7 +140,7 @@ test('nodes that deny what they confirmed have replaced the ledger', { skip: noR
   assert.deepEqual(a.replaced, [100n]);
 });
 
-test('without Redis nodes are asked all the same', { skip: noRedis }, async (t) => {
+test('nodes are compared also without Redis', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const a = await replicaOf(t, server, { head: 100n });
   await server.kill();
@@ -220,7 +220,7 @@ test('a rollback that one replica sees ends the name for all, whatever nodes con
   assert.equal(await idOf(late), await idOf(a));
 });
 
-test('a rollback that was seen while Redis was away ends the name once it is back', { skip: noRedis }, async (t) => {
+test('a rollback during an outage of Redis ends the name after it', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const a = await replicaOf(t, server, { head: 100n });
   const before = await idOf(a);
@@ -268,7 +268,7 @@ test('a name that is lost with Redis is published again', { skip: noRedis }, asy
   assert.equal(await idOf(b), before);
 });
 
-test('replicas that start at one moment come together at one name', { skip: noRedis }, async (t) => {
+test('replicas that start at one moment converge on one name', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const replicas = await Promise.all([1, 2, 3, 4].map(() => replicaOf(t, server, { head: 100n })));
   for (let round = 0; round < 2; round += 1) for (const replica of replicas) await idOf(replica);
@@ -312,7 +312,7 @@ test('nodes that never get to a checkpoint use a name of their own, until they d
   assert.equal(await idOf(b), await idOf(a));
 });
 
-test('what stands in Redis and is no term changes nothing', { skip: noRedis }, async (t) => {
+test('fields in Redis that are no term change nothing', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   await server.run((client) => client.hset('lg:history:4.aaaaaaaa', { aaaaaaaa: 'x', '': '', bbbbbbbb: '1 2 3' }));
   const a = await replicaOf(t, server, { head: 100n });
@@ -322,7 +322,7 @@ test('what stands in Redis and is no term changes nothing', { skip: noRedis }, a
   assert.deepEqual(a.replaced, []);
 });
 
-test('of many terms those that were begun last are kept', { skip: noRedis }, async (t) => {
+test('the newest of many terms are kept', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   for (let fork = 1n; fork <= 20n; fork += 1n) await replicaOf(t, server, { head: 100n, fork });
   const kept = await server.run((client) => client.hlen('lg:history:4.aaaaaaaa'));
@@ -453,7 +453,7 @@ test('a name that a rollback ended stays so after Redis lost the record of it', 
   assert.equal(a.foreign.times, 1);
 });
 
-test('an answer of nodes counts from when they were asked', { skip: noRedis }, async (t) => {
+test("nodes' confirmation counts from the time of the request", { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const a = await replicaOf(t, server, { head: 100n }, { trustedMs: 200 });
   await until(() => a.history.term === undefined);
@@ -484,7 +484,7 @@ test('a comparison that began in one generation confirms nothing in the next', {
   assert.match((await idOf(a)) ?? '', /^[0-9a-z]{8}$/);
 });
 
-test('nodes without roots are asked at growing pauses', { skip: noRedis }, async (t) => {
+test('nodes without roots are compared at growing pauses', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const askedMs: number[] = [];
   const answering = (): Promise<void> => {

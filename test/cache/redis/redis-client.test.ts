@@ -38,7 +38,7 @@ async function watched(t: TestContext) {
   return { client, wire };
 }
 
-test('a command is sent before those ahead of it are answered', { skip: noRedis }, async (t) => {
+test('a command is sent before earlier ones are answered', { skip: noRedis }, async (t) => {
   const { client, wire } = await watched(t);
   wire.isOpen = false;
   const first = client.get('first');
@@ -50,7 +50,7 @@ test('a command is sent before those ahead of it are answered', { skip: noRedis 
   assert.deepEqual(await Promise.all([first, second]), [null, null]);
 });
 
-test('commands of one turn are sent as one piece', { skip: noRedis }, async (t) => {
+test('commands of one turn are sent in one write', { skip: noRedis }, async (t) => {
   const { client, wire } = await watched(t);
   await Promise.all(Array.from({ length: 20 }, (_, index) => client.hget(`page${index}`, '1')));
   assert.equal(wire.sent.length, 1);

@@ -1,4 +1,4 @@
-/** What is told of the versions that clients were shown, over a real redis-server. */
+/** News of served versions, over a real redis-server. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { test, type TestContext } from 'node:test';
@@ -32,11 +32,11 @@ function told(server: RedisServer, ledger: string): Promise<string | null> {
   return server.run((client) => client.zscore(`lg:state:${ledger}`, 'served'));
 }
 
-test('of versions that are shown at the same time the highest is told', { skip: noRedis }, async (t) => {
+test('the highest of versions served at the same time is published', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const state = await stateOf(t, server, () => '4.aaaaaaaa');
-  state.tellServed(10n);
-  state.tellServed(9n);
+  state.publishServed(10n);
+  state.publishServed(9n);
   const first = await eventually(
     () => told(server, '4.aaaaaaaa'),
     (version) => version !== null,
@@ -44,11 +44,11 @@ test('of versions that are shown at the same time the highest is told', { skip: 
   assert.equal(first, '10');
 });
 
-test('what was shown of another ledger is not told of this one', { skip: noRedis }, async (t) => {
+test('a version served on another ledger is not published for this one', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   let ledger: string | undefined = '4.aaaaaaaa';
   const state = await stateOf(t, server, () => ledger);
-  state.tellServed(1_000n);
+  state.publishServed(1_000n);
   await eventually(
     () => told(server, '4.aaaaaaaa'),
     (version) => version === '1000',
@@ -56,7 +56,7 @@ test('what was shown of another ledger is not told of this one', { skip: noRedis
   // Not known for a moment, and then a new one.
   for (const next of [undefined, '4.bbbbbbbb']) {
     ledger = next;
-    state.tellServed(5n);
+    state.publishServed(5n);
   }
   await eventually(
     () => told(server, '4.bbbbbbbb'),

@@ -18,7 +18,7 @@ interface Writing {
   /** Adds an answer of so many bytes. */
   readonly add: (bytes: number) => void;
   readonly addBody: (body: Buffer, changes?: Partial<AnswerContent>) => void;
-  /** Writes whose end was told to who added them. */
+  /** Writes whose `onDone` was called. */
   readonly done: () => number;
   /** Whether others find it, of each in the order in which they were added. */
   readonly readable: () => readonly (boolean | undefined)[];
@@ -57,7 +57,7 @@ async function writing(t: TestContext, timeoutMs: number): Promise<Writing> {
   };
 }
 
-test('a server that does not answer: what waits is bounded in number', { skip: noRedis }, async (t) => {
+test('a server that does not answer: waiting writes are bounded in number', { skip: noRedis }, async (t) => {
   const { server, queue, outcomes, add, done } = await writing(t, 60_000);
   server.pause();
   for (let count = 0; count < 5_000; count += 1) add(10);
@@ -70,7 +70,7 @@ test('a server that does not answer: what waits is bounded in number', { skip: n
   assert.deepEqual([outcomes.written, done(), queue.size.bytes], [1_024, 5_000, 0]);
 });
 
-test('a server that does not answer: what waits is bounded in bytes', { skip: noRedis }, async (t) => {
+test('a server that does not answer: waiting writes are bounded in bytes', { skip: noRedis }, async (t) => {
   const { server, queue, outcomes, add } = await writing(t, 60_000);
   server.pause();
   // No more than are needed: a server that is silent for longer than a few seconds has gone.
@@ -87,7 +87,7 @@ test(
   { skip: noRedis },
   async (t) => {
     const { server, queue, outcomes, readable, addBody } = await writing(t, 50);
-    // As much of one byte is little when it is compressed.
+    // A body of one repeated byte is small when it is compressed.
     for (const body of [randomBytes(2 * mebibyte), Buffer.alloc(2 * mebibyte, 'x'), randomBytes(900_000)])
       addBody(body);
     await until('all have ended', () => queue.size.writes === 0);
@@ -111,7 +111,7 @@ test('an answer that cannot be encoded is a failure, and keeps no place', { skip
   assert.deepEqual([readable(), queue.size.bytes], [[false, true], 0]);
 });
 
-test('what waits for a server that is left alone is given up at once', { skip: noRedis }, async (t) => {
+test('writes to a server behind an open circuit fail at once', { skip: noRedis }, async (t) => {
   const { server, queue, outcomes, add, done } = await writing(t, 50);
   server.pause();
   for (let count = 0; count < 1_000; count += 1) add(2_000);

@@ -1,4 +1,4 @@
-/** A line for a request: which ones get one, what it says, and how that is changed while the gateway runs. */
+/** The access log: the requests that get a line, its fields, and changes while the gateway runs. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { Limits } from '../../../src/access/limits/ticket.ts';
@@ -31,7 +31,7 @@ async function scene(t: TestContext, access: Partial<AccessLogConfig>): Promise<
   return { node, gateway, lines };
 }
 
-test('a line tells route, outcome, node, version, times and size', async (t) => {
+test('a line has route, outcome, node, version, times and size', async (t) => {
   const { gateway, lines } = await scene(t, { share: 1 });
 
   const { body } = await gateway.get(at(7));
@@ -155,7 +155,7 @@ for (const workers of [1, 2]) {
       access: { share: 1, slow: '2000ms', failed: true },
       by: 'operator',
     });
-    // Workers hear of it a moment later.
+    // Workers receive it a moment later.
     const before = answered();
     await until(async () => {
       await ask(2);
@@ -171,7 +171,7 @@ for (const workers of [1, 2]) {
   });
 }
 
-test('what cannot be is refused with its name, and changes nothing', async (t) => {
+test('an invalid setting is refused by name, and changes nothing', async (t) => {
   const { gateway } = await scene(t, {});
   const before = (await log(gateway.operationsUrl)).body;
   const wrong: readonly (readonly [change: unknown, words: RegExp])[] = [
@@ -189,7 +189,7 @@ test('what cannot be is refused with its name, and changes nothing', async (t) =
   assert.deepEqual((await log(gateway.operationsUrl)).body, before);
 });
 
-test('tenant and plan are told, and of a fault of the gateway its place and not its words', async (t) => {
+test("tenant and plan are logged, and an exception's place without its message", async (t) => {
   const node = await fakeNode(t);
   const key = testKey('wallet-a', { tenant: 'acme' });
   const lines: LogLine[] = [];

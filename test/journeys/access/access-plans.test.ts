@@ -1,4 +1,4 @@
-// Plans of the config and keys of plans change at different moments: neither may bar those who could ask before.
+// Plans of the config and keys of plans change at different moments: neither change may exclude a client with a key.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PlanConfig } from '../../../src/config/config.ts';
@@ -15,7 +15,7 @@ async function statusOf(gateway: TestGateway, { text }: TestKey): Promise<number
   return (await gateway.get(path, { authorization: `Bearer ${text}` })).status;
 }
 
-/** Reads a config with these plans, and says what became of it. */
+/** Applies a config with these plans; resolves to the outcome. */
 async function replan(gateway: TestGateway, plans: Record<string, PlanConfig>): Promise<string | undefined> {
   const { access, ...config } = gateway.reloads.config;
   assert.ok(access);
@@ -23,7 +23,7 @@ async function replan(gateway: TestGateway, plans: Record<string, PlanConfig>): 
   return gateway.reloads.status?.result;
 }
 
-test('a file of keys that names a plan before the config does is taken when the config has it', async (t) => {
+test('keys of a plan that the config does not have yet are accepted once it has it', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const [stays, goes, comes] = [testKey('stays'), testKey('goes'), testKey('comes', { plan: 'gold' })];
   const file = keysFile(t, [stays, goes]);
@@ -53,13 +53,13 @@ test('a config without a plan that keys of the file are of is refused, and nothi
   const told = lines.find(({ level }) => level === 50);
   assert.match(String(told?.['cause']), /keys\.yaml:2:\d+: keys\[0\]\.plan: there is no such plan in access\.plans/);
 
-  // Of both at once, whichever is seen first.
+  // Both at once, in either order.
   file.write([{ ...key, entry: { ...key.entry, plan: 'gold' } }]);
   assert.equal(await replan(gateway, { gold: planConfig() }), 'applied');
   assert.equal(await statusOf(gateway, key), 200);
 });
 
-test('a key in Redis is taken when the config has its plan', { skip: noRedis }, async (t) => {
+test('a key in Redis is accepted once the config has its plan', { skip: noRedis }, async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const redis = await redisServer(t);
   const key = testKey('a', { plan: 'gold' });
@@ -84,7 +84,7 @@ test('a key in Redis is taken when the config has its plan', { skip: noRedis }, 
   assert.equal(await statusOf(gateway, key), 200);
 });
 
-test('how long Redis is waited for may change, for limits as well', { skip: noRedis }, async (t) => {
+test('the time-out of Redis may change, for limits as well', { skip: noRedis }, async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const redis = await redisServer(t);
   const proxy = await delayProxy(t, Number(new URL(redis.url).port));

@@ -1,4 +1,4 @@
-// What clients, nodes and operators trust the gateway with is found nowhere but where it belongs.
+// Secrets of clients, nodes and operators are found nowhere but where they belong.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hashKey } from '../../../src/access/keys/key-set.ts';
@@ -96,7 +96,7 @@ test('every secret of a journey is nowhere but where it belongs', { skip: noRedi
     nodes[0].fault = { kind };
     await ask();
   }
-  // A node that tells what it was told.
+  // A node that echoes its request.
   const echoed = { ...credentials[1], 'x-api-key': 'none', location: 'http://10.0.0.1/' };
   nodes[1].fault = { kind: 'answer', status: 302, body: '{}', headers: echoed };
   await ask();
@@ -136,7 +136,7 @@ test('every secret of a journey is nowhere but where it belongs', { skip: noRedi
   }
 });
 
-test('credentials that come with another config are told to no client either, nor those of the config before', async (t) => {
+test("a reloaded config's credentials reach no client either, nor those of the config before", async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [{ url: node.url, headers: { 'x-ratelimit-old': 'hush-old' } }] });
   const echo = (headers: Readonly<Record<string, string>>): void => {
@@ -176,7 +176,7 @@ function textOf({ headers, text }: Reply): string {
   return JSON.stringify(headers) + text;
 }
 
-test('a node is given its credentials with whatever it is asked, and no other node is', async (t) => {
+test('a node receives its credentials with every request, and no other node does', async (t) => {
   const nodes = [await fakeNode(t, { head: 900n }), await fakeNode(t, { head: 900n })] as const;
   const gateway = await testGateway(t, {
     full: nodes.map(({ url }, index) => ({ url, headers: { 'x-node-key': `key-${index}` } })),
@@ -184,7 +184,7 @@ test('a node is given its credentials with whatever it is asked, and no other no
   });
   const asked = () => new Set(nodes.flatMap(({ log }) => log.received.map(({ route }) => route)));
 
-  // Whatever a client says in its place.
+  // The client's own header does not replace it.
   await gateway.get(path, { 'x-node-key': 'forged' });
   await gateway.get('/accounts/0x1', { 'x-node-key': 'forged' });
   await gateway.get('/accounts/0x1/module/coin');
@@ -213,7 +213,7 @@ function moduleReads({ log }: FakeNode): number {
   return log.received.filter(({ url }) => url.includes('ledger_version=5')).length;
 }
 
-test('the config shows where a credential comes from, and never what it is', async (t) => {
+test('the config shows the source of a credential, and never its value', async (t) => {
   const text = [
     'operations: { token: operations-token-hush-4711 }',
     'upstreams:',
@@ -239,7 +239,7 @@ test('the config shows where a credential comes from, and never what it is', asy
     const { out, err } = await call(line, env);
     assert.doesNotMatch(out + err, /hush/);
   }
-  // What is shown can be read again.
+  // The shown config can be parsed again.
   assert.deepEqual(
     loadConfig({ file: configFile(t, stringify(shown)), env }).config.upstreams[0]?.headers?.['authorization'],
     'Bearer hush-from-the-environment',

@@ -1,11 +1,11 @@
-// What is told to whoever counts: for whom a request is, and what it came to, once, whatever becomes of it.
+// Settlements reach the limits once for each request, however it ends.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { once } from 'node:events';
 import { gzipSync } from 'node:zlib';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Operation, Principal } from '../../../src/access/keys/principal.ts';
+import type { AccessOperation, Principal } from '../../../src/access/keys/principal.ts';
 import type { Limits, Settled, Ticket } from '../../../src/access/limits/ticket.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
@@ -19,14 +19,14 @@ const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],
 
 const nobodyAsks = (): void => assert.fail('nobody has asked');
 
-/** Lets everybody in, and remembers. */
+/** Admits every request, and records its settlement. */
 class Counting implements Limits {
-  readonly admitted: [tenant: string, operation: Operation][] = [];
+  readonly admitted: [tenant: string, operation: AccessOperation][] = [];
   readonly settled: Settled[] = [];
   readonly headers: readonly string[] = ['RateLimit', '"free";r=7;t=3'];
   isClosed = false;
 
-  admit({ tenant }: Principal, operation: Operation, _signal: AbortSignal): Ticket | Promise<Ticket> {
+  admit({ tenant }: Principal, operation: AccessOperation, _signal: AbortSignal): Ticket | Promise<Ticket> {
     this.admitted.push([tenant, operation]);
     return this.ticket();
   }
@@ -63,7 +63,7 @@ test('a passed spelling is counted as the operation that it looks like, asked of
   }
 });
 
-test('what a request came to is told once: outcome, time at the node, gas, bytes', async (t) => {
+test('a request is settled once: outcome, time at the node, gas, bytes', async (t) => {
   const limits = new Counting();
   const { node, gateway } = await world(t, limits);
   const last = () => limits.settled.at(-1);
@@ -110,7 +110,7 @@ test('what a request came to is told once: outcome, time at the node, gas, bytes
   assert.ok(limits.isClosed);
 });
 
-test('of those who ask for the same at once, one is told to have cost the node time', async (t) => {
+test("one of several coalesced requests is charged for the node's time", async (t) => {
   const limits = new Counting();
   const { node, gateway } = await world(t, limits);
   node.fault = { kind: 'latency', ms: 100 };
@@ -124,7 +124,7 @@ test('of those who ask for the same at once, one is told to have cost the node t
   assert.equal(limits.settled.filter(({ upstreamMs }) => upstreamMs >= 90).length, 1);
 });
 
-test('when the first of those who ask for a view at once hangs up, who gets the answer has caused it', async (t) => {
+test('when the leader of a coalesced view hangs up, the next client is charged for the load', async (t) => {
   const limits = new Counting();
   const { node, gateway } = await world(t, limits);
   const held = Promise.withResolvers<void>();
@@ -158,7 +158,7 @@ test('when the first of those who ask for a view at once hangs up, who gets the 
   assert.equal(await gateway.metric('ledgergate_coalesced_requests_total'), 1);
 });
 
-test('who hangs up is settled too: in the middle of a body, and while a node is asked', async (t) => {
+test("a client that hangs up is settled: within a body, and during the node's read", async (t) => {
   const limits = new Counting();
   const { node, gateway } = await world(t, limits);
   const hangUp = async (request: string, when: () => Promise<unknown>): Promise<void> => {
@@ -190,7 +190,7 @@ test('who hangs up is settled too: in the middle of a body, and while a node is 
   assert.equal(limits.settled.length, 3);
 });
 
-test('who hangs up is settled for requests behind the one that is answered, too', async (t) => {
+test('a client that hangs up is settled for pipelined requests, too', async (t) => {
   const limits = new Counting();
   const { node, gateway } = await world(t, limits);
   node.fault = { kind: 'latency', ms: 5_000 };
@@ -214,7 +214,7 @@ test('who hangs up is settled for requests behind the one that is answered, too'
   );
 });
 
-test('who hangs up pays for the time that a node took over it', async (t) => {
+test("a client that hangs up pays for the node's time", async (t) => {
   const limits = new Counting();
   const { node, gateway } = await world(t, limits);
   node.fault = { kind: 'latency', ms: 5_000 };
@@ -237,11 +237,11 @@ test('who hangs up pays for the time that a node took over it', async (t) => {
   }
 });
 
-test('whoever waits for a turn is let in late, refused late, or forgotten when they hang up', async (t) => {
+test('a queued request is admitted late, refused late, or dropped when its client hangs up', async (t) => {
   let decide: (ticket: Ticket) => void = nobodyAsks;
   let wait: AbortSignal | undefined;
   class Waiting extends Counting {
-    override admit(principal: Principal, operation: Operation, signal: AbortSignal): Promise<Ticket> {
+    override admit(principal: Principal, operation: AccessOperation, signal: AbortSignal): Promise<Ticket> {
       void super.admit(principal, operation, signal);
       wait = signal;
       return new Promise((resolve) => {
@@ -296,7 +296,7 @@ test('whoever waits for a turn is let in late, refused late, or forgotten when t
   assert.partialDeepStrictEqual(limits.settled.at(-1), { outcome: 'error', status: 499 });
 });
 
-test('who hangs up while being counted was not over a limit', { skip: noRedis }, async (t) => {
+test('a client that hangs up during its count is not refused for a limit', { skip: noRedis }, async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const redis = await redisServer(t);
   const gateway = await testGateway(t, {
@@ -331,7 +331,7 @@ test('who hangs up while being counted was not over a limit', { skip: noRedis },
   assert.deepEqual(await Promise.all(refused.map((sample) => gateway.metric(sample))), [0, 0]);
 });
 
-test('requests without a key are counted by the address that a proxy of ours tells, and nobody else', async (t) => {
+test('requests without a key count for the address that a trusted proxy reports', async (t) => {
   const tenantOf = async (trustedProxies: readonly string[], forwarded?: string): Promise<string | undefined> => {
     const limits = new Counting();
     const { gateway } = await world(t, limits, { trustedProxies });

@@ -1,4 +1,4 @@
-// Who may ask, by a key or without one, and what becomes of those who may not.
+// Requests with a key and without one, and the refusals.
 import assert from 'node:assert/strict';
 import { closeSync, mkdirSync, openSync, renameSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -78,13 +78,13 @@ test('a key opens the endpoint; without one, or with another, nothing is answere
     'Accept, Accept-Encoding, Origin, authorization',
   );
   assert.equal((await gateway.post('/transactions', submission(), bearer(key.text))).status, 202);
-  // What memory holds is held back from strangers as well.
+  // Answers in memory are refused to strangers as well.
   assertRefused(await gateway.get(path), 401, 'web_framework_error');
   assert.equal(await gateway.metric('ledgergate_keys'), 3);
   assert.ok((await gateway.metric('ledgergate_access_refusals_total{reason="bad key",plan=""}')) >= 6);
 });
 
-test('a header of choice holds the key, and reaches no node', async (t) => {
+test('a configured header carries the key, and reaches no node', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const key = testKey('wallet');
   const { path: file } = keysFile(t, [key]);
@@ -99,7 +99,7 @@ test('a header of choice holds the key, and reaches no node', async (t) => {
   for (const { headers } of node.log.received) assert.doesNotMatch(JSON.stringify(headers), new RegExp(key.text));
 });
 
-test('a key that is taken out of the file is refused within a second, one that is put in is taken', async (t) => {
+test('a key removed from the file is refused within a second, and an added one is accepted', async (t) => {
   const stalls = watchStalls(t);
   const node = await fakeNode(t, { head: 900n });
   const [first, second] = [testKey('first'), testKey('second')];
@@ -120,7 +120,7 @@ test('a key that is taken out of the file is refused within a second, one that i
   assert.equal(await gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}'), 1);
 });
 
-test('a file that is wrong or gone changes nothing, and is told once, with its place and without a key', async (t) => {
+test('an invalid or missing file changes nothing, and is logged once, with its place and without a key', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const key = testKey('wallet');
   const file = keysFile(t, [key]);
@@ -153,7 +153,7 @@ test('a file that is wrong or gone changes nothing, and is told once, with its p
   assert.doesNotMatch(JSON.stringify(lines), new RegExp(key.text));
 });
 
-test('a file that is written in many steps is taken when it is whole', async (t) => {
+test('a file that is written in many steps is read when it is whole', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const keys = Array.from({ length: 30 }, (_, index) => testKey(`key-${index}`));
   const file = keysFile(t, []);
@@ -203,7 +203,7 @@ test('a file behind links that are swapped, as Kubernetes mounts them, is read a
   assert.equal((await gateway.get(path, bearer(first.text))).status, 401);
 });
 
-test('who may only read cannot submit, view, encode or pass, in whatever spelling', async (t) => {
+test('a read-only key cannot submit, view, encode or pass, in any spelling', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const key = testKey('reader', { operations: ['read'] });
   const { path: file } = keysFile(t, [key]);
@@ -307,7 +307,7 @@ test('without a key there is the plan for it, and what a shared cache may keep s
   assert.equal(anonymous.headers['cache-control'], 'public, max-age=31536000, immutable');
   assertRefused(await gateway.post('/transactions', submission()), 403, 'api_disabled');
   assert.equal((await gateway.post('/transactions', submission(), bearer(key.text))).status, 202);
-  // Who sends a key relies on what it stands for.
+  // The sender of a key expects its plan.
   assertRefused(await gateway.get(path, bearer('lgk_unknown')), 401, 'web_framework_error', wrongKey);
 });
 
@@ -356,7 +356,7 @@ test(
       (status) => status === 401,
     );
     const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="redis",result="failed"}');
-    // Evicted, or lost: nobody has said that there are no keys.
+    // Evicted, or lost: an absent hash does not state that there are no keys.
     const before = await failed();
     await redis.run((client) => client.del('lg:access:keys'));
     await eventually(failed, (count) => count === before + 1);
@@ -372,7 +372,7 @@ test(
   },
 );
 
-test('until the keys in Redis could be read, nobody is told that theirs is wrong', async (t) => {
+test('until the keys in Redis are read, no key is refused as wrong', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, {
     full: [node],
@@ -397,7 +397,7 @@ test('until the keys in Redis could be read, nobody is told that theirs is wrong
   assertRefused(await gateway.get(path), 401, 'web_framework_error');
 });
 
-test('a worker that is lost while the file is wrong is replaced, by one with the keys of before', async (t) => {
+test('a worker that is lost while the file is invalid is replaced by one with the keys before', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const key = testKey('one');
   const file = keysFile(t, [key]);
@@ -414,7 +414,7 @@ test('a worker that is lost while the file is wrong is replaced, by one with the
   assert.equal(status, 200);
 });
 
-test('every worker knows the keys, and forgets them', async (t) => {
+test('every worker receives the keys, and their removal', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const [key, other] = [testKey('one'), testKey('two')];
   const file = keysFile(t, [key]);

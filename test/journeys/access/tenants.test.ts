@@ -1,5 +1,5 @@
-// Several tenants before one gateway, or several gateways behind one plan: nobody gets more than granted, and nobody
-// less because of another.
+// Several tenants before one gateway, or several gateways behind one plan: each tenant gets its grant, whatever the
+// others do.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createHash, randomBytes } from 'node:crypto';
@@ -106,7 +106,7 @@ test('a tenant at twenty times its plan takes nothing from five modest ones', as
   t.diagnostic(`greedy: ${admitted} of ${greedily.length} served, p99 ${p99(greedily).toFixed(1)} ms`);
   t.diagnostic(`this process stood still for ${stalls.longestMs.toFixed(0)} ms at most`);
   assert.ok(admitted <= 20 * 5 + 20, `${admitted} of the greedy one were let in`);
-  // What a machine does not get done at all is refused whoever asks.
+  // Requests beyond the machine's capacity are refused for every tenant.
   const shed = (await metric(gateway, 'ledgergate_shed_requests_total{reason="event loop"}')) ?? NaN;
   assert.ok(shed >= 0, 'it is counted');
   // Nodes take 40 ms. Where the modest ones wait for half as long again all alone, or this process, which only asks, stands
@@ -121,7 +121,7 @@ test('a tenant at twenty times its plan takes nothing from five modest ones', as
   assert.equal(share(alone), 0);
   assert.equal(share(beside), 0);
   assert.ok(p50(beside) < p50(alone) + 200, `${p50(beside)} ms beside ${p50(alone)} ms alone`);
-  // Machines of tests are noisy, and all clients are of one process: who is starved waits for seconds.
+  // Test machines are noisy, and all clients share one process: a starved client waits for seconds.
   assert.ok(p99(beside) < p99(alone) + 1_000, `${p99(beside)} ms beside ${p99(alone)} ms alone`);
   assert.ok(admitted >= 60, `${admitted} of the greedy one were let in`);
   assert.ok(greedily.every(({ status }) => status === 200 || status === 429));

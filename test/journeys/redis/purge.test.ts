@@ -17,7 +17,7 @@ const viewBody = '{"function":"0x1::coin::balance","type_arguments":[],"argument
 async function replica(t: TestContext, target: RedisTarget, node: FakeNode): Promise<TestGateway> {
   const redis = { target, keyPrefix: 'lg', timeoutMs: 500, ttlMs: 60_000 };
   const gateway = await testGateway(t, { full: [node], config: { cache: { redis } } });
-  // Transactions that nobody knows are looked up and never kept; in a cluster these are of several servers.
+  // Unknown transactions are looked up and never stored; in a cluster these belong to several servers.
   const unknown = (digit: string) => gateway.get(`/transactions/by_hash/0x${digit.repeat(64)}`);
   await eventually(
     async () => {
@@ -44,7 +44,7 @@ async function sourceOf(gateway: TestGateway, path: string): Promise<string> {
   return /fwd=miss|memory|redis/.exec(reply.headers['cache-status'] ?? '')?.[0] ?? '';
 }
 
-/** Where the answers to these come from now. */
+/** The present source of each answer. */
 async function sources(gateway: TestGateway, paths: readonly string[]): Promise<readonly string[]> {
   const found: string[] = [];
   for (const path of paths) found.push(await sourceOf(gateway, path));
@@ -103,7 +103,7 @@ for (const [name, request, expected] of scopes) {
   });
 }
 
-test('a purge is in the log: who, what, and what came of it', async (t) => {
+test('a purge is in the log: client, scope and result', async (t) => {
   const lines: LogLine[] = [];
   const gateway = await testGateway(t, { full: [await fakeNode(t)], onLog: (line) => lines.push(line) });
   await sourceOf(gateway, probeOf('0x1', 7));
@@ -112,7 +112,7 @@ test('a purge is in the log: who, what, and what came of it', async (t) => {
   assert.deepEqual({ from, what, memory, level }, { from: '127.0.0.1', what: 'account 1 0x1', memory: 1, level: 30 });
 });
 
-test('of many purges in a row each is in the log', async (t) => {
+test('each of many purges in a row is in the log', async (t) => {
   const lines: LogLine[] = [];
   const gateway = await testGateway(t, { full: [await fakeNode(t)], onLog: (line) => lines.push(line) });
   const accounts = Array.from({ length: 30 }, (_, index) => `0x${index + 1}`);
@@ -126,7 +126,7 @@ test('of many purges in a row each is in the log', async (t) => {
   );
 });
 
-test('a read that is under way is answered, and neither kept nor joined by those who come after', async (t) => {
+test('a read in flight is answered, and neither stored nor joined by later ones', async (t) => {
   const node = await fakeNode(t);
   const gateway = await testGateway(t, { full: [node] });
   const path = probeOf('0x1', 7);
@@ -146,7 +146,7 @@ test('a read that is under way is answered, and neither kept nor joined by those
   assert.equal(await sourceOf(gateway, path), 'fwd=miss');
 });
 
-test('a read of another account that is under way is kept', async (t) => {
+test('a read in flight of another account is stored', async (t) => {
   const node = await fakeNode(t);
   const gateway = await testGateway(t, { full: [node] });
   const path = probeOf('0x10', 7);
@@ -181,7 +181,7 @@ for (const [name, request, expected] of scopes) {
     assert.deepEqual(answer.replicas, { told: 1, cleared: 1 });
     assert.ok(typeof answer.redis === 'number' && answer.redis >= gone);
     assert.deepEqual(await sources(b, everything), expected);
-    // What b has read anew is a's as well, and nothing older.
+    // The read of b reaches a as well, and nothing older.
     assert.equal(node.reads - asked, gone);
   });
 }
@@ -202,7 +202,7 @@ test('both replicas go to a node after a purge', { skip: noRedis }, async (t) =>
   assert.deepEqual([nodeA.requestsTo('resource'), nodeB.requestsTo('resource')], [2, 1]);
 });
 
-test('what another replica was reading when it heard of the purge does not come back', { skip: noRedis }, async (t) => {
+test('a read in flight at another replica does not return after the purge', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t);
   const [a, b] = [await replica(t, single(server), node), await replica(t, single(server), node)];
@@ -263,7 +263,7 @@ test('thousands of keys go in steps, and reads are served meanwhile', { skip: no
   assert.ok(reads > 1);
 });
 
-test('with Redis away memory is purged, and the answer says that it is not all', { skip: noRedis }, async (t) => {
+test('with Redis away memory is purged, and the answer is marked incomplete', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const gateway = await replica(t, single(server), await fakeNode(t));
   const path = probeOf('0x1', 7);
@@ -352,7 +352,7 @@ const mistakes: readonly (readonly [string, RegExp])[] = [
   ['{', /JSON/],
 ];
 
-test('what cannot be understood is refused, and purges nothing', async (t) => {
+test('a malformed request is refused, and purges nothing', async (t) => {
   const gateway = await testGateway(t, { full: [await fakeNode(t)] });
   await sourceOf(gateway, probeOf('0x1', 7));
   for (const [body, message] of mistakes) {

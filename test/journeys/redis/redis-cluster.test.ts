@@ -11,7 +11,7 @@ import { redisCluster, type TestCluster } from '../../support/redis-topology.ts'
 const accounts = Array.from({ length: 40 }, (_, index) => `0x5a${(index + 1).toString(16).padStart(6, '0')}`);
 const version = 7;
 
-/** The term of the history that replicas agree on: recorded nodes do not tell the ledger's first transaction. */
+/** The term of the history that replicas agree on: recorded nodes do not report the ledger's first transaction. */
 async function historyIn(cluster: TestCluster): Promise<string> {
   const name = 'lg:history:1.nogenesis';
   const owner = await cluster.ownerOf(calculateSlot(name));
@@ -26,7 +26,7 @@ const pageOf = (history: string, account: string) =>
 test('names spread over the slots, and a slot that moves costs no answer', { skip: noRedis }, async (t) => {
   const cluster = await redisCluster(t);
   const node = await fakeNode(t);
-  // Nothing fails here: who takes long is a busy machine.
+  // No fault here: a long duration means a busy machine.
   const patient = { nodes: [node], timeoutMs: 3_000 };
   const [a, b] = [await replica(t, cluster.target, patient), await replica(t, cluster.target, patient)];
   await Promise.all([untilUp(a), untilUp(b)]);

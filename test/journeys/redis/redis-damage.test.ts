@@ -1,4 +1,4 @@
-/** What stands under our names in Redis and is not what we wrote: a miss, counted, replaced, and never an answer. */
+/** Foreign or damaged entries under our names in Redis: a miss, counted, replaced, and never an answer. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Redis } from 'ioredis';

@@ -1,4 +1,4 @@
-/** What becomes of reads when Redis fails: it may cost one wait, and never an answer. */
+/** Reads while Redis fails: it may cost one wait, and never an answer. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { delayProxy } from '../../support/delay-proxy.ts';
@@ -90,13 +90,13 @@ test('the password is changed, and changed back', { skip: noRedis }, async (t) =
   await fault(both, { fail: () => setPassword('right', 'other'), heal: () => setPassword('other', 'right') });
 });
 
-test('a gateway starts without Redis, says so, and uses it as soon as it is there', { skip: noRedis }, async (t) => {
+test('a gateway starts without Redis, reports it, and uses it once it is there', { skip: noRedis }, async (t) => {
   const server = new RedisServer(await freePort(), ['--bind', '127.0.0.1', '--save', '']);
   t.after(() => server.kill());
   const nodes = [await fakeNode(t)];
   const a = await replica(t, server.url, { nodes });
 
-  // Nobody need have asked for anything.
+  // No request is needed for it.
   await untilUp(a, false);
   assert.deepEqual([a.redisLog, (await a.readiness()).status], [[leftAlone], 200]);
   assert.deepEqual((await a.readiness()).redis, { state: 'degraded', reason: 'connect ECONNREFUSED' });
@@ -129,7 +129,7 @@ test('with a wrong password every gateway reads on its own', { skip: noRedis }, 
   assert.match((await a.readiness()).redis.reason ?? '', /^WRONGPASS/);
 });
 
-test('Redis is emptied: both gateways go on, and what is read is written anew', { skip: noRedis }, async (t) => {
+test('Redis is emptied: both gateways work on, and reads are written anew', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const [a, b] = await pair(t, server.url);
   await sourcesOf(a, versions(1, 5));

@@ -1,4 +1,4 @@
-/** The rights that docs/redis.md tells operators to give are enough, and no more than needed to see that. */
+/** The rights in docs/redis.md suffice. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -32,7 +32,7 @@ test('failover: reads go on, and writes go to the new primary', { skip: noRedis 
   await until('the successor takes over', async () => (await second.run((client) => client.role()))[0] === 'master');
   await Promise.all([untilUp(a), untilUp(b)]);
 
-  // What the old primary had copied is still found, and what is new is shared.
+  // Entries that the old primary had replicated are still found, and new ones are shared.
   assert.deepEqual(await sourcesOf(b, versions(3, 3)), new Set(['redis']));
   const before = await a.metric('ledgergate_redis_writes_total{outcome="written"}');
   await readProbe(a, 300);

@@ -28,7 +28,7 @@ async function written(gateway: TestGateway, count: number): Promise<void> {
   assert.fail('nothing was written to Redis');
 }
 
-test('what one replica has read another serves from Redis, byte for byte', { skip: noRedis }, async (t) => {
+test("a replica serves another's read from Redis, byte for byte", { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t);
   const [a, b] = [await replica(t, server, node), await replica(t, server, node)];

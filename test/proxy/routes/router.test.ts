@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
 import fastify from 'fastify';
-import type { Operation } from '../../../src/access/keys/principal.ts';
+import type { AccessOperation } from '../../../src/access/keys/principal.ts';
 import { Router } from '../../../src/proxy/routes/router.ts';
 import type { RouteKind } from '../../../src/proxy/routes/route-table.ts';
 import { Submissions } from '../../../src/proxy/routes/submissions.ts';
@@ -16,7 +16,7 @@ function newRouter(basePath: string): Router {
   return new Router({ basePath, submissions: new Submissions() });
 }
 
-function operationOf(method: string, target: string, basePath: '/v1' | ''): Operation {
+function operationOf(method: string, target: string, basePath: '/v1' | ''): AccessOperation {
   return routers[basePath].match(method, target).operation;
 }
 
@@ -129,7 +129,7 @@ for (const basePath of ['/v1', ''] as const) {
   });
 }
 
-const operations: readonly (readonly [method: string, target: string, Operation])[] = [
+const operations: readonly (readonly [method: string, target: string, AccessOperation])[] = [
   ['GET', '/v1', 'read'],
   ['GET', '/v1?x', 'read'],
   ['POST', '/v1', 'pass'],
@@ -188,9 +188,9 @@ const operations: readonly (readonly [method: string, target: string, Operation]
   ['GET', '/', 'pass'],
 ];
 
-const strictest: readonly Operation[] = ['submit', 'encode', 'view', 'pass', 'read'];
+const strictest: readonly AccessOperation[] = ['submit', 'encode', 'view', 'pass', 'read'];
 
-const plain: readonly (readonly [method: string, path: string, Operation])[] = [
+const plain: readonly (readonly [method: string, path: string, AccessOperation])[] = [
   ['GET', '', 'read'],
   ['GET', '/accounts/0x1/resource/0x1::a::B', 'read'],
   ['HEAD', '/accounts/0x1/module/coin', 'read'],
