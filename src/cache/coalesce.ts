@@ -1,5 +1,5 @@
 /** Lets concurrent loads of one key share a single upstream read. */
-import { CancelToken, stopReason, type StopSignal } from '../ledger/stop.ts';
+import { CancelToken, stopReason, type CancelSignal } from '../ledger/stop.ts';
 import type { Span } from '../trace/span.ts';
 
 /** `isLeader`: of all who are given the value, this one answers for the load; the others followed. */
@@ -9,7 +9,7 @@ export interface Flight<T> {
 }
 
 /** `span`: what it does is part of. */
-type Load<T> = (signal: StopSignal, span: Span | undefined) => Promise<T>;
+type Load<T> = (signal: CancelSignal, span: Span | undefined) => Promise<T>;
 
 const role = 'ledgergate.flight.role';
 
@@ -22,7 +22,7 @@ export class Coalescer<T> {
    * hangs up does not fail its followers: whoever of them has waited longest is the leader from then on. `span`: the
    * caller's; the load is part of the first leader's, and a follower's wait is linked to it.
    */
-  run(key: string, signal: StopSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
+  run(key: string, signal: CancelSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
     const running = this.#inFlight.get(key);
     if (running !== undefined) {
       const wait = span?.begin('flight', { link: running.span, attributes: { [role]: 'follower' } });
@@ -68,7 +68,7 @@ class Shared<T> {
   }
 
   /** `wait`: the span of a follower's. */
-  join(signal: StopSignal, wait?: Span): Promise<Flight<T>> {
+  join(signal: CancelSignal, wait?: Span): Promise<Flight<T>> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
         wait?.end();

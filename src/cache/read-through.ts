@@ -3,7 +3,7 @@
  * found below is kept above.
  */
 import { within, type Span } from '../trace/span.ts';
-import type { StopSignal } from '../ledger/stop.ts';
+import type { CancelSignal } from '../ledger/stop.ts';
 import { Coalescer } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';
@@ -22,7 +22,7 @@ export interface Loaded<Origin> {
 }
 
 /** `span`: what it does is part of. */
-export type Load<Origin> = (signal: StopSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
+export type Load<Origin> = (signal: CancelSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
 
 /** The second tier and who reads for all replicas. */
 export interface Shared {
@@ -48,7 +48,7 @@ interface Running {
 
 /** Who asks. */
 interface Asking {
-  readonly signal: StopSignal;
+  readonly signal: CancelSignal;
   readonly span?: Span | undefined;
 }
 
@@ -81,7 +81,7 @@ export class ReadThrough<Origin> {
   load(key: CacheKey, flight: string, { signal, span }: Asking, load: Load<Origin>) {
     const { shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
-    const lead = async (whole: StopSignal, part: Span | undefined) => {
+    const lead = async (whole: CancelSignal, part: Span | undefined) => {
       const running: Running = { key, span: part, isPurged: false };
       this.#running.add(running);
       try {
@@ -121,11 +121,11 @@ export class ReadThrough<Origin> {
     return reads;
   }
 
-  async #loadAlone(running: Running, signal: StopSignal, load: Load<Origin>): Promise<Loaded<Origin>> {
+  async #loadAlone(running: Running, signal: CancelSignal, load: Load<Origin>): Promise<Loaded<Origin>> {
     return this.#kept(running, await load(signal, running.span));
   }
 
-  async #loadShared(running: Running, signal: StopSignal, load: Load<Origin>, shared: Shared) {
+  async #loadShared(running: Running, signal: CancelSignal, load: Load<Origin>, shared: Shared) {
     // Redis may add this much to a read, once, however many steps it takes.
     const startedMs = performance.now();
     const untilMs = startedMs + shared.tier.timeoutMs;
@@ -152,7 +152,7 @@ export class ReadThrough<Origin> {
   /** Whose turn it is, after as much waiting for other replicas as makes sense: or the answer one of them has read. */
   async #turn(
     key: CacheKey,
-    signal: StopSignal,
+    signal: CancelSignal,
     { leases, tier, onTurn }: Shared,
     untilMs: number,
     span: Span | undefined,
@@ -175,7 +175,7 @@ export class ReadThrough<Origin> {
 
   async #lead(
     running: Running,
-    signal: StopSignal,
+    signal: CancelSignal,
     load: Load<Origin>,
     { shared, turn, overwrite }: { readonly shared: Shared; readonly turn: Turn; readonly overwrite: boolean },
   ): Promise<Loaded<Origin>> {

@@ -4,7 +4,7 @@
  */
 import type { Dialect, LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { StopSignal } from '../ledger/stop.ts';
+import type { CancelSignal } from '../ledger/stop.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
 import { viewOf, type FleetView } from './fleet-view.ts';
 import type { ReadClass } from './select/need.ts';
@@ -279,7 +279,7 @@ export class Fleet {
   async waitForVersion(
     version: LedgerVersion,
     timeoutMs: number,
-    signal: StopSignal,
+    signal: CancelSignal,
     isFit: (upstream: Upstream) => boolean = () => true,
   ): Promise<boolean> {
     const hasReached = ({ health, isSuspect, window }: Upstream): boolean =>

@@ -7,7 +7,7 @@ import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { StopSignal } from '../ledger/stop.ts';
+import type { CancelSignal } from '../ledger/stop.ts';
 import type { Fleet } from './fleet.ts';
 import { MonotonicFloor } from './monotonic-floor.ts';
 import type { Sender } from './dispatch/sender.ts';
@@ -112,7 +112,7 @@ export class Latest {
    * A state that satisfies the demand as of this call: found, or looked for together with every caller that waits.
    * Throws `GatewayError` 503 when the fleet does not reach `min` within `waitForVersion`, or no node answers.
    */
-  async reach(demand: Demand, signal: StopSignal): Promise<PublishedState> {
+  async reach(demand: Demand, signal: CancelSignal): Promise<PublishedState> {
     const { maxStalenessMs, min } = demand;
     return this.find(demand) ?? this.aboveFloor(min, signal, (floor) => this.#lookFor(maxStalenessMs, floor, signal));
   }
@@ -123,7 +123,7 @@ export class Latest {
    */
   async aboveFloor<T>(
     min: LedgerVersion | undefined,
-    signal: StopSignal,
+    signal: CancelSignal,
     ask: (floor: LedgerVersion | undefined) => Promise<T>,
   ): Promise<T> {
     const own = this.#floor.ownAbove(min);
@@ -175,7 +175,7 @@ export class Latest {
     return this.#generation === this.#parts.fleet.generation ? this.#state : undefined;
   }
 
-  async #lookFor(maxStalenessMs: number, min: LedgerVersion | undefined, signal: StopSignal): Promise<PublishedState> {
+  async #lookFor(maxStalenessMs: number, min: LedgerVersion | undefined, signal: CancelSignal): Promise<PublishedState> {
     const askedMs = performance.now();
     // A look in flight may be of a moment before the bound; one sent after it never is.
     for (let looks = 0; looks < maxLooks && !signal.aborted; looks += 1) {
@@ -198,7 +198,7 @@ export class Latest {
     return version !== undefined && this.#head !== undefined && version > this.#head;
   }
 
-  #awaitVersion(min: LedgerVersion, signal: StopSignal): Promise<boolean> {
+  #awaitVersion(min: LedgerVersion, signal: CancelSignal): Promise<boolean> {
     return this.#parts.fleet.waitForVersion(min, this.#options.waitForVersionMs, signal);
   }
 

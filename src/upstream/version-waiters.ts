@@ -1,6 +1,6 @@
 /** Requests that wait for a ledger version to be reached. */
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { StopSignal } from '../ledger/stop.ts';
+import type { CancelSignal } from '../ledger/stop.ts';
 
 interface Waiter {
   readonly version: LedgerVersion;
@@ -25,7 +25,7 @@ export class VersionWaiters {
   }
 
   /** Resolves when a report of `version` makes `isReached` true, after `timeoutMs`, or on abort. */
-  wait(version: LedgerVersion, isReached: () => boolean, timeoutMs: number, signal: StopSignal): Promise<void> {
+  wait(version: LedgerVersion, isReached: () => boolean, timeoutMs: number, signal: CancelSignal): Promise<void> {
     return new Promise((resolve) => {
       const wake = (): void => {
         clearTimeout(timer);

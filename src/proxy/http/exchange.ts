@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import { CancelToken, type StopSignal } from '../../ledger/stop.ts';
+import { CancelToken, type CancelSignal } from '../../ledger/stop.ts';
 import type { Finished, HttpMetrics, Outcome, RouteName } from '../../metrics/http-metrics.ts';
 import { passedOn } from '../../trace/trace-context.ts';
 import type { Span, SpanName } from '../../trace/span.ts';
@@ -15,7 +15,7 @@ import type { RequestSpans, RouteLabel } from './request-span.ts';
 /** The client that work is done for. */
 export interface Caller {
   /** Aborts when nobody waits any more. */
-  readonly signal: StopSignal;
+  readonly signal: CancelSignal;
   /** Fair-queueing key: tenant, or the client's IPv4 address or /64. */
   readonly client: string;
   /** The span that spans of the work belong to. */
@@ -116,7 +116,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
    * Aborts when the client hangs up, or has waited too long for the head of an answer. Made on demand: who answers at
    * once never waits for anything, and a listener for each cached hit would cost more than finding it.
    */
-  get signal(): StopSignal {
+  get signal(): CancelSignal {
     if (this.#abort === undefined) {
       const abort = new CancelToken();
       this.#abort = abort;

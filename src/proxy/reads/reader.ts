@@ -11,7 +11,7 @@ import type { CacheLocation, MemoryCache } from '../../cache/memory/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../../cache/policy.ts';
 import type { Load, Loaded, ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
 import { retryOwnFlight } from '../../upstream/dispatch/queue.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
@@ -107,7 +107,7 @@ export class Reader {
   }
 
   /** The entry's body in `coding`: compressed once, and kept with the entry while that is in memory. */
-  async codedBody({ entry, isFinal }: ReadResult, coding: ContentCoding, signal: StopSignal): Promise<Buffer> {
+  async codedBody({ entry, isFinal }: ReadResult, coding: ContentCoding, signal: CancelSignal): Promise<Buffer> {
     const known = entry.coded[coding];
     if (known !== undefined) return known;
     if (!isFinal) return compress(coding, entry.body);

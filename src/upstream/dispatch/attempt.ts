@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { conditions } from '../../ledger/node-headers.ts';
-import { doneOrStopped, type Deadline, type StopSignal } from '../../ledger/stop.ts';
+import { doneOrStopped, type Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import type { FailureKind } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
 import type { Outcome } from './attempt-history.ts';
@@ -157,7 +157,7 @@ export class Attempts {
   }
 
   /** Whether the answer is of the fleet's chain. Where its chain is in doubt, waits for the look that decides. */
-  #isOurs({ upstream, info }: NodeAnswer | StreamedAnswer, signal: StopSignal): boolean | Promise<boolean> {
+  #isOurs({ upstream, info }: NodeAnswer | StreamedAnswer, signal: CancelSignal): boolean | Promise<boolean> {
     const { fleet, onDoubt } = this.#parts;
     if (info === undefined) return true;
     const isOurs = fleet.observe(upstream, info, performance.now());

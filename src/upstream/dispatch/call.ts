@@ -1,6 +1,6 @@
 /** One request on its way through the fleet: attempts at one node after another, within one budget and one deadline. */
 import { performance } from 'node:perf_hooks';
-import { Deadline, type StopSignal } from '../../ledger/stop.ts';
+import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
@@ -48,7 +48,7 @@ export interface CallOptions<A> {
   readonly fetch: Fetch<A>;
   /** The answer is handed on as it comes. */
   readonly isStreamed: boolean;
-  readonly signal: StopSignal;
+  readonly signal: CancelSignal;
 }
 
 /** Heads do not come this much nearer within a wait: such a version is asked for straight away. */

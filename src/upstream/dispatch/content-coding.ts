@@ -2,7 +2,7 @@
 import { Readable, pipeline, type Transform } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import type { HeaderValues } from '../../ledger/ledger-headers.ts';
-import { stopReason, type StopSignal } from '../../ledger/stop.ts';
+import { stopReason, type CancelSignal } from '../../ledger/stop.ts';
 import { BadAnswerError } from './bad-answer.ts';
 import type { ByteBudget } from '../byte-budget.ts';
 
@@ -70,7 +70,7 @@ export async function* decode(body: Readable, coding: NodeCoding): AsyncGenerato
 export async function decodeWhole(
   body: Buffer,
   coding: NodeCoding,
-  { budget, signal }: { readonly budget: ByteBudget; readonly signal: StopSignal },
+  { budget, signal }: { readonly budget: ByteBudget; readonly signal: CancelSignal },
 ): Promise<Buffer> {
   // A revoked share throws at the next part.
   const share = budget.open(() => undefined);

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream';
 import { JsonBody } from '../../ledger/json-body.ts';
 import type { Dialect, HeaderValues, LedgerInfo } from '../../ledger/ledger-headers.ts';
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { ByteBudget } from '../byte-budget.ts';
 import { decodeWhole, type NodeCoding } from './content-coding.ts';
 import type { WireRequest } from '../node/node-client.ts';
@@ -54,7 +54,7 @@ export interface Progress {
 
 export interface ExchangeContext {
   readonly dialect: Dialect;
-  readonly signal: StopSignal;
+  readonly signal: CancelSignal;
   readonly progress: Progress;
   /** Bodies that are read whole are gathered within it. */
   readonly budget: ByteBudget;

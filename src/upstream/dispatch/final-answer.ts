@@ -1,6 +1,6 @@
 /** The answer of a call in which no node gave a final one. */
 import { GatewayError } from '../../ledger/errors.ts';
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { AttemptHistory } from './attempt-history.ts';
 import { deepest, deepestUnasked, type NodeCandidate } from '../select/candidates.ts';
 import { errorCodeOf } from './classify.ts';
@@ -24,7 +24,7 @@ export interface Unanswered {
  * The best answer that came, unless it would be a false claim about the ledger. Throws `GatewayError` 503 when there is
  * none.
  */
-export function chooseFinalAnswer(call: Unanswered, signal: StopSignal): NodeAnswer {
+export function chooseFinalAnswer(call: Unanswered, signal: CancelSignal): NodeAnswer {
   if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
   const { kept } = call.history;
   // An answer from an older state than asked for is no answer; nor is "not there yet" from a node behind the others.

@@ -2,7 +2,7 @@
  * Places at nodes. A request is given one at the best node that has one free, or waits. Clients take turns, so one that
  * sends many requests at once waits for itself, and no more requests wait than can be served soon.
  */
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { NodeCandidate } from '../select/candidates.ts';
 import type { Upstream } from '../node/upstream.ts';
@@ -74,7 +74,7 @@ export type Refusal = 'full' | 'late';
 export interface PlaceWait {
   /** Requests of one client wait for one another first. */
   readonly client: string;
-  readonly signal: StopSignal;
+  readonly signal: CancelSignal;
   readonly withinMs: number;
   readonly kind: 'read' | 'stream';
 }

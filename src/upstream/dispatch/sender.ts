@@ -1,7 +1,7 @@
 /** Sends requests to the fleet, and holds the state that all of them share: places, queues, budgets. */
 import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
-import { Deadline, type StopSignal } from '../../ledger/stop.ts';
+import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
 import type { Outcome } from './attempt-history.ts';
 import { callFleet, nodesFor, type DispatchContext } from './call.ts';
@@ -82,7 +82,7 @@ export class Sender {
    * Asks the fleet and reads the whole answer: the best that nodes gave, their own errors included. Throws
    * `GatewayError` when no node gave an answer worth passing on.
    */
-  whole(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer> {
+  whole(request: FleetRequest, signal: CancelSignal): Promise<NodeAnswer> {
     const { wire } = request;
     const purpose = purposeOf(request);
     const fetch: Fetch<NodeAnswer> = (upstream, context) =>
@@ -93,7 +93,7 @@ export class Sender {
   }
 
   /** Asks the fleet as `whole` does, but a successful answer is handed on while it comes. */
-  stream(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer | StreamedAnswer> {
+  stream(request: FleetRequest, signal: CancelSignal): Promise<NodeAnswer | StreamedAnswer> {
     const { deadlineMs: idleMs, stallMs } = this.#context.limits;
     const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
       const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs }, purposeOf(request));
@@ -108,7 +108,7 @@ export class Sender {
    * Asks one node beside those in `notOf`, once, in the background: a usable one that surely holds what is asked for and
    * has little to do.
    */
-  async another(request: FleetRequest, notOf: readonly Upstream[], signal: StopSignal): Promise<Another> {
+  async another(request: FleetRequest, notOf: readonly Upstream[], signal: CancelSignal): Promise<Another> {
     const { need, wire } = request;
     const position = positionOf(need);
     if (position === undefined) return 'no node';
@@ -131,7 +131,7 @@ export class Sender {
     request: FleetRequest,
     fetch: Fetch<A>,
     upstream: Upstream,
-    signal: StopSignal,
+    signal: CancelSignal,
     readClass?: ReadClass,
   ): Promise<Outcome<A>> {
     const permit = this.#queue.acquireUnbounded(upstream, 'read');

@@ -3,7 +3,7 @@
  * transaction. Test networks are created anew under the same chain id, and then every version has other contents: data
  * that outlives this process is kept under that hash as well (protocol 1.2).
  */
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 
 /** A chain id that one node reported. */
 export interface ChainReport {
@@ -96,7 +96,7 @@ const firstTransaction = {
 interface WholeReads {
   whole(
     request: typeof firstTransaction,
-    signal: StopSignal,
+    signal: CancelSignal,
   ): Promise<{ readonly status: number; readonly body: Buffer }>;
 }
 

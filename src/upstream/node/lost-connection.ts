@@ -3,7 +3,7 @@
  * request did not reach it, so what may be asked twice is asked once more, over another connection.
  */
 import { setImmediate } from 'node:timers/promises';
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { Progress } from '../dispatch/exchange.ts';
 
 /** News of a closed connection is under way about as long as a request: later than this something else went wrong. */
@@ -18,7 +18,7 @@ const lostCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 export function overLiveConnection<T>(
   exchange: () => Promise<T>,
   progress: Progress,
-  signal: StopSignal,
+  signal: CancelSignal,
   mayRepeat: () => boolean = () => true,
 ): Promise<T> {
   return exchange().catch(async (error: unknown) => {
