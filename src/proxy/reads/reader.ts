@@ -193,7 +193,7 @@ const maxFlights = 3;
  * to one that knows which node took it.
  */
 function flightOf({ need }: Read): string {
-  return need.kind === 'transaction' && need.first !== undefined ? `|${need.first}` : '';
+  return need.kind === 'transaction' && need.submittedTo !== undefined ? `|${need.submittedTo}` : '';
 }
 
 /**

@@ -63,7 +63,7 @@ export function transactionRead(hashText: string, { accept }: PathRead, submissi
     version: undefined,
     form,
     wire: { method: 'GET', path: `/transactions/by_hash/${hash}`, headers: acceptOnly[form] },
-    need: { kind: 'transaction', first: submissions.takerOf(hash) },
+    need: { kind: 'transaction', submittedTo: submissions.takerOf(hash) },
   };
 }
 

@@ -49,7 +49,7 @@ function mayStillBeHeld({ fleet, need, nodes, history: { prunedAt } }: Unanswere
   if (fleet.upstreams.some(({ health, tier }) => health === 'foreign' && tier === 'archival')) return true;
   if (need.kind === 'transaction') {
     // Only the node that took it surely has it in its mempool.
-    const submittedTo = nodes.find(({ name }) => name === need.first)?.upstream;
+    const submittedTo = nodes.find(({ name }) => name === need.submittedTo)?.upstream;
     const last = deepest(nodes)?.upstream;
     return [submittedTo, last].some((upstream) => upstream !== undefined && !prunedAt.has(upstream));
   }

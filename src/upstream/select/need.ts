@@ -12,8 +12,8 @@ export type Need =
    * as fresh do not do, and a fresh look at every head precedes the choice.
    */
   | { readonly kind: 'head'; readonly min?: LedgerVersion | undefined; readonly isExact?: boolean }
-  /** A transaction that any node may hold, the deepest most surely; `first` names the node that took its submission. */
-  | { readonly kind: 'transaction'; readonly first?: string | undefined };
+  /** A transaction that any node may hold, the deepest most surely; `submittedTo`: name of the node that its submission went to. */
+  | { readonly kind: 'transaction'; readonly submittedTo?: string | undefined };
 
 /** The version or block height that a node's window must hold for this need. */
 export function positionOf(need: Need): bigint | undefined {

@@ -74,7 +74,7 @@ export function rankingFor(candidates: readonly Candidate[], need: Need, isMisse
   if (need.kind === 'head') return byFreshness(candidates, need.isExact === true);
   if (isMissed) return byReach(need);
   return need.kind === 'transaction'
-    ? bySubmission(need.first)
+    ? bySubmission(need.submittedTo)
     : byPosition(need.kind === 'block' ? need.height : need.version);
 }
 
@@ -148,7 +148,7 @@ function bySubmission(submittedTo: string | undefined): Ranking {
  */
 function byReach(need: Need): Ranking {
   const position = positionOf(need);
-  const submittedTo = need.kind === 'transaction' ? need.first : undefined;
+  const submittedTo = need.kind === 'transaction' ? need.submittedTo : undefined;
   return {
     criteria: ['submission', 'health', 'holding', 'depth'],
     tier: 'archival',

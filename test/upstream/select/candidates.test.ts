@@ -177,7 +177,7 @@ function missed(nodes: readonly Candidate[], need: Need): string {
 
 test('once a node has said that it does not hold it, the deepest of those that may is asked', () => {
   const second = node('second', { oldest: 510, head: 1000, cost: 0 });
-  const hash: Need = { kind: 'transaction', first: undefined };
+  const hash: Need = { kind: 'transaction', submittedTo: undefined };
   const gone = node('gone', { oldest: 0, head: 1000, ...archival, ...down });
   assert.equal(missed([full, second, middle, archive], at(800)), 'archive');
   assert.equal(missed([full, second, middle, archive], block(800n)), 'archive');
@@ -241,9 +241,9 @@ const hashes: readonly (readonly [string, readonly Candidate[], string | undefin
   ['nobody is known', [], 'full', ''],
 ];
 
-for (const [claim, fleet, first, expected] of hashes) {
+for (const [claim, fleet, submittedTo, expected] of hashes) {
   test(`transaction: ${claim}`, () => {
-    assert.equal(order(fleet, { kind: 'transaction', first }), expected);
+    assert.equal(order(fleet, { kind: 'transaction', submittedTo }), expected);
   });
 }
 
@@ -337,7 +337,7 @@ const anyCandidate: fc.Arbitrary<Candidate> = fc
 const anyNeed: fc.Arbitrary<Need> = fc.oneof(
   fc.nat(110).map(at),
   fc.constant<Need>({ kind: 'head' }),
-  fc.constant<Need>({ kind: 'transaction', first: undefined }),
+  fc.constant<Need>({ kind: 'transaction', submittedTo: undefined }),
 );
 
 test('whatever the fleet: nobody twice, no foreign node, and somebody unless nobody is there', () => {

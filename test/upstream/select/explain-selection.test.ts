@@ -56,7 +56,7 @@ const cases: readonly (readonly [string, Need, readonly Candidate[], string])[] 
   ['the newest state is where the head is', { kind: 'head' }, [node('behind', 500, 900), full], 'full, behind (lag)'],
   [
     'who took a transaction is asked first, then the deeper',
-    { kind: 'transaction', first: 'deep' },
+    { kind: 'transaction', submittedTo: 'deep' },
     [full, deep, archive, down],
     'deep, archive (submission), full (depth), down (health)',
   ],
