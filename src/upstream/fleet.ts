@@ -33,7 +33,7 @@ export interface NodeReport {
   readonly info: LedgerInfo | undefined;
 }
 
-export interface FleetOptions {
+export interface FleetSettings {
   /** Answers carry this head from now on. Called before the first of them, with the name of its node, if it has one. */
   readonly onHead?: ((head: LedgerInfo, upstream: string) => void) | undefined;
   /** Read at each use, so it may change. */
@@ -56,7 +56,7 @@ export class Fleet {
   readonly dialect: Dialect;
   readonly #events: FleetEvents;
   readonly #limits: FleetLimits;
-  readonly #onHead: FleetOptions['onHead'];
+  readonly #onHead: FleetSettings['onHead'];
   readonly #waiters = new VersionWaiters();
   readonly #ledger: FleetLedger;
   #view: FleetView | undefined;
@@ -70,7 +70,7 @@ export class Fleet {
     upstreams: readonly Upstream[],
     dialect: Dialect,
     events: FleetEvents,
-    { onHead, limits = usualLimits, chainId: fixedChainId }: FleetOptions = {},
+    { onHead, limits = usualLimits, chainId: fixedChainId }: FleetSettings = {},
   ) {
     this.#upstreams = upstreams;
     this.dialect = dialect;

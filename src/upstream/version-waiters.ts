@@ -2,7 +2,7 @@
 import type { LedgerVersion } from '../ledger/version.ts';
 import type { CancelSignal } from '../ledger/stop.ts';
 
-interface Waiter {
+interface VersionWaiter {
   readonly version: LedgerVersion;
   readonly isReached: () => boolean;
   readonly wake: () => void;
@@ -12,7 +12,7 @@ interface Waiter {
 const maxWaiters = 10_000;
 
 export class VersionWaiters {
-  readonly #waiters = new Set<Waiter>();
+  readonly #waiters = new Set<VersionWaiter>();
   /** The lowest version that is waited for, or lower. */
   #nearest: LedgerVersion | undefined;
 

@@ -19,7 +19,7 @@ export interface Root {
  * The agreement of nodes on a root. `same`: a node reports it, and none reports another. `other`: every node reports another. `pruned`: no node
  * reports one, and one holds nothing that old.
  */
-export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
+export type RootAgreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
 
 /** Nodes that are asked for the root at their head. */
 const mostAsked = 3;
@@ -41,7 +41,7 @@ export class Witness {
   async look(
     known: Root | undefined,
     wantsNext: boolean,
-  ): Promise<{ readonly agreement: Agreement; readonly next: Root | undefined }> {
+  ): Promise<{ readonly agreement: RootAgreement; readonly next: Root | undefined }> {
     const nodes = this.#fleet.upstreams.filter(({ health, isSuspect }) => health === 'usable' && !isSuspect);
     const found = wantsNext ? await this.#findHead(nodes) : undefined;
     const next = found?.root;
@@ -95,7 +95,7 @@ export interface RootReport {
 }
 
 /** The agreement on `known` after these reports. */
-export function agreementOf(known: Root, reports: readonly RootReport[]): Agreement {
+export function agreementOf(known: Root, reports: readonly RootReport[]): RootAgreement {
   const isConfirmed = reports.some(({ root }) => root === known.root);
   const isDenied = reports.some(({ root }) => root !== undefined && root !== known.root);
   if (isConfirmed) return isDenied ? 'mixed' : 'same';

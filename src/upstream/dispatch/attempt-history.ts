@@ -1,29 +1,29 @@
 /** The attempts of one call to the fleet, and the next step that follows from them. */
 import type { NodeCandidate } from '../select/candidates.ts';
 import type { AnswerClass } from './classify.ts';
-import type { Sign } from '../node/ejection.ts';
+import type { FailureSign } from '../node/ejection.ts';
 import type { NodeAnswer } from './exchange.ts';
 import { passedOver, trustRank } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** The result of one attempt. */
-export type Outcome<A> = { readonly kind: 'final'; readonly answer: A } | Setback;
+export type AttemptOutcome<A> = { readonly kind: 'final'; readonly answer: A } | NonFinalOutcome;
 
 /** An attempt that did not end the call; `answer` is kept where it is worth passing on. */
-export interface Setback {
+export interface NonFinalOutcome {
   readonly kind: Exclude<AnswerClass, 'final'>;
   readonly answer: NodeAnswer | undefined;
   readonly mayHaveArrived: boolean;
   /** How the node failed, where it may be its own doing. */
-  readonly sign?: Sign | undefined;
+  readonly sign?: FailureSign | undefined;
   /** The node refused the request as one too many, and did not work on it. */
   readonly isShed?: boolean;
 }
 
 /** A node that did worse than the one that answered. */
-export interface Failure {
+export interface NodeFailure {
   readonly upstream: Upstream;
-  readonly sign: Sign;
+  readonly sign: FailureSign;
   /** In ms of `performance.now()`. */
   readonly sentAtMs: number;
 }
@@ -46,10 +46,10 @@ export class AttemptHistory {
   /** Nodes that answered that they do not hold what is asked for. */
   readonly prunedAt = new Set<Upstream>();
   anyPruned = false;
-  last: Setback | undefined;
-  readonly failures: Failure[] = [];
+  last: NonFinalOutcome | undefined;
+  readonly failures: NodeFailure[] = [];
   /** The best answer so far, none of them final. */
-  kept: { readonly kind: Setback['kind']; readonly answer: NodeAnswer } | undefined;
+  bestAnswer: { readonly kind: NonFinalOutcome['kind']; readonly answer: NodeAnswer } | undefined;
 
   /** The client for which no place at a node was to be had. */
   queueFullFor: string | undefined;
@@ -67,7 +67,7 @@ export class AttemptHistory {
   }
 
   /** `sentAtMs`: in ms of `performance.now()`. */
-  record(setback: Setback, upstream: Upstream, sentAtMs: number): void {
+  record(setback: NonFinalOutcome, upstream: Upstream, sentAtMs: number): void {
     const { kind, answer, sign } = setback;
     this.last = setback;
     if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
@@ -77,12 +77,12 @@ export class AttemptHistory {
     if (answer === undefined) return;
     if (kind === 'pruned' || kind === 'absent') this.prunedAt.add(answer.upstream);
     // A statement about the ledger is worth more than a broken node's error; of equals the later, deeper node's.
-    if (kind !== 'failed' || this.kept === undefined) this.kept = { kind, answer };
+    if (kind !== 'failed' || this.bestAnswer === undefined) this.bestAnswer = { kind, answer };
   }
 }
 
 /** Why a node is asked. `... elsewhere`: the answer of the node before it. */
-export type Reason =
+export type AttemptReason =
   | 'first choice'
   | 'hedge'
   | 'retry'
@@ -90,7 +90,7 @@ export type Reason =
   | `${'pruned' | 'behind' | 'absent' | 'refused'} elsewhere`;
 
 /** Why the next node is asked, unless it is a hedge. */
-export function reasonOf({ isRepeating, last }: AttemptHistory): Reason {
+export function reasonOf({ isRepeating, last }: AttemptHistory): AttemptReason {
   if (last === undefined) return 'first choice';
   if (isRepeating && last.kind === 'behind') return 'again after waiting';
   return last.kind === 'failed' ? 'retry' : `${last.kind} elsewhere`;
@@ -100,10 +100,10 @@ export function reasonOf({ isRepeating, last }: AttemptHistory): Reason {
  * `ask`: a node that was not asked may answer. `again`: the node that failed is the only one that has got there. `wait`:
  * a node that can be trusted is about to have it. `end`: no node has more to add.
  */
-export type Step = 'ask' | 'again' | 'wait' | 'end';
+export type NextStep = 'ask' | 'again' | 'wait' | 'end';
 
 /** The call at the moment of the next step. */
-export interface Setting {
+export interface StepContext {
   readonly version: bigint;
   readonly history: AttemptHistory;
   /** The waits have not used up their time. */
@@ -116,13 +116,13 @@ export interface Setting {
  * The step after `last`, the node asked last, has failed or has not got to the version: lagging nodes are not asked for
  * versions that they surely lack, and one that is about to have the version is waited for.
  */
-export function stepAfter(nodes: readonly NodeCandidate<Upstream>[], last: Upstream, setting: Setting): Step {
-  const { version, history, mayWait, mayRepeat } = setting;
+export function stepAfter(nodes: readonly NodeCandidate<Upstream>[], last: Upstream, context: StepContext): NextStep {
+  const { version, history, mayWait, mayRepeat } = context;
   const trusted = nodes.filter((node) => trustRank(node) < passedOver);
-  if (trusted.some((node) => isUntried(node, setting))) return 'ask';
+  if (trusted.some((node) => isUntried(node, context))) return 'ask';
   const isAwaited = trusted.some(({ upstream, health }) => health === 'usable' && !history.failed.has(upstream));
   // Then the word of a node that is passed over is better than none.
-  const otherwise = isAwaited && !nodes.some((node) => isUntried(node, setting)) ? 'end' : 'ask';
+  const otherwise = isAwaited && !nodes.some((node) => isUntried(node, context)) ? 'end' : 'ask';
   if (!isAwaited) return otherwise;
   // A node that fails now mostly answers at once when it is asked again; the others would have to be waited for.
   const hasErred = history.last?.kind === 'failed' && history.last.sign === 'error';
@@ -146,7 +146,7 @@ export function nearest(nodes: readonly NodeCandidate<Upstream>[]): Upstream | u
 }
 
 /** Not asked yet, and its ledger is unknown or goes as far as the version. */
-function isUntried({ upstream, window }: NodeCandidate<Upstream>, { version, history }: Setting): boolean {
+function isUntried({ upstream, window }: NodeCandidate<Upstream>, { version, history }: StepContext): boolean {
   return !history.asked.has(upstream) && (window === undefined || window.head >= version);
 }
 

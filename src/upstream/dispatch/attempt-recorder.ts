@@ -1,7 +1,7 @@
 /** Records attempts in the state of their node, in metrics, in the log and in traces (docs/tracing.md). */
 import type { FailureKind, UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
-import type { Reason } from './attempt-history.ts';
+import type { AttemptReason } from './attempt-history.ts';
 import type { AnswerClass, Shedding } from './classify.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, UpstreamLog } from './fleet-request.ts';
@@ -104,7 +104,7 @@ export class AttemptRecorder {
 export function attemptSpan(
   { span, wire }: FleetRequest,
   upstream: Upstream,
-  reason: Reason,
+  reason: AttemptReason,
   attemptsBefore: number,
 ): Span | undefined {
   return span?.begin('attempt', {

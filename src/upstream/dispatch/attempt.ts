@@ -6,11 +6,11 @@ import { conditions } from '../../ledger/node-headers.ts';
 import { doneOrStopped, type Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import type { FailureKind } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
-import type { Outcome } from './attempt-history.ts';
+import type { AttemptOutcome } from './attempt-history.ts';
 import { AttemptRecorder, endSpan, type AttemptRecorderParts, type FailedAttempt } from './attempt-recorder.ts';
 import { createAnswerBudget, OverBudgetError, type ByteBudget } from '../byte-budget.ts';
 import { classifyAnswer, findShedding, type AnswerClass, type Shedding } from './classify.ts';
-import type { Sign } from '../node/ejection.ts';
+import type { FailureSign } from '../node/ejection.ts';
 import { isUnsendable, type ExchangeContext, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
 import type { FleetRequest } from './fleet-request.ts';
 import { overLiveConnection } from '../node/lost-connection.ts';
@@ -58,7 +58,7 @@ export class Attempts {
     request: FleetRequest,
     fetch: Fetch<A>,
     options: AttemptOptions,
-  ): Promise<Outcome<A>> {
+  ): Promise<AttemptOutcome<A>> {
     const { permit, deadline, span } = options;
     const { upstream } = permit;
     const startedMs = performance.now();
@@ -103,7 +103,7 @@ export class Attempts {
     mayHaveArrived: boolean,
     startedMs: number,
     { permit: { upstream }, deadline, readClass, span }: AttemptOptions,
-  ): Outcome<A> {
+  ): AttemptOutcome<A> {
     const kind = kindOf(error, deadline, hasWaited);
     if (deadline.isAbandoned) endSpan(span, 'cancelled');
     else {
@@ -128,7 +128,7 @@ export class Attempts {
     isOurs: boolean,
     startedMs: number,
     { readClass, span }: AttemptOptions,
-  ): Outcome<A> {
+  ): AttemptOutcome<A> {
     const { upstream } = answer;
     const nowMs = performance.now();
     const timing = { startedMs, elapsedMs: nowMs - startedMs };
@@ -214,7 +214,7 @@ function requestMayBeAtFault({ kind }: FailedAttempt, { status }: NodeAnswer | S
 }
 
 /** How an answer that came may be the node's own failing, should another node answer the same read. */
-function signOf(kind: AnswerClass, { info }: NodeAnswer | StreamedAnswer, need: Need): Sign | undefined {
+function signOf(kind: AnswerClass, { info }: NodeAnswer | StreamedAnswer, need: Need): FailureSign | undefined {
   if (kind === 'failed') return 'error';
   if (kind === 'refused') return 'refused';
   if (kind !== 'pruned' || need.kind !== 'version') return undefined;

@@ -11,8 +11,8 @@ import {
   nearest,
   reasonOf,
   stepAfter,
-  type Reason,
-  type Setback,
+  type AttemptReason,
+  type NonFinalOutcome,
 } from './attempt-history.ts';
 import { attemptSpan } from './attempt-recorder.ts';
 import { nextNodes, readClassOf, unitOf, type NodeCandidate } from '../select/candidates.ts';
@@ -20,7 +20,7 @@ import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
 import { chooseFinalAnswer } from './final-answer.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, SendLimits } from './fleet-request.ts';
-import { withHedge, type Hedging, type Raced, type Run } from './hedge.ts';
+import { withHedge, type Hedging, type RaceResult, type RunningAttempt } from './hedge.ts';
 import type { RetryBudget } from '../node/limits.ts';
 import { positionOf, type Need, type ReadClass } from '../select/need.ts';
 import type { Outliers } from './outliers.ts';
@@ -173,7 +173,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   }
 
   /** One attempt, and a hedge beside it where that is worth while. */
-  #attempt(permit: Permit): Promise<Raced<A>> {
+  #attempt(permit: Permit): Promise<RaceResult<A>> {
     const first = this.#run(permit, reasonOf(this.#history));
     const { request } = this.#options;
     const afterMs = this.#context.hedging.afterMs(request, permit.upstream, this.#readClass);
@@ -197,7 +197,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     return undefined;
   }
 
-  #run(permit: Permit, reason: Reason): Run<A> {
+  #run(permit: Permit, reason: AttemptReason): RunningAttempt<A> {
     const { request, fetch, signal } = this.#options;
     const { limits, attempts } = this.#context;
     const { upstream } = permit;
@@ -217,7 +217,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   }
 
   /** Records the outcomes. Returns the answer, if one of them was final. */
-  #record({ ended, hedge, cancelled }: Raced<A>): A | undefined {
+  #record({ ended, hedge, cancelled }: RaceResult<A>): A | undefined {
     const { metrics } = this.#context;
     const history = this.#history;
     for (const { run, outcome } of ended) {
@@ -236,7 +236,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   }
 
   /** The hedge answered first: the other node took at least this long. */
-  #recordOutpaced({ upstream, sentAtMs }: Run<A>): void {
+  #recordOutpaced({ upstream, sentAtMs }: RunningAttempt<A>): void {
     const nowMs = performance.now();
     this.#history.failures.push({ upstream, sign: 'outpaced', sentAtMs });
     if (this.#readClass !== undefined) upstream.latencies[this.#readClass].record(nowMs - sentAtMs, nowMs);
@@ -252,7 +252,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
   }
 
   /** Whether another attempt makes sense after the setback at `upstream`. Waits where a node is about to arrive. */
-  async #mayGoOn(upstream: Upstream, kind: Setback['kind']): Promise<boolean> {
+  async #mayGoOn(upstream: Upstream, kind: NonFinalOutcome['kind']): Promise<boolean> {
     const { need } = this.#options.request;
     const { fleet, limits } = this.#context;
     const history = this.#history;

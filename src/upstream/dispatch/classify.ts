@@ -5,7 +5,7 @@
 import { JsonBody } from '../../ledger/json-body.ts';
 import type { HeaderValues } from '../../ledger/ledger-headers.ts';
 import type { Need } from '../select/need.ts';
-import type { Answered } from './validate.ts';
+import type { CheckedAnswer } from './validate.ts';
 
 /** The meaning of one node's answer for the call. */
 export type AnswerClass =
@@ -93,7 +93,7 @@ const sheddingCodes = new Set(['overloaded', 'rate_limited']);
  * Recognises a refusal of one request too many: HTTP 429, `overloaded` or `rate_limited` (protocol 3.5), a 5xx with ledger
  * headers, or a 503 with `Retry-After` (RFC 9110 10.2.3). `epochMs`: the wall clock, which an HTTP date is compared with.
  */
-export function findShedding(answer: Answered, epochMs: number): Shedding | undefined {
+export function findShedding(answer: CheckedAnswer, epochMs: number): Shedding | undefined {
   const { status, headers, info, body } = answer;
   // A client can provoke a 500 at every node; the mempool answers one for what one sender submits (protocol 3.5).
   if (status !== 429 && status <= 500) return undefined;

@@ -26,11 +26,11 @@ export interface Unanswered {
  */
 export function chooseFinalAnswer(call: Unanswered, signal: CancelSignal): NodeAnswer {
   if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
-  const { kept } = call.history;
+  const { bestAnswer } = call.history;
   // An answer from an older state than asked for is no answer; nor is "not there yet" from a node behind the others.
-  const isTooOld = kept?.kind === 'behind' && (call.need.kind === 'head' || isReached(call));
-  if (kept !== undefined && !isTooOld && !mayStillBeHeld(call)) {
-    if (kept.kind !== 'failed' || errorCodeOf(kept.answer) !== undefined) return kept.answer;
+  const isTooOld = bestAnswer?.kind === 'behind' && (call.need.kind === 'head' || isReached(call));
+  if (bestAnswer !== undefined && !isTooOld && !mayStillBeHeld(call)) {
+    if (bestAnswer.kind !== 'failed' || errorCodeOf(bestAnswer.answer) !== undefined) return bestAnswer.answer;
   }
   const { queueFullFor } = call.history;
   throw queueFullFor === undefined ? new GatewayError('unavailable', explain(call)) : new QueueFullError(queueFullFor);

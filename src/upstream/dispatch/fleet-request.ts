@@ -2,7 +2,7 @@
 import type { Span } from '../../trace/span.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Need } from '../select/need.ts';
-import type { Promised } from './validate.ts';
+import type { PromisedForm } from './validate.ts';
 
 /** One request to whichever nodes can answer it. */
 export interface FleetRequest {
@@ -11,7 +11,7 @@ export interface FleetRequest {
   /** Whether asking twice does no harm. A submission is never sent again once bytes of it may have left. */
   readonly isIdempotent: boolean;
   /** The form of a success; another node is asked instead of one that answers otherwise. Absent: anything. */
-  readonly promised?: Promised | undefined;
+  readonly promised?: PromisedForm | undefined;
   /** It asks for the health of a node, not for the ledger (protocol 9). */
   readonly isHealthCheck?: boolean;
   /** It runs code that the client chose. */

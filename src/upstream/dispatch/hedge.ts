@@ -3,7 +3,7 @@
  * other attempt is cancelled.
  */
 import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
-import type { Outcome } from './attempt-history.ts';
+import type { AttemptOutcome } from './attempt-history.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, HedgeLimits } from './fleet-request.ts';
 import { RetryBudget } from '../node/limits.ts';
@@ -11,29 +11,29 @@ import type { ReadClass } from '../select/need.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** An attempt in flight. */
-export interface Run<A> {
+export interface RunningAttempt<A> {
   readonly upstream: Upstream;
   /** In ms of `performance.now()`. */
   readonly sentAtMs: number;
   /** Never rejects, but for a request that can be sent to no node. */
-  readonly outcome: Promise<Outcome<A>>;
+  readonly outcome: Promise<AttemptOutcome<A>>;
   cancel(): void;
 }
 
 /** The outcomes of an attempt and its hedge. */
-export interface Raced<A> {
+export interface RaceResult<A> {
   /** In the order in which they ended; only the last can be final. */
-  readonly ended: readonly { readonly run: Run<A>; readonly outcome: Outcome<A> }[];
-  readonly hedge: Run<A> | undefined;
-  readonly cancelled: Run<A> | undefined;
+  readonly ended: readonly { readonly run: RunningAttempt<A>; readonly outcome: AttemptOutcome<A> }[];
+  readonly hedge: RunningAttempt<A> | undefined;
+  readonly cancelled: RunningAttempt<A> | undefined;
 }
 
 /** Calls `begin` after `afterMs` without an outcome; it returns no attempt where there is none to begin. */
 export async function withHedge<A>(
-  first: Run<A>,
+  first: RunningAttempt<A>,
   afterMs: number | undefined,
-  begin: () => Run<A> | undefined,
-): Promise<Raced<A>> {
+  begin: () => RunningAttempt<A> | undefined,
+): Promise<RaceResult<A>> {
   const isSlow = afterMs !== undefined && !(await endsWithin(first, afterMs));
   const hedge = isSlow ? begin() : undefined;
   if (hedge === undefined) return { ended: [await endOf(first)], hedge, cancelled: undefined };
@@ -102,11 +102,11 @@ function isHedgeable({ isIdempotent, atOnce }: FleetRequest): boolean {
   return isIdempotent && atOnce === undefined;
 }
 
-async function endOf<A>(run: Run<A>) {
+async function endOf<A>(run: RunningAttempt<A>) {
   return { run, outcome: await run.outcome };
 }
 
-function endsWithin<A>({ outcome }: Run<A>, ms: number): Promise<boolean> {
+function endsWithin<A>({ outcome }: RunningAttempt<A>, ms: number): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const timer = setPatientTimeout(() => resolve(false), ms);
     const stop = (): void => clearTimeout(timer);

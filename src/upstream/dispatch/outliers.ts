@@ -1,6 +1,6 @@
 /** Ejects nodes that do worse than the others, and brings them back by trials (see `Ejection`). */
 import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
-import type { Failure, Outcome } from './attempt-history.ts';
+import type { NodeFailure, AttemptOutcome } from './attempt-history.ts';
 import type { Fetch } from './attempt.ts';
 import { unitOf } from '../select/candidates.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
@@ -22,7 +22,7 @@ export interface OutliersParts {
     fetch: Fetch<A>,
     upstream: Upstream,
     readClass: ReadClass,
-  ) => Promise<Outcome<A> | undefined>;
+  ) => Promise<AttemptOutcome<A> | undefined>;
 }
 
 /** Ejection of nodes, by what other nodes answered in their place. */
@@ -36,7 +36,7 @@ export class Outliers {
   }
 
   /** Another node answered the read that these failed, or one of them when it was asked again. */
-  blame(readClass: ReadClass, failures: readonly Failure[]): void {
+  blame(readClass: ReadClass, failures: readonly NodeFailure[]): void {
     for (const { upstream, sign, sentAtMs } of failures) {
       const nowMs = performance.now();
       const ejection = upstream.ejections[readClass];

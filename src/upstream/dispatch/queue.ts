@@ -68,7 +68,7 @@ export class Permit {
 }
 
 /** `full`: too many wait already. `late`: nothing became free in time. */
-export type Refusal = 'full' | 'late';
+export type QueueRefusal = 'full' | 'late';
 
 /** How a request waits for a place. */
 export interface PlaceWait {
@@ -79,9 +79,9 @@ export interface PlaceWait {
   readonly kind: 'read' | 'stream';
 }
 
-interface Waiter extends Pick<PlaceWait, 'client' | 'kind'> {
+interface QueuedRequest extends Pick<PlaceWait, 'client' | 'kind'> {
   readonly nodes: readonly NodeCandidate<Upstream>[];
-  end(outcome: Permit | Refusal): void;
+  end(outcome: Permit | QueueRefusal): void;
 }
 
 /** The queue holds as many requests as places become free within this time. */
@@ -105,7 +105,7 @@ export interface PlaceQueueOptions {
 export class PlaceQueue {
   readonly #options: Required<PlaceQueueOptions>;
   /** In the order in which clients have their turn; each one's requests in the order they came. */
-  readonly #clients = new Map<string, Set<Waiter>>();
+  readonly #clients = new Map<string, Set<QueuedRequest>>();
   #waiting = 0;
   #beganAtMs = 0;
   #freed = 0;
@@ -140,7 +140,7 @@ export class PlaceQueue {
   }
 
   /** Waits for a permit at one of `nodes`, as `tryAcquire` gives it; resolves with the reason where none is to be had. */
-  async acquire(nodes: readonly NodeCandidate<Upstream>[], wait: PlaceWait): Promise<Permit | Refusal> {
+  async acquire(nodes: readonly NodeCandidate<Upstream>[], wait: PlaceWait): Promise<Permit | QueueRefusal> {
     const free = this.tryAcquire(nodes, wait.kind);
     if (free !== undefined) return free;
     const startedMs = performance.now();
@@ -178,11 +178,11 @@ export class PlaceQueue {
   }
 
   #wait(nodes: readonly NodeCandidate<Upstream>[], { client, signal, withinMs, kind }: PlaceWait) {
-    return new Promise<Permit | Refusal>((resolve) => {
+    return new Promise<Permit | QueueRefusal>((resolve) => {
       const quit = (): void => waiter.end('late');
       const timer = setTimeout(quit, Math.max(0, Math.min(withinMs, longestWaitMs)));
       signal.addEventListener('abort', quit, { once: true });
-      const waiter: Waiter = {
+      const waiter: QueuedRequest = {
         client,
         kind,
         nodes,
@@ -201,14 +201,14 @@ export class PlaceQueue {
 
   /** The newest request of the client with the most gives way to a client that has clearly fewer. */
   #makeRoom(client: string): boolean {
-    let longest = new Set<Waiter>();
+    let longest = new Set<QueuedRequest>();
     for (const waiters of this.#clients.values()) if (waiters.size > longest.size) longest = waiters;
     if (longest.size <= (this.#clients.get(client)?.size ?? 0) + 1) return false;
     [...longest].at(-1)?.end('full');
     return true;
   }
 
-  #remove(waiter: Waiter): void {
+  #remove(waiter: QueuedRequest): void {
     const waiters = this.#clients.get(waiter.client);
     if (waiters?.delete(waiter) !== true) return;
     this.#waiting -= 1;

@@ -3,7 +3,7 @@ import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
 import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
-import type { Outcome } from './attempt-history.ts';
+import type { AttemptOutcome } from './attempt-history.ts';
 import { callFleet, nodesFor, type DispatchContext } from './call.ts';
 import { nextUpstreams } from '../select/candidates.ts';
 import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts';
@@ -28,7 +28,7 @@ export interface SenderParts extends Omit<AttemptParts, 'metrics' | 'mayRepeat'>
 }
 
 /** Answer of a second node. `no answer`: it gave none, or not the fleet's. */
-export type Another = NodeAnswer | 'no node' | 'no answer';
+export type SecondAnswer = NodeAnswer | 'no node' | 'no answer';
 
 /**
  * Retries: a part of all requests, and a few a second, so that a quiet gateway retries too. As many may come at once as
@@ -108,7 +108,7 @@ export class Sender {
    * Asks one node beside those in `notOf`, once, in the background: a usable one that surely holds what is asked for and
    * has little to do.
    */
-  async another(request: FleetRequest, notOf: readonly Upstream[], signal: CancelSignal): Promise<Another> {
+  async another(request: FleetRequest, notOf: readonly Upstream[], signal: CancelSignal): Promise<SecondAnswer> {
     const { need, wire } = request;
     const position = positionOf(need);
     if (position === undefined) return 'no node';
@@ -133,7 +133,7 @@ export class Sender {
     upstream: Upstream,
     signal: CancelSignal,
     readClass?: ReadClass,
-  ): Promise<Outcome<A>> {
+  ): Promise<AttemptOutcome<A>> {
     const permit = this.#queue.acquireUnbounded(upstream, 'read');
     const deadline = new Deadline(signal, this.#context.limits.timeoutMs);
     return this.#attempts.make(request, fetch, { permit, deadline, readClass });

@@ -9,7 +9,7 @@ import { isFramed } from './exchange.ts';
 import type { Need } from '../select/need.ts';
 
 /** The form of a success: an answer from the ledger, in one form or in either. */
-export type Promised = AnswerForm | 'either';
+export type PromisedForm = AnswerForm | 'either';
 
 /** Why an answer cannot be a node's answer to the request. */
 export type InvalidAnswerReason =
@@ -25,7 +25,7 @@ export type InvalidAnswerReason =
   | 'no error of a node';
 
 /** An answer, or the head of one whose body is still to come. */
-export interface Answered {
+export interface CheckedAnswer {
   readonly status: number;
   readonly headers: HeaderValues;
   readonly info: LedgerInfo | undefined;
@@ -34,24 +34,28 @@ export interface Answered {
 }
 
 /** The request, as far as the validity of its answer depends on it. */
-export interface Asked {
+export interface ExpectedAnswer {
   readonly need: Need;
   readonly isHead: boolean;
   /** The node got a condition with it, which 304 may answer. */
   readonly isConditional: boolean;
   /** The request has a body, which a node may find too large. */
   readonly hasBody: boolean;
-  readonly promised: Promised | undefined;
+  readonly promised: PromisedForm | undefined;
 }
 
 /** Why the answer is invalid; the meaning of a node's own errors is for `classify.ts`. */
-export function validateAnswer(answer: Answered, asked: Asked, dialect: Dialect): InvalidAnswerReason | undefined {
+export function validateAnswer(
+  answer: CheckedAnswer,
+  asked: ExpectedAnswer,
+  dialect: Dialect,
+): InvalidAnswerReason | undefined {
   if (answer.status >= 300) return isOfNode(answer, asked) ? undefined : 'no error of a node';
   return answer.status < 200 ? undefined : (headFault(answer, asked, dialect) ?? bodyFault(answer, asked));
 }
 
 /** Whether an error is the node's own, and not of a proxy before it (protocol 3). */
-function isOfNode(answer: Answered, asked: Asked): boolean {
+function isOfNode(answer: CheckedAnswer, asked: ExpectedAnswer): boolean {
   const { status, json } = answer;
   if (asked.promised === undefined || status >= 500 || ofNodeOrProxy.has(status)) return true;
   if (status === 304) return asked.isConditional;
@@ -63,7 +67,7 @@ function isOfNode(answer: Answered, asked: Asked): boolean {
  * Whether a node would have put an `error_code` into the body: always, but for 413 (protocol 2.3 and 3.5). Ledger
  * headers do not replace it: a body that was lost or cut behind them must not settle what another node holds.
  */
-function hasCode({ status }: Answered, asked: Asked): boolean {
+function hasCode({ status }: CheckedAnswer, asked: ExpectedAnswer): boolean {
   if (asked.isHead || (status === 413 && asked.hasBody)) return false;
   return isOwnRead(asked) || (settling.has(status) && asked.need.kind !== 'head');
 }
@@ -75,11 +79,15 @@ const settling = new Set([404, 410]);
 const ofNodeOrProxy = new Set([408, 429]);
 
 /** A read in one form, with nothing of the client's own in it, has a closed set of valid answers. */
-function isOwnRead({ promised }: Asked): boolean {
+function isOwnRead({ promised }: ExpectedAnswer): boolean {
   return promised === 'json' || promised === 'bcs';
 }
 
-function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect): InvalidAnswerReason | undefined {
+function headFault(
+  answer: CheckedAnswer,
+  { need, promised }: ExpectedAnswer,
+  dialect: Dialect,
+): InvalidAnswerReason | undefined {
   if (promised === undefined) return undefined;
   // Every success of a ledger read carries ledger headers (protocol 2.1).
   if (answer.info === undefined) {
@@ -92,7 +100,7 @@ function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect
 }
 
 /** Validates a body that was read whole. One that is still coming is valid by its announced length alone. */
-function bodyFault(answer: Answered, { promised, isHead }: Asked): InvalidAnswerReason | undefined {
+function bodyFault(answer: CheckedAnswer, { promised, isHead }: ExpectedAnswer): InvalidAnswerReason | undefined {
   const { status, body, json, headers } = answer;
   if (isHead || status !== 200) return undefined;
   const isCertain = promised === undefined || isFramed(headers);
@@ -102,7 +110,7 @@ function bodyFault(answer: Answered, { promised, isHead }: Asked): InvalidAnswer
   return isCertain || (promisesJson && json.isClosed) ? undefined : 'unframed body';
 }
 
-function contentTypeOf({ headers }: Answered): string | undefined {
+function contentTypeOf({ headers }: CheckedAnswer): string | undefined {
   const contentType = headers['content-type'];
   return typeof contentType === 'string' ? contentType : undefined;
 }

@@ -13,12 +13,12 @@
  * `timeout`: no answer in time. `error`: no answer worth passing on, or one that contradicts its own ledger headers.
  * `outpaced`: a hedge answered long before. `refused`: not done by its configuration.
  */
-export type Sign = 'timeout' | 'error' | 'outpaced' | 'refused';
+export type FailureSign = 'timeout' | 'error' | 'outpaced' | 'refused';
 /** Why a node is ejected: signs in a row, or too large a share of errors. */
-export type EjectionReason = Sign | 'error share';
+export type EjectionReason = FailureSign | 'error share';
 
 /** Signs in a row, no read of the class answered in between, that eject a node. */
-const enough: Readonly<Record<Sign, number>> = { timeout: 2, error: 5, outpaced: 5, refused: 5 };
+const enough: Readonly<Record<FailureSign, number>> = { timeout: 2, error: 5, outpaced: 5, refused: 5 };
 /** Errors eject a node when they reach this count and this share of its recent answers, twice that of the others. */
 const errorsCounted = 10;
 const errorShare = 0.1;
@@ -34,7 +34,7 @@ const trialsForErrors = 3;
 
 /** State of one node and class. All times in ms of one clock. */
 export class Ejection {
-  readonly #inARow: Record<Sign, number> = { timeout: 0, error: 0, outpaced: 0, refused: 0 };
+  readonly #inARow: Record<FailureSign, number> = { timeout: 0, error: 0, outpaced: 0, refused: 0 };
   #answeredAtMs = -Infinity;
   #recent = { answered: 0, failed: 0 };
   #older = { answered: 0, failed: 0 };
@@ -77,7 +77,7 @@ export class Ejection {
    * Records a read that this node was sent at `sentAtMs` and another node answered. `othersShare`: the largest
    * `errorShare` of the other nodes. Returns the pause that begins, in ms.
    */
-  failed(sign: Sign, sentAtMs: number, nowMs: number, othersShare = 0): number | undefined {
+  failed(sign: FailureSign, sentAtMs: number, nowMs: number, othersShare = 0): number | undefined {
     this.#turn(nowMs);
     if (sign === 'error') this.#recent.failed += 1;
     if (this.isOut) return undefined;

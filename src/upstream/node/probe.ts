@@ -15,14 +15,14 @@ import type { Health } from '../select/ranking.ts';
 import type { Upstream } from './upstream.ts';
 
 /** Read whenever they matter, so they may change; after a change of the interval see `reschedule`. */
-export interface ProbeOptions {
+export interface ProberOptions {
   /** A node that has told nothing for this long is asked. */
   readonly intervalMs: number;
   readonly timeoutMs: number;
 }
 
 /** The answer of a node that may join the fleet. */
-export interface Finding {
+export interface ProbeResult {
   readonly info: LedgerInfo;
   /** How long the probe took. */
   readonly elapsedMs: number;
@@ -40,7 +40,7 @@ const longestComparisonMs = 100;
 
 export class Prober {
   readonly #fleet: Fleet;
-  readonly #options: ProbeOptions;
+  readonly #options: ProberOptions;
   readonly #log: UpstreamLog;
   readonly #stop = new AbortController();
   readonly #timers = new Map<Upstream, NodeJS.Timeout>();
@@ -50,7 +50,7 @@ export class Prober {
   #comparedAtMs = -Infinity;
   #comparison: Promise<void> | undefined;
 
-  constructor(fleet: Fleet, options: ProbeOptions, log: UpstreamLog) {
+  constructor(fleet: Fleet, options: ProberOptions, log: UpstreamLog) {
     this.#fleet = fleet;
     this.#options = options;
     this.#log = log;
@@ -67,8 +67,8 @@ export class Prober {
     this.#schedule(upstream);
   }
 
-  /** Asks a node that may become one of the fleet; `hear` learns from what it said. `undefined`: it did not answer. */
-  async peek(upstream: Upstream, withinMs: number): Promise<Finding | undefined> {
+  /** Asks a node that may become one of the fleet; `admit` records the answer. `undefined`: it did not answer. */
+  async peek(upstream: Upstream, withinMs: number): Promise<ProbeResult | undefined> {
     const startedMs = performance.now();
     const answer = await this.ask(upstream, '', withinMs).catch(() => undefined);
     if (answer?.status !== 200 || answer.info === undefined) return undefined;
@@ -143,7 +143,7 @@ export class Prober {
   }
 
   /** A node that joins the fleet starts with the answer to `peek`. */
-  hear(upstream: Upstream, { info, elapsedMs }: Finding): void {
+  admit(upstream: Upstream, { info, elapsedMs }: ProbeResult): void {
     const nowMs = performance.now();
     const before = upstream.health;
     upstream.recordAnswer(elapsedMs, nowMs);

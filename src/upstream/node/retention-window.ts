@@ -20,7 +20,7 @@ export interface WindowView {
   readonly safeOldest: bigint;
 }
 
-interface Sample {
+interface WindowSample {
   readonly atMs: number;
   readonly oldest: bigint;
   readonly head: bigint;
@@ -63,7 +63,7 @@ export class RetentionWindow {
   #infoAtMs = 0;
   /** Since when only older ledgers than `info` have been told. */
   #olderSinceMs: number | undefined;
-  #samples: Sample[] = [];
+  #samples: WindowSample[] = [];
   #pace = still;
   #refused: { readonly version: bigint; readonly untilMs: number } | undefined;
   /** The last view that was made for many, until something else is known. */
@@ -183,7 +183,7 @@ export class RetentionWindow {
     return this.#pace.headSpeed;
   }
 
-  #remember(sample: Sample): void {
+  #remember(sample: WindowSample): void {
     const samples = this.#samples;
     const before = samples.at(-2);
     const replaces = before !== undefined && sample.atMs - before.atMs < sampleGapMs;
@@ -204,7 +204,7 @@ function farthestRefusal({ version, oldestVersion }: LedgerInfo): bigint {
   return part < farthestMove ? part : farthestMove;
 }
 
-function paceOf(samples: readonly Sample[]): Pace {
+function paceOf(samples: readonly WindowSample[]): Pace {
   const first = samples[0];
   const last = samples.at(-1);
   if (first === undefined || last === undefined || last.atMs <= first.atMs) return still;

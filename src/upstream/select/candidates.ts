@@ -32,7 +32,7 @@ export interface AnswersSoFar<N> {
   readonly prunedAt: ReadonlySet<N>;
   readonly anyPruned: boolean;
   /** The best answer so far. */
-  readonly kept: unknown;
+  readonly bestAnswer: unknown;
 }
 
 /**
@@ -45,7 +45,7 @@ export function nextNodes<N>(
   answers: AnswersSoFar<N>,
   isLast: boolean,
 ): readonly NodeCandidate<N>[] {
-  const { asked, prunedAt, anyPruned, kept } = answers;
+  const { asked, prunedAt, anyPruned, bestAnswer } = answers;
   if (anyPruned && need.kind === 'head') {
     // Without a version to compare windows by, only the deepest node has more to add.
     const last = deepestUnasked(nodes, prunedAt);
@@ -58,7 +58,7 @@ export function nextNodes<N>(
   const position = positionOf(need);
   const isFutile = anyPruned && position !== undefined && holdingOf(best?.window, position) === 'pruned';
   // A node whose head is not believed has nothing to add to the answers of believed ones.
-  const isDoubtful = best?.isSuspect === true && kept !== undefined;
+  const isDoubtful = best?.isSuspect === true && bestAnswer !== undefined;
   return isFutile || isDoubtful ? [] : next;
 }
 
@@ -111,14 +111,14 @@ export function selectUpstreams<C extends Candidate>(
 }
 
 /** A selection with its reasons. */
-export interface Explained<C> {
+export interface ExplainedSelection<C> {
   /** Best first. `behind`: the criterion that put it behind the one before it. */
   readonly ordered: readonly { readonly candidate: C; readonly behind: Criterion | undefined }[];
   readonly leftOut: readonly { readonly candidate: C; readonly because: 'other chain' | 'pruned' }[];
 }
 
 /** The selection of `selectUpstreams` with its reasons; of nodes that only load tells apart the cheaper is first. */
-export function explainSelection<C extends Candidate>(candidates: readonly C[], need: Need): Explained<C> {
+export function explainSelection<C extends Candidate>(candidates: readonly C[], need: Need): ExplainedSelection<C> {
   const byCost = [...candidates].sort((a, b) => a.cost - b.cost);
   const ordered = selectUpstreams(byCost, need, () => 0);
   const leftOut = candidates.filter((candidate) => !ordered.includes(candidate));

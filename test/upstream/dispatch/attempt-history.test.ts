@@ -7,8 +7,8 @@ import {
   hasArrived,
   nearest,
   stepAfter,
-  type Setback,
-  type Step,
+  type NonFinalOutcome,
+  type NextStep,
 } from '../../../src/upstream/dispatch/attempt-history.ts';
 import type { NodeCandidate } from '../../../src/upstream/select/candidates.ts';
 import { Upstream } from '../../../src/upstream/node/upstream.ts';
@@ -28,16 +28,16 @@ function node(t: TestContext, head: bigint | undefined, traits: Partial<Node> = 
   return { upstream, name: 'n', tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...traits };
 }
 
-const failed: Setback = { kind: 'failed', answer: undefined, mayHaveArrived: true, sign: 'error' };
-const behind: Setback = { kind: 'behind', answer: undefined, mayHaveArrived: true };
+const failed: NonFinalOutcome = { kind: 'failed', answer: undefined, mayHaveArrived: true, sign: 'error' };
+const behind: NonFinalOutcome = { kind: 'behind', answer: undefined, mayHaveArrived: true };
 const ejected = { isEjected: true };
 
 /** Asks these in turn; the step after the last one. */
 function after(
   known: readonly Node[],
-  setbacks: readonly (readonly [Node, Setback])[],
+  setbacks: readonly (readonly [Node, NonFinalOutcome])[],
   { mayWait = true, mayRepeat = true, hasRepeated = false } = {},
-): Step {
+): NextStep {
   const history = new AttemptHistory();
   history.hasRepeated = hasRepeated;
   for (const [{ upstream }, setback] of setbacks) {

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { dialectOf } from '../../../src/ledger/ledger-headers.ts';
 import { Fleet } from '../../../src/upstream/fleet.ts';
 import type { Tier } from '../../../src/upstream/select/ranking.ts';
-import { PlaceQueue, type Permit, type Refusal } from '../../../src/upstream/dispatch/queue.ts';
+import { PlaceQueue, type Permit, type QueueRefusal } from '../../../src/upstream/dispatch/queue.ts';
 import { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { until } from '../../support/eventually.ts';
 import { quietEvents } from '../../support/fleet-events.ts';
@@ -40,7 +40,7 @@ function oneTakenPlace(t: TestContext, options: { readonly fewest: number; reado
   const otherHolder = taken(queue.tryAcquire(others, 'read'));
   const outcomes: string[] = [];
   const wait = (client: string, name: string, asked = nodes): void => {
-    const note = (outcome: Permit | Refusal): void => {
+    const note = (outcome: Permit | QueueRefusal): void => {
       outcomes.push(typeof outcome === 'string' ? `${name} ${outcome}` : name);
       if (typeof outcome === 'object') holder = outcome;
     };

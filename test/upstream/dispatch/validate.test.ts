@@ -4,7 +4,11 @@ import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/json-body.ts';
 import { dialectOf, findLedgerInfo, type HeaderValues } from '../../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
-import { validateAnswer, type InvalidAnswerReason, type Promised } from '../../../src/upstream/dispatch/validate.ts';
+import {
+  validateAnswer,
+  type InvalidAnswerReason,
+  type PromisedForm,
+} from '../../../src/upstream/dispatch/validate.ts';
 import type { Need } from '../../../src/upstream/select/need.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
@@ -31,7 +35,7 @@ interface Row {
   readonly body?: string | Buffer;
   readonly need?: Need;
   /** `null`: anything. */
-  readonly promised?: Promised | null;
+  readonly promised?: PromisedForm | null;
   readonly isHead?: boolean;
   readonly isConditional?: boolean;
   readonly hasBody?: boolean;

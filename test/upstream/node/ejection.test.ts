@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Ejection, type Sign } from '../../../src/upstream/node/ejection.ts';
+import { Ejection, type FailureSign } from '../../../src/upstream/node/ejection.ts';
 
 for (const [sign, enough] of [
   ['timeout', 2],
@@ -105,7 +105,7 @@ test('one trial says little of a node that errs now and then: three must pass in
 
 test('what was sent before a node came back says nothing new', () => {
   const ejection = new Ejection();
-  const sign: Sign = 'timeout';
+  const sign: FailureSign = 'timeout';
   ejection.failed(sign, 0, 5_000);
   ejection.failed(sign, 0, 5_000);
   ejection.beginTrial(6_000, 1_000);

@@ -439,15 +439,15 @@ interface MadeUpAnswers {
   readonly asked?: readonly string[];
   readonly prunedAt?: readonly string[];
   readonly anyPruned?: boolean;
-  readonly kept?: string;
+  readonly bestAnswer?: string;
   readonly isLast?: boolean;
 }
 
 /** Names of the nodes to ask next. */
 function after(fleet: readonly Candidate[], need: Need, answers: MadeUpAnswers = {}): string {
-  const { asked = [], prunedAt = [], anyPruned = prunedAt.length > 0, kept, isLast = false } = answers;
+  const { asked = [], prunedAt = [], anyPruned = prunedAt.length > 0, bestAnswer, isLast = false } = answers;
   const nodes = fleet.map((candidate) => ({ ...candidate, upstream: candidate.name }));
-  const soFar = { asked: new Set(asked), prunedAt: new Set(prunedAt), anyPruned, kept };
+  const soFar = { asked: new Set(asked), prunedAt: new Set(prunedAt), anyPruned, bestAnswer };
   return nextNodes(nodes, need, soFar, isLast)
     .map(({ name }) => name)
     .join(' ');
@@ -482,10 +482,10 @@ test('a 410 to a read without a version leaves the deepest node only', () => {
 
 test('a node that is not believed adds nothing to the answer of one that is', () => {
   const suspect = node('suspect', { oldest: 500, head: 1000, isSuspect: true });
-  assert.equal(after([full, suspect], at(800), { asked: ['full'], kept: 'an answer' }), '');
+  assert.equal(after([full, suspect], at(800), { asked: ['full'], bestAnswer: 'an answer' }), '');
   assert.equal(after([full, suspect], at(800), { asked: ['full'] }), 'suspect');
-  assert.equal(after([full, middle], at(800), { asked: ['full'], kept: 'an answer' }), 'middle');
-  assert.equal(after([], at(800), { kept: 'an answer' }), '');
+  assert.equal(after([full, middle], at(800), { asked: ['full'], bestAnswer: 'an answer' }), 'middle');
+  assert.equal(after([], at(800), { bestAnswer: 'an answer' }), '');
 });
 
 test('a read is of the archive when some full node has pruned its version, or may have on arrival', () => {
