@@ -163,6 +163,6 @@ test('what a removed node still answers is not newer than the headers, and decid
   tell(a, { version: 50n }, 60_000);
 
   assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 110n, 0]);
-  const reached = await fleet.waitForVersion(ledgerVersion(105n), 1, new AbortController().signal);
+  const reached = await fleet.waiters.wait(ledgerVersion(105n), 1, new AbortController().signal);
   assert.equal(reached, false);
 });

@@ -289,7 +289,7 @@ class FleetCall<A extends NodeAnswer | StreamedAnswer> {
     history.waitUntilMs ??= performance.now() + limits.waitForVersionMs;
     const waitMs = Math.min(history.waitUntilMs - performance.now(), this.#leftMs);
     const arrived = (upstream: Upstream): boolean => hasArrived(upstream, version, history);
-    const isReached = await fleet.waitForVersion(version, waitMs, this.#options.signal, arrived);
+    const isReached = await fleet.waiters.wait(version, waitMs, this.#options.signal, arrived);
     const early = [...history.asked].filter(arrived);
     const last = isReached ? undefined : nearest(this.#nodes());
     for (const upstream of last === undefined ? early : [last]) history.repeat(upstream);

@@ -104,7 +104,7 @@ export class Prober {
     if (this.#awaited !== undefined || this.#stop.signal.aborted) return;
     this.#awaited = setTimeout(() => {
       this.#awaited = undefined;
-      if (!this.#fleet.isAwaited) return;
+      if (!this.#fleet.waiters.isAwaited) return;
       const nowMs = performance.now();
       for (const upstream of this.#fleet.upstreams) {
         const isQuiet = nowMs - upstream.window.observedAtMs >= awaitedMs / 2;

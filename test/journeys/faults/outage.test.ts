@@ -176,7 +176,7 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
         ['ready', undefined],
       );
       assert.deepEqual(gateway.lines, [
-        '50 no node answers any more: pinned answers that are held are given, nothing else',
+        '50 no node answers any more: only pinned answers in the cache are served',
         '30 a node answers again',
       ]);
     },
