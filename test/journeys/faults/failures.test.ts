@@ -127,7 +127,7 @@ test('a node that tells its ledger but answers no reads is passed over after two
   while (!lines.includes('upstream is no longer passed over')) await gateway.get(at(version++));
   assert.deepEqual(
     lines.filter((line) => line.includes('passed over') && line !== 'upstream stays passed over'),
-    ['upstream is passed over: others answer what it does not', 'upstream is no longer passed over'],
+    ['upstream is passed over: others answer reads that it does not', 'upstream is no longer passed over'],
   );
 });
 

@@ -36,7 +36,7 @@ test('who gets no place is told so quickly, and what is in memory is answered al
   const hit = await gateway.get(at(50_000));
 
   assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '1']);
-  assert.match(refused.text, /"message":"the nodes have more to do than they can now; try again"/);
+  assert.match(refused.text, /"message":"the nodes are at capacity; try again"/);
   stalls.judge(refusedMs < 300, `${refusedMs} ms`);
   assert.deepEqual([hit.status, hit.headers['cache-status']], [200, 'ledgergate; hit; detail=memory']);
   const late = await Promise.all(patient);

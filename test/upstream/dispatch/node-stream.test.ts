@@ -48,7 +48,7 @@ test('a stream nobody takes from ends after the bound, and its place goes to who
   const second = await streamed(sender);
 
   await broken;
-  assert.match(String(first.stream.errored), /nothing of the answer was taken for 300 ms/);
+  assert.match(String(first.stream.errored), /the client has read nothing for 300 ms/);
   assert.equal(upstream.inFlight, 1);
   second.stream.destroy();
   await closed(second);
@@ -85,7 +85,7 @@ test('a client that takes much at once is given time for it, and no more than th
   }
   await closed(answer);
 
-  assert.match(String(stream.errored), /nothing of the answer was taken for \d+ ms/);
+  assert.match(String(stream.errored), /the client has read nothing for \d+ ms/);
 });
 
 test('an answer with an end that nobody takes ends as well', async (t) => {
@@ -102,7 +102,7 @@ test('streams leave a quarter of the connections to everything else', async (t) 
   const streams = await Promise.all([streamed(sender), streamed(sender), streamed(sender)]);
 
   const whole = await sender.whole(request('/small'), never);
-  await assert.rejects(streamed(sender), /more to do than they can/);
+  await assert.rejects(streamed(sender), /nodes are at capacity/);
 
   assert.equal(whole.status, 200);
   assert.deepEqual([await failures('queue'), await refusals('late')], [0, 1]);
@@ -113,7 +113,7 @@ test('streams leave a quarter of the connections to everything else', async (t) 
 test('a request that waited in vain for one of our own to end is no failure of the node', async (t) => {
   const limits = { timeoutMs: 150, deadlineMs: 150 };
   const { sender, upstream, failures, refusals } = await senderOf(t, () => undefined, { connections: 1, limits });
-  const why = /no node answered|more to do than they can/;
+  const why = /no node answered|nodes are at capacity/;
   const all = [1, 2, 3, 4].map(() => assert.rejects(sender.whole(request('/hang'), never), why));
   await Promise.all(all);
 
