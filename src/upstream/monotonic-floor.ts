@@ -2,14 +2,10 @@
  * The lowest version for an answer to a read of "latest": the newest that a client of this gateway has got and, as far as
  * nodes here have reached it, the newest that a client of a peer has got (another worker or replica).
  */
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { Fleet } from './fleet.ts';
 
-/** The ledger of the floor; a `Fleet` is one. */
-export interface FloorLedger {
-  readonly generation: number;
-  readonly head: LedgerInfo | undefined;
-}
+type FloorLedger = Pick<Fleet, 'generation' | 'head'>;
 
 /** Versions of peers are ignored for this long after no node here reached one. */
 const ignorePeersMs = 10_000;
