@@ -34,12 +34,12 @@ async function streamed(sender: Sender, signal = never): Promise<StreamedAnswer>
   return answer;
 }
 
-/** Closed, and everybody has heard of it. `once` would reject for the error that ends it. */
+/** Resolves after the stream's close event. `once` would reject for its error. */
 function closed({ stream }: StreamedAnswer): Promise<void> {
   return new Promise((resolve) => onceClosed(stream, () => setImmediate(resolve)));
 }
 
-test('a stream nobody takes from ends after the bound, and its place goes to who waits', async (t) => {
+test('a stream without reads ends after the bound, and a waiting request gets its place', async (t) => {
   const { sender, upstream, failures } = await senderOf(t, endless, { connections: 1 });
   const first = await streamed(sender);
   const broken = closed(first);
@@ -55,7 +55,7 @@ test('a stream nobody takes from ends after the bound, and its place goes to who
   assert.deepEqual([upstream.inFlight, upstream.health, await failures('queue')], [0, 'usable', 0]);
 });
 
-test('a stream that is taken from goes on for longer than the bound', async (t) => {
+test('a stream with reads goes on for longer than the bound', async (t) => {
   const { sender } = await senderOf(t, endless, { connections: 1, limits: { stallMs: 50 } });
   const { stream } = await streamed(sender);
   const startedMs = performance.now();
@@ -88,7 +88,7 @@ test('a client that takes much at once is given time for it, and no more than th
   assert.match(String(stream.errored), /the client has read nothing for \d+ ms/);
 });
 
-test('an answer with an end that nobody takes ends as well', async (t) => {
+test('a complete answer without reads ends as well', async (t) => {
   const { sender, upstream } = await senderOf(t, large, { connections: 1, limits: { stallMs: 20 } });
   await closed(await streamed(sender));
   assert.equal(upstream.inFlight, 0);
@@ -165,7 +165,7 @@ test('thousands of requests under one signal leave no listener on it, however th
   assert.equal(upstream.inFlight, 0);
 });
 
-test('an answer too large to be read whole is no failure of the node, and what it took is free again', async (t) => {
+test('an answer too large to be read whole is no failure of the node, and its bytes are free again', async (t) => {
   const { sender, upstream, failures } = await senderOf(t, endlessOrShort, { connections: 1 });
   for (let round = 0; round < 5; round += 1) {
     await assert.rejects(sender.whole(request('/endless'), never), /no node answered/);

@@ -1,4 +1,4 @@
-/** What a success of a node may look like, and what it cannot be. */
+/** Valid and invalid answers of nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/json-body.ts';
@@ -237,7 +237,7 @@ const rows: readonly Row[] = [
 for (const row of rows) {
   const { what, status = 200, headers = whole, body, need = at(500n), promised = 'json', fault } = row;
   const { isHead = false, isConditional = false, hasBody = false } = row;
-  test(`${status} with ${what}: ${fault ?? 'nothing is wrong'}`, () => {
+  test(`${status} with ${what}: ${fault ?? 'valid'}`, () => {
     const bytes = body === undefined ? undefined : Buffer.from(body);
     const answer = {
       status,
