@@ -74,7 +74,7 @@ export class AttemptRecorder {
     latencies[readClass].record(elapsedMs, nowMs);
     places.observe(readClass, elapsedMs, nowMs);
     if (!ejections[readClass].answered(nowMs)) return;
-    this.#parts.log.tell('back', { upstream: name, readClass }, 'upstream answers again: it is no longer passed over');
+    this.#parts.log.tell('back', { upstream: name, readClass }, 'upstream answers reads of the class again');
   }
 
   /** Records that the node shed a request: its concurrency limit falls, and the others are asked first for a moment. */
