@@ -1,4 +1,4 @@
-import { CancelToken, stopReason, type StopSignal } from '../ledger/stop.ts';
+import { CancelToken, stopReason, type CancelSignal } from '../ledger/stop.ts';
 import type { Span } from '../trace/span.ts';
 
 /** The outcome of a load for one caller. `isLeader`: exactly one caller is; the others followed. */
@@ -7,7 +7,7 @@ export interface Flight<T> {
   readonly isLeader: boolean;
 }
 
-type Load<T> = (signal: StopSignal, span: Span | undefined) => Promise<T>;
+type Load<T> = (signal: CancelSignal, span: Span | undefined) => Promise<T>;
 
 const role = 'ledgergate.flight.role';
 
@@ -21,7 +21,7 @@ export class Coalescer<T> {
    * oldest of which becomes the leader. `span`: the caller's; the load's span is a child of the first leader's, and a
    * follower's wait links to it.
    */
-  run(key: string, signal: StopSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
+  run(key: string, signal: CancelSignal, load: Load<T>, span?: Span): Promise<Flight<T>> {
     const running = this.#inFlight.get(key);
     if (running !== undefined) {
       const wait = span?.begin('flight', { link: running.span, attributes: { [role]: 'follower' } });
@@ -67,7 +67,7 @@ class Shared<T> {
   }
 
   /** `wait`: the span of a follower's wait. */
-  join(signal: StopSignal, wait?: Span): Promise<Flight<T>> {
+  join(signal: CancelSignal, wait?: Span): Promise<Flight<T>> {
     return new Promise((resolve, reject) => {
       const leave = (): void => {
         wait?.end();

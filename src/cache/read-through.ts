@@ -1,5 +1,5 @@
 import { within, type Span } from '../trace/span.ts';
-import type { StopSignal } from '../ledger/stop.ts';
+import type { CancelSignal } from '../ledger/stop.ts';
 import { Coalescer } from './coalesce.ts';
 import type { CachedResponse } from './entry.ts';
 import type { CacheKey } from './key.ts';
@@ -18,7 +18,7 @@ export interface Loaded<Origin> {
 }
 
 /** Reads an answer from a node. `span`: the parent of the spans that the load begins. */
-export type AnswerLoad<Origin> = (signal: StopSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
+export type AnswerLoad<Origin> = (signal: CancelSignal, span: Span | undefined) => Promise<Loaded<Origin>>;
 
 /** Redis: the answers that replicas share, and the leases that let one replica read for all. */
 export interface SecondTier {
@@ -43,7 +43,7 @@ interface RunningLoad {
 }
 
 interface LoadCaller {
-  readonly signal: StopSignal;
+  readonly signal: CancelSignal;
   readonly span?: Span | undefined;
 }
 
@@ -74,7 +74,7 @@ export class ReadThrough<Origin> {
   load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>) {
     const { shared } = this.#parts;
     const name = `${key.id}${key.slot}${flight}#${this.#purges}`;
-    const lead = async (whole: StopSignal, part: Span | undefined) => {
+    const lead = async (whole: CancelSignal, part: Span | undefined) => {
       const running: RunningLoad = { key, span: part, isPurged: false };
       this.#running.add(running);
       try {
@@ -113,11 +113,11 @@ export class ReadThrough<Origin> {
     return reads;
   }
 
-  async #loadAlone(running: RunningLoad, signal: StopSignal, load: AnswerLoad<Origin>): Promise<Loaded<Origin>> {
+  async #loadAlone(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>): Promise<Loaded<Origin>> {
     return this.#kept(running, await load(signal, running.span));
   }
 
-  async #loadShared(running: RunningLoad, signal: StopSignal, load: AnswerLoad<Origin>, shared: SecondTier) {
+  async #loadShared(running: RunningLoad, signal: CancelSignal, load: AnswerLoad<Origin>, shared: SecondTier) {
     // One bound for all steps in Redis together.
     const startedMs = performance.now();
     const untilMs = startedMs + shared.tier.timeoutMs;
@@ -144,7 +144,7 @@ export class ReadThrough<Origin> {
   /** The lease's decision after following at most `maxRounds` holders, or the answer that one of them stored. */
   async #turn(
     key: CacheKey,
-    signal: StopSignal,
+    signal: CancelSignal,
     { leases, tier, onTurn }: SecondTier,
     untilMs: number,
     span: Span | undefined,
@@ -167,7 +167,7 @@ export class ReadThrough<Origin> {
 
   async #lead(
     running: RunningLoad,
-    signal: StopSignal,
+    signal: CancelSignal,
     load: AnswerLoad<Origin>,
     { shared, turn, overwrite }: { readonly shared: SecondTier; readonly turn: LeaseTurn; readonly overwrite: boolean },
   ): Promise<Loaded<Origin>> {

@@ -8,7 +8,7 @@ import type { SenderMetrics } from '../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../metrics/upstream-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 import type { Fleet } from '../upstream/fleet.ts';
-import type { Finding, Prober } from '../upstream/node/probe.ts';
+import type { ProbeResult, Prober } from '../upstream/node/probe.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 
 export interface NodesParts {
@@ -55,12 +55,8 @@ export class Nodes {
       if (known === undefined) added.set(upstream, config);
       return upstream;
     });
-    const findings = await this.#lookAt([...added.keys()]);
-    if (
-      before.some(isUsable) &&
-      !after.some(isUsable) &&
-      ![...findings.values()].some((found) => this.#isOurs(found))
-    ) {
+    const results = await this.#lookAt([...added.keys()]);
+    if (before.some(isUsable) && !after.some(isUsable) && ![...results.values()].some((found) => this.#isOurs(found))) {
       await Promise.all([...added.keys()].map((upstream) => upstream.close()));
       throw new Error('none of the upstreams answers as a node of this chain');
     }
@@ -69,8 +65,8 @@ export class Nodes {
     fleet.replace([...after, ...gone], performance.now());
     for (const [upstream, config] of added) {
       this.#configs.set(upstream, config);
-      const found = findings.get(upstream);
-      if (found !== undefined) prober.hear(upstream, found);
+      const found = results.get(upstream);
+      if (found !== undefined) prober.admit(upstream, found);
       void prober.add(upstream);
     }
     fleet.replace(after, performance.now());
@@ -81,18 +77,18 @@ export class Nodes {
   }
 
   /** What nodes that are not of the fleet yet say of their ledgers, if they do so at once. */
-  async #lookAt(added: readonly Upstream[]): Promise<ReadonlyMap<Upstream, Finding>> {
-    const findings = new Map<Upstream, Finding>();
+  async #lookAt(added: readonly Upstream[]): Promise<ReadonlyMap<Upstream, ProbeResult>> {
+    const results = new Map<Upstream, ProbeResult>();
     await Promise.all(
       added.map(async (upstream) => {
         const found = await this.#parts.prober.peek(upstream, firstLookMs);
-        if (found !== undefined) findings.set(upstream, found);
+        if (found !== undefined) results.set(upstream, found);
       }),
     );
-    return findings;
+    return results;
   }
 
-  #isOurs({ info }: Finding): boolean {
+  #isOurs({ info }: ProbeResult): boolean {
     const { chainId } = this.#parts.fleet;
     return info !== undefined && (chainId === undefined || info.chainId === chainId);
   }

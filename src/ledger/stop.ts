@@ -2,7 +2,7 @@
 import { setPatientTimeout } from './patient-timeout.ts';
 
 /** The part of an AbortSignal that waits depend on; an AbortSignal is one as well. */
-export interface StopSignal {
+export interface CancelSignal {
   readonly aborted: boolean;
   readonly reason: unknown;
   addEventListener(type: 'abort', listener: () => void, options?: { readonly once?: boolean }): void;
@@ -13,7 +13,7 @@ export interface StopSignal {
  * Aborts once: listeners are called then, in the order they were added, and never again. Each miss has several tokens and
  * hardly ever aborts one; an AbortController with two listeners takes 0.35 us of CPU, a token 0.08 us.
  */
-export class CancelToken implements StopSignal {
+export class CancelToken implements CancelSignal {
   aborted = false;
   reason: unknown;
   #listeners: (() => void)[] | undefined;
@@ -41,7 +41,7 @@ export class CancelToken implements StopSignal {
 
 /** Aborts with `parent`, by itself after `ms`, or when it is given up. `end` must be called. */
 export class Deadline extends CancelToken {
-  readonly #parent: StopSignal;
+  readonly #parent: CancelSignal;
   readonly #timer: NodeJS.Timeout;
   readonly #follow = (): void => this.abort(this.#parent.reason);
   /** The time is up. */
@@ -49,7 +49,7 @@ export class Deadline extends CancelToken {
   #isReleased = false;
   #isGivenUp = false;
 
-  constructor(parent: StopSignal, ms: number) {
+  constructor(parent: CancelSignal, ms: number) {
     super();
     this.#parent = parent;
     this.#timer = setPatientTimeout(() => this.#timeOut(ms), ms);
@@ -89,12 +89,12 @@ export class Deadline extends CancelToken {
 }
 
 /** The reason of the abort, as an Error. */
-export function stopReason({ reason }: StopSignal): Error {
+export function stopReason({ reason }: CancelSignal): Error {
   return reason instanceof Error ? reason : new Error('aborted', { cause: reason });
 }
 
 /** Resolves when `done` has settled, or on abort. Rejects as `done` does. */
-export function doneOrStopped(done: unknown, signal: StopSignal): Promise<void> {
+export function doneOrStopped(done: unknown, signal: CancelSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = (): void => resolve();
     const leave = (): void => signal.removeEventListener('abort', stop);

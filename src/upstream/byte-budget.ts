@@ -1,42 +1,42 @@
-/** A bound on the bytes of node answers that one process holds: while they are read, and while clients take them. */
+/** A bound on the bytes of node answers in one process, while it reads them and while clients take them. */
 
-/** An answer does not fit into the budget now. It reports nothing about the node that sent it. */
+/** An answer does not fit into the budget now. Its node is not at fault. */
 export class OverBudgetError extends Error {
   override readonly name = 'OverBudgetError';
 }
 
 /**
- * Bounds of answers to clients, in bytes. One answer may be as large as the largest transaction: 10 MB of changes, which
- * JSON makes several times as large (larger lists are streamed). All together may be four of these.
+ * Bounds of answers to clients, in bytes. The largest transaction has 10 MB of changes, several times as much in JSON;
+ * larger lists are streamed. All answers together may be four times the largest.
  */
 export const answerBounds = { largest: 64 * 1024 * 1024, all: 256 * 1024 * 1024 };
 
-/** The budget of one of `processes` that serve one port together; the largest answer fits into each. */
+/** The budget of one of `processes` workers on one port; the largest answer fits into each. */
 export function createAnswerBudget(processes = 1): ByteBudget {
   const { largest, all } = answerBounds;
   return new ByteBudget({ largest, all: Math.max(largest, Math.floor(all / processes)) });
 }
 
-/** Shorter answers are counted and never refused: the number of connections to nodes bounds them, in bytes. */
+/** Shorter answers, in bytes, are counted and never refused: the number of connections to nodes bounds them. */
 const shortBytes = 64 * 1024;
 
-/** The bytes that one answer has taken of a budget. */
+/** The part of a budget that one answer holds. */
 export interface Share {
   /** Bound of one answer, in bytes. */
   readonly largest: number;
-  /** Takes so many bytes more. Throws `OverBudgetError` when they are not free. */
+  /** Adds bytes to the share. Throws `OverBudgetError` when they are not free. */
   take(bytes: number): void;
-  /** Gives everything back; may be called more than once. */
+  /** Frees all bytes of the share; may be called more than once. */
   close(): void;
 }
 
-/** `onRevoked`: the answer is given up, so that an older one can be read to its end. */
 interface OpenShare {
   held: number;
   isRevoked: boolean;
   readonly onRevoked: (reason: OverBudgetError) => void;
 }
 
+/** Counts bytes of answers against a bound. */
 export class ByteBudget {
   readonly #largest: number;
   readonly #all: number;
@@ -53,19 +53,19 @@ export class ByteBudget {
     this.#left = all;
   }
 
-  /** Bytes that are taken. */
+  /** Bytes in use. */
   get held(): number {
     return this.#all - this.#left;
   }
 
-  /** Bytes that are free; negative while short answers and `hold` have taken more. */
+  /** Free bytes; negative while short answers and `hold` use more than there are. */
   get left(): number {
     return this.#left;
   }
 
   /**
-   * An empty share for one answer that is being read. Where answers together grow beyond the budget, the older ones go on
-   * and the younger ones are given up: `onRevoked` is called, and the share is closed.
+   * An empty share for one answer that is being read. When answers together exceed the budget, the younger ones give way
+   * to the older: `onRevoked` is called, and the share is closed.
    */
   open(onRevoked: (reason: OverBudgetError) => void): Share {
     const share: OpenShare = { held: 0, isRevoked: false, onRevoked };
@@ -82,7 +82,7 @@ export class ByteBudget {
     return bytes <= this.#left;
   }
 
-  /** Counts bytes that are in memory already. Returns the function that gives them back, to be called once. */
+  /** Counts bytes that are in memory already. Returns the function that frees them, to be called once. */
   hold(bytes: number): () => void {
     this.#left -= bytes;
     return () => {
@@ -121,5 +121,5 @@ export class ByteBudget {
 }
 
 function tooMany(): OverBudgetError {
-  return new OverBudgetError('too many bytes of answers are held at once');
+  return new OverBudgetError('answers in memory exceed the byte budget');
 }

@@ -1,7 +1,7 @@
 /**
- * The ledger that the fleet is on: its chain, and its head, the newest snapshot that a node of the chain has reported
- * and that the others do not contradict. The head goes back only when it proves false, or when the ledger itself went
- * back (nodes restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
+ * The fleet's ledger: its chain, and its head, the newest snapshot that a node of the chain has reported and that the
+ * others do not contradict. The head goes back only when it proves false, or when the ledger itself went back (nodes
+ * restored, a test network made anew). Then a generation begins, and nothing of the one before is used.
  */
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import { isConfirmed, isCredible } from './node/credible-head.ts';
@@ -13,9 +13,9 @@ export type FleetChange = 'node foreign' | 'node suspect' | 'rollback' | 'histor
 
 /** Changes of the ledger, each reported once. */
 export interface LedgerEvents {
-  /** A change that operators read: its fields, and a message in words. */
+  /** A change for log and status page: `message` is constant per kind of change. */
   onChange(change: FleetChange, fields: object, message: string): void;
-  /** From now on nothing that was read before may be used. */
+  /** A generation begins: no answer from before may be used. */
   onGeneration(): void;
 }
 
@@ -24,7 +24,7 @@ export interface LedgerParts {
   readonly upstreams: () => readonly Upstream[];
   /** The chain of the config; `undefined`: the chain of most nodes. */
   readonly fixedChainId: number | undefined;
-  /** The longest time that a node may be behind the others; it is read at each use. */
+  /** The longest time that a node may be behind the others, in ms; read at each use. */
   readonly maxLagMs: () => number;
   readonly events: LedgerEvents;
 }
@@ -32,10 +32,11 @@ export interface LedgerParts {
 /** A believed head is compared with the reports of other nodes at most this often. */
 const reviewMs = 250;
 
+/** Chain, head and generation, from the reports of nodes. */
 export class FleetLedger {
   readonly #parts: LedgerParts;
   #chainId: number | undefined;
-  /** The first reports of nodes come in: each counts at once. */
+  /** While the first reports of nodes come in, each counts at once. */
   #isStarting = true;
   #head: LedgerInfo | undefined;
   #source: Upstream | undefined;
@@ -56,12 +57,12 @@ export class FleetLedger {
     return this.#chainId;
   }
 
-  /** The newest snapshot of the ledger; never goes backward within a generation. */
+  /** The newest believed snapshot; never goes backward within a generation. */
   get head(): LedgerInfo | undefined {
     return this.#head;
   }
 
-  /** The node that reported the head; `undefined` when it is no node of the fleet any more. */
+  /** The node that reported the head; `undefined` once it is removed. */
   get source(): Upstream | undefined {
     return this.#source?.isRemoved === true ? undefined : this.#source;
   }
@@ -76,7 +77,7 @@ export class FleetLedger {
     return this.#isStarting;
   }
 
-  /** Ends the start: from now on a tie between chain ids changes nothing, and another chain takes a look to confirm. */
+  /** Ends the start: later, a tie between chain ids changes nothing, and only a look confirms another chain. */
   settle(): void {
     this.#isStarting = false;
   }
@@ -89,19 +90,19 @@ export class FleetLedger {
     const isAnother = this.#chainId !== undefined && agreed !== this.#chainId;
     this.#chainId = agreed;
     for (const upstream of upstreams) {
-      // A node that has only reported another chain is not asked until that is settled.
+      // A node whose only reports are of another chain is not asked until a look settles it.
       const chainId = upstream.chainId ?? upstream.chain.doubted;
       const isForeign = chainId !== undefined && chainId !== agreed;
       if (isForeign && upstream.health !== 'foreign') {
         const fields = { upstream: upstream.name, chainId, fleetChainId: agreed };
-        this.#parts.events.onChange('node foreign', fields, 'upstream is not asked: other chain');
+        this.#parts.events.onChange('node foreign', fields, 'upstream reports another chain: it is not asked');
       }
       upstream.markForeign(isForeign);
     }
     if (isAnother) this.startOver();
   }
 
-  /** A node of the chain reports `info`; `hasGoneBack`: it reported a newer ledger before, and stays with this one. */
+  /** Records the report of a node of the chain. `hasGoneBack`: the node went back to this ledger from a newer one. */
   observe(upstream: Upstream, info: LedgerInfo, hasGoneBack: boolean, nowMs: number): void {
     const head = this.#head;
     if (head === undefined || info.version > head.version) this.#consider(upstream, info, nowMs);
@@ -111,13 +112,13 @@ export class FleetLedger {
     }
   }
 
-  /** The node has been taken out of the fleet. */
+  /** Records that the fleet has removed the node. */
   forget(upstream: Upstream, nowMs: number): void {
     this.#goneBack.delete(upstream);
     if (upstream === this.#source) this.#orphanedAtMs = nowMs;
   }
 
-  /** Begins a generation: the head is the newest report of the nodes that answer, `speaker` among them. */
+  /** Begins a generation: its head is the newest report of the nodes that answer, `speaker` included. */
   startOver(speaker?: Upstream): void {
     this.#generation += 1;
     this.#parts.events.onGeneration();
@@ -138,18 +139,17 @@ export class FleetLedger {
     this.#head = isYounger ? { ...info, timestampUsec: before.timestampUsec } : info;
     this.#source = upstream;
     this.#goneBack.delete(upstream);
-    // A removed node still answers what it was sent, and no answer may be newer than its headers.
+    // A removed node still answers requests in flight, and no answer may be newer than its headers.
     if (upstream.isRemoved) this.#orphanedAtMs = nowMs;
-    // The first head was compared with none: the next report may contradict it.
+    // No report preceded the first head: the next one may contradict it.
     if (before !== undefined) this.#reviewedAtMs = nowMs;
   }
 
   /**
-   * Whether the head still holds when `speaker` does not go beyond it. It would stall every read of "latest" after
-   * - the ledger itself went back: a node was restored, or made anew, and no other confirms the head. While one does,
-   *   the node is only behind.
-   * - it was believed while too few nodes could contradict it.
-   * - its node was taken out, perhaps for a false head, and no other reaches it in the time that a node may be behind.
+   * Gives up a head that would stall every read of "latest", when `speaker` does not go beyond it:
+   * - the ledger itself went back: a node was restored, or made anew, and no other node confirms the head;
+   * - the head was believed while too few nodes could contradict it;
+   * - its node was removed, perhaps for a false head, and no other reaches it within `maxLagMs`.
    */
   #review(speaker: Upstream, head: LedgerInfo, hasGoneBack: boolean, nowMs: number): void {
     if (hasGoneBack) this.#goneBack.add(speaker);
@@ -169,7 +169,7 @@ export class FleetLedger {
     } else if (isFalse || isOverdue || isGone) {
       this.startOver(speaker);
       const fields = { upstream: speaker.name, before: head.version, after: this.#head?.version ?? head.version };
-      this.#parts.events.onChange('rollback', fields, 'the ledger went back: what was cached of it is dropped');
+      this.#parts.events.onChange('rollback', fields, 'the ledger went back: cached answers are dropped');
     }
   }
 
@@ -177,7 +177,8 @@ export class FleetLedger {
     if (upstream.isSuspect) return;
     upstream.isSuspect = true;
     const fields = { upstream: upstream.name, head, retracted };
-    this.#parts.events.onChange('node suspect', fields, 'upstream reports a head that other nodes contradict');
+    const message = 'upstream reports a head that other nodes contradict: it is asked last';
+    this.#parts.events.onChange('node suspect', fields, message);
   }
 
   /** Whether a node that has not gone back is near the head. */
@@ -186,7 +187,7 @@ export class FleetLedger {
     return others.some((other) => !this.#goneBack.has(other) && isConfirmed(version, headOf(other)));
   }
 
-  /** `upstream`: the node that reports `claim`. */
+  /** Whether the other nodes leave the claim of `upstream` credible. */
   #isCredible(upstream: Upstream | undefined, claim: LedgerInfo): boolean {
     const others = this.#parts.upstreams().filter((other) => other !== upstream && other.health === 'usable');
     const reports = others.map((other) => other.window.info).filter((info) => info !== undefined);
@@ -196,7 +197,7 @@ export class FleetLedger {
 
 function freshest(upstreams: readonly Upstream[]): Upstream | undefined {
   return upstreams.reduce<Upstream | undefined>(
-    (found, upstream) => (headOf(upstream) > headOf(found) ? upstream : found),
+    (best, upstream) => (headOf(upstream) > headOf(best) ? upstream : best),
     undefined,
   );
 }

@@ -1,7 +1,7 @@
 /** The view of the fleet that answers are made from: one immutable object, replaced when the fleet changes. */
 import { ledgerHeaderList, type Dialect, type LedgerInfo } from '../ledger/ledger-headers.ts';
 
-/** The facts that a view is made of. */
+/** The facts behind a view. */
 export interface FleetFacts {
   /** Increases when data read before must be dropped: the same version may have another state. */
   readonly generation: number;
@@ -9,21 +9,21 @@ export interface FleetFacts {
   readonly chainId: number | undefined;
   /** The newest believed snapshot. */
   readonly head: LedgerInfo | undefined;
-  /** The snapshot of the node that reaches furthest back. */
+  /** The snapshot of the node that serves the oldest version. */
   readonly oldest: LedgerInfo | undefined;
-  /** Start of an outage, in ms since the epoch; `undefined`: a node can be asked, or none ever could. */
+  /** Start of an outage, in ms since the epoch; `undefined`: a node answers, or none ever did. */
   readonly outageSinceMs: number | undefined;
 }
 
-/** All that an answer from memory needs of the fleet. */
+/** The facts that an answer from memory needs. */
 export interface FleetView extends FleetFacts {
   /** The seven ledger headers, names and values in turn; empty before the first answer of a node. */
   readonly headers: readonly string[];
-  /** Answers report nothing but the headers: there is no outage. */
+  /** No outage: answers carry no header about one. */
   readonly isPlain: boolean;
 }
 
-/** The view of these facts: `before`, the same object, where they change nothing, as most answers of nodes do. */
+/** The view of these facts; returns `before` itself when nothing has changed, as after most answers of nodes. */
 export function viewOf(facts: FleetFacts, before: FleetView | undefined, dialect: Dialect): FleetView {
   const { generation, chainId, head, oldest = head, outageSinceMs } = facts;
   const isSame =

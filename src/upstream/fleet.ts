@@ -1,10 +1,9 @@
 /**
- * All nodes together: which there are, which ledger their answers report, and what the gateway reports of it. The
- * fleet's oldest version is the deepest node's, because that is what the fleet can serve (protocol 7).
+ * All nodes together, the ledger that their answers report, and the view of it that clients get. The fleet's oldest
+ * version is the deepest node's, because the fleet can serve it (protocol 7).
  */
 import type { Dialect, LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { StopSignal } from '../ledger/stop.ts';
 import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
 import { viewOf, type FleetView } from './fleet-view.ts';
 import type { ReadClass } from './select/need.ts';
@@ -22,42 +21,39 @@ export interface FleetEvents extends LedgerEvents {
   onDoubt(upstream: Upstream): void;
   /** A node refused a version as pruned, whatever its headers report. */
   onRefused(upstream: Upstream, version: LedgerVersion): void;
-  /** The first request waits for a version: news of heads is wanted for as long as `isAwaited`. */
+  /** The first request waits for a version: heads are polled for as long as `waiters.isAwaited`. */
   onAwaited(): void;
 }
 
-/** One node as a process of the gateway sees it. */
+/** The state of one node in one process of the gateway. */
 export interface NodeReport {
   readonly name: string;
   readonly isSuspect: boolean;
   readonly info: LedgerInfo | undefined;
 }
 
-export interface FleetOptions {
-  /** Answers carry this head from now on. Called before the first of them, with the name of its node, if it has one. */
+/** Options of a `Fleet`. */
+export interface FleetSettings {
+  /** Answers carry this head from now on. Called before the first of them; `upstream`: its node, '' once removed. */
   readonly onHead?: ((head: LedgerInfo, upstream: string) => void) | undefined;
-  /** Read at each use, so it may change. */
-  readonly limits?: FleetLimits;
-  /** The chain that the config names: nodes of any other are never asked. Default: the chain of most nodes. */
+  /** Read at each use, so it may change. A node whose ledger is farther behind serves only what it holds. */
+  readonly limits?: { readonly maxLagMs: number };
+  /** The chain of the config: nodes of any other are never asked. Default: the chain of most nodes. */
   readonly chainId?: number | undefined;
 }
 
-export interface FleetLimits {
-  /** A node whose ledger is farther behind serves only what it holds. Default 30,000. */
-  readonly maxLagMs: number;
-}
-
-const usualLimits: FleetLimits = { maxLagMs: 30_000 };
-/** Nodes that fail together are found out one after another: within probe intervals and time-outs. */
+const usualLimits = { maxLagMs: 30_000 };
+/** Probes detect nodes that fail together one after another, within their intervals and time-outs. */
 const togetherMs = 30_000;
 
+/** The fleet of one process. */
 export class Fleet {
   #upstreams: readonly Upstream[];
   readonly dialect: Dialect;
   readonly #events: FleetEvents;
-  readonly #limits: FleetLimits;
-  readonly #onHead: FleetOptions['onHead'];
-  readonly #waiters = new VersionWaiters();
+  readonly #limits: typeof usualLimits;
+  readonly #onHead: FleetSettings['onHead'];
+  readonly waiters: VersionWaiters;
   readonly #ledger: FleetLedger;
   #view: FleetView | undefined;
   /** A node has answered since, or its health has changed. */
@@ -70,13 +66,17 @@ export class Fleet {
     upstreams: readonly Upstream[],
     dialect: Dialect,
     events: FleetEvents,
-    { onHead, limits = usualLimits, chainId: fixedChainId }: FleetOptions = {},
+    { onHead, limits = usualLimits, chainId: fixedChainId }: FleetSettings = {},
   ) {
     this.#upstreams = upstreams;
     this.dialect = dialect;
     this.#events = events;
     this.#limits = limits;
     this.#onHead = onHead;
+    this.waiters = new VersionWaiters(
+      () => this.#upstreams,
+      () => events.onAwaited(),
+    );
     this.#ledger = new FleetLedger({
       upstreams: () => this.#upstreams,
       fixedChainId,
@@ -90,12 +90,12 @@ export class Fleet {
   }
 
   /**
-   * From now on the fleet is these nodes, new ones and old ones; the state of old ones stays. Nothing rests on a removed
-   * node any more: the vote on the chain is held anew, and its head is believed only until the others contradict it.
+   * Makes these nodes the fleet; nodes that stay keep their state. Nothing depends on a removed node any more: the vote
+   * on the chain is held anew, and its head is believed only until the others contradict it.
    */
   replace(upstreams: readonly Upstream[], nowMs: number): void {
     const gone = this.#upstreams.filter((upstream) => !upstreams.includes(upstream));
-    // A fleet whose nodes have yet to answer goes on with the chain it is on.
+    // A fleet whose nodes have yet to answer keeps its chain.
     this.#ledger.settle();
     this.#upstreams = upstreams;
     for (const upstream of gone) {
@@ -126,7 +126,7 @@ export class Fleet {
     return this.#ledger.source;
   }
 
-  /** The oldest version that some node can serve, from that node's own snapshot. In an outage: that could serve last. */
+  /** Snapshot of the node that serves the oldest version; in an outage, of the nodes that answered last. */
   get oldest(): LedgerInfo | undefined {
     let deepest: LedgerInfo | undefined;
     for (const { health, window } of this.#upstreams) {
@@ -144,14 +144,14 @@ export class Fleet {
   }
 
   /**
-   * Start of an outage, in ms since the epoch: no node can be asked any more. All that is known by then is frozen: pinned
-   * answers in memory are true for ever, and are given with the last ledger headers.
+   * Start of an outage, in ms since the epoch: no node answers any more. The view is frozen: pinned answers in memory
+   * stay true, and go out with the last ledger headers.
    */
   get outageSinceMs(): number | undefined {
     return this.#outage?.sinceMs;
   }
 
-  /** The view for an answer given now. */
+  /** The view for an answer that goes out now. */
   get view(): FleetView {
     if (this.#view !== undefined && !this.#isViewStale) return this.#view;
     this.#isViewStale = false;
@@ -167,7 +167,7 @@ export class Fleet {
     return this.#upstreams.map(({ name, isSuspect, window }) => ({ name, isSuspect, info: window.info }));
   }
 
-  /** Another process of this gateway has begun a generation: this one follows, with the same state of the nodes. */
+  /** Begins the generation that another process of this gateway has begun, with its state of the nodes. */
   follow(reports: readonly NodeReport[], nowMs: number): void {
     for (const { name, info, isSuspect } of reports) {
       const upstream = this.#upstreams.find((known) => known.name === name);
@@ -181,8 +181,8 @@ export class Fleet {
   }
 
   /**
-   * Takes the ledger headers of a node's answer. `lookSentAtMs`: the answer is to a look at the ledger info that was sent
-   * then; only these turn the ledger over. Returns whether the answer is of this fleet's chain.
+   * Records the ledger headers of a node's answer. `lookSentAtMs`: when a look at the ledger info, which the answer is
+   * to, was sent; only looks turn the ledger over. Returns whether the answer is of this fleet's chain.
    */
   observe(upstream: Upstream, info: LedgerInfo, nowMs: number, lookSentAtMs?: number): boolean {
     const { chainId } = info;
@@ -199,19 +199,19 @@ export class Fleet {
     if (isOurs) this.#ledger.observe(upstream, info, hasGoneBack, nowMs);
     this.#isViewStale = true;
     if (!isOurs) return false;
-    // A node answers thousands of times a second: an answer without news leaves the waiters alone.
+    // Thousands of answers a second carry no news: they do not look at the waiters.
     const isNews = wasSuspect || window.info !== known;
-    if (isNews && !upstream.isSuspect) this.#waiters.wake(info.version);
+    if (isNews && !upstream.isSuspect) this.waiters.wake(info.version);
     upstream.lagMs = Number((this.head?.timestampUsec ?? 0n) - info.timestampUsec) / 1000;
     return true;
   }
 
-  /** Whether answers that report this ledger are of the fleet's chain, and of the one that the node stands for. */
+  /** Whether answers that report this ledger are of the fleet's chain, and of the node's settled one. */
   isOurs({ chainId: itsChainId }: Upstream, { chainId }: LedgerInfo): boolean {
     return chainId === this.chainId && chainId === itsChainId;
   }
 
-  /** A node refused `version` as pruned: its window records it, and other gateways learn it. */
+  /** Records in the node's window that it refused `version` as pruned, and reports it to other gateways. */
   recordRefusal(upstream: Upstream, version: LedgerVersion, nowMs: number): void {
     upstream.window.observeRefusal(version, nowMs);
     this.#events.onRefused(upstream, version);
@@ -228,7 +228,7 @@ export class Fleet {
   replaceHistory(version: LedgerVersion): void {
     this.#ledger.startOver();
     this.refresh();
-    const message = 'nodes report another history of the ledger than before: what was cached of it is dropped';
+    const message = 'nodes report another history of the ledger than before: cached answers are dropped';
     this.#events.onChange('history replaced', { version, head: this.head?.version }, message);
   }
 
@@ -240,15 +240,15 @@ export class Fleet {
     if (isOut !== (this.#outage !== undefined)) {
       this.#outage = isOut ? { sinceMs: Date.now(), atMs: performance.now() } : undefined;
       const message = isOut
-        ? 'no node answers any more: pinned answers that are held are given, nothing else'
+        ? 'no node answers any more: only pinned answers in the cache are served'
         : 'a node answers again';
       this.#events.onChange(isOut ? 'outage' : 'outage over', { head: this.head?.version }, message);
     }
     // A node that is usable again may have reached an awaited version.
-    if (this.head !== undefined) this.#waiters.wake(this.head.version);
+    if (this.head !== undefined) this.waiters.wake(this.head.version);
   }
 
-  /** Every node as selection sees it for a read of `readClass`, its window in `unit`. */
+  /** Every node as a candidate for a read of `readClass`, with its window in `unit`. */
   candidates(
     nowMs: number,
     unit: Unit = 'versions',
@@ -272,31 +272,7 @@ export class Fleet {
     });
   }
 
-  /**
-   * Resolves when a usable node has reached `version`, after `timeoutMs`, or on abort: true if one has. `isFit`: whether
-   * a node counts. Default: each does.
-   */
-  async waitForVersion(
-    version: LedgerVersion,
-    timeoutMs: number,
-    signal: StopSignal,
-    isFit: (upstream: Upstream) => boolean = () => true,
-  ): Promise<boolean> {
-    const hasReached = ({ health, isSuspect, window }: Upstream): boolean =>
-      health === 'usable' && !isSuspect && (window.info?.version ?? -1n) >= version;
-    const isReached = (): boolean => this.#upstreams.some((upstream) => hasReached(upstream) && isFit(upstream));
-    if (isReached() || timeoutMs <= 0 || signal.aborted || this.#waiters.isFull) return isReached();
-    if (!this.isAwaited) this.#events.onAwaited();
-    await this.#waiters.wait(version, isReached, timeoutMs, signal);
-    return isReached();
-  }
-
-  /** Whether a request waits for a version. */
-  get isAwaited(): boolean {
-    return !this.#waiters.isEmpty;
-  }
-
-  /** Ends the start: see `FleetLedger`. */
+  /** See `FleetLedger`. */
   settle(): void {
     this.#ledger.settle();
   }

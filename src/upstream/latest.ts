@@ -1,13 +1,13 @@
 /**
- * The version that reads of "latest" are pinned to. One look at the freshest node (`GET {url}`) gives a coherent state
- * of the ledger. While it is younger than the caller's bound, every read of "latest" is a read at its version, so that
- * clients share upstream reads and see one state. The version never goes backward within a generation of the fleet.
+ * The version of reads of "latest". One look at the freshest node (`GET {url}`) gives a coherent state of the ledger.
+ * While it is younger than the caller's bound, every read of "latest" is a read at its version, so that clients share
+ * upstream reads and see one state. The version never goes backward within a generation of the fleet.
  */
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../ledger/errors.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { StopSignal } from '../ledger/stop.ts';
+import type { CancelSignal } from '../ledger/stop.ts';
 import type { Fleet } from './fleet.ts';
 import { MonotonicFloor } from './monotonic-floor.ts';
 import type { Sender } from './dispatch/sender.ts';
@@ -15,55 +15,57 @@ import type { Sender } from './dispatch/sender.ts';
 /** A ledger state that reads of "latest" share: the ledger info of a node, from one answer. */
 export interface PublishedState {
   readonly info: LedgerInfo;
-  /** The node's ledger info answer, JSON as it came. */
+  /** The node's answer to the look, undecoded JSON. */
   readonly body: Buffer;
-  /** The state was current at this moment or later: when the look was sent. In ms of `performance.now()`. */
+  /** When the look was sent, in ms of `performance.now()`: the state was current then or later. */
   readonly asOfMs: number;
   /** Name of the node. */
   readonly upstream: string;
 }
 
-/** Changes that other gateways and operators learn of. */
+/** Changes that are reported to other gateways and to operators. */
 export interface LatestEvents {
-  /** A client is about to be given a newer version than any before, or reads are about to share `state`. */
+  /** Called before a client gets a newer version than any before, or reads share `state`. */
   onServed(version: LedgerVersion, state?: PublishedState): void;
-  /** No node here reached the version that a client of a peer was given: clients get an older one. */
+  /** No node here reached the version that a client of a peer has got: clients here get an older one. */
   onUnreached(version: LedgerVersion): void;
 }
 
+/** Parts of a `Latest`. */
 export interface LatestParts {
   readonly fleet: Fleet;
   readonly sender: Pick<Sender, 'whole'>;
   readonly events: LatestEvents;
 }
 
-/** Read at each use, so they may change. */
+/** Options of a `Latest`, read at each use, so they may change. */
 export interface LatestOptions {
-  /** How old a state may be by default, in milliseconds. */
+  /** Largest age of a state by default. */
   readonly maxStalenessMs: number;
   /** Longest wait for a version that a client has seen already. */
   readonly waitForVersionMs: number;
 }
 
-/** The demand of a caller: a state at most so old when it asks, and at or past the last version it saw. */
+/** The state that a caller demands: at most `maxStalenessMs` old at its call, and at or past version `min`. */
 export interface Demand {
-  /** 0: the state at the moment of asking, from a node. */
+  /** 0: the state at the moment of the call, from a node. */
   readonly maxStalenessMs: number;
   readonly min: LedgerVersion | undefined;
 }
 
 /**
- * Share of the bound after which the next look is taken while reads of "latest" come: late, for every look costs a node
- * a request, but before the bound, so that the look is in flight when a read would have to ask for it.
+ * Share of the bound after which the next look begins while reads of "latest" come: late, for every look costs a node a
+ * request, but before the bound, so that the look is in flight when a read would need it.
  */
 export const renewAt = 0.98;
-/** Without reads of "latest" for this many bounds, no node is asked any more. */
+/** Without reads of "latest" for this many bounds, the looks end. */
 export const idleBounds = 5;
 /** The cheapest request there is: a node that takes longer must not hold up every read of "latest". */
 const lookTimeoutMs = 500;
-/** A look that misses (at a node that is behind, or begun too early) is repeated so often. */
+/** Most looks of one caller: a look misses at a node that is behind, or when it began too early. */
 const maxLooks = 3;
 
+/** Finds, renews and shares the state of reads of "latest". */
 export class Latest {
   readonly #parts: LatestParts;
   readonly #options: LatestOptions;
@@ -82,7 +84,7 @@ export class Latest {
     this.#floor = new MonotonicFloor(parts.fleet);
   }
 
-  /** The shared state, when it satisfies the demand now. Costs no look and no promise. */
+  /** The shared state, when it satisfies the demand now. Sends no look and makes no promise. */
   find({ maxStalenessMs, min }: Demand): PublishedState | undefined {
     const nowMs = performance.now();
     this.#askedAtMs = nowMs;
@@ -97,8 +99,7 @@ export class Latest {
   }
 
   /**
-   * The shared state, for a report: nothing changes. `isUsable`: a read that came now would be pinned to it; else a node
-   * is asked for its ledger first.
+   * The shared state, for a report: nothing changes. `isUsable`: a read now would be pinned to it, without a look first.
    */
   peek(): { readonly version: LedgerVersion; readonly ageMs: number; readonly isUsable: boolean } | undefined {
     const state = this.#current;
@@ -109,21 +110,21 @@ export class Latest {
   }
 
   /**
-   * A state that satisfies the demand as of this call: found, or looked for together with every caller that waits.
-   * Throws `GatewayError` 503 when the fleet does not reach `min` within `waitForVersion`, or no node answers.
+   * A state that satisfies the demand as of this call: the shared one, or that of a look, which callers share too.
+   * Throws `GatewayError` 503 when the fleet does not reach `min` within `waitForVersionMs`, or no node answers.
    */
-  async reach(demand: Demand, signal: StopSignal): Promise<PublishedState> {
+  async reach(demand: Demand, signal: CancelSignal): Promise<PublishedState> {
     const { maxStalenessMs, min } = demand;
     return this.find(demand) ?? this.aboveFloor(min, signal, (floor) => this.#lookFor(maxStalenessMs, floor, signal));
   }
 
   /**
-   * Runs `ask` with the floor for a client that has seen `min` and waits until `signal` stops. Runs it again without the
-   * versions of peers when no node here reaches one. The client's own version and this gateway's are never given up.
+   * Runs `ask` with the floor for a client that has seen `min`, and once more without the versions of peers when no node
+   * here reaches one. The floor never falls below `min` or a version that this gateway has served. `signal`: the client's.
    */
   async aboveFloor<T>(
     min: LedgerVersion | undefined,
-    signal: StopSignal,
+    signal: CancelSignal,
     ask: (floor: LedgerVersion | undefined) => Promise<T>,
   ): Promise<T> {
     const own = this.#floor.ownAbove(min);
@@ -133,7 +134,7 @@ export class Latest {
       return await ask(floor);
     } catch (error) {
       if (!(error instanceof GatewayError) || error.fault !== 'unavailable') throw error;
-      // Another reason: the client has gone, or the nodes have reached the version and have no time.
+      // Another reason: the client left, or the nodes have reached the version and are overloaded.
       if (signal.aborted || (this.#head ?? -1n) >= floor) throw error;
       this.#floor.ignorePeers();
       this.#parts.events.onUnreached(floor);
@@ -141,21 +142,21 @@ export class Latest {
     }
   }
 
-  /** A client is about to be given a state of this version: no client is given an older one afterwards. */
+  /** Records that a client is about to get a state of this version: later answers are never older. */
   recordServed(version: LedgerVersion): void {
-    // A version above the head is of an answer from before a rollback, or of a node that is not believed.
+    // A version above the head comes from before a rollback, or from a node that is not believed.
     if (this.#head !== undefined && version > this.#head) return;
     if (this.#floor.raise(version)) this.#parts.events.onServed(version);
   }
 
-  /** A client of a peer (another worker or replica) was given this version. */
+  /** Records that a client of a peer (another worker or replica) has got this version. */
   onPeerVersion(version: LedgerVersion): void {
     this.#floor.onPeerVersion(version);
   }
 
   /**
-   * Another worker of this gateway published the state; `asOfMs` is of this process's clock. That worker renews it, and
-   * this one only where a read finds it too old, so that one look serves all workers.
+   * Takes over the state that another worker published, `asOfMs` on this process's clock. That worker renews it; this
+   * one does only when a read finds it too old, so that one look serves all workers.
    */
   onPeerState(state: PublishedState): void {
     if (this.#publish(state)) clearTimeout(this.#timer);
@@ -175,9 +176,13 @@ export class Latest {
     return this.#generation === this.#parts.fleet.generation ? this.#state : undefined;
   }
 
-  async #lookFor(maxStalenessMs: number, min: LedgerVersion | undefined, signal: StopSignal): Promise<PublishedState> {
+  async #lookFor(
+    maxStalenessMs: number,
+    min: LedgerVersion | undefined,
+    signal: CancelSignal,
+  ): Promise<PublishedState> {
     const askedMs = performance.now();
-    // A look in flight may be of a moment before the bound; one sent after it never is.
+    // A look in flight may have begun before the bound; one that begins after it always satisfies the bound.
     for (let looks = 0; looks < maxLooks && !signal.aborted; looks += 1) {
       await this.#renew(min);
       const state = this.#current;
@@ -189,7 +194,7 @@ export class Latest {
       'unavailable',
       isBehind
         ? `the ledger is at version ${this.#head} here, and version ${min} was asked for; try again`
-        : 'no node tells the latest ledger version now; try again',
+        : 'no node reports the latest ledger version now; try again',
     );
   }
 
@@ -198,11 +203,11 @@ export class Latest {
     return version !== undefined && this.#head !== undefined && version > this.#head;
   }
 
-  #awaitVersion(min: LedgerVersion, signal: StopSignal): Promise<boolean> {
-    return this.#parts.fleet.waitForVersion(min, this.#options.waitForVersionMs, signal);
+  #awaitVersion(min: LedgerVersion, signal: CancelSignal): Promise<boolean> {
+    return this.#parts.fleet.waiters.wait(min, this.#options.waitForVersionMs, signal);
   }
 
-  /** One look at a time, shared by all that wait; never rejects for want of a better state. */
+  /** Single flight: one look at a time, shared by all callers; a look that finds no better state does not reject. */
   #renew(min: LedgerVersion | undefined): Promise<void> {
     this.#look ??= this.#lookNow(min).finally(() => {
       this.#look = undefined;
@@ -212,10 +217,10 @@ export class Latest {
 
   async #lookNow(min: LedgerVersion | undefined): Promise<void> {
     const asOfMs = performance.now();
-    const known = this.#current?.info.version;
-    // No node has reached a version above the head: a look for it asks the freshest node how far it is.
+    const current = this.#current?.info.version;
+    // No node has reached a version above the head: the look reads the head of the freshest node instead.
     const wanted = this.#isAboveHead(min) ? undefined : min;
-    const floor = known !== undefined && (wanted === undefined || known > wanted) ? known : wanted;
+    const floor = current !== undefined && (wanted === undefined || current > wanted) ? current : wanted;
     const wire = { method: 'GET', path: '', headers: { accept: 'application/json' } } as const;
     const need = { kind: 'head', min: floor } as const;
     const bounds = { isIdempotent: true, timeoutMs: lookTimeoutMs, isLook: true } as const;
@@ -227,12 +232,12 @@ export class Latest {
     if (this.#publish(state)) this.#parts.events.onServed(info.version, state);
   }
 
-  /** Returns whether reads share the state from now on: not one that is older, or that the fleet does not believe. */
+  /** Returns whether reads share the state from now on; an older one, or one above the believed head, is refused. */
   #publish(state: PublishedState): boolean {
     const { version } = state.info;
-    const known = this.#current;
+    const current = this.#current;
     const isOld =
-      version === known?.info.version ? state.asOfMs <= known.asOfMs : version < (known?.info.version ?? 0n);
+      version === current?.info.version ? state.asOfMs <= current.asOfMs : version < (current?.info.version ?? 0n);
     if (isOld || version > (this.#head ?? -1n)) return false;
     this.#state = state;
     this.#generation = this.#parts.fleet.generation;
@@ -240,12 +245,12 @@ export class Latest {
     return true;
   }
 
-  /** While reads of "latest" come, the next look is taken before the bound is reached, so that none waits for it. */
+  /** Schedules the next look before the bound is reached, while reads of "latest" come, so that none waits for it. */
   #schedule(): void {
     clearTimeout(this.#timer);
     const bound = this.#options.maxStalenessMs;
     if (bound === 0 || performance.now() - this.#askedAtMs > bound * idleBounds) return;
-    // The next read asks again, and reports the failure to its client.
+    // After a failure the next read repeats the look, and its client gets the error.
     this.#timer = setTimeout(() => void this.#renew(undefined).catch(() => undefined), bound * renewAt);
     this.#timer.unref();
   }

@@ -1,21 +1,18 @@
 /**
- * The version below which no answer to a read of "latest" may be: the newest that a client of this gateway was given,
- * and, as far as nodes here have reached it, the newest that a client of a peer was given (another worker or replica).
+ * The lowest version for an answer to a read of "latest": the newest that a client of this gateway has got and, as far as
+ * nodes here have reached it, the newest that a client of a peer has got (another worker or replica).
  */
-import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
+import type { Fleet } from './fleet.ts';
 
-/** The ledger that the floor is of; the fleet is one. */
-export interface FloorLedger {
-  readonly generation: number;
-  readonly head: LedgerInfo | undefined;
-}
+type FloorLedger = Pick<Fleet, 'generation' | 'head'>;
 
 /** Versions of peers are ignored for this long after no node here reached one. */
 const ignorePeersMs = 10_000;
 /** Farther ahead than nodes of one ledger are apart: a wrong version of a peer must not cost a wait. */
 const believableVersions = 1_000_000n;
 
+/** Versions that clients have got, here and at peers, in one generation of the fleet. */
 export class MonotonicFloor {
   readonly #ledger: FloorLedger;
   #served: LedgerVersion | undefined;
@@ -33,13 +30,13 @@ export class MonotonicFloor {
     return newer(this.ownAbove(min), this.#peers);
   }
 
-  /** As `above`, without the versions of peers. */
+  /** The floor without the versions of peers. */
   ownAbove(min: LedgerVersion | undefined): LedgerVersion | undefined {
     this.#forgetOldLedger();
     return newer(min, this.#served);
   }
 
-  /** A client is given a state of this version. Returns whether it is newer than any before. */
+  /** Records that a client gets a state of this version. Returns whether it is newer than any before. */
   raise(version: LedgerVersion): boolean {
     this.#forgetOldLedger();
     if (this.#served !== undefined && version <= this.#served) return false;
@@ -47,7 +44,7 @@ export class MonotonicFloor {
     return true;
   }
 
-  /** A client of a peer was given `version`. */
+  /** Records that a client of a peer has got `version`. */
   onPeerVersion(version: LedgerVersion): void {
     this.#forgetOldLedger();
     const head = this.#ledger.head?.version;
@@ -55,7 +52,7 @@ export class MonotonicFloor {
     if (performance.now() >= this.#ignorePeersUntilMs) this.#peers = newer(this.#peers, version);
   }
 
-  /** No node here reaches the version of a peer: versions of peers are ignored for a while. */
+  /** Ignores versions of peers for a while, because no node here has reached one. */
   ignorePeers(): void {
     this.#peers = undefined;
     this.#ignorePeersUntilMs = performance.now() + ignorePeersMs;

@@ -1,32 +1,50 @@
-/** Requests that wait for a ledger version to be reached. */
+/** Requests that wait until a node of the fleet reaches a ledger version. */
+import type { CancelSignal } from '../ledger/stop.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
-import type { StopSignal } from '../ledger/stop.ts';
+import type { Upstream } from './node/upstream.ts';
 
-interface Waiter {
+interface VersionWaiter {
   readonly version: LedgerVersion;
   readonly isReached: () => boolean;
   readonly wake: () => void;
 }
 
-/** So many wait at once; the next one is refused straight away. */
+/** Most requests that wait at once; the next one gets its answer without a wait. */
 const maxWaiters = 10_000;
 
+/** The waits for versions of one fleet. */
 export class VersionWaiters {
-  readonly #waiters = new Set<Waiter>();
+  readonly #nodes: () => readonly Upstream[];
+  readonly #onAwaited: () => void;
+  readonly #waiters = new Set<VersionWaiter>();
   /** The lowest version that is waited for, or lower. */
   #nearest: LedgerVersion | undefined;
 
-  get isEmpty(): boolean {
-    return this.#waiters.size === 0;
+  /** `nodes`: the fleet's at each call; `onAwaited`: called when the first request begins to wait. */
+  constructor(nodes: () => readonly Upstream[], onAwaited: () => void) {
+    this.#nodes = nodes;
+    this.#onAwaited = onAwaited;
   }
 
-  get isFull(): boolean {
-    return this.#waiters.size >= maxWaiters;
+  /** Whether a request waits for a version. */
+  get isAwaited(): boolean {
+    return this.#waiters.size > 0;
   }
 
-  /** Resolves when a report of `version` makes `isReached` true, after `timeoutMs`, or on abort. */
-  wait(version: LedgerVersion, isReached: () => boolean, timeoutMs: number, signal: StopSignal): Promise<void> {
-    return new Promise((resolve) => {
+  /**
+   * Resolves when a usable node has reached `version`, after `timeoutMs`, or on abort: true if one has. `isFit`: whether
+   * a node counts. Default: each does.
+   */
+  async wait(
+    version: LedgerVersion,
+    timeoutMs: number,
+    signal: CancelSignal,
+    isFit: (upstream: Upstream) => boolean = () => true,
+  ): Promise<boolean> {
+    const isReached = (): boolean => this.#nodes().some((upstream) => hasReached(upstream, version) && isFit(upstream));
+    if (isReached() || timeoutMs <= 0 || signal.aborted || this.#waiters.size >= maxWaiters) return isReached();
+    if (!this.isAwaited) this.#onAwaited();
+    await new Promise<void>((resolve) => {
       const wake = (): void => {
         clearTimeout(timer);
         signal.removeEventListener('abort', wake);
@@ -39,6 +57,7 @@ export class VersionWaiters {
       this.#waiters.add(waiter);
       if (this.#nearest === undefined || version < this.#nearest) this.#nearest = version;
     });
+    return isReached();
   }
 
   /** Wakes the waiters of versions that are reached. Far versions cost nothing: the nearest is compared first. */
@@ -51,4 +70,8 @@ export class VersionWaiters {
     }
     this.#nearest = nearest;
   }
+}
+
+function hasReached({ health, isSuspect, window }: Upstream, version: LedgerVersion): boolean {
+  return health === 'usable' && !isSuspect && (window.info?.version ?? -1n) >= version;
 }

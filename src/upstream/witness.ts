@@ -1,7 +1,6 @@
 /**
- * Compares the histories that nodes are on. The transaction at a version holds the root of the accumulator over all
- * transactions up to there (`accumulator_root_hash`), so two nodes with the same root at a version agree on everything
- * up to it.
+ * Compares the histories of nodes. The transaction at a version holds the root of the accumulator over all transactions
+ * up to it (`accumulator_root_hash`), so two nodes with the same root at a version agree on everything up to it.
  */
 import type { NodeAnswer } from './dispatch/exchange.ts';
 import type { Fleet } from './fleet.ts';
@@ -16,14 +15,15 @@ export interface Root {
 }
 
 /**
- * The agreement of nodes on a root. `same`: a node reports it, and none reports another. `other`: every node reports another. `pruned`: no node
- * reports one, and one holds nothing that old.
+ * The agreement of nodes on a root. `same`: a node reports it, and none reports another. `other`: every node reports
+ * another. `pruned`: no node reports one, and one holds nothing that old.
  */
-export type Agreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
+export type RootAgreement = 'same' | 'other' | 'mixed' | 'pruned' | 'unknown';
 
 /** Nodes that are asked for the root at their head. */
 const mostAsked = 3;
 
+/** Reads roots from the nodes of a fleet. */
 export class Witness {
   readonly #fleet: Fleet;
   readonly #prober: Pick<Prober, 'ask'>;
@@ -34,21 +34,21 @@ export class Witness {
   }
 
   /**
-   * Reads the root at `known` from every usable node. `wantsNext`: reads the root at the head of the freshest node that
-   * reports one before that. `next` is set only when that node reports the root of `known` afterwards: then both are of
-   * one history. Never rejects.
+   * Reads the root at `known` from every usable node. `wantsNext`: first reads the root at the head of the freshest node
+   * that reports one. `next` is set only when that node then reports the root of `known`: both are of one history. Never
+   * rejects.
    */
   async look(
     known: Root | undefined,
     wantsNext: boolean,
-  ): Promise<{ readonly agreement: Agreement; readonly next: Root | undefined }> {
+  ): Promise<{ readonly agreement: RootAgreement; readonly next: Root | undefined }> {
     const nodes = this.#fleet.upstreams.filter(({ health, isSuspect }) => health === 'usable' && !isSuspect);
-    const found = wantsNext ? await this.#findHead(nodes) : undefined;
-    const next = found?.root;
+    const head = wantsNext ? await this.#findHead(nodes) : undefined;
+    const next = head?.root;
     if (known === undefined) return { agreement: 'unknown', next };
     const reports = await Promise.all(
       nodes.map(async (node) => ({
-        isFirst: node === found?.node,
+        isFirst: node === head?.node,
         root: await this.#rootAt(node, known.version),
         head: node.window.info?.version ?? -1n,
         oldest: node.window.info?.oldestVersion ?? 0n,
@@ -60,14 +60,14 @@ export class Witness {
 
   /** The root at the head of the freshest node that reports one: a node without roots would stop every checkpoint. */
   async #findHead(nodes: readonly Upstream[]): Promise<{ readonly node: Upstream; readonly root: Root } | undefined> {
-    const known = nodes.flatMap((node) => {
+    const reported = nodes.flatMap((node) => {
       const version = node.window.info?.version;
       return version === undefined ? [] : [{ node, version }];
     });
-    const freshest = known.sort(
+    const freshest = reported.sort(
       (one, other) => Number(other.version > one.version) - Number(other.version < one.version),
     );
-    // At one moment, so that nodes that hang together cost one timeout.
+    // All at one moment: nodes that hang together cost one timeout.
     const heads = await Promise.all(
       freshest.slice(0, mostAsked).map(async ({ node, version }) => ({
         node,
@@ -87,20 +87,20 @@ export class Witness {
 
 /** The part of one node in an agreement. */
 export interface RootReport {
-  /** The node's root at the version that was asked for; `undefined`: it reports none. */
+  /** The node's root at the version of `known`; `undefined`: it reports none. */
   readonly root: string | undefined;
-  /** The newest version that the node reported, and the oldest that it holds. */
+  /** The newest version that the node has reported, and the oldest that it holds. */
   readonly head: bigint;
   readonly oldest: bigint;
 }
 
 /** The agreement on `known` after these reports. */
-export function agreementOf(known: Root, reports: readonly RootReport[]): Agreement {
+export function agreementOf(known: Root, reports: readonly RootReport[]): RootAgreement {
   const isConfirmed = reports.some(({ root }) => root === known.root);
   const isDenied = reports.some(({ root }) => root !== undefined && root !== known.root);
   if (isConfirmed) return isDenied ? 'mixed' : 'same';
   const silent = reports.filter(({ root }) => root === undefined);
-  // A node without an answer may confirm the root yet; a node that is behind, or has pruned the version, cannot.
+  // A silent node may confirm the root yet; a node that is behind, or has pruned the version, cannot.
   const isOpen = silent.some(({ head, oldest }) => head >= known.version && oldest <= known.version);
   if (isDenied) return isOpen ? 'unknown' : 'other';
   return silent.some(({ oldest }) => oldest > known.version) ? 'pruned' : 'unknown';

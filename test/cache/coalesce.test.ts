@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Coalescer } from '../../src/cache/coalesce.ts';
-import type { StopSignal } from '../../src/ledger/stop.ts';
+import type { CancelSignal } from '../../src/ledger/stop.ts';
 
 const key = 'a';
 const never = new AbortController().signal;
 
 /** A load that the test ends, and the record of how often it was started. */
 function controlledLoad() {
-  const starts: { readonly signal: StopSignal; readonly end: PromiseWithResolvers<string> }[] = [];
-  const load = (signal: StopSignal): Promise<string> => {
+  const starts: { readonly signal: CancelSignal; readonly end: PromiseWithResolvers<string> }[] = [];
+  const load = (signal: CancelSignal): Promise<string> => {
     const end = Promise.withResolvers<string>();
     starts.push({ signal, end });
     return end.promise;

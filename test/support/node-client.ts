@@ -1,7 +1,7 @@
 /** Requests to one node through its HTTP client, without a fleet around it. */
 import type { TestContext } from 'node:test';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
-import type { StopSignal } from '../../src/ledger/stop.ts';
+import type { CancelSignal } from '../../src/ledger/stop.ts';
 import { createAnswerBudget } from '../../src/upstream/byte-budget.ts';
 import type { NodeAnswer, Progress } from '../../src/upstream/dispatch/exchange.ts';
 import { fetchWhole } from '../../src/upstream/dispatch/fetch-whole.ts';
@@ -18,7 +18,7 @@ export function nodeAt(t: TestContext, port: number, options: Partial<UpstreamOp
 
 export interface AskOptions extends Partial<WireRequest> {
   readonly purpose?: Purpose;
-  readonly signal?: StopSignal;
+  readonly signal?: CancelSignal;
   readonly progress?: Progress;
 }
 

@@ -28,7 +28,7 @@ test('one answer takes no more than the largest, all together no more than all',
   assert.equal(budget.left, 1_500 * kib);
 });
 
-test('of answers that do not fit together the oldest is read to its end', () => {
+test('when answers do not fit together, the oldest is read to its end', () => {
   const budget = new ByteBudget({ largest: 1_000 * kib, all: 1_000 * kib });
   const [oldest, middle, youngest] = [openShare(budget), openShare(budget), openShare(budget)];
   for (const { share } of [oldest, middle, youngest]) share.take(300 * kib);
@@ -49,7 +49,7 @@ test('an answer that is short is never refused, and counted', () => {
   assert.equal(budget.left, -64 * kib);
 });
 
-test('what frees bytes when they are short is called before anything is refused or revoked', () => {
+test('onShort is called before an answer is refused or revoked', () => {
   const budget = new ByteBudget({ largest: 1_000 * kib, all: 1_000 * kib });
   const release = budget.hold(900 * kib);
   const asked: number[] = [];

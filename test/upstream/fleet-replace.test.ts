@@ -1,4 +1,4 @@
-/** Nodes that are added to a fleet and taken out of it while it serves, and what of them counts afterwards. */
+/** Nodes that are added to a fleet and removed from it while it serves. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { dialectOf } from '../../src/ledger/ledger-headers.ts';
@@ -15,7 +15,7 @@ function upstreamOf(t: TestContext, name: string): Upstream {
   return upstream;
 }
 
-/** Three nodes, of which the test says which are in the fleet at first, and what became of it. */
+/** Three nodes, the first ones in the fleet, and the changes of the fleet. */
 function fleetOf(t: TestContext, count: number) {
   const nodes = ['a', 'b', 'c'].map((name) => upstreamOf(t, name)) as [Upstream, Upstream, Upstream];
   const outages: boolean[] = [];
@@ -36,7 +36,7 @@ function fleetOf(t: TestContext, count: number) {
   return { fleet, nodes, tell, outages, rollbacks };
 }
 
-test('what is known of the nodes that stay, stays', (t) => {
+test('nodes that stay keep their state', (t) => {
   const { fleet, nodes, tell } = fleetOf(t, 2);
   const [a, b, c] = nodes;
   tell(a, { version: 100n, oldest: 20n });
@@ -52,7 +52,7 @@ test('what is known of the nodes that stay, stays', (t) => {
   assert.deepEqual([a.isRemoved, b.isRemoved, c.isRemoved], [false, true, false]);
 });
 
-test('the oldest version is that of the nodes that are left', (t) => {
+test('the oldest version is that of the remaining nodes', (t) => {
   const { fleet, nodes, tell } = fleetOf(t, 2);
   const [a, b] = nodes;
   tell(a, { version: 100n, oldest: 5n });
@@ -65,7 +65,7 @@ test('the oldest version is that of the nodes that are left', (t) => {
   assert.equal(list[list.indexOf('X-Node-Ledger-Oldest-Version') + 1], '50');
 });
 
-test('a head that another node has got to outlives the node that told it', (t) => {
+test('a head that another node has reached outlives its node', (t) => {
   const { fleet, nodes, tell, rollbacks } = fleetOf(t, 2);
   const [a, b] = nodes;
   tell(b, { version: 95n });
@@ -82,7 +82,7 @@ test('a head that another node has got to outlives the node that told it', (t) =
   assert.deepEqual(rollbacks, []);
 });
 
-test('a head that the others contradict goes with the node that told it', (t) => {
+test('a head that the others contradict goes with its node', (t) => {
   const { fleet, nodes, tell, rollbacks } = fleetOf(t, 1);
   const [liar, b] = nodes;
   tell(liar, { version: 9_000_000_000n });
@@ -96,7 +96,7 @@ test('a head that the others contradict goes with the node that told it', (t) =>
   assert.deepEqual(rollbacks, ['b 9000000000 100']);
 });
 
-test('a head a little too far ahead goes when no node that is left got there in the time that one may be behind', (t) => {
+test('a head slightly too far ahead goes when no remaining node reaches it within the allowed lag', (t) => {
   const { fleet, nodes, tell } = fleetOf(t, 2);
   const [liar, b] = nodes;
   tell(b, { version: 100n });
@@ -110,7 +110,7 @@ test('a head a little too far ahead goes when no node that is left got there in 
   assert.deepEqual([fleet.head?.version, fleet.generation], [102n, 1]);
 });
 
-test('the vote on the chain is held among those that are left', (t) => {
+test('the remaining nodes vote on the chain', (t) => {
   const { fleet, nodes, tell } = fleetOf(t, 3);
   const [a, b, c] = nodes;
   tell(a, { version: 100n });
@@ -148,7 +148,7 @@ test('in an outage, other nodes that do not answer either end nothing', (t) => {
   assert.notEqual(fleet.outageSinceMs, undefined);
 });
 
-test('what a removed node still answers is not newer than the headers, and decides nothing else', async (t) => {
+test('a late answer of a removed node raises the head, and decides nothing else', async (t) => {
   const { fleet, nodes, tell } = fleetOf(t, 2);
   const [a, b] = nodes;
   tell(a, { version: 100n });
@@ -163,6 +163,6 @@ test('what a removed node still answers is not newer than the headers, and decid
   tell(a, { version: 50n }, 60_000);
 
   assert.deepEqual([fleet.chainId, fleet.head?.version, fleet.generation], [4, 110n, 0]);
-  const reached = await fleet.waitForVersion(ledgerVersion(105n), 1, new AbortController().signal);
+  const reached = await fleet.waiters.wait(ledgerVersion(105n), 1, new AbortController().signal);
   assert.equal(reached, false);
 });

@@ -9,7 +9,7 @@ import { fc } from '../support/fast-check.ts';
 import { quietEvents } from '../support/fleet-events.ts';
 import { ledgerInfo, type MadeUpLedger } from '../support/ledger-info.ts';
 
-/** A fleet of nodes that nobody connects to; `tell` is an answer of one of them. */
+/** A fleet of nodes without connections; `tell` is an answer of one of them. */
 function fleetOf(t: TestContext, ...given: readonly (Tier | { readonly chainId: number })[]) {
   const tiers = given.filter((tier) => typeof tier === 'string');
   const fixed = given.find((tier) => typeof tier !== 'string');
@@ -68,7 +68,7 @@ function shown(fleet: Fleet, name: string): string | undefined {
 
 const never = new AbortController().signal;
 
-test('before the first answer the fleet knows nothing and says nothing', (t) => {
+test('before the first answer the fleet has no head and no headers', (t) => {
   const { fleet } = fleetOf(t, 'full', 'archival');
   assert.deepEqual([fleet.chainId, fleet.head, fleet.oldest, fleet.isReady], [undefined, undefined, undefined, false]);
   assert.deepEqual(fleet.view.headers, []);
@@ -84,7 +84,7 @@ test('the fleet is ready from the first usable node with a window on, and no lon
   assert.equal(fleet.isReady, false);
 });
 
-test('the head is the newest that any node told', (t) => {
+test('the head is the newest that any node has reported', (t) => {
   const { fleet, tell } = fleetOf(t, 'full', 'full');
   tell(0, { version: 100n });
   tell(1, { version: 90n });
@@ -93,7 +93,7 @@ test('the head is the newest that any node told', (t) => {
   assert.equal(fleet.head?.version, 110n);
 });
 
-test('whatever nodes tell and however they fail, version and timestamp never go backward within a generation', (t) => {
+test('for any reports and failures, version and timestamp never go backward within a generation', (t) => {
   const event = fc.record({
     node: fc.nat(2),
     version: fc.bigInt(1n, 60n),
@@ -123,7 +123,7 @@ test('whatever nodes tell and however they fail, version and timestamp never go 
   );
 });
 
-/** `index` tells the ledger for as long as it takes to be believed; returns when that is. */
+/** `index` reports the ledger until it is believed; returns the time of that. */
 function insist(look: ReturnType<typeof fleetOf>['look'], index: number, ledger: MadeUpLedger, nowMs: number): number {
   for (const laterMs of [0, 5_000, 10_000]) look(index, ledger, nowMs + laterMs);
   return nowMs + 10_000;
@@ -280,7 +280,7 @@ test('in an outage the oldest version is that of the nodes that answered within 
   assert.deepEqual([shown(fleet, 'X-Node-Ledger-Oldest-Version'), fleet.oldest?.oldestVersion], ['20', 20n]);
 });
 
-test('the list of headers is made once per news, and an answer that tells the same is none', (t) => {
+test('the list of headers is made once per change, and an equal answer is none', (t) => {
   const { fleet, tell, takeDown } = fleetOf(t, 'full', 'full');
   tell(0, { version: 100n, oldest: 20n });
   const first = fleet.view.headers;
@@ -297,7 +297,7 @@ test('the list of headers is made once per news, and an answer that tells the sa
   assert.equal(shown(fleet, 'X-Node-Ledger-Oldest-Version'), '10');
 });
 
-test('the chain of most nodes is the fleet’s; the others are marked, reported once, and teach nothing', (t) => {
+test('the chain of most nodes is the fleet’s; the others are marked, reported once, and change nothing', (t) => {
   const { fleet, at, tell, foreign } = fleetOf(t, 'full', 'full', 'full');
   assert.equal(tell(0, { version: 100n }), true);
   assert.equal(tell(1, { version: 9000n, oldest: 1n, chainId: 5 }), false);
@@ -312,7 +312,7 @@ test('the chain of most nodes is the fleet’s; the others are marked, reported 
   assert.equal(fleet.oldest?.chainId, 4);
 });
 
-test('of two chains told by as many nodes, that of the node configured first is the fleet’s, whoever speaks first', (t) => {
+test('a tie of two chains goes to the node configured first, in any order of answers', (t) => {
   for (const speakers of [
     [0, 1],
     [1, 0],
@@ -324,7 +324,7 @@ test('of two chains told by as many nodes, that of the node configured first is 
   }
 });
 
-test('after the start a tie changes nothing: one node that changes its mind does not turn the fleet round', (t) => {
+test('after the start a tie changes nothing: one node that changes its chain does not change the fleet’s', (t) => {
   const { fleet, at, tell, look } = fleetOf(t, 'full', 'full');
   tell(0, { version: 100n });
   tell(1, { version: 101n });
@@ -365,7 +365,7 @@ test('a read above the head wakes when a usable node gets there, at once and not
   const { fleet, tell } = fleetOf(t, 'full', 'full');
   tell(0, { version: 100n });
   const outcomes: boolean[] = [];
-  const wait = fleet.waitForVersion(ledgerVersion(105n), 500, never).then((reached) => outcomes.push(reached));
+  const wait = fleet.waiters.wait(ledgerVersion(105n), 500, never).then((reached) => outcomes.push(reached));
 
   tell(1, { version: 104n });
   await Promise.resolve();
@@ -376,12 +376,12 @@ test('a read above the head wakes when a usable node gets there, at once and not
   assert.deepEqual(outcomes, [true]);
 });
 
-test('waiting ends in time when no node gets there', async (t) => {
+test('the wait ends in time when no node reaches the version', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { fleet, tell } = fleetOf(t, 'full');
   tell(0, { version: 100n });
   let outcome: boolean | undefined;
-  const wait = fleet.waitForVersion(ledgerVersion(101n), 500, never).then((reached) => (outcome = reached));
+  const wait = fleet.waiters.wait(ledgerVersion(101n), 500, never).then((reached) => (outcome = reached));
 
   t.mock.timers.tick(499);
   await Promise.resolve();
@@ -392,25 +392,25 @@ test('waiting ends in time when no node gets there', async (t) => {
   assert.equal(outcome, false);
 });
 
-test('waiting ends with the client', async (t) => {
+test('the wait ends with the client', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { fleet, tell } = fleetOf(t, 'full');
   tell(0, { version: 100n });
   const client = new AbortController();
-  const wait = fleet.waitForVersion(ledgerVersion(101n), 500, client.signal);
+  const wait = fleet.waiters.wait(ledgerVersion(101n), 500, client.signal);
   client.abort();
   assert.equal(await wait, false);
-  assert.equal(await fleet.waitForVersion(ledgerVersion(101n), 500, client.signal), false);
+  assert.equal(await fleet.waiters.wait(ledgerVersion(101n), 500, client.signal), false);
 });
 
-test('nobody waits for what is there, for no time, or for what only a foreign node has', async (t) => {
+test('no request waits for a reached version, without time, or for a version of a foreign node', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { fleet, tell } = fleetOf(t, 'full', 'full', 'full');
   tell(0, { version: 100n });
   tell(1, { version: 100n });
-  assert.equal(await fleet.waitForVersion(ledgerVersion(100n), 500, never), true);
-  assert.equal(await fleet.waitForVersion(ledgerVersion(101n), 0, never), false);
-  const wait = fleet.waitForVersion(ledgerVersion(101n), 500, never);
+  assert.equal(await fleet.waiters.wait(ledgerVersion(100n), 500, never), true);
+  assert.equal(await fleet.waiters.wait(ledgerVersion(101n), 0, never), false);
+  const wait = fleet.waiters.wait(ledgerVersion(101n), 500, never);
   tell(2, { version: 9000n, chainId: 5 });
   t.mock.timers.tick(500);
   assert.equal(await wait, false);
@@ -422,7 +422,7 @@ test('waiters of several versions wake each at its own', async (t) => {
   tell(0, { version: 100n });
   const woken: bigint[] = [];
   const waits = [103n, 101n, 102n, 101n, 110n].map((version) =>
-    fleet.waitForVersion(ledgerVersion(version), 500, never).then((reached) => reached && woken.push(version)),
+    fleet.waiters.wait(ledgerVersion(version), 500, never).then((reached) => reached && woken.push(version)),
   );
   for (const version of [101n, 102n, 103n]) {
     tell(0, { version });
@@ -447,7 +447,7 @@ test('only news of a node looks at the waiters that it cannot serve', async (t) 
     asked += 1;
     return upstream !== at(0);
   };
-  const wait = fleet.waitForVersion(ledgerVersion(100n), 500, never, isFit);
+  const wait = fleet.waiters.wait(ledgerVersion(100n), 500, never, isFit);
   const before = asked;
 
   for (let answers = 0; answers < 100; answers += 1) fleet.observe(at(0), known, answers);
@@ -457,14 +457,14 @@ test('only news of a node looks at the waiters that it cannot serve', async (t) 
   assert.equal(await wait, true);
 });
 
-test('a node that answers again wakes those who wait for what it has', async (t) => {
+test('a node that answers again wakes the waiters of its versions', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { fleet, at, tell, takeDown } = fleetOf(t, 'full', 'full');
   tell(1, { version: 90n });
   tell(0, { version: 100n });
   takeDown(0);
   let outcome: boolean | undefined;
-  const wait = fleet.waitForVersion(ledgerVersion(100n), 500, never).then((reached) => (outcome = reached));
+  const wait = fleet.waiters.wait(ledgerVersion(100n), 500, never).then((reached) => (outcome = reached));
 
   // An attempt reports the headers of an answer before the health that follows from it.
   fleet.observe(at(0), ledgerInfo({ version: 100n }), 10);
@@ -477,12 +477,12 @@ test('a node that answers again wakes those who wait for what it has', async (t)
   await wait;
 });
 
-test('ten thousand wait at most; one more asks a node straight away', async (t) => {
+test('ten thousand requests wait at most; one more is answered without a wait', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const { fleet, tell } = fleetOf(t, 'full');
   tell(0, { version: 100n });
-  const waits = Array.from({ length: 10_000 }, () => fleet.waitForVersion(ledgerVersion(101n), 500, never));
-  assert.equal(await fleet.waitForVersion(ledgerVersion(101n), 500, never), false);
+  const waits = Array.from({ length: 10_000 }, () => fleet.waiters.wait(ledgerVersion(101n), 500, never));
+  assert.equal(await fleet.waiters.wait(ledgerVersion(101n), 500, never), false);
   tell(0, { version: 101n });
   assert.ok((await Promise.all(waits)).every(Boolean));
 });

@@ -1,4 +1,4 @@
-/** The shared version: its floor, and a ledger that goes back. */
+/** The shared state: its floor, and a ledger that goes back. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { GatewayError } from '../../src/ledger/errors.ts';
@@ -38,7 +38,7 @@ function withPeer(head: bigint) {
   return made;
 }
 
-test('the version of a peer that no node here reaches is given up, and reported once; the own one is not', async () => {
+test('the version of a peer that no node here reaches is ignored and reported once; the own one stays', async () => {
   const { latest, unreached, floorNow } = withPeer(900n);
   const asked: (LedgerVersion | undefined)[] = [];
   const answer = await latest.aboveFloor(undefined, never, async (floor) => {
@@ -62,7 +62,7 @@ test('a client that hangs up does not cost the version of a peer', async () => {
   assert.deepEqual([asks, unreached, await floorNow()], [1, [], 905n]);
 });
 
-test('nor do nodes that have reached it and have no time', async () => {
+test('overloaded nodes do not cost the version of a peer', async () => {
   const { latest, unreached, floorNow } = withPeer(905n);
   let asks = 0;
   const refused = latest.aboveFloor(undefined, never, () => {
@@ -116,7 +116,7 @@ test('a version is reported once, and no older one is', () => {
   assert.deepEqual(served, [900n, 901n, 1_000n]);
 });
 
-test('a version above the head is of no believed node, and raises no floor', async () => {
+test('a version above the believed head raises no floor', async () => {
   const { latest, served, floorNow } = latestAt(1_000n);
   latest.recordServed(at(1_001n));
   assert.deepEqual([served, await floorNow()], [[], undefined]);
@@ -157,7 +157,7 @@ async function latestOf(t: TestContext) {
   return { ledger, latest, fleet, upstream, states };
 }
 
-test('after a rollback the version given to clients before holds no client up', async (t) => {
+test('after a rollback the floor from before delays no client', async (t) => {
   const { ledger, latest, fleet, upstream, states } = await latestOf(t);
   const demand = { maxStalenessMs: 0, min: undefined };
   assert.equal((await latest.reach(demand, never)).info.version, 900n);
@@ -172,7 +172,7 @@ test('after a rollback the version given to clients before holds no client up', 
   const floorNow = () => latest.aboveFloor(undefined, never, async (floor) => Promise.resolve(floor));
   assert.equal(await floorNow(), undefined);
   assert.equal((await latest.reach(demand, never)).info.version, 500n);
-  // An answer in flight since before the rollback reports a ledger that is gone.
+  // An answer in flight since before the rollback reports the ledger before it.
   latest.recordServed(at(900n));
   assert.equal(await floorNow(), 500n);
   assert.deepEqual(

@@ -37,7 +37,7 @@ test('a version raises the floor once, and no older one does', () => {
   assert.equal(floor.above(undefined), 1_000n);
 });
 
-test('a version of a peer counts up to a million above the head, and not before a head is known', () => {
+test('a version of a peer counts up to a million above the head, and not before the first head', () => {
   const { ledger, floor } = floorOf();
   floor.onPeerVersion(at(5n));
   assert.equal(floor.above(undefined), undefined);

@@ -14,7 +14,7 @@ const rootAt = (version: bigint, history = ''): string =>
   syntheticHash(`accumulator root ${version}${history}`).slice(2);
 const known: Root = { version: 900n, root: rootAt(900n) };
 
-/** A witness of a fleet that knows the heads of these nodes. */
+/** A witness of a fleet with the heads of these nodes. */
 function witnessOf(t: TestContext, nodes: readonly FakeNode[]): Witness {
   const upstreams = nodes.map(({ url }, index) => {
     return new Upstream({

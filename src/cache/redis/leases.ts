@@ -1,5 +1,5 @@
 import type { Span } from '../../trace/span.ts';
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { CacheKey } from '../key.ts';
 import type { RedisLink } from './redis-link.ts';
 import type { Lookup, SharedTier } from './shared-tier.ts';
@@ -66,7 +66,7 @@ export class Leases {
    * Waits for another replica's answer; `undefined` when none will come; a miss when its lease ended without one. Polls
    * with growing pauses: messages could be lost, and one poll per key and replica costs next to nothing.
    */
-  async follow(key: CacheKey, tier: SharedTier, signal: StopSignal): Promise<Lookup | undefined> {
+  async follow(key: CacheKey, tier: SharedTier, signal: CancelSignal): Promise<Lookup | undefined> {
     const name = this.#options.nameOf(key);
     if (name === undefined) return undefined;
     const untilMs = performance.now() + this.#options.followMs;
@@ -102,7 +102,7 @@ export class Leases {
 }
 
 /** Resolves after `ms`, or when `signal` aborts. */
-function pause(ms: number, signal: StopSignal): Promise<void> {
+function pause(ms: number, signal: CancelSignal): Promise<void> {
   return new Promise((resolve) => {
     const end = (): void => {
       clearTimeout(timer);

@@ -3,7 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import { CancelToken, type StopSignal } from '../../ledger/stop.ts';
+import { CancelToken, type CancelSignal } from '../../ledger/stop.ts';
 import type { Finished, HttpMetrics, Outcome, RouteName } from '../../metrics/http-metrics.ts';
 import { passedOn } from '../../trace/trace-context.ts';
 import type { Span, SpanName } from '../../trace/span.ts';
@@ -15,7 +15,7 @@ import type { RequestSpans, RouteLabel } from './request-span.ts';
 /** Client of a piece of work. */
 export interface Caller {
   /** Aborts when no client waits any more. */
-  readonly signal: StopSignal;
+  readonly signal: CancelSignal;
   /** Fair-queueing key: tenant, or the client's IPv4 address or /64. */
   readonly client: string;
   /** Parent span of the work. */
@@ -113,7 +113,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
    * Aborts on a hang-up, or past the deadline before the answer's head. Created on demand: a listener for each cached
    * hit would cost more than the lookup.
    */
-  get signal(): StopSignal {
+  get signal(): CancelSignal {
     if (this.#abort === undefined) {
       const abort = new CancelToken();
       this.#abort = abort;

@@ -3,7 +3,7 @@ import type { CachedResponse } from '../../cache/entry.ts';
 import { keyText } from '../../cache/key.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import { explainSelection, type Explained } from '../../upstream/select/candidates.ts';
+import { explainSelection, type ExplainedSelection } from '../../upstream/select/candidates.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
 import { positionOf, type Need } from '../../upstream/select/need.ts';
@@ -146,14 +146,14 @@ function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): 
     : kept;
 }
 
-function askedOf(ordered: Explained<Candidate>['ordered'], need: Need): readonly Explanation[] {
+function askedOf(ordered: ExplainedSelection<Candidate>['ordered'], need: Need): readonly Explanation[] {
   return ordered.map(({ candidate, behind }) => ({
     ...nodeOf(candidate, need),
     behind: behind === undefined ? undefined : wordsOf[behind],
   }));
 }
 
-function leftOutOf(leftOut: Explained<Candidate>['leftOut'], need: Need): readonly Explanation[] {
+function leftOutOf(leftOut: ExplainedSelection<Candidate>['leftOut'], need: Need): readonly Explanation[] {
   return leftOut.map(({ candidate, because }) => ({ ...nodeOf(candidate, need), because: becauseOf[because] }));
 }
 

@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net';
 import { GatewayError, quote } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import { findU64, type LedgerVersion } from '../../ledger/version.ts';
 import type { LatestMetrics } from '../../metrics/http-metrics.ts';
 import { within } from '../../trace/span.ts';
@@ -98,7 +98,7 @@ export class Freshness {
    */
   async ledgerInfo(
     request: DemandSource,
-    signal: StopSignal,
+    signal: CancelSignal,
   ): Promise<{ readonly body: Buffer; readonly version: LedgerVersion }> {
     const state = await this.#parts.latest.reach(this.demandOf(request), signal);
     this.countServed(state, performance.now());

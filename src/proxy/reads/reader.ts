@@ -9,7 +9,7 @@ import type { CacheLocation, MemoryCache } from '../../cache/memory/memory.ts';
 import { committedVersion, decide, type AnswerFacts, type Decision } from '../../cache/policy.ts';
 import type { AnswerLoad, Loaded, ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { CacheMetrics } from '../../metrics/cache-metrics.ts';
 import { retryOwnFlight } from '../../upstream/dispatch/queue.ts';
 import type { NodeAnswer } from '../../upstream/dispatch/exchange.ts';
@@ -101,7 +101,7 @@ export class Reader {
   }
 
   /** The body in `coding`, compressed once and stored with the entry in memory. */
-  async codedBody({ entry, isFinal }: ReadResult, coding: ContentCoding, signal: StopSignal): Promise<Buffer> {
+  async codedBody({ entry, isFinal }: ReadResult, coding: ContentCoding, signal: CancelSignal): Promise<Buffer> {
     const coded = entry.coded[coding];
     if (coded !== undefined) return coded;
     if (!isFinal) return compress(coding, entry.body);
@@ -187,7 +187,7 @@ const maxFlights = 3;
  * after the submission must not join it.
  */
 function flightOf({ need }: Read): string {
-  return need.kind === 'transaction' && need.first !== undefined ? `|${need.first}` : '';
+  return need.kind === 'transaction' && need.submittedTo !== undefined ? `|${need.submittedTo}` : '';
 }
 
 /**

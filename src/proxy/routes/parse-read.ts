@@ -64,7 +64,7 @@ export function transactionRead(hashText: string, { accept }: PathRead, submissi
     version: undefined,
     form,
     wire: { method: 'GET', path: `/transactions/by_hash/${hash}`, headers: acceptOnly[form] },
-    need: { kind: 'transaction', first: submissions.submittedTo(hash) },
+    need: { kind: 'transaction', submittedTo: submissions.submittedTo(hash) },
   };
 }
 

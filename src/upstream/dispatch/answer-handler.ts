@@ -1,4 +1,4 @@
-/** The part of an exchange that whole and streamed answers share: abort, progress, and checks of an answer's head. */
+/** Handler of an undici request, for whole and streamed answers: abort, progress, and checks of an answer's head. */
 import type { Dispatcher } from 'undici';
 import type { HeaderValues } from '../../ledger/ledger-headers.ts';
 import { stopReason } from '../../ledger/stop.ts';
@@ -9,8 +9,14 @@ import { isFresh } from '../node/lost-connection.ts';
 import type { Purpose } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 
-/** Interim answers (1xx) of one request: more are a fault of the node. */
+/** Most interim answers (1xx) of one request. */
 const mostInterim = 16;
+
+/** Settles the promise of an exchange. */
+export interface Settle<A> {
+  resolve(answer: A | Promise<A>): void;
+  reject(error: Error): void;
+}
 
 /** Parts of one exchange: the node, its time and memory bounds, and the set of connections. */
 export interface HandlerParts<C extends ExchangeContext = ExchangeContext> {
@@ -19,7 +25,7 @@ export interface HandlerParts<C extends ExchangeContext = ExchangeContext> {
   readonly purpose: Purpose;
 }
 
-/** Handler of one undici request. Aborts with the context's signal. Subclasses gather or stream the body. */
+/** Handles one request, which aborts with the context's signal. Subclasses gather or stream the body. */
 export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext> implements Dispatcher.DispatchHandler {
   protected readonly context: C;
   readonly #upstream: Upstream;
@@ -35,7 +41,7 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
     context.signal.addEventListener('abort', this.#onAbort);
   }
 
-  /** Takes the head of the final answer. A thrown error fails the exchange. */
+  /** Takes the head of the final answer. An error thrown here fails the exchange. */
   protected abstract onHead(head: AnswerHead, controller: Dispatcher.DispatchController): void;
   /** Takes the failure of the exchange. May be called again, to no effect. */
   protected abstract onFailure(error: Error): void;
@@ -50,7 +56,7 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
     else this.#controller.abort(reason);
   }
 
-  /** The signal is not followed any more. */
+  /** Removes the listener of the signal. */
   protected unfollow(): void {
     this.context.signal.removeEventListener('abort', this.#onAbort);
   }
@@ -65,15 +71,16 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
 
   onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: HeaderValues): void {
     const { progress, dialect } = this.context;
-    if (this.#isFarewell(status, headers)) throw new LostConnectionError('the node waited too long for a request');
+    if (this.#isFarewell(status, headers)) throw new LostConnectionError('the node closed an idle connection (408)');
     progress.isAnswered = true;
     if (status < 200) {
       this.#interim += 1;
-      if (status === 101 || this.#interim > mostInterim) throw new BadAnswerError('an interim answer too many');
+      if (status === 101 || this.#interim > mostInterim)
+        throw new BadAnswerError('status 101, or too many interim answers');
       return;
     }
-    if (status > 599) throw new BadAnswerError('a status of no class');
-    if (!hasCertainEnd(headers)) throw new BadAnswerError('a transfer coding that leaves the end of the body in doubt');
+    if (status > 599) throw new BadAnswerError('status above 599');
+    if (!hasCertainEnd(headers)) throw new BadAnswerError('transfer coding leaves the end of the body uncertain');
     const upstream = this.#upstream;
     const info = upstream.infos.find(headers, dialect);
     const tookMs = sinceSent(progress);
@@ -85,9 +92,8 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
   }
 
   /**
-   * Whether the answer belongs to no request: nodes and balancers send 408 with `close` on a connection that was idle for
-   * too long (RFC 9110 15.5.9), and it may cross a request. A new connection cannot have been idle, and a request that is
-   * sent again has one.
+   * Whether the answer belongs to no request: nodes and balancers send 408 with `close` on a connection that was idle too
+   * long (RFC 9110 15.5.9), and it may cross a request. A repeated request has a new connection, which was never idle.
    */
   #isFarewell(status: number, { connection }: HeaderValues): boolean {
     if (status !== 408 || this.#purpose === 'submission') return false;
@@ -97,8 +103,8 @@ export abstract class AnswerHandler<C extends ExchangeContext = ExchangeContext>
 }
 
 /**
- * Whether the transfer coding ends the body with a last chunk (RFC 9112 6.1). undici would hand on bytes of other codings,
- * and take the end of the connection for the end of a body. It refuses a length that contradicts itself or the coding.
+ * Whether the transfer coding ends the body with a last chunk (RFC 9112 6.1). undici passes on bytes of other codings, and
+ * takes the end of the connection for the end of a body. It refuses a length that contradicts itself or the coding.
  */
 function hasCertainEnd({ 'transfer-encoding': coding }: HeaderValues): boolean {
   return coding === undefined || (typeof coding === 'string' && coding.trimEnd().toLowerCase() === 'chunked');

@@ -1,155 +1,102 @@
-/** The attempts of one call to the fleet, and the next step that follows from them. */
-import type { NodeCandidate } from '../select/candidates.ts';
+/** The attempts of one call to the fleet. */
 import type { AnswerClass } from './classify.ts';
-import type { Sign } from '../node/ejection.ts';
+import type { FailureSign } from '../node/ejection.ts';
 import type { NodeAnswer } from './exchange.ts';
-import { passedOver, trustRank } from '../select/ranking.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /** The result of one attempt. */
-export type Outcome<A> = { readonly kind: 'final'; readonly answer: A } | Setback;
+export type AttemptOutcome<A> = { readonly kind: 'final'; readonly answer: A } | NonFinalOutcome;
 
-/** An attempt that did not end the call; `answer` is kept where it is worth passing on. */
-export interface Setback {
+/** The result of an attempt that did not end the call. */
+export interface NonFinalOutcome {
   readonly kind: Exclude<AnswerClass, 'final'>;
+  /** A valid answer, which may go to the client in the end. */
   readonly answer: NodeAnswer | undefined;
+  /** Bytes of the request may have reached the node. */
   readonly mayHaveArrived: boolean;
-  /** How the node failed, where it may be its own doing. */
-  readonly sign?: Sign | undefined;
-  /** The node refused the request as one too many, and did not work on it. */
+  /** How the node failed, when the failure may be its own. */
+  readonly sign?: FailureSign | undefined;
+  /** The node shed the request: it refused it as one too many, without work on it. */
   readonly isShed?: boolean;
 }
 
-/** A node that did worse than the one that answered. */
-export interface Failure {
+/** The failure of one node at a request; counts against the node once another has answered it. */
+export interface NodeFailure {
   readonly upstream: Upstream;
-  readonly sign: Sign;
+  readonly sign: FailureSign;
   /** In ms of `performance.now()`. */
   readonly sentAtMs: number;
 }
 
 /** The attempts of one call so far. */
 export class AttemptHistory {
-  /** Nodes that need not be asked any more. */
+  /** Nodes that the call does not ask again. */
   readonly asked = new Set<Upstream>();
   attempts = 0;
-  /** Nodes that had not got to the version, with their heads as reported then. */
+  /** Nodes that had not reached the version, with the heads that they reported then. */
   readonly behind = new Map<Upstream, bigint>();
   /** Nodes that gave no usable answer. */
   readonly failed = new Set<Upstream>();
-  /** End of all waits for the version together, in ms of `performance.now()`. Absent: none has begun. */
+  /** End of all waits for the version together, in ms of `performance.now()`; absent before the first. */
   waitUntilMs: number | undefined;
-  /** A node is asked again, or was waited for: one more attempt is left, even after the last one. */
+  /** The next attempt repeats a node, or follows a wait: it is allowed even after the last one. */
   isRepeating = false;
-  /** A node that failed was asked again at once: once is enough. */
+  /** The call has repeated a node at once after a failure; it does so once. */
   hasRepeated = false;
-  /** Nodes that answered that they do not hold what is asked for. */
+  /** Nodes that answered that they do not hold the version, block or transaction. */
   readonly prunedAt = new Set<Upstream>();
   anyPruned = false;
-  last: Setback | undefined;
-  readonly failures: Failure[] = [];
-  /** The best answer so far, none of them final. */
-  kept: { readonly kind: Setback['kind']; readonly answer: NodeAnswer } | undefined;
-
-  /** The client for which no place at a node was to be had. */
+  last: NonFinalOutcome | undefined;
+  readonly failures: NodeFailure[] = [];
+  /** The best answer so far; none was final. */
+  bestAnswer: { readonly kind: NonFinalOutcome['kind']; readonly answer: NodeAnswer } | undefined;
+  /** The client whose request found no place at a node. */
   queueFullFor: string | undefined;
 
+  /** Records that an attempt at `upstream` begins. */
   ask(upstream: Upstream): void {
     this.asked.add(upstream);
     this.attempts += 1;
     this.isRepeating = false;
   }
 
-  /** The node may be asked once more. */
+  /** Lets the call ask the node once more. */
   repeat(upstream: Upstream): void {
     this.asked.delete(upstream);
     this.isRepeating = true;
   }
 
-  /** `sentAtMs`: in ms of `performance.now()`. */
-  record(setback: Setback, upstream: Upstream, sentAtMs: number): void {
-    const { kind, answer, sign } = setback;
-    this.last = setback;
+  /** Records the end of an attempt. `sentAtMs`: in ms of `performance.now()`. */
+  record(outcome: NonFinalOutcome, upstream: Upstream, sentAtMs: number): void {
+    const { kind, answer, sign } = outcome;
+    this.last = outcome;
     if (sign !== undefined) this.failures.push({ upstream, sign, sentAtMs });
     if (kind === 'failed') this.failed.add(upstream);
     if (kind === 'behind') this.behind.set(upstream, headOf(upstream));
     if (kind === 'pruned') this.anyPruned = true;
     if (answer === undefined) return;
     if (kind === 'pruned' || kind === 'absent') this.prunedAt.add(answer.upstream);
-    // A statement about the ledger is worth more than a broken node's error; of equals the later, deeper node's.
-    if (kind !== 'failed' || this.kept === undefined) this.kept = { kind, answer };
+    // An answer about the ledger outranks a broken node's error; among equals the later, deeper node's wins.
+    if (kind !== 'failed' || this.bestAnswer === undefined) this.bestAnswer = { kind, answer };
   }
 }
 
-/** Why a node is asked. `... elsewhere`: the answer of the node before it. */
-export type Reason =
+/** Why a node is asked, an attribute of its span. `... elsewhere`: the answer of the node before it. */
+export type AttemptReason =
   | 'first choice'
   | 'hedge'
   | 'retry'
   | 'again after waiting'
   | `${'pruned' | 'behind' | 'absent' | 'refused'} elsewhere`;
 
-/** Why the next node is asked, unless it is a hedge. */
-export function reasonOf({ isRepeating, last }: AttemptHistory): Reason {
+/** The reason of the next attempt, unless it is a hedge. */
+export function reasonOf({ isRepeating, last }: AttemptHistory): AttemptReason {
   if (last === undefined) return 'first choice';
   if (isRepeating && last.kind === 'behind') return 'again after waiting';
   return last.kind === 'failed' ? 'retry' : `${last.kind} elsewhere`;
 }
 
-/**
- * `ask`: a node that was not asked may answer. `again`: the node that failed is the only one that has got there. `wait`:
- * a node that can be trusted is about to have it. `end`: no node has more to add.
- */
-export type Step = 'ask' | 'again' | 'wait' | 'end';
-
-/** The call at the moment of the next step. */
-export interface Setting {
-  readonly version: bigint;
-  readonly history: AttemptHistory;
-  /** The waits have not used up their time. */
-  readonly mayWait: boolean;
-  /** An attempt is left after the next one. */
-  readonly mayRepeat: boolean;
-}
-
-/**
- * The step after `last`, the node asked last, has failed or has not got to the version: lagging nodes are not asked for
- * versions that they surely lack, and one that is about to have the version is waited for.
- */
-export function stepAfter(nodes: readonly NodeCandidate<Upstream>[], last: Upstream, setting: Setting): Step {
-  const { version, history, mayWait, mayRepeat } = setting;
-  const trusted = nodes.filter((node) => trustRank(node) < passedOver);
-  if (trusted.some((node) => isUntried(node, setting))) return 'ask';
-  const isAwaited = trusted.some(({ upstream, health }) => health === 'usable' && !history.failed.has(upstream));
-  // Then the word of a node that is passed over is better than none.
-  const otherwise = isAwaited && !nodes.some((node) => isUntried(node, setting)) ? 'end' : 'ask';
-  if (!isAwaited) return otherwise;
-  // A node that fails now mostly answers at once when it is asked again; the others would have to be waited for.
-  const hasErred = history.last?.kind === 'failed' && history.last.sign === 'error';
-  if (hasErred && headOf(last) >= version && mayRepeat && !history.hasRepeated) return 'again';
-  return mayWait ? 'wait' : otherwise;
-}
-
-/** Whether the node has got to the version, by a report newer than the attempt there. */
-export function hasArrived(upstream: Upstream, version: bigint, { behind, failed }: AttemptHistory): boolean {
-  const head = headOf(upstream);
-  return head >= version && head > (behind.get(upstream) ?? -1n) && !failed.has(upstream);
-}
-
-/** The node whose head is the highest, of those that answer and are believed. */
-export function nearest(nodes: readonly NodeCandidate<Upstream>[]): Upstream | undefined {
-  const usable = nodes.filter(({ health, isSuspect }) => health === 'usable' && isSuspect !== true);
-  return usable.reduce<Upstream | undefined>(
-    (found, { upstream }) => (found === undefined || headOf(upstream) > headOf(found) ? upstream : found),
-    undefined,
-  );
-}
-
-/** Not asked yet, and its ledger is unknown or goes as far as the version. */
-function isUntried({ upstream, window }: NodeCandidate<Upstream>, { version, history }: Setting): boolean {
-  return !history.asked.has(upstream) && (window === undefined || window.head >= version);
-}
-
-function headOf({ window }: Upstream): bigint {
+/** The newest version that the node has reported; -1 before its first report. */
+export function headOf({ window }: Upstream): bigint {
   return window.info?.version ?? -1n;
 }

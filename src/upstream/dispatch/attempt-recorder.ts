@@ -1,7 +1,7 @@
-/** Records attempts in the state of their node, in metrics, in the log and in traces (docs/tracing.md). */
+/** Records attempts in the state of their node, in metrics, log and traces (docs/tracing.md). */
 import type { FailureKind, UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
-import type { Reason } from './attempt-history.ts';
+import type { AttemptReason } from './attempt-history.ts';
 import type { AnswerClass, Shedding } from './classify.ts';
 import type { Fleet } from '../fleet.ts';
 import type { FleetRequest, UpstreamLog } from './fleet-request.ts';
@@ -15,13 +15,13 @@ export interface AttemptRecorderParts {
   readonly metrics: UpstreamMetrics;
   readonly log: UpstreamLog;
   /**
-   * Looks at the node's ledger info: a request failed in a way that may be its own fault, or that of something before the
-   * node; or its answer reports another chain. The returned promise settles when that is done, and never rejects.
+   * Looks at the node's ledger info: the request or a proxy may be at fault for a failure, or an answer reports another
+   * chain. The returned promise settles when the look is done, and never rejects.
    */
   readonly onDoubt: (upstream: Upstream) => unknown;
 }
 
-/** A failed attempt. `blame`: `node` is proof against the node, `doubt` lets a probe decide. */
+/** A failed attempt. `blame`: `node`, the node is at fault; `doubt`, a probe decides. */
 export interface FailedAttempt {
   readonly kind: FailureKind;
   readonly cause: string;
@@ -34,7 +34,7 @@ export interface Timing {
   readonly elapsedMs: number;
 }
 
-/** Records attempts. */
+/** Records the attempts of one process. */
 export class AttemptRecorder {
   readonly #parts: AttemptRecorderParts;
 
@@ -42,7 +42,7 @@ export class AttemptRecorder {
     this.#parts = parts;
   }
 
-  /** An answer came, whatever its status. */
+  /** Records an answer of any status. */
   answered(upstream: Upstream, status: number, elapsedMs: number): void {
     const before = upstream.health;
     upstream.recordAnswer(elapsedMs, performance.now());
@@ -50,6 +50,7 @@ export class AttemptRecorder {
     this.#noteHealth(upstream, before, {});
   }
 
+  /** Records an attempt without a usable answer. */
   failed(upstream: Upstream, elapsedMs: number, { kind, cause, blame }: FailedAttempt): void {
     const { metrics, log, onDoubt } = this.#parts;
     metrics.observeFailure(upstream.name, kind, elapsedMs / 1000);
@@ -63,7 +64,7 @@ export class AttemptRecorder {
     this.#noteHealth(upstream, before, { kind, cause });
   }
 
-  /** The time of an answer delays hedges, bounds the requests in flight, and ends deferral and ejection. */
+  /** Records the time of an answer: it delays hedges, bounds requests in flight, and ends deferral and ejection. */
   time(upstream: Upstream, { startedMs, elapsedMs }: Timing, isLook: boolean, readClass: ReadClass | undefined): void {
     const { name, latencies, deferral, places, ejections } = upstream;
     const nowMs = performance.now();
@@ -73,10 +74,10 @@ export class AttemptRecorder {
     latencies[readClass].record(elapsedMs, nowMs);
     places.observe(readClass, elapsedMs, nowMs);
     if (!ejections[readClass].answered(nowMs)) return;
-    this.#parts.log.tell('back', { upstream: name, readClass }, 'upstream answers again what others answered for it');
+    this.#parts.log.tell('back', { upstream: name, readClass }, 'upstream answers reads of the class again');
   }
 
-  /** The node refused one request too many: it is given fewer at once, and is asked after the others for a moment. */
+  /** Records that the node shed a request: its concurrency limit falls, and the others are asked first for a moment. */
   shed({ name, places, deferral }: Upstream, sentAtMs: number, { retryAfterMs }: Shedding): void {
     const { metrics, log } = this.#parts;
     const nowMs = performance.now();
@@ -100,11 +101,11 @@ export class AttemptRecorder {
   }
 }
 
-/** The span of one attempt. Begins with the wait for a connection and ends with the answer; of a streamed one, with its head. */
+/** The span of one attempt: from the wait for a connection to the answer's end, or to the head of a streamed one. */
 export function attemptSpan(
   { span, wire }: FleetRequest,
   upstream: Upstream,
-  reason: Reason,
+  reason: AttemptReason,
   attemptsBefore: number,
 ): Span | undefined {
   return span?.begin('attempt', {
@@ -119,8 +120,8 @@ export function attemptSpan(
 }
 
 /**
- * Ends the span. `cancelled`: another node has answered, or the client has gone. A node that has pruned a version, or has
- * not got there, has not failed.
+ * Ends the span. `cancelled`: another node has answered, or the client left. A node that has pruned or not yet reached a
+ * version has not failed.
  */
 export function endSpan(
   span: Span | undefined,

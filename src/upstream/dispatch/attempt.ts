@@ -1,16 +1,16 @@
-/** One request to one node: the exchange, the class of its answer, and the record of both in the node's state. */
+/** One request to one node: the exchange, the class of the answer, and the record of both in the node's state. */
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { conditions } from '../../ledger/node-headers.ts';
-import { doneOrStopped, type Deadline, type StopSignal } from '../../ledger/stop.ts';
+import { doneOrStopped, type Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import type { FailureKind } from '../../metrics/upstream-metrics.ts';
 import type { Span } from '../../trace/span.ts';
-import type { Outcome } from './attempt-history.ts';
+import type { AttemptOutcome } from './attempt-history.ts';
 import { AttemptRecorder, endSpan, type AttemptRecorderParts, type FailedAttempt } from './attempt-recorder.ts';
 import { createAnswerBudget, OverBudgetError, type ByteBudget } from '../byte-budget.ts';
 import { classifyAnswer, findShedding, type AnswerClass, type Shedding } from './classify.ts';
-import type { Sign } from '../node/ejection.ts';
+import type { FailureSign } from '../node/ejection.ts';
 import { isUnsendable, type ExchangeContext, type NodeAnswer, type Progress, type StreamedAnswer } from './exchange.ts';
 import type { FleetRequest } from './fleet-request.ts';
 import { overLiveConnection } from '../node/lost-connection.ts';
@@ -20,28 +20,28 @@ import type { Permit } from './queue.ts';
 import type { Upstream } from '../node/upstream.ts';
 import { validateAnswer, type InvalidAnswerReason } from './validate.ts';
 
-/** Sends a request to one node. */
+/** Sends a request to one node. `A`: a whole or a streamed answer. */
 export type Fetch<A> = (upstream: Upstream, context: ExchangeContext) => Promise<A>;
 
 /** Parts of `Attempts`. */
 export interface AttemptParts extends AttemptRecorderParts {
   /** Whether a request that was lost with its connection may be sent once more. Default: always. */
   readonly mayRepeat?: () => boolean;
-  /** Bounds the bytes of answers that are read whole. Default: that of a process that serves alone. */
+  /** Bounds the bytes of answers that are read whole. Default: the budget of a single process. */
   readonly budget?: ByteBudget;
 }
 
 /** Options of one attempt, which closes `permit` and ends `deadline` and `span`. */
 export interface AttemptOptions {
   readonly permit: Permit;
-  /** Until the answer's head (streamed) or its end (whole), and until the chain of the answer is settled. */
+  /** Bounds the time to the answer's head (streamed) or end (whole), and until the chain of the answer is settled. */
   readonly deadline: Deadline;
-  /** Class of the read that the node is judged for; `undefined`: it needs no state, or is meant to wait. */
+  /** Class of the read in the node's statistics; `undefined`: a request without state, or a long poll. */
   readonly readClass: ReadClass | undefined;
   readonly span?: Span | undefined;
 }
 
-/** Sends requests to single nodes. */
+/** Sends requests to single nodes, and records the outcomes. */
 export class Attempts {
   readonly #parts: AttemptParts;
   readonly #recorder: AttemptRecorder;
@@ -53,12 +53,12 @@ export class Attempts {
     this.#budget = parts.budget ?? createAnswerBudget();
   }
 
-  /** Sends `request` to the permit's node. Throws `GatewayError` 400 for a request that can be sent to none. */
+  /** Sends `request` to the permit's node. Throws `GatewayError` 400 for a request that HTTP forbids. */
   async make<A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
     fetch: Fetch<A>,
     options: AttemptOptions,
-  ): Promise<Outcome<A>> {
+  ): Promise<AttemptOutcome<A>> {
     const { permit, deadline, span } = options;
     const { upstream } = permit;
     const startedMs = performance.now();
@@ -96,14 +96,13 @@ export class Attempts {
     return this.#answered(request, answer, isOurs, startedMs, options);
   }
 
-  /** No answer came. */
   #failed<A>(
     error: unknown,
     hasWaited: boolean,
     mayHaveArrived: boolean,
     startedMs: number,
     { permit: { upstream }, deadline, readClass, span }: AttemptOptions,
-  ): Outcome<A> {
+  ): AttemptOutcome<A> {
     const kind = kindOf(error, deadline, hasWaited);
     if (deadline.isAbandoned) endSpan(span, 'cancelled');
     else {
@@ -113,11 +112,11 @@ export class Attempts {
         cause: String(error),
         blame: blameFor[kind] ?? 'none',
       });
-      // A client chooses how long its view takes.
+      // A client chooses the duration of its view.
       if (kind === 'timeout' && readClass !== 'view') upstream.places.pushBack(nowMs);
       endSpan(span, 'failed', kind);
     }
-    // An attempt that never left, or whose answer is too large, is no sign of anything.
+    // An attempt that was never sent, or whose answer is too large, is no sign against the node.
     const sign = kind === 'connection' ? 'error' : kind === 'timeout' && mayHaveArrived ? 'timeout' : undefined;
     return { kind: 'failed', answer: undefined, mayHaveArrived, sign };
   }
@@ -128,7 +127,7 @@ export class Attempts {
     isOurs: boolean,
     startedMs: number,
     { readClass, span }: AttemptOptions,
-  ): Outcome<A> {
+  ): AttemptOutcome<A> {
     const { upstream } = answer;
     const nowMs = performance.now();
     const timing = { startedMs, elapsedMs: nowMs - startedMs };
@@ -150,14 +149,14 @@ export class Attempts {
       this.#parts.fleet.recordRefusal(upstream, version, nowMs);
       this.#parts.log.debug({ upstream: upstream.name, version }, 'version pruned at upstream');
     }
-    // A node's answer to a submission is final: another node must not be asked as well.
+    // A node's answer to a submission is final: no other node may get the submission.
     if (kind === 'final' || (!request.isIdempotent && isOurs)) return { kind: 'final', answer };
     if ('stream' in answer) answer.stream.destroy();
     return { kind, answer: 'body' in answer && isValid ? answer : undefined, mayHaveArrived: true, sign, isShed };
   }
 
-  /** Whether the answer is of the fleet's chain. Where its chain is in doubt, waits for the look that decides. */
-  #isOurs({ upstream, info }: NodeAnswer | StreamedAnswer, signal: StopSignal): boolean | Promise<boolean> {
+  /** Whether the answer is of the fleet's chain. While the chain is in doubt, waits for the look that decides. */
+  #isOurs({ upstream, info }: NodeAnswer | StreamedAnswer, signal: CancelSignal): boolean | Promise<boolean> {
     const { fleet, onDoubt } = this.#parts;
     if (info === undefined) return true;
     const isOurs = fleet.observe(upstream, info, performance.now());
@@ -167,7 +166,7 @@ export class Attempts {
     );
   }
 
-  /** A node's answer to a request that must not be asked twice is the answer, whatever it looks like. */
+  /** Every answer to a request that is not idempotent is valid, because no other node may be asked. */
   #validate(answer: NodeAnswer | StreamedAnswer, request: FleetRequest): InvalidAnswerReason | undefined {
     const { need, promised, wire, isIdempotent } = request;
     if (!isIdempotent || promised === undefined) return undefined;
@@ -182,7 +181,7 @@ export class Attempts {
   }
 }
 
-/** Failures without an answer. A node is not to blame for what waited here, or is larger than fits. */
+/** Failures without an answer. A node is not at fault for a wait here, or for a full byte budget. */
 const blameFor: Partial<Record<FailureKind, FailedAttempt['blame']>> = { connection: 'node', timeout: 'doubt' };
 
 function kindOf(error: unknown, { isOver }: Deadline, hasWaited: boolean): FailureKind {
@@ -200,7 +199,7 @@ function failureOf(
   const cause = `status ${status}`;
   if (!isOurs) return { kind: 'chain', cause, blame: 'node' };
   if (reason === undefined) return { kind: 'status', cause, blame: shedding?.isOfNode === true ? 'none' : 'doubt' };
-  // A proxy before the node may answer an error because it refuses this client's request alone.
+  // An error may be of a proxy before the node that refuses this client's request alone.
   return status < 300
     ? { kind: 'bad answer', cause: reason, blame: 'node' }
     : { kind: 'bad answer', cause: `${cause}: ${reason}`, blame: 'doubt' };
@@ -208,33 +207,30 @@ function failureOf(
 
 const provokable = new Set([408, 429, 500]);
 
-/** A client could provoke these at every node in turn, so they prove nothing about a node's health. */
+/** A client could provoke these statuses at every node in turn, so they prove nothing about a node's health. */
 function requestMayBeAtFault({ kind }: FailedAttempt, { status }: NodeAnswer | StreamedAnswer): boolean {
   return kind === 'status' && provokable.has(status);
 }
 
-/** How an answer that came may be the node's own failing, should another node answer the same read. */
-function signOf(kind: AnswerClass, { info }: NodeAnswer | StreamedAnswer, need: Need): Sign | undefined {
+/** The failure of the node that the answer is, should another node answer the same read. */
+function signOf(kind: AnswerClass, { info }: NodeAnswer | StreamedAnswer, need: Need): FailureSign | undefined {
   if (kind === 'failed') return 'error';
   if (kind === 'refused') return 'refused';
   if (kind !== 'pruned' || need.kind !== 'version') return undefined;
   return holds(info, need.version) ? 'error' : undefined;
 }
 
-/** A node compares the version with the very ledger info that is in its headers (protocol 3). */
+/** Whether the node's own headers contradict its 410: they are of the ledger info that it decides by (protocol 3). */
 function holds(info: LedgerInfo | undefined, version: bigint): boolean {
   return info !== undefined && version >= info.oldestVersion && version <= info.version;
 }
 
-/** Looks and fixed answers come from a node that can read nothing; a long poll may take as long as an attempt. */
+/** Whether the request reads state. A broken node still answers looks and fixed answers, and long polls take long. */
 export function isStateRead({ need, isIdempotent, isLook, atOnce }: FleetRequest): boolean {
   return isIdempotent && isLook !== true && atOnce === undefined && (need.kind !== 'head' || need.min !== undefined);
 }
 
-/**
- * Whether an answer, or an error, is of an older state than the request needs. `head`: the newest that is known, up to
- * which another node can do better.
- */
+/** Whether an answer is of an older state than the request needs; up to `head` another node can answer. */
 function isBehind({ status, info }: NodeAnswer | StreamedAnswer, need: Need, head: bigint | undefined): boolean {
   if (status >= 500) return false;
   if (need.kind === 'head' && need.min !== undefined) {

@@ -1,6 +1,6 @@
-/** Faults of an exchange that this side of the HTTP client finds. */
+/** Errors of an exchange, found by checks beyond those of undici. */
 
-/** The bytes from a node are not an acceptable answer. Counts as a failure of the attempt. */
+/** The bytes from a node are no acceptable answer: a failed attempt. */
 export class BadAnswerError extends Error {
   override readonly name = 'BadAnswerError';
   readonly code = 'LEDGERGATE_BAD_ANSWER';

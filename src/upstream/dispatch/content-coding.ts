@@ -1,18 +1,18 @@
-/** Content codings of nodes' answers (RFC 9110 8.4.1, protocol 2.5), and the decoding of bodies that are read here. */
+/** Content codings of nodes' answers (RFC 9110 8.4.1, protocol 2.5), and the decoding of bodies. */
 import { Readable, pipeline, type Transform } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import type { HeaderValues } from '../../ledger/ledger-headers.ts';
-import { stopReason, type StopSignal } from '../../ledger/stop.ts';
+import { stopReason, type CancelSignal } from '../../ledger/stop.ts';
 import { BadAnswerError } from './bad-answer.ts';
 import type { ByteBudget } from '../byte-budget.ts';
 
-/** A coding that is decoded here. */
+/** A coding that the gateway decodes. */
 export type NodeCoding = 'zstd' | 'br' | 'gzip' | 'deflate';
 
-/** No window above 8 MB (RFC 9659 3): a node must not decide how much memory its answer takes. */
+/** No window above 8 MB (RFC 9659 3): a node must not choose the memory of its answer. */
 const zstdParams = { [constants.ZSTD_d_windowLogMax]: 23 };
 
-/** A larger piece is fewer turns of the thread pool; zlib's own default is a quarter of it. */
+/** Larger chunks take fewer turns of the thread pool; zlib's default is a quarter of this. */
 const chunkSize = 64 * 1024;
 
 const decoders: Readonly<Record<NodeCoding, () => Transform & { readonly bytesWritten: number }>> = {
@@ -30,17 +30,17 @@ const codings: ReadonlyMap<string, NodeCoding | undefined> = new Map([
   ...(Object.keys(decoders) as NodeCoding[]).map((coding) => [coding, coding] as const),
 ]);
 
-/** The coding of an answer's body, `undefined` without one. Throws `BadAnswerError` for any other, and for several. */
+/** The coding of an answer's body, `undefined` without one. Throws `BadAnswerError` for unknown and stacked codings. */
 export function findCoding({ 'content-encoding': value }: HeaderValues): NodeCoding | undefined {
   if (value === undefined) return undefined;
   const name = String(value).toLowerCase();
-  if (!codings.has(name)) throw new BadAnswerError('its content coding is not decoded here');
+  if (!codings.has(name)) throw new BadAnswerError('unknown content coding');
   return codings.get(name);
 }
 
 /**
- * Decodes `body` as it comes, and as fast as the result is taken. Throws `BadAnswerError` for bytes that are not in the
- * coding, break off, or go on behind its end: some decoders would leave a second frame out.
+ * Decodes `body` while it arrives, with backpressure. Throws `BadAnswerError` for bytes that are not in the coding, break
+ * off, or go on behind its end: some decoders skip a second frame silently.
  */
 export async function* decode(body: Readable, coding: NodeCoding): AsyncGenerator<Buffer> {
   const decoder = decoders[coding]();
@@ -48,19 +48,19 @@ export async function* decode(body: Readable, coding: NodeCoding): AsyncGenerato
   body.on('data', (chunk: Buffer) => {
     received += chunk.length;
   });
-  // The loop below throws what fails here.
+  // The loop below throws the errors of the pipeline.
   pipeline(body, decoder, () => undefined);
   try {
     for await (const chunk of decoder) yield chunk as Buffer;
   } catch (error) {
     // No body at all, as after HEAD and with 204, is in every coding.
     if (received === 0 && body.readableEnded) return;
-    throw new BadAnswerError('its body cannot be decoded', { cause: error });
+    throw new BadAnswerError('the body is not in its content coding', { cause: error });
   } finally {
     body.destroy();
     decoder.destroy();
   }
-  if (decoder.bytesWritten !== received) throw new BadAnswerError('its coded body goes on behind its end');
+  if (decoder.bytesWritten !== received) throw new BadAnswerError('the coded body goes on behind its end');
 }
 
 /**
@@ -70,7 +70,7 @@ export async function* decode(body: Readable, coding: NodeCoding): AsyncGenerato
 export async function decodeWhole(
   body: Buffer,
   coding: NodeCoding,
-  { budget, signal }: { readonly budget: ByteBudget; readonly signal: StopSignal },
+  { budget, signal }: { readonly budget: ByteBudget; readonly signal: CancelSignal },
 ): Promise<Buffer> {
   // A revoked share throws at the next part.
   const share = budget.open(() => undefined);

@@ -1,8 +1,8 @@
-/** One request to one node and its answer, as the wire has them: types, and the steps without I/O. */
+/** One request to one node and its answer: types, and the steps without I/O. */
 import type { Readable } from 'node:stream';
 import { JsonBody } from '../../ledger/json-body.ts';
 import type { Dialect, HeaderValues, LedgerInfo } from '../../ledger/ledger-headers.ts';
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { ByteBudget } from '../byte-budget.ts';
 import { decodeWhole, type NodeCoding } from './content-coding.ts';
 import type { WireRequest } from '../node/node-client.ts';
@@ -12,12 +12,12 @@ import type { Upstream } from '../node/upstream.ts';
 export interface AnswerHead {
   readonly status: number;
   readonly headers: HeaderValues;
-  /** The node's snapshot, when all seven ledger headers are there. */
+  /** The node's snapshot; `undefined` unless all seven ledger headers are valid. */
   readonly info: LedgerInfo | undefined;
   readonly upstream: Upstream;
-  /** The coding that the node gave the body. */
+  /** The content coding of the body. */
   readonly coding: NodeCoding | undefined;
-  /** What the node took over it, the wait for a connection left out: to its end, of a streamed one to its head. */
+  /** Ms from the request's first byte to the answer's end, or to the head of a streamed one. */
   readonly tookMs: number;
 }
 
@@ -25,40 +25,41 @@ export interface AnswerHead {
 export interface NodeAnswer extends AnswerHead {
   /** Decoded. */
   readonly body: Buffer;
-  /** The body as the node sent it, in its `coding`. */
+  /** The body that the node sent, in its `coding`. */
   readonly sent: Buffer;
-  /** The decoded body as JSON: parsed once, whoever asks. */
+  /** The decoded body as JSON, parsed once for all readers. */
   readonly json: JsonBody;
   /**
-   * Whether the length of the body was announced, so that a cut connection cannot pass for its end. A body that ends
-   * with the connection may be incomplete and is never stored.
+   * Whether the body has a length or chunks, so that a cut connection cannot pass for its end. Any other body may be
+   * incomplete and is never stored.
    */
   readonly isFramed: boolean;
 }
 
-/** An answer whose body is still coming. */
+/** An answer whose body is still arriving. */
 export interface StreamedAnswer extends AnswerHead {
   /** In its `coding`. */
   readonly stream: Readable;
 }
 
-/** How far an exchange has got: what its failure says of the node depends on it. */
+/** The progress of an exchange, by which a failure counts against the node or not. */
 export interface Progress {
-  /** When the request was sent, so that bytes of it may have left; in ms of `performance.now()`. */
+  /** When bytes of the request may first have left, in ms of `performance.now()`. */
   sentAtMs: number | undefined;
-  /** The head of an answer came. */
+  /** The head of an answer has arrived. */
   isAnswered: boolean;
-  /** The request is sent again, because its first connection was lost. */
+  /** This is the second sending, after the loss of the first connection. */
   isRepeat?: boolean;
 }
 
+/** Bounds and properties of one exchange. */
 export interface ExchangeContext {
   readonly dialect: Dialect;
-  readonly signal: StopSignal;
+  readonly signal: CancelSignal;
   readonly progress: Progress;
-  /** Bodies that are read whole are gathered within it. */
+  /** Bounds bodies that are read whole. */
   readonly budget: ByteBudget;
-  /** Sent beside the request's own: where its trace goes on. */
+  /** Trace headers beside the request's own. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
 }
 
@@ -69,7 +70,7 @@ export function requestTo(
   { traceHeaders }: Pick<ExchangeContext, 'traceHeaders'> = {},
 ): WireRequest {
   const below = upstream.basePath + request.path;
-  // Nothing, or a query alone, where neither side has a base path.
+  // Without a base path on either side, `below` is empty or a query alone.
   const path = below.startsWith('/') ? below : `/${below}`;
   const { method, body } = request;
   const isPlain = upstream.headers === undefined && traceHeaders === undefined;
@@ -77,26 +78,26 @@ export function requestTo(
   return { method, path, headers, body };
 }
 
-/** Ms since the request was sent. */
+/** Ms since the request was sent; 0 before. */
 export function sinceSent({ sentAtMs }: Progress): number {
   return sentAtMs === undefined ? 0 : performance.now() - sentAtMs;
 }
 
-/** Whether the end of the body was announced. */
+/** Whether the headers define the end of the body. */
 export function isFramed(headers: HeaderValues): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
 const unsendable = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED', 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH']);
 
-/** Whether an exchange failed because HTTP forbids the request as it is. No node is at fault, and none can be asked. */
+/** Whether an exchange failed because HTTP forbids the request: no node is at fault, and none can be asked. */
 export function isUnsendable(error: unknown): boolean {
   return unsendable.has((error as NodeJS.ErrnoException).code ?? '');
 }
 
 /**
- * The answer whose body is `sent`, decoded to be looked into. Rejects with `BadAnswerError` where the body is not in its
- * coding, with `OverBudgetError` where it decodes to more than is gathered, and on abort. At once where there is no coding.
+ * The answer with body `sent` and its decoded form; no promise when it has no coding. Rejects with `BadAnswerError` when
+ * the body is not in its coding, with `OverBudgetError` beyond the budget, and on abort.
  */
 export function wholeAnswer(
   head: AnswerHead,

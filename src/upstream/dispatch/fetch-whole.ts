@@ -1,7 +1,7 @@
-/** One request to one node whose answer is read to its end before anything looks at it. */
+/** One request to one node whose answer is read to its end. */
 import type { Dispatcher } from 'undici';
 import { stopReason } from '../../ledger/stop.ts';
-import { AnswerHandler, type HandlerParts } from './answer-handler.ts';
+import { AnswerHandler, type HandlerParts, type Settle } from './answer-handler.ts';
 import type { Share } from '../byte-budget.ts';
 import {
   requestTo,
@@ -15,8 +15,8 @@ import type { NodeClient, Purpose, WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 
 /**
- * Asks `upstream` and reads the whole answer. Rejects when the connection or the body fails, or on abort. `client`: the
- * connections to use, by default those of the node.
+ * Sends `request` and reads the whole answer. Rejects when the connection or the body fails, or on abort. `client`: the
+ * connections, by default those of the node.
  */
 export function fetchWhole(
   upstream: Upstream,
@@ -35,25 +35,20 @@ export function fetchWhole(
   });
 }
 
-interface Settle {
-  resolve(answer: NodeAnswer | Promise<NodeAnswer>): void;
-  reject(error: Error): void;
-}
-
-/** Most bytes that are allocated because a node announced them; the rest is allocated as it arrives. */
+/** Largest announced body, in bytes, that is allocated at once; others are allocated as they arrive. */
 const mostAtOnce = 1024 * 1024;
 const nothing = Buffer.alloc(0);
 
 /** Gathers one body into one Buffer. */
 class Collector extends AnswerHandler {
-  readonly #settle: Settle;
+  readonly #settle: Settle<NodeAnswer>;
   readonly #share: Share;
   #head: AnswerHead | undefined;
   /** Begins with the bytes of the body that arrived. */
   #room = nothing;
   #filled = 0;
 
-  constructor(parts: HandlerParts, settle: Settle) {
+  constructor(parts: HandlerParts, settle: Settle<NodeAnswer>) {
     super(parts);
     this.#settle = settle;
     this.#share = parts.context.budget.open((reason) => this.abort(reason));
@@ -72,7 +67,7 @@ class Collector extends AnswerHandler {
       controller.abort(error as Error);
       return;
     }
-    // A list of chunks would cost a hundred times the memory of a body that arrives byte by byte.
+    // A list of chunks costs a hundred times the memory of a body that arrives byte by byte.
     chunk.copy(this.#room, from);
   }
 
@@ -88,7 +83,7 @@ class Collector extends AnswerHandler {
     before.copy(this.#room, 0, 0, filled);
   }
 
-  /** The longest that the body may become, in bytes; `length`: the announced one, NaN where there is none. */
+  /** Bound of the body in bytes. `length`: the announced one, NaN without. */
   #longest(length: number): number {
     const { largest } = this.#share;
     return length < largest ? length : largest;
@@ -97,7 +92,7 @@ class Collector extends AnswerHandler {
   onResponseEnd(): void {
     this.#close();
     const { context } = this;
-    // Unused room is given back at once. A small body is still a part of Node's buffer pool.
+    // A copy frees unused room at once. A small body stays a part of Node's buffer pool.
     const body = this.#filled === this.#room.length ? this.#room : Buffer.from(this.#room.subarray(0, this.#filled));
     const head = { ...(this.#head as AnswerHead), tookMs: sinceSent(context.progress) };
     this.#settle.resolve(wholeAnswer(head, body, context));

@@ -1,6 +1,6 @@
 /** The answer of a call in which no node gave a final one. */
 import { GatewayError } from '../../ledger/errors.ts';
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { AttemptHistory } from './attempt-history.ts';
 import { deepest, deepestUnasked, type NodeCandidate } from '../select/candidates.ts';
 import { errorCodeOf } from './classify.ts';
@@ -20,36 +20,33 @@ export interface Unanswered {
   readonly history: AttemptHistory;
 }
 
-/**
- * The best answer that came, unless it would be a false claim about the ledger. Throws `GatewayError` 503 when there is
- * none.
- */
-export function chooseFinalAnswer(call: Unanswered, signal: StopSignal): NodeAnswer {
+/** The best answer, unless it would be a false claim about the ledger. Throws `GatewayError` 503 when there is none. */
+export function chooseFinalAnswer(call: Unanswered, signal: CancelSignal): NodeAnswer {
   if (signal.aborted) throw new GatewayError('unavailable', 'the request was abandoned', { cause: signal.reason });
-  const { kept } = call.history;
-  // An answer from an older state than asked for is no answer; nor is "not there yet" from a node behind the others.
-  const isTooOld = kept?.kind === 'behind' && (call.need.kind === 'head' || isReached(call));
-  if (kept !== undefined && !isTooOld && !mayStillBeHeld(call)) {
-    if (kept.kind !== 'failed' || errorCodeOf(kept.answer) !== undefined) return kept.answer;
+  const { bestAnswer } = call.history;
+  // An answer from an older state does not count, nor does "not there yet" from a node behind the others.
+  const isTooOld = bestAnswer?.kind === 'behind' && (call.need.kind === 'head' || isReached(call));
+  if (bestAnswer !== undefined && !isTooOld && !mayStillBeHeld(call)) {
+    if (bestAnswer.kind !== 'failed' || errorCodeOf(bestAnswer.answer) !== undefined) return bestAnswer.answer;
   }
   const { queueFullFor } = call.history;
   throw queueFullFor === undefined ? new GatewayError('unavailable', explain(call)) : new QueueFullError(queueFullFor);
 }
 
-/** Whether the ledger has got to what is asked for. */
+/** Whether the ledger has reached the version or block that the request needs. */
 function isReached({ fleet: { head }, need }: Unanswered): boolean {
   if (head === undefined) return false;
   return need.kind === 'block' ? need.height <= head.blockHeight : (positionOf(need) ?? head.version) <= head.version;
 }
 
-/** Whether a node that gave no answer may hold what the others have pruned: then a client must not get their 410. */
+/** Whether a node without an answer may hold the data that the others have pruned: then a client must not get their 410. */
 function mayStillBeHeld({ fleet, need, nodes, history: { prunedAt } }: Unanswered): boolean {
   if (prunedAt.size === 0) return false;
-  // Its history of this chain is unknown while it reports another chain, and no other node may go so deep.
+  // The history of an archival node is unknown while it reports another chain, and it may be the deepest.
   if (fleet.upstreams.some(({ health, tier }) => health === 'foreign' && tier === 'archival')) return true;
   if (need.kind === 'transaction') {
-    // Only the node that took it surely has it in its mempool.
-    const submittedTo = nodes.find(({ name }) => name === need.first)?.upstream;
+    // Only the node of the submission surely has the transaction in its mempool.
+    const submittedTo = nodes.find(({ name }) => name === need.submittedTo)?.upstream;
     const last = deepest(nodes)?.upstream;
     return [submittedTo, last].some((upstream) => upstream !== undefined && !prunedAt.has(upstream));
   }
@@ -59,7 +56,7 @@ function mayStillBeHeld({ fleet, need, nodes, history: { prunedAt } }: Unanswere
 }
 
 function explain({ fleet, need, history: { prunedAt, asked } }: Unanswered): string {
-  if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'no node of this chain is known';
+  if (fleet.upstreams.every(({ health }) => health === 'foreign')) return 'all nodes report another chain';
   const head = fleet.head?.version ?? 0n;
   if (need.kind === 'head' && need.min !== undefined && head < need.min) {
     return `the ledger is at version ${head} here, and version ${need.min} was asked for; try again`;

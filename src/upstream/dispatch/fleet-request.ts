@@ -2,39 +2,39 @@
 import type { Span } from '../../trace/span.ts';
 import type { WireRequest } from '../node/node-client.ts';
 import type { Need } from '../select/need.ts';
-import type { Promised } from './validate.ts';
+import type { PromisedForm } from './validate.ts';
 
-/** One request to whichever nodes can answer it. */
+/** One request to the nodes that can answer it. */
 export interface FleetRequest {
   readonly wire: WireRequest;
   readonly need: Need;
-  /** Whether asking twice does no harm. A submission is never sent again once bytes of it may have left. */
+  /** A submission is not idempotent: it is never sent again once bytes of it may have left. */
   readonly isIdempotent: boolean;
-  /** The form of a success; another node is asked instead of one that answers otherwise. Absent: anything. */
-  readonly promised?: Promised | undefined;
-  /** It asks for the health of a node, not for the ledger (protocol 9). */
+  /** The form of a success; an answer of another form fails the attempt. Absent: any form. */
+  readonly promised?: PromisedForm | undefined;
+  /** The request asks for the health of a node, not for the ledger (protocol 9). */
   readonly isHealthCheck?: boolean;
-  /** It runs code that the client chose. */
+  /** The request runs code that the client chose. */
   readonly isView?: boolean;
-  /** The client it is sent for: its requests wait for one another first. Default: the gateway itself. */
+  /** Fair-queueing key. Default: the gateway itself. */
   readonly client?: string;
-  /** Called with each place at a node that it is given. */
+  /** Called with each place at a node that the request gets. */
   readonly onPlace?: (() => void) | undefined;
-  /** Bound of one attempt where it is shorter than usual, in ms. */
+  /** Bound of one attempt in ms, when shorter than usual. */
   readonly timeoutMs?: number;
-  /** A look at the ledger info, which many requests wait for: it goes past the requests that wait for a connection. */
+  /** A look at the ledger info, which many requests wait for: it has connections of its own. */
   readonly isLook?: boolean;
-  /** Parent of its attempts' spans. Absent for attempts in the background. */
+  /** Parent of the attempts' spans. Absent for attempts in the background. */
   readonly span?: Span | undefined;
-  /** The request that replaces a long poll, answered at once, where polls hold too many connections already. */
+  /** Replaces a long poll while polls hold their share of connections: nodes answer it at once. */
   readonly atOnce?: WireRequest | undefined;
 }
 
 /** Limits of hedging. */
 export interface HedgeLimits {
-  /** An attempt is unusually long when it takes longer than this part of the node's answers of its class. 1: none is. */
+  /** An attempt is slow when it takes longer than this share of the node's answers of its class. 1: never. */
   readonly quantile: number;
-  /** Hedges, in parts of all reads. */
+  /** Hedges, as a share of all reads. */
   readonly share: number;
 }
 
@@ -48,9 +48,9 @@ export interface SendLimits {
   readonly maxAttempts: number;
   /** Longest wait for a version above every head. */
   readonly waitForVersionMs: number;
-  /** A streamed answer ends when its client takes nothing of it for this long. */
+  /** A streamed answer ends when its client reads nothing for this long. */
   readonly stallMs: number;
-  /** Absent: no attempt begins before the one before has failed. */
+  /** Absent: no hedges. */
   readonly hedge?: HedgeLimits | undefined;
 }
 
@@ -60,6 +60,6 @@ export type NodeChange = 'node usable' | 'node down' | 'ejected' | 'deferred' | 
 /** Log of the fleet. */
 export interface UpstreamLog {
   debug(fields: object, message: string): void;
-  /** Records the change of a node's state: called once per change. */
+  /** Records a change of a node's state, once per change. */
   tell(change: NodeChange, fields: object, message: string): void;
 }

@@ -1,11 +1,11 @@
 /**
- * An answer that is handed on while it comes. It holds a connection to the node for as long as the client takes over
- * it, so there are fewer places for streams than connections, and a client that takes nothing loses its answer.
+ * An answer that goes to the client while it arrives. It holds a connection to the node until the client has read it, so
+ * there are fewer places for streams than connections, and a client that reads nothing loses its answer.
  */
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { stopReason } from '../../ledger/stop.ts';
-import { AnswerHandler, type HandlerParts } from './answer-handler.ts';
+import { AnswerHandler, type HandlerParts, type Settle } from './answer-handler.ts';
 import {
   requestTo,
   wholeAnswer,
@@ -17,29 +17,27 @@ import {
 import type { Purpose, WireRequest } from '../node/node-client.ts';
 import type { Upstream } from '../node/upstream.ts';
 
+/** Bounds of a stream: it fails when the node, or its reader, stands still. */
 export interface StreamBounds {
-  /** The stream fails when the node sends nothing for this long. */
+  /** Longest time without bytes from the node. */
   readonly idleMs: number;
-  /**
-   * The stream fails when its reader takes nothing for this long although there is more; up to twice as long after it
-   * took much at once.
-   */
+  /** Longest time without a read although there are bytes; up to twice as long after a large read. */
   readonly stallMs: number;
 }
 
 /**
- * The kernel takes in steps of a megabyte and over, when much of what it holds for a client has gone out. So what was
- * taken counts as being under way at this speed, in bytes a millisecond (32 kB a second), but for no longer than the
- * bound: for who reads nothing at all it takes as much.
+ * The kernel reads in steps of a megabyte and over, when it has sent much of its buffer to the client. So bytes that it
+ * has read count as in flight at this speed, in bytes a millisecond (32 kB a second). The bound limits that time, because
+ * the kernel reads as much for a client that reads nothing.
  */
 const slowestSpeed = 32;
 
-/** Held for a reader at once; beyond it the node is made to wait. */
+/** Bytes that wait for the reader at most; beyond them the socket exerts backpressure on the node. */
 const bufferBytes = 64 * 1024;
 
 /**
- * Asks `upstream` and hands the body on as it comes. Rejects when the connection fails before the answer's head, or on
- * abort, which ends the stream as well.
+ * Sends `request` and resolves with the answer's head and its stream. Rejects when the connection fails before the head,
+ * or on abort, which ends the stream as well.
  */
 export function fetchStream(
   upstream: Upstream,
@@ -57,13 +55,13 @@ export function fetchStream(
   });
 }
 
-/** Calls `then` when the stream is closed, at once if it is: it may have been before anybody could listen. */
+/** Calls `then` when the stream closes, at once when it is closed already. */
 export function onceClosed(stream: Readable, then: () => void): void {
   if (stream.closed) then();
   else stream.once('close', then);
 }
 
-/** Reads a streamed answer to its end, as `fetchWhole` would have. */
+/** Reads a streamed answer to its end, within the budget. Rejects as `fetchWhole` does. */
 export async function readWhole(
   answer: StreamedAnswer,
   context: Pick<ExchangeContext, 'budget' | 'signal'>,
@@ -82,17 +80,12 @@ export async function readWhole(
   return wholeAnswer(head, Buffer.concat(chunks), context);
 }
 
-interface Settle {
-  resolve(answer: StreamedAnswer): void;
-  reject(error: Error): void;
-}
-
 /** Makes a stream of one exchange. */
 class Streamer extends AnswerHandler<ExchangeContext & StreamBounds> {
-  readonly #settle: Settle;
+  readonly #settle: Settle<StreamedAnswer>;
   #stream: NodeStream | undefined;
 
-  constructor(parts: HandlerParts<ExchangeContext & StreamBounds>, settle: Settle) {
+  constructor(parts: HandlerParts<ExchangeContext & StreamBounds>, settle: Settle<StreamedAnswer>) {
     super(parts);
     this.#settle = settle;
   }
@@ -113,7 +106,7 @@ class Streamer extends AnswerHandler<ExchangeContext & StreamBounds> {
   }
 
   protected override abort(reason: Error): void {
-    // Parts that arrived and were not taken yet are dropped, too.
+    // Bytes that arrived and were not read are dropped, too.
     if (this.#stream === undefined) super.abort(reason);
     else this.#stream.destroy(reason);
   }
@@ -128,18 +121,18 @@ class Streamer extends AnswerHandler<ExchangeContext & StreamBounds> {
   }
 }
 
-/** The body on its way. Closing it early closes the connection to the node. */
+/** The body of one answer. Its early close closes the connection to the node. */
 class NodeStream extends Readable {
   readonly #controller: Dispatcher.DispatchController;
   readonly #stallMs: number;
-  /** Runs while the node is to send something. */
+  /** Runs while the node may send. */
   readonly #quiet: NodeJS.Timeout;
   #isWaiting = true;
-  /** Runs while there is something to take and nobody takes it. */
+  /** Runs while bytes wait for a read. */
   #stall: NodeJS.Timeout | undefined;
-  #given = 0;
-  #taken = 0;
-  /** Until then a slow client may be busy with what was taken, in ms of `performance.now()`. */
+  #received = 0;
+  #read = 0;
+  /** Until then a slow client may be busy with bytes that were read, in ms of `performance.now()`. */
   #busyUntilMs = 0;
 
   constructor(controller: Dispatcher.DispatchController, { idleMs, stallMs }: StreamBounds) {
@@ -147,16 +140,16 @@ class NodeStream extends Readable {
     this.#controller = controller;
     this.#stallMs = stallMs;
     this.#quiet = setTimeout(() => {
-      // One that is made to wait has nothing to send.
+      // Under backpressure the node cannot send.
       if (this.#isWaiting) this.destroy(new Error(`the node has sent nothing for ${idleMs} ms`));
     }, idleMs);
-    // It may fail before anybody reads it; whoever does hears of it then.
+    // The stream may fail before its reader listens; a later read reports the error.
     this.on('error', () => undefined);
   }
 
-  /** `chunk` is not copied: undici hands on the bytes that the socket allocated for this read alone. */
+  /** `chunk` is not copied: the socket allocated its bytes for this read alone. */
   give(chunk: Buffer): void {
-    this.#given += chunk.length;
+    this.#received += chunk.length;
     this.#quiet.refresh();
     if (this.push(chunk)) return;
     this.#isWaiting = false;
@@ -181,7 +174,7 @@ class NodeStream extends Readable {
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
     clearTimeout(this.#stall);
     clearTimeout(this.#quiet);
-    this.#controller.abort(error ?? new Error('nobody reads the answer any more'));
+    this.#controller.abort(error ?? new Error('the reader closed the answer'));
     callback(error);
   }
 
@@ -189,16 +182,16 @@ class NodeStream extends Readable {
     clearTimeout(this.#stall);
     const boundMs = Math.ceil(this.#stallMs + this.#busyMs());
     this.#stall = setTimeout(() => {
-      this.destroy(new Error(`nothing of the answer was taken for ${boundMs} ms`));
+      this.destroy(new Error(`the client has read nothing for ${boundMs} ms`));
     }, boundMs);
   }
 
-  /** How long a slow client may still be busy with what was taken so far. */
+  /** How long a slow client may still be busy with bytes that were read. */
   #busyMs(): number {
     const nowMs = performance.now();
-    const taken = this.#given - this.readableLength;
-    const doneAtMs = Math.max(nowMs, this.#busyUntilMs) + (taken - this.#taken) / slowestSpeed;
-    this.#taken = taken;
+    const read = this.#received - this.readableLength;
+    const doneAtMs = Math.max(nowMs, this.#busyUntilMs) + (read - this.#read) / slowestSpeed;
+    this.#read = read;
     this.#busyUntilMs = Math.min(doneAtMs, nowMs + this.#stallMs);
     return this.#busyUntilMs - nowMs;
   }

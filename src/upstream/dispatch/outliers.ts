@@ -1,6 +1,6 @@
-/** Ejects nodes that do worse than the others, and brings them back by trials (see `Ejection`). */
+/** Ejects nodes that do worse than the others, and returns them by trials (see `Ejection`). */
 import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
-import type { Failure, Outcome } from './attempt-history.ts';
+import type { NodeFailure, AttemptOutcome } from './attempt-history.ts';
 import type { Fetch } from './attempt.ts';
 import { unitOf } from '../select/candidates.ts';
 import type { NodeAnswer, StreamedAnswer } from './exchange.ts';
@@ -16,27 +16,27 @@ export interface OutliersParts {
   readonly metrics: SenderMetrics;
   readonly log: UpstreamLog;
   readonly limits: Pick<SendLimits, 'timeoutMs'>;
-  /** Sends a copy of a read to `upstream` in the background; `undefined`: it was cut off by the end of the process. */
+  /** Sends a copy of a read to `upstream` in the background; `undefined`: the end of the process cut it off. */
   readonly send: <A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
     fetch: Fetch<A>,
     upstream: Upstream,
     readClass: ReadClass,
-  ) => Promise<Outcome<A> | undefined>;
+  ) => Promise<AttemptOutcome<A> | undefined>;
 }
 
-/** Ejection of nodes, by what other nodes answered in their place. */
+/** Compares nodes by reads that another node answered. */
 export class Outliers {
   readonly #parts: OutliersParts;
-  /** Nodes that have been ejected since they were last found in for every class. */
+  /** Nodes that may be ejected for a class; `#dueForTrial` removes those that are not. */
   readonly #out = new Set<Upstream>();
 
   constructor(parts: OutliersParts) {
     this.#parts = parts;
   }
 
-  /** Another node answered the read that these failed, or one of them when it was asked again. */
-  blame(readClass: ReadClass, failures: readonly Failure[]): void {
+  /** Records failures at a read that another node answered, or one of these when the call repeated it. */
+  blame(readClass: ReadClass, failures: readonly NodeFailure[]): void {
     for (const { upstream, sign, sentAtMs } of failures) {
       const nowMs = performance.now();
       const ejection = upstream.ejections[readClass];
@@ -47,7 +47,7 @@ export class Outliers {
       this.#out.add(upstream);
       metrics.ejected(upstream.name, readClass, reason);
       const fields = { upstream: upstream.name, readClass, reason, pauseMs };
-      log.tell('ejected', fields, 'upstream is passed over: others answer what it does not');
+      log.tell('ejected', fields, 'upstream is passed over: others answer reads that it does not');
     }
   }
 
@@ -64,13 +64,13 @@ export class Outliers {
     void this.#parts.send(request, fetch, upstream, readClass).then((outcome) => {
       if (outcome === undefined) return;
       if (outcome.kind === 'final' && 'stream' in outcome.answer) outcome.answer.stream.destroy();
-      // A node that has not got to a version, or has pruned it, has answered; a failing of its own has a sign.
+      // A node that has not reached a version, or has pruned it, has answered; a failure of its own has a sign.
       const isAnswered = outcome.kind === 'final' || (outcome.kind !== 'failed' && outcome.sign === undefined);
       this.#endTrial(readClass, upstream, isAnswered);
     });
   }
 
-  /** A node that is ejected for the class, holds what is asked for, and is due for a trial, which begins. */
+  /** Begins the trial of a node that is ejected for the class and holds the version, when one is due. */
   #dueForTrial(readClass: ReadClass, need: Need): Upstream | undefined {
     const nowMs = performance.now();
     const position = positionOf(need);

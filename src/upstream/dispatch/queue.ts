@@ -1,34 +1,34 @@
 /**
- * Places at nodes. A request is given one at the best node that has one free, or waits. Clients take turns, so one that
- * sends many requests at once waits for itself, and no more requests wait than can be served soon.
+ * Places at nodes. A request gets a place at the best node with a free one, or waits. Clients take turns, so a burst of
+ * one client delays its own requests alone, and no more requests wait than nodes can serve soon.
  */
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { NodeCandidate } from '../select/candidates.ts';
 import type { Upstream } from '../node/upstream.ts';
 
-/** No place at a node was to be had for a request of `client`. */
+/** A request of `client` got no place at a node: the queue was full, or its wait was over. */
 export class QueueFullError extends GatewayError {
   readonly client: string;
 
   constructor(client: string) {
-    super('unavailable', 'the nodes have more to do than they can now; try again');
+    super('unavailable', 'the nodes are at capacity; try again');
     this.client = client;
   }
 }
 
-/** Whether a coalesced follower, `client`, retries: its leader failed because the leader's client exceeded the queue. */
+/** Whether a coalesced follower of `client` retries: its leader failed because another client exceeded the queue. */
 export function retryOwnFlight(error: unknown, client: string): boolean {
   return error instanceof QueueFullError && error.client !== client;
 }
 
 /**
- * Kinds of permits, by the resources that they hold. `read`: one of its places. `stream`: a place, and a connection until its body ends.
- * `poll`: a connection that it holds idle. `look`: nothing, since looks have connections of their own.
+ * Kinds of permits, by the resources that they hold. `read`: a place. `stream`: a place, and a connection until the body
+ * ends. `poll`: an idle connection. `look`: nothing, since looks have connections of their own.
  */
 export type PermitKind = 'read' | 'stream' | 'poll' | 'look';
 
-/** The resources of `upstream` that one attempt holds, from before it is sent until `close`. */
+/** The resources of `upstream` that one attempt holds, from before its request until `close`. */
 export class Permit {
   readonly upstream: Upstream;
   readonly kind: PermitKind;
@@ -46,7 +46,7 @@ export class Permit {
     if (kind !== 'look') upstream.inFlight += 1;
   }
 
-  /** The node has done its part: gives the place back. May be called more than once. */
+  /** Frees the place, because the node has answered. May be called more than once. */
   answered(): void {
     if (!this.#hasPlace) return;
     this.#hasPlace = false;
@@ -55,7 +55,7 @@ export class Permit {
     this.#queue.offer(this.upstream);
   }
 
-  /** The attempt is over, and so is the body of its answer. May be called more than once. */
+  /** Frees all resources at the end of the attempt and of its answer's body. May be called more than once. */
   close(): void {
     this.answered();
     if (!this.#isOpen) return;
@@ -67,28 +67,28 @@ export class Permit {
   }
 }
 
-/** `full`: too many wait already. `late`: nothing became free in time. */
-export type Refusal = 'full' | 'late';
+/** Why a request got no permit. `full`: too many requests wait. `late`: no place became free in time. */
+export type QueueRefusal = 'full' | 'late';
 
-/** How a request waits for a place. */
+/** The wait of one request for a place. */
 export interface PlaceWait {
-  /** Requests of one client wait for one another first. */
+  /** Fair-queueing key: clients take turns. */
   readonly client: string;
-  readonly signal: StopSignal;
+  readonly signal: CancelSignal;
   readonly withinMs: number;
   readonly kind: 'read' | 'stream';
 }
 
-interface Waiter extends Pick<PlaceWait, 'client' | 'kind'> {
+interface QueuedRequest extends Pick<PlaceWait, 'client' | 'kind'> {
   readonly nodes: readonly NodeCandidate<Upstream>[];
-  end(outcome: Permit | Refusal): void;
+  end(outcome: Permit | QueueRefusal): void;
 }
 
 /** The queue holds as many requests as places become free within this time. */
 const usualWaitMs = 500;
-/** Longest wait, whatever was expected: the client had better come again. */
+/** Longest wait: after it a retry of the client is better. */
 const longestWaitMs = 2_000;
-/** The pace at which places become free is measured over this span. */
+/** Throughput is measured over this span. */
 const spanMs = 1_000;
 
 /** Options of a `PlaceQueue`. */
@@ -97,15 +97,15 @@ export interface PlaceQueueOptions {
   readonly fewest?: number;
   /** Requests that may wait at most. Default 1,000. */
   readonly most?: number;
-  /** Called with each wait, in seconds, whether it ended with a place or not. */
+  /** Called with each wait, in seconds, with or without a place at its end. */
   readonly onWaited?: (seconds: number) => void;
 }
 
-/** Gives out the places of all nodes. */
+/** Grants the places of all nodes. */
 export class PlaceQueue {
   readonly #options: Required<PlaceQueueOptions>;
-  /** In the order in which clients have their turn; each one's requests in the order they came. */
-  readonly #clients = new Map<string, Set<Waiter>>();
+  /** Clients in the order of their turns; each one's requests in the order of arrival. */
+  readonly #clients = new Map<string, Set<QueuedRequest>>();
   #waiting = 0;
   #beganAtMs = 0;
   #freed = 0;
@@ -120,7 +120,7 @@ export class PlaceQueue {
     return this.#waiting;
   }
 
-  /** How many requests may wait: half a second of recent throughput, within the bounds. */
+  /** Most requests that may wait: half a second of recent throughput, within the bounds. */
   bound(nowMs: number): number {
     this.#turn(nowMs);
     const { fewest, most } = this.#options;
@@ -128,19 +128,19 @@ export class PlaceQueue {
     return Math.min(most, Math.max(fewest, Math.floor(perMs * usualWaitMs)));
   }
 
-  /** A permit at one of `nodes`, best first and all as good for the request, where one has a place free now. */
+  /** A permit at the first of `nodes`, equally good ones, that has a free place now. */
   tryAcquire(nodes: readonly NodeCandidate<Upstream>[], kind: 'read' | 'stream'): Permit | undefined {
     const node = nodes.find(({ upstream }) => hasPlace(upstream, nodes[0], kind));
     return node === undefined ? undefined : new Permit(this, node.upstream, kind);
   }
 
-  /** A permit at `upstream`, even where no place is free: for looks, polls, and the few requests in the background. */
+  /** A permit at `upstream` without a wait for a place: for looks, polls, and the few requests in the background. */
   acquireUnbounded(upstream: Upstream, kind: PermitKind): Permit {
     return new Permit(this, upstream, kind);
   }
 
-  /** Waits for a permit at one of `nodes`, as `tryAcquire` gives it; resolves with the reason where none is to be had. */
-  async acquire(nodes: readonly NodeCandidate<Upstream>[], wait: PlaceWait): Promise<Permit | Refusal> {
+  /** Waits for a permit at one of `nodes`, as `tryAcquire` grants it; resolves with the reason when it gets none. */
+  async acquire(nodes: readonly NodeCandidate<Upstream>[], wait: PlaceWait): Promise<Permit | QueueRefusal> {
     const free = this.tryAcquire(nodes, wait.kind);
     if (free !== undefined) return free;
     const startedMs = performance.now();
@@ -151,7 +151,7 @@ export class PlaceQueue {
     return outcome;
   }
 
-  /** Gives what has become free at `upstream` to the requests whose turn it is. */
+  /** Grants places that became free at `upstream` to waiting requests, in turn. */
   offer(upstream: Upstream): void {
     while (this.#waiting > 0 && !upstream.places.isFull && this.#giveTo(upstream));
   }
@@ -162,13 +162,13 @@ export class PlaceQueue {
     this.#freed += 1;
   }
 
-  /** Returns whether a waiting request was given a place. */
+  /** Returns whether a waiting request got a place. */
   #giveTo(upstream: Upstream): boolean {
     for (const waiters of this.#clients.values()) {
       for (const waiter of waiters) {
         const { nodes, kind } = waiter;
         if (!nodes.some((node) => node.upstream === upstream) || !hasPlace(upstream, nodes[0], kind)) continue;
-        // Taken at once, so that the next waiter finds it gone.
+        // The permit takes the place at once, so the next waiter does not get it.
         waiter.end(new Permit(this, upstream, kind));
         this.#moveBack(waiter.client);
         return true;
@@ -178,11 +178,11 @@ export class PlaceQueue {
   }
 
   #wait(nodes: readonly NodeCandidate<Upstream>[], { client, signal, withinMs, kind }: PlaceWait) {
-    return new Promise<Permit | Refusal>((resolve) => {
+    return new Promise<Permit | QueueRefusal>((resolve) => {
       const quit = (): void => waiter.end('late');
       const timer = setTimeout(quit, Math.max(0, Math.min(withinMs, longestWaitMs)));
       signal.addEventListener('abort', quit, { once: true });
-      const waiter: Waiter = {
+      const waiter: QueuedRequest = {
         client,
         kind,
         nodes,
@@ -199,16 +199,16 @@ export class PlaceQueue {
     });
   }
 
-  /** The newest request of the client with the most gives way to a client that has clearly fewer. */
+  /** Ends the newest request of the client with the most, when `client` has clearly fewer. */
   #makeRoom(client: string): boolean {
-    let longest = new Set<Waiter>();
+    let longest = new Set<QueuedRequest>();
     for (const waiters of this.#clients.values()) if (waiters.size > longest.size) longest = waiters;
     if (longest.size <= (this.#clients.get(client)?.size ?? 0) + 1) return false;
     [...longest].at(-1)?.end('full');
     return true;
   }
 
-  #remove(waiter: Waiter): void {
+  #remove(waiter: QueuedRequest): void {
     const waiters = this.#clients.get(waiter.client);
     if (waiters?.delete(waiter) !== true) return;
     this.#waiting -= 1;

@@ -1,9 +1,9 @@
-/** Sends requests to the fleet, and holds the state that all of them share: places, queues, budgets. */
+/** Sends requests to the fleet, and holds the state that they share: places, queue, budgets. */
 import type { SenderMetrics } from '../../metrics/sender-metrics.ts';
 import type { UpstreamMetrics } from '../../metrics/upstream-metrics.ts';
-import { Deadline, type StopSignal } from '../../ledger/stop.ts';
+import { Deadline, type CancelSignal } from '../../ledger/stop.ts';
 import { Attempts, type AttemptParts, type Fetch } from './attempt.ts';
-import type { Outcome } from './attempt-history.ts';
+import type { AttemptOutcome } from './attempt-history.ts';
 import { callFleet, nodesFor, type DispatchContext } from './call.ts';
 import { nextUpstreams } from '../select/candidates.ts';
 import type { ExchangeContext, NodeAnswer, StreamedAnswer } from './exchange.ts';
@@ -23,23 +23,20 @@ import type { Upstream } from '../node/upstream.ts';
 export interface SenderParts extends Omit<AttemptParts, 'metrics' | 'mayRepeat'> {
   readonly limits: SendLimits;
   readonly metrics: UpstreamMetrics & SenderMetrics;
-  /** Looks at the heads of all nodes before one is chosen by them (see `Prober.compareHeads`). Default: never. */
+  /** Looks at the heads of all nodes before a choice by heads (see `Prober.compareHeads`). Default: never. */
   readonly lookAround?: () => Promise<void> | undefined;
 }
 
-/** Answer of a second node. `no answer`: it gave none, or not the fleet's. */
-export type Another = NodeAnswer | 'no node' | 'no answer';
+/** Answer of a second node. `no answer`: it gave no final one. */
+export type SecondAnswer = NodeAnswer | 'no node' | 'no answer';
 
-/**
- * Retries: a part of all requests, and a few a second, so that a quiet gateway retries too. As many may come at once as
- * fail when a busy node dies.
- */
+/** Retries: a share of all requests, and a few a second for a quiet gateway; the burst covers the death of a busy node. */
 const retryBudget = { share: 0.2, perSecond: 10, most: 500 };
 
-/** Smaller answers than this are read whole before they are handed on. */
+/** Smaller answers are read whole before they go to the client. */
 const streamedBytes = 64 * 1024;
 
-/** Sends requests to the fleet. */
+/** Sends requests of clients, looks, and requests in the background. */
 export class Sender {
   readonly #context: DispatchContext;
   readonly #queue: PlaceQueue;
@@ -78,11 +75,8 @@ export class Sender {
     this.#closing.abort(new Error('closing'));
   }
 
-  /**
-   * Asks the fleet and reads the whole answer: the best that nodes gave, their own errors included. Throws
-   * `GatewayError` when no node gave an answer worth passing on.
-   */
-  whole(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer> {
+  /** Reads the best answer of the fleet, nodes' own errors included. Throws `GatewayError` when no node gave one. */
+  whole(request: FleetRequest, signal: CancelSignal): Promise<NodeAnswer> {
     const { wire } = request;
     const purpose = purposeOf(request);
     const fetch: Fetch<NodeAnswer> = (upstream, context) =>
@@ -92,23 +86,23 @@ export class Sender {
     return callFleet(this.#context, { request, fetch, isStreamed: false, signal });
   }
 
-  /** Asks the fleet as `whole` does, but a successful answer is handed on while it comes. */
-  stream(request: FleetRequest, signal: StopSignal): Promise<NodeAnswer | StreamedAnswer> {
+  /** Sends as `whole` does, but a success goes to the client while it arrives. */
+  stream(request: FleetRequest, signal: CancelSignal): Promise<NodeAnswer | StreamedAnswer> {
     const { deadlineMs: idleMs, stallMs } = this.#context.limits;
     const fetch: Fetch<NodeAnswer | StreamedAnswer> = async (upstream, context) => {
       const answer = await fetchStream(upstream, request.wire, { ...context, idleMs, stallMs }, purposeOf(request));
       const isSmall = Number(answer.headers['content-length'] ?? Infinity) < streamedBytes;
-      // A small answer is read whole: one that breaks off can be asked of another node then, and be validated.
+      // A small answer is read whole: it can be validated, and another node is asked when it breaks off.
       return answer.status < 300 && !isSmall ? answer : readWhole(answer, context);
     };
     return callFleet(this.#context, { request, fetch, isStreamed: true, signal });
   }
 
   /**
-   * Asks one node beside those in `notOf`, once, in the background: a usable one that surely holds what is asked for and
-   * has little to do.
+   * Asks one node that is not in `notOf`, once, in the background: a trusted one that surely holds the version, with half
+   * of its places free.
    */
-  async another(request: FleetRequest, notOf: readonly Upstream[], signal: StopSignal): Promise<Another> {
+  async another(request: FleetRequest, notOf: readonly Upstream[], signal: CancelSignal): Promise<SecondAnswer> {
     const { need, wire } = request;
     const position = positionOf(need);
     if (position === undefined) return 'no node';
@@ -126,20 +120,19 @@ export class Sender {
     return outcome.kind === 'final' ? outcome.answer : 'no answer';
   }
 
-  /** One attempt that no client waits for. */
   #inBackground<A extends NodeAnswer | StreamedAnswer>(
     request: FleetRequest,
     fetch: Fetch<A>,
     upstream: Upstream,
-    signal: StopSignal,
+    signal: CancelSignal,
     readClass?: ReadClass,
-  ): Promise<Outcome<A>> {
+  ): Promise<AttemptOutcome<A>> {
     const permit = this.#queue.acquireUnbounded(upstream, 'read');
     const deadline = new Deadline(signal, this.#context.limits.timeoutMs);
     return this.#attempts.make(request, fetch, { permit, deadline, readClass });
   }
 
-  /** Sends a long poll, or what replaces it where polls hold their share of connections (protocol 1, row 19). */
+  /** Sends a long poll, or its replacement `atOnce` while polls hold their share of connections (protocol 1, row 19). */
   async #poll(
     { wire, atOnce = wire }: FleetRequest,
     upstream: Upstream,

@@ -1,6 +1,6 @@
 /**
- * Validates answers: a broken balancer, a captive portal or a node in trouble answer 200 as well, or 404 to everything.
- * An invalid answer is never passed on; another node is asked.
+ * Validates answers: a broken balancer, a captive portal or a broken node may answer 200, or 404 to everything. An
+ * invalid answer is never passed on; another node is asked.
  */
 import { findForm, type AnswerForm } from '../../ledger/answer-form.ts';
 import type { JsonBody } from '../../ledger/json-body.ts';
@@ -8,24 +8,24 @@ import { ledgerHeaderFault, type Dialect, type HeaderValues, type LedgerInfo } f
 import { isFramed } from './exchange.ts';
 import type { Need } from '../select/need.ts';
 
-/** The form of a success: an answer from the ledger, in one form or in either. */
-export type Promised = AnswerForm | 'either';
+/** The form of a success that the request admits. */
+export type PromisedForm = AnswerForm | 'either';
 
-/** Why an answer cannot be a node's answer to the request. */
+/** Reason why an answer is no node's answer to the request; the cause in log lines. */
 export type InvalidAnswerReason =
   | 'no ledger headers'
   | 'absurd ledger headers'
-  /** Its node has not got to the version or block that it claims to answer for. */
+  /** The node has not reached the version or block of its answer. */
   | 'version not reached'
   | 'other form'
   | 'not JSON'
-  /** Nothing tells whether the body is whole. */
+  /** The body has neither length nor chunks, so it may be incomplete. */
   | 'unframed body'
   /** A redirect, a demand for credentials, a page: a proxy before the node answered. */
   | 'no error of a node';
 
-/** An answer, or the head of one whose body is still to come. */
-export interface Answered {
+/** An answer; without `body` and `json`, the head of a streamed one. */
+export interface CheckedAnswer {
   readonly status: number;
   readonly headers: HeaderValues;
   readonly info: LedgerInfo | undefined;
@@ -33,25 +33,29 @@ export interface Answered {
   readonly json?: JsonBody;
 }
 
-/** The request, as far as the validity of its answer depends on it. */
-export interface Asked {
+/** The properties of the request that the validity of its answer depends on. */
+export interface ExpectedAnswer {
   readonly need: Need;
   readonly isHead: boolean;
-  /** The node got a condition with it, which 304 may answer. */
+  /** The request has a condition, which 304 may answer. */
   readonly isConditional: boolean;
   /** The request has a body, which a node may find too large. */
   readonly hasBody: boolean;
-  readonly promised: Promised | undefined;
+  readonly promised: PromisedForm | undefined;
 }
 
-/** Why the answer is invalid; the meaning of a node's own errors is for `classify.ts`. */
-export function validateAnswer(answer: Answered, asked: Asked, dialect: Dialect): InvalidAnswerReason | undefined {
+/** Why the answer is invalid; `undefined`: valid. `classifyAnswer` gives the meaning of a node's own errors. */
+export function validateAnswer(
+  answer: CheckedAnswer,
+  asked: ExpectedAnswer,
+  dialect: Dialect,
+): InvalidAnswerReason | undefined {
   if (answer.status >= 300) return isOfNode(answer, asked) ? undefined : 'no error of a node';
   return answer.status < 200 ? undefined : (headFault(answer, asked, dialect) ?? bodyFault(answer, asked));
 }
 
 /** Whether an error is the node's own, and not of a proxy before it (protocol 3). */
-function isOfNode(answer: Answered, asked: Asked): boolean {
+function isOfNode(answer: CheckedAnswer, asked: ExpectedAnswer): boolean {
   const { status, json } = answer;
   if (asked.promised === undefined || status >= 500 || ofNodeOrProxy.has(status)) return true;
   if (status === 304) return asked.isConditional;
@@ -60,26 +64,30 @@ function isOfNode(answer: Answered, asked: Asked): boolean {
 }
 
 /**
- * Whether a node would have put an `error_code` into the body: always, but for 413 (protocol 2.3 and 3.5). Ledger
- * headers do not replace it: a body that was lost or cut behind them must not settle what another node holds.
+ * Whether a node would have put an `error_code` into the body: always, except with 413 (protocol 2.3 and 3.5). Ledger
+ * headers do not replace it: an error whose body was lost or cut must not decide that the ledger lacks the data.
  */
-function hasCode({ status }: Answered, asked: Asked): boolean {
+function hasCode({ status }: CheckedAnswer, asked: ExpectedAnswer): boolean {
   if (asked.isHead || (status === 413 && asked.hasBody)) return false;
   return isOwnRead(asked) || (settling.has(status) && asked.need.kind !== 'head');
 }
 
-/** Statuses that settle, for a version, a block or a hash, that the ledger does not have it. */
+/** Statuses by which the ledger does not have a version, block or hash. */
 const settling = new Set([404, 410]);
 
-/** Statuses that a proxy may give as well as a node, and that are never the answer (`classify.ts`). */
+/** Statuses of nodes and of proxies that are never final (`classifyAnswer`). */
 const ofNodeOrProxy = new Set([408, 429]);
 
-/** A read in one form, with nothing of the client's own in it, has a closed set of valid answers. */
-function isOwnRead({ promised }: Asked): boolean {
+/** A read in one form, with no part that the client chose freely, has a closed set of valid answers. */
+function isOwnRead({ promised }: ExpectedAnswer): boolean {
   return promised === 'json' || promised === 'bcs';
 }
 
-function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect): InvalidAnswerReason | undefined {
+function headFault(
+  answer: CheckedAnswer,
+  { need, promised }: ExpectedAnswer,
+  dialect: Dialect,
+): InvalidAnswerReason | undefined {
   if (promised === undefined) return undefined;
   // Every success of a ledger read carries ledger headers (protocol 2.1).
   if (answer.info === undefined) {
@@ -91,8 +99,8 @@ function headFault(answer: Answered, { need, promised }: Asked, dialect: Dialect
   return form === undefined || (promised !== 'either' && promised !== form) ? 'other form' : undefined;
 }
 
-/** Validates a body that was read whole. One that is still coming is valid by its announced length alone. */
-function bodyFault(answer: Answered, { promised, isHead }: Asked): InvalidAnswerReason | undefined {
+/** Validates a body that was read whole; a streamed one is valid by its announced length alone. */
+function bodyFault(answer: CheckedAnswer, { promised, isHead }: ExpectedAnswer): InvalidAnswerReason | undefined {
   const { status, body, json, headers } = answer;
   if (isHead || status !== 200) return undefined;
   const isCertain = promised === undefined || isFramed(headers);
@@ -102,7 +110,7 @@ function bodyFault(answer: Answered, { promised, isHead }: Asked): InvalidAnswer
   return isCertain || (promisesJson && json.isClosed) ? undefined : 'unframed body';
 }
 
-function contentTypeOf({ headers }: Answered): string | undefined {
+function contentTypeOf({ headers }: CheckedAnswer): string | undefined {
   const contentType = headers['content-type'];
   return typeof contentType === 'string' ? contentType : undefined;
 }
@@ -110,7 +118,7 @@ function contentTypeOf({ headers }: Answered): string | undefined {
 const opening = new Set(Buffer.from('{["-0123456789tfn'));
 const closing = new Set(Buffer.from('}]"0123456789el'));
 
-/** Checks first and last byte alone: finds pages and most cut-off bodies where a parse would hold up all requests. */
+/** Checks first and last byte: detects pages and most cut bodies without a parse, which would block the event loop. */
 function looksLikeJson(body: Buffer): boolean {
   let end = body.length - 1;
   while (end >= 0 && isSpace(body[end])) end -= 1;

@@ -1,9 +1,9 @@
 /**
- * Pure rules on which head of the ledger is believed.
+ * Pure rules that decide whether a head of the ledger is believed.
  *
- * The freshest node gives no proof that it is ahead. A head that the other nodes cannot have fallen behind by is false,
- * and pinning reads to it would stall every client. So a claim is believed while more nodes agree with it than
- * contradict it. Of two nodes that contradict each other the lower head is safe, because both hold it.
+ * The freshest node gives no proof that it is ahead. A head that the other nodes cannot have fallen so far behind is
+ * false, and reads pinned to it would stall every client. So a claim is believed while more nodes agree with it than
+ * contradict it. When two nodes contradict each other, the lower head is safe, because both hold it.
  */
 
 /** The head of one node: its version, and the ledger time in microseconds since the epoch. */
@@ -21,7 +21,7 @@ const longestLagUsec = 900n * 1_000_000n;
 /** A node whose ledger time is this close to our clock is in step with the ledger. */
 const currentUsec = 60n * 1_000_000n;
 
-/** Whether another node with head `other` is near enough to `head` that the ledger cannot have gone back from it. */
+/** Whether a node with head `other` proves that the ledger has not gone back from `head`. */
 export function isConfirmed(head: bigint, other: bigint): boolean {
   return other + slackVersions >= head;
 }

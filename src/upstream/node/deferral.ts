@@ -1,9 +1,9 @@
 /**
  * Deferral of a node that limits or sheds requests: the others are asked first for a moment.
  *
- * A 429 is about all requests of this gateway, since nodes and their balancers count by address. A client can cause one
- * only by as much traffic as makes the node refuse every client; so the node is deferred at once, without a comparison
- * with other nodes. The harm is bounded: pauses are short, and a deferred node is asked when no better one is left.
+ * A 429 concerns all requests of this gateway, since nodes and their balancers count by address. A client can cause one
+ * only by traffic that makes the node refuse every client; so the node is deferred at once, without a comparison with
+ * other nodes. The harm is bounded: pauses are short, and a deferred node is asked when no better one is left.
  */
 
 const firstPauseMs = 100;
@@ -11,13 +11,13 @@ const firstPauseMs = 100;
 const longestBetweenAnswersMs = 1_000;
 /** Equals the longest pause of an ejected node. A wrong `Retry-After` of an hour costs no more than that. */
 const longestPauseMs = 30_000;
-/** After so long without a refusal the pauses begin with the shortest again. */
+/** After this time without a refusal the pauses begin with the shortest again. */
 const forgivenAfterMs = 10_000;
 
 /** After a pause one request tries the node for this long, while all others still go elsewhere. */
 const longestTrialMs = 1_000;
 
-/** State of one node. All times in ms of one clock. */
+/** The deferral of one node. All times in ms of one clock. */
 export class Deferral {
   #untilMs = -Infinity;
   /** When the trial was sent; `undefined`: none was, or it was answered. */
@@ -30,6 +30,7 @@ export class Deferral {
   #retryAtMs = -Infinity;
   #hasAnswered = false;
 
+  /** Whether the node is deferred now. */
   isOn(nowMs: number): boolean {
     return nowMs < this.#untilMs || (this.#trialAtMs !== undefined && nowMs < this.#trialAtMs + longestTrialMs);
   }
@@ -51,7 +52,7 @@ export class Deferral {
       this.#isUntried = false;
       this.#trialAtMs = undefined;
     } else if (sentAtMs >= this.#refusedAtMs) {
-      // With no better node left this one was asked during its pause, which is as long as if it refused everything.
+      // An answer during the pause: the node limits a rate, so the pause shortens to that of such nodes.
       this.#pauseMs = Math.min(this.#pauseMs, longestBetweenAnswersMs);
       this.#untilMs = Math.min(this.#untilMs, Math.max(this.#retryAtMs, this.#refusedAtMs + this.#pauseMs));
     }
@@ -59,7 +60,7 @@ export class Deferral {
 
   /**
    * Records the refusal of a request that was sent at `sentAtMs`. `retryAfterMs`: the wait that the node asked for.
-   * Returns the pause that begins, in ms; `undefined` where one is on already.
+   * Returns the pause that begins, in ms; `undefined` during a pause.
    */
   refused(sentAtMs: number, retryAfterMs: number | undefined, nowMs: number): number | undefined {
     const isForgiven = this.isForgiven(nowMs);

@@ -1,24 +1,24 @@
 /**
- * Ejection of a node for one class of reads, because it does them worse than the others.
+ * Ejection of a node for one class of reads, because it serves them worse than the others: a circuit breaker.
  *
  * A failure alone proves nothing: clients can choose requests that take any node too long, or make any node fail. It
- * counts when another node answered the very same read. So a 404 or 410, an error that every node gives and a read that
- * no node completes never count, and when all nodes fail alike none is ejected.
+ * counts when another node answered the very same read. So a 404 or 410, an error of every node and a read that no node
+ * completes never count, and when all nodes fail alike none is ejected.
  *
  * An ejected node is asked only when no better one is left. After a pause it gets a copy of a read that another node has
  * answered, so that no client waits for the trial; pauses grow while trials fail.
  */
 
 /**
- * `timeout`: no answer in time. `error`: no answer worth passing on, or one that contradicts its own ledger headers.
- * `outpaced`: a hedge answered long before. `refused`: not done by its configuration.
+ * A failure that may be the node's own. `timeout`: no answer in time. `error`: no usable answer, or one that contradicts
+ * its own ledger headers. `outpaced`: a hedge answered first. `refused`: its configuration forbids the read.
  */
-export type Sign = 'timeout' | 'error' | 'outpaced' | 'refused';
+export type FailureSign = 'timeout' | 'error' | 'outpaced' | 'refused';
 /** Why a node is ejected: signs in a row, or too large a share of errors. */
-export type EjectionReason = Sign | 'error share';
+export type EjectionReason = FailureSign | 'error share';
 
 /** Signs in a row, no read of the class answered in between, that eject a node. */
-const enough: Readonly<Record<Sign, number>> = { timeout: 2, error: 5, outpaced: 5, refused: 5 };
+const enough: Readonly<Record<FailureSign, number>> = { timeout: 2, error: 5, outpaced: 5, refused: 5 };
 /** Errors eject a node when they reach this count and this share of its recent answers, twice that of the others. */
 const errorsCounted = 10;
 const errorShare = 0.1;
@@ -27,14 +27,14 @@ const timesOthers = 2;
 const spanMs = 5_000;
 const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;
-/** After so long without an ejection the pauses begin with the shortest again. */
+/** After this time without an ejection the pauses begin with the shortest again. */
 const forgivenAfterMs = 60_000;
 /** Trials in a row that end an ejection for a share of errors; a single one proves little. */
 const trialsForErrors = 3;
 
-/** State of one node and class. All times in ms of one clock. */
+/** The ejection of one node for one class. All times in ms of one clock. */
 export class Ejection {
-  readonly #inARow: Record<Sign, number> = { timeout: 0, error: 0, outpaced: 0, refused: 0 };
+  readonly #inARow: Record<FailureSign, number> = { timeout: 0, error: 0, outpaced: 0, refused: 0 };
   #answeredAtMs = -Infinity;
   #recent = { answered: 0, failed: 0 };
   #older = { answered: 0, failed: 0 };
@@ -53,7 +53,7 @@ export class Ejection {
     return this.#reason;
   }
 
-  /** Failed share of the node's recent reads; 0 where they are too few to tell. */
+  /** Failed share of the node's recent reads; 0 for too few reads. */
   errorShare(nowMs: number): number {
     this.#turn(nowMs);
     const failed = this.#recent.failed + this.#older.failed;
@@ -67,17 +67,17 @@ export class Ejection {
     this.#answeredAtMs = nowMs;
     this.#recent.answered += 1;
     this.#clearRows();
-    // Hanging is over with the first answer; occasional errors are judged by trials.
+    // The first answer proves that the node no longer hangs; trials decide about occasional errors.
     if (this.#reason === undefined || this.#reason === 'error share') return false;
     this.#return(nowMs);
     return true;
   }
 
   /**
-   * Records a read that this node was sent at `sentAtMs` and another node answered. `othersShare`: the largest
-   * `errorShare` of the other nodes. Returns the pause that begins, in ms.
+   * Records a read, sent to this node at `sentAtMs`, that another node answered. `othersShare`: the largest `errorShare`
+   * of the other nodes. Returns the pause that begins, in ms; `undefined`: none does.
    */
-  failed(sign: Sign, sentAtMs: number, nowMs: number, othersShare = 0): number | undefined {
+  failed(sign: FailureSign, sentAtMs: number, nowMs: number, othersShare = 0): number | undefined {
     this.#turn(nowMs);
     if (sign === 'error') this.#recent.failed += 1;
     if (this.isOut) return undefined;
@@ -92,7 +92,7 @@ export class Ejection {
     return sign === 'error' && isWorse ? this.#eject('error share', nowMs) : undefined;
   }
 
-  /** Whether a trial is due; it counts as begun then, and another is due when `boundMs` and the pause have passed. */
+  /** Begins a trial when one is due; the next is due after `boundMs` and the pause. */
   beginTrial(nowMs: number, boundMs: number): boolean {
     if (!this.isOut || nowMs < this.#trialAtMs) return false;
     this.#trialAtMs = nowMs + boundMs + this.#pauseMs;

@@ -1,15 +1,16 @@
-/** How long a node's answers took lately: a histogram, so that a quantile costs no sorting and memory is fixed. */
+/** Recent times of a node's answers: a histogram, so that a quantile needs no sort and memory is fixed. */
 
-/** Four to a doubling: a quantile is right to a fifth. */
+/** Four to a doubling: a quantile is exact to a fifth. */
 const bucketsPerDoubling = 4;
 const shortestMs = 0.1;
-/** The last one begins at more than the longest time-out that can be configured. */
+/** The last bucket begins above the longest configurable time-out. */
 const bucketCount = 110;
-/** Answers count for one such span, and then for another. */
+/** Answers count for the rest of their span and for the next one. */
 const spanMs = 10_000;
-/** With fewer answers than this, a quantile near 1 is whatever the slowest one happened to be. */
+/** With fewer answers, a quantile near 1 is the slowest answer alone. */
 const fewestAnswers = 20;
 
+/** Times of the answers of one node and class, in ms. */
 export class LatencyHistogram {
   #recent = new Uint32Array(bucketCount);
   #older = new Uint32Array(bucketCount);

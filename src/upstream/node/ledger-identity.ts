@@ -1,14 +1,14 @@
 /**
- * The identity of the ledger: the chain id that each node stands for, the chain of the fleet, and the hash of the first
- * transaction. Test networks are created anew under the same chain id, and then every version has other contents: data
- * that outlives this process is kept under that hash as well (protocol 1.2).
+ * The identity of the ledger: the settled chain id of each node, the chain of the fleet, and the hash of the first
+ * transaction. Test networks are created anew under the same chain id, and then every version has other contents: keys
+ * of stored data contain that hash as well (protocol 1.2).
  */
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 
 /** A chain id that one node reported. */
 export interface ChainReport {
   readonly chainId: number;
-  /** The chain of the fleet: a node that has none of its own yet is compared with it. */
+  /** The chain of the fleet, for a node without a settled chain. */
   readonly fleetChainId: number | undefined;
   /** In ms of `performance.now()`. */
   readonly nowMs: number;
@@ -17,26 +17,26 @@ export interface ChainReport {
 }
 
 /**
- * The chain id that one node stands for. An answer alone does not change it: behind one address there may be nodes of
- * two networks, and one misrouted answer would turn the whole ledger over. Another chain id raises a doubt. A look at
- * the ledger info that was sent after it, with no report of the old chain in between, settles the doubt.
+ * The chain id of one node. An answer alone does not change it: one address may lead to nodes of two networks, and one
+ * misrouted answer would turn the whole ledger over. Another chain id raises a doubt. A look at the ledger info that was
+ * sent after it, with no report of the old chain in between, settles the doubt.
  */
 export class NodeChain {
   #id: number | undefined;
-  /** The other chain id, and since when nothing else was reported. */
+  /** The other chain id, and since when every report has been of it. */
   #doubt: { readonly chainId: number; sinceMs: number } | undefined;
 
-  /** `undefined` until the node has reported the fleet's chain, or another one that is settled. */
+  /** The settled chain id; `undefined` until the node has reported the fleet's chain, or a look has settled another. */
   get id(): number | undefined {
     return this.#id;
   }
 
-  /** The chain id that the node reported and that is not settled; `undefined`: there is no doubt. */
+  /** The reported chain id that is not settled yet; `undefined` without a doubt. */
   get doubted(): number | undefined {
     return this.#doubt?.chainId;
   }
 
-  /** Takes the chain id of an answer. Returns whether the answer is of the chain that the node stands for. */
+  /** Records the chain id of an answer. Returns whether the answer is of the node's settled chain. */
   observe({ chainId, fleetChainId, nowMs, lookSentAtMs }: ChainReport): boolean {
     const doubt = this.#doubt;
     const expected = this.#id ?? fleetChainId;
@@ -52,7 +52,7 @@ export class NodeChain {
     return false;
   }
 
-  /** The node stands for this chain from now on. */
+  /** Makes this the node's chain. */
   settle(chainId: number): true {
     this.#id = chainId;
     this.#doubt = undefined;
@@ -61,9 +61,8 @@ export class NodeChain {
 }
 
 /**
- * The chain id that most nodes report (`reported`, in the order of the config). A tie goes to `standing`, the chain
- * agreed on before, so that one node that changes its chain does not turn the fleet round. Without `standing` it goes to
- * the node configured first.
+ * The chain id that most nodes report (`reported`, in the order of the config). A tie goes to `standing`, the chain so
+ * far, so that one node that changes its chain does not change the fleet's; without `standing`, to the first node.
  */
 export function electChain(
   reported: readonly (number | undefined)[],
@@ -80,7 +79,7 @@ export function electChain(
   return elected;
 }
 
-/** The ledger's name where no node reports the first transaction. */
+/** The ledger's name when no node reports the first transaction. */
 const unnamed = 'nogenesis';
 const retryMs = 2_000;
 /** A node that holds version 0 may come back or be added to the fleet. */
@@ -92,15 +91,15 @@ const firstTransaction = {
   isIdempotent: true,
 } as const;
 
-/** Sends one request to the fleet; `Sender` does. */
+/** The part of `Sender` that reads the first transaction. */
 interface WholeReads {
   whole(
     request: typeof firstTransaction,
-    signal: StopSignal,
+    signal: CancelSignal,
   ): Promise<{ readonly status: number; readonly body: Buffer }>;
 }
 
-/** The name of the ledger after its first transaction, asked of the fleet once per generation. */
+/** The name of the ledger after its first transaction, read from the fleet once per generation. */
 export class LedgerIdentity {
   readonly #fleet: { readonly chainId: number | undefined; readonly generation: number };
   readonly #sender: WholeReads;
@@ -108,7 +107,7 @@ export class LedgerIdentity {
   #name: string | undefined;
   /** The fleet's generation that the name is of. */
   #generation = 0;
-  /** When the fleet is asked again; `performance.now()`. */
+  /** Time of the next read, `performance.now()`. */
   #dueAtMs = Infinity;
 
   constructor(fleet: { readonly chainId: number | undefined; readonly generation: number }, sender: WholeReads) {
@@ -117,31 +116,30 @@ export class LedgerIdentity {
   }
 
   /**
-   * The first eight digits of the first transaction's hash; `nogenesis` where no node reports it. Nodes prune it, but
-   * only after a cache that keeps answers for less time than nodes keep versions has dropped those of an earlier
-   * network. `undefined` while no node answers.
+   * The first eight digits of the first transaction's hash; `nogenesis` when no node reports it, `undefined` while no node
+   * answers. Nodes prune that transaction, but keep versions for longer than a cache keeps answers of an earlier network.
    */
   get name(): string | undefined {
     const isAnother = this.#generation !== this.#fleet.generation;
-    // The ledger went back and may be another one: it has no name until the fleet has answered.
+    // The ledger of a new generation may be another one: it has no name until the fleet has answered.
     if (isAnother) this.#name = undefined;
     if (isAnother || performance.now() >= this.#dueAtMs) void this.look();
     return this.#name;
   }
 
-  /** Asks the fleet. Resolves after the first attempt; readers of `name` cause the next ones. */
+  /** Reads the name from the fleet. Resolves after the first attempt; readers of `name` cause the next ones. */
   async look(): Promise<void> {
     const { generation } = this.#fleet;
     this.#generation = generation;
     this.#dueAtMs = Infinity;
-    const found = await this.#ask().catch(() => undefined);
+    const name = await this.#ask().catch(() => undefined);
     if (generation !== this.#generation) return;
-    this.#name = found ?? this.#name;
-    const againMs = found === undefined ? retryMs : found === unnamed ? recheckMs : Infinity;
+    this.#name = name ?? this.#name;
+    const againMs = name === undefined ? retryMs : name === unnamed ? recheckMs : Infinity;
     this.#dueAtMs = performance.now() + againMs;
   }
 
-  /** Ends all asking. */
+  /** Ends all reads. */
   close(): void {
     this.#stop.abort(new Error('closing'));
   }

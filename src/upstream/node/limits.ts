@@ -1,4 +1,4 @@
-/** Bounds on requests to nodes: a budget of extra requests, a count of what is held, and what a node answers at once. */
+/** Bounds on requests to nodes: a budget of extra requests, a semaphore, and an adaptive concurrency limit. */
 import type { ReadClass } from '../select/need.ts';
 
 /** Options of a `RetryBudget`. */
@@ -7,13 +7,13 @@ export interface RetryBudgetOptions {
   readonly share: number;
   /** Deposit of time, so that a quiet gateway may retry too. Default 0. */
   readonly perSecond?: number;
-  /** Largest balance, which is also the first: the largest burst. */
+  /** Largest and first balance: the largest burst. */
   readonly most: number;
 }
 
 /**
- * Bounds retries, or hedges, to a share of the ordinary requests: when every node fails at once, nodes get the share on
- * top and not a multiple.
+ * Bounds retries, or hedges, to a share of the ordinary requests: when all nodes fail at once, their load grows by the
+ * share and not by a multiple.
  */
 export class RetryBudget {
   readonly #options: Required<RetryBudgetOptions>;
@@ -25,12 +25,12 @@ export class RetryBudget {
     this.#balance = most;
   }
 
-  /** Records an ordinary request. `share`: where the share changes at run time. */
+  /** Records an ordinary request. `share`: for a share that changes at run time. */
   deposit(share = this.#options.share): void {
     this.#balance = Math.min(this.#options.most, this.#balance + share);
   }
 
-  /** Takes one extra request out of the balance; false where it has none. `nowMs`: of a monotonic clock. */
+  /** Takes one extra request out of the balance; false when it is empty. `nowMs`: of a monotonic clock. */
   withdraw(nowMs: number): boolean {
     const { perSecond, most } = this.#options;
     this.#balance = Math.min(most, this.#balance + ((nowMs - (this.#atMs ?? nowMs)) / 1000) * perSecond);
@@ -41,7 +41,7 @@ export class RetryBudget {
   }
 }
 
-/** Counts holders of a limited resource. Nothing waits here: waits are in `PlaceQueue`. */
+/** Counts holders of a limited resource. `PlaceQueue` has the waits. */
 export class Semaphore {
   readonly #limit: number;
   #taken = 0;
@@ -65,12 +65,12 @@ export class Semaphore {
     return true;
   }
 
-  /** Takes a unit even where none is free. */
+  /** Takes a unit even when none is free. */
   acquireUnbounded(): void {
     this.#taken += 1;
   }
 
-  /** Gives one unit back. */
+  /** Frees one unit. */
   release(): void {
     this.#taken -= 1;
   }
@@ -91,17 +91,17 @@ const inUse = 0.8;
 /** The bound never falls below this part of the configured one: a wrong guess must not stop the work. */
 const leastShare = 1 / 8;
 const leastPlaces = 4;
-/** While this process runs later than this, answers look slow that are not: no node is given less for it. */
+/** While this process runs later than this, answers seem slower than they are: no limit falls for it. */
 const ownLagMs = 20;
-/** The usual time follows a slower node by this part of the difference, while the gateway's load does not slow it. */
+/** The usual time follows a slower node by this part of the difference, unless the gateway's own load slows it. */
 const adaptation = 0.1;
 
 /**
- * Bounds the requests that a node is given at once: as many as it answers without making them wait.
+ * Bounds the requests in flight at a node: as many as it answers without a queue.
  *
- * Additive increase, multiplicative decrease. Plain reads are the thermometer: they cost about the same whatever is
- * asked, so when most of them take much longer than usual, they wait at the node for one another. Views are left out,
- * because clients choose their cost. The bound only ever grows to what is configured.
+ * Additive increase, multiplicative decrease. Plain reads are the measure: they cost about the same, so when most of them
+ * take much longer than usual, they queue at the node. Views do not count, because clients choose their cost. The limit
+ * never exceeds the configured one.
  */
 export class ConcurrencyLimit {
   readonly #most: number;
@@ -116,7 +116,7 @@ export class ConcurrencyLimit {
   readonly #usualMs: Partial<Record<ReadClass, number>> = {};
   readonly #ownLag: () => number;
 
-  /** `most`: what is configured. `ownLag`: how late this process runs, in ms. */
+  /** `most`: the configured limit. `ownLag`: how late this process runs, in ms. */
   constructor(most: number, ownLag: () => number = () => 0) {
     this.#most = most;
     this.#ownLag = ownLag;
@@ -124,7 +124,7 @@ export class ConcurrencyLimit {
     this.#limit = most;
   }
 
-  /** Requests that the node is given at once now. */
+  /** The limit now. */
   get limit(): number {
     return Math.floor(this.#limit);
   }
@@ -137,7 +137,7 @@ export class ConcurrencyLimit {
     return this.#inFlight >= this.limit;
   }
 
-  /** Whether a node of another tier lends a place. */
+  /** Whether half of the places are free, as for requests of another tier. */
   get isHalfFree(): boolean {
     return this.#inFlight < this.limit / 2;
   }
@@ -163,7 +163,7 @@ export class ConcurrencyLimit {
     if (nowMs - this.#beganAtMs >= windowMs && this.#answers >= fewestAnswers) this.#decide(nowMs);
   }
 
-  /** Records a request that the node refused as one too many, or did not answer in time. */
+  /** Records a request that the node shed, or did not answer in time. */
   pushBack(nowMs: number): void {
     if (nowMs - this.#beganAtMs < windowMs) return;
     this.#shrink(pushbackDecrease);
@@ -186,7 +186,7 @@ export class ConcurrencyLimit {
     this.#begin(nowMs);
   }
 
-  /** From what was in use: a bound far above it would take long to come down to where it matters. */
+  /** Shrinks from the places in use: a limit far above them would take long to take effect. */
   #shrink(factor: number): void {
     this.#limit = Math.max(this.#least, Math.min(this.#limit, Math.max(this.#peak, 1)) * factor);
   }

@@ -1,18 +1,18 @@
 /**
- * Open connections to a node may hang while new ones would be answered: its name moved to another address, or something
- * between lost the connections without a word. Only a new connection looks the name up again.
+ * Probes over new connections when the open ones hang: the node's name may have moved to another address, or a middlebox
+ * may have dropped the connections silently. Only a new connection looks the name up again.
  */
 import { setPatientTimeout } from '../../ledger/patient-timeout.ts';
 import type { NodeAnswer } from '../dispatch/exchange.ts';
 import type { NodeClient } from './node-client.ts';
 import type { Upstream } from './upstream.ts';
 
-/** A probe that is silent for this long, or for a quarter of its time, goes out once more over a new connection. */
+/** After this time, or a quarter of its time-out, a probe without an answer goes out over a new connection as well. */
 const silentMs = 250;
 
 /**
- * Runs `ask` over the node's open connections and, when they stay silent, over new ones beside them. Resolves with the
- * first answer. New connections that report a ledger first replace the open ones. Rejects as the first `ask` does.
+ * Runs `ask` over the node's open connections and, without an answer, over new ones beside them. Resolves with the first
+ * answer. New connections that report a ledger first replace the open ones. Rejects as the first `ask` does.
  */
 export async function overLiveClient(
   upstream: Upstream,
@@ -24,12 +24,12 @@ export async function overLiveClient(
   if (!(await isPendingAfter(first, Math.min(silentMs, timeoutMs / 4)))) return first;
   const fresh = upstream.openClient();
   let isPending = true;
-  let isTaken = false;
+  let isInUse = false;
   const second = ask(fresh).then((answer) => {
     if (answer.status !== 200 || answer.info === undefined) throw new Error('no ledger info over a new connection');
     // Another probe, or another process, may have replaced the open connections meanwhile.
-    isTaken = isPending && upstream.client === client && !upstream.isRemoved;
-    if (isTaken) upstream.replaceClient(fresh);
+    isInUse = isPending && upstream.client === client && !upstream.isRemoved;
+    if (isInUse) upstream.replaceClient(fresh);
     return answer;
   });
   try {
@@ -38,7 +38,7 @@ export async function overLiveClient(
     return await first;
   } finally {
     isPending = false;
-    if (!isTaken) void fresh.destroy();
+    if (!isInUse) void fresh.destroy();
   }
 }
 

@@ -1,29 +1,29 @@
 /**
- * A node may close an idle connection at the very moment a request leaves on it. That says nothing of the node, and the
- * request did not reach it, so what may be asked twice is asked once more, over another connection.
+ * A node may close an idle connection just when a request leaves on it. The node is not at fault and has not received
+ * the request, so an idempotent one is sent once more, over another connection.
  */
 import { setImmediate } from 'node:timers/promises';
-import type { StopSignal } from '../../ledger/stop.ts';
+import type { CancelSignal } from '../../ledger/stop.ts';
 import type { Progress } from '../dispatch/exchange.ts';
 
-/** News of a closed connection is under way about as long as a request: later than this something else went wrong. */
+/** A FIN takes about as long as a request: a connection that is lost later than this was not idle. */
 const newsMs = 1_000;
 
 const lostCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
 /**
- * Runs `exchange`; when its connection was lost before a byte of the answer, once more. A second loss is a failure.
- * `mayRepeat` is asked first: nodes that close every connection must not be asked everything twice.
+ * Runs `exchange`, and once more when its connection was lost before a byte of the answer. A second loss is a failure.
+ * `mayRepeat` bounds repeats: nodes that close every connection must not get every request twice.
  */
 export function overLiveConnection<T>(
   exchange: () => Promise<T>,
   progress: Progress,
-  signal: StopSignal,
+  signal: CancelSignal,
   mayRepeat: () => boolean = () => true,
 ): Promise<T> {
   return exchange().catch(async (error: unknown) => {
     if (signal.aborted || progress.isAnswered || !wasLost(error, progress) || !mayRepeat()) throw error;
-    // A node that closes one idle connection often closes all: let the news of the others come in first.
+    // A node that closes one idle connection often closes all: the FINs of the others are read first.
     await setImmediate();
     progress.sentAtMs = undefined;
     progress.isRepeat = true;
@@ -31,12 +31,12 @@ export function overLiveConnection<T>(
   });
 }
 
-/** Whether the request was sent so recently that news of a closed connection may have crossed it. */
+/** Whether the request was sent so recently that a FIN may have crossed it. */
 export function isFresh({ sentAtMs }: Progress): boolean {
   return sentAtMs !== undefined && performance.now() - sentAtMs <= newsMs;
 }
 
-/** A request that was not sent yet is lost, too, with the idle connection that undici had chosen for it. */
+/** Whether the error is the loss of an idle connection; undici may lose it before it sends the request. */
 function wasLost(error: unknown, progress: Progress): boolean {
   const mayBeNews = progress.sentAtMs === undefined || isFresh(progress);
   return mayBeNews && error instanceof Error && lostCodes.has((error as NodeJS.ErrnoException).code ?? '');

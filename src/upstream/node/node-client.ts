@@ -1,6 +1,6 @@
 /**
- * HTTP/1.1 client of one node, `http:` and `https:` alike: undici pools, with every time-out and limit set here. Node
- * answers are checked by undici's parser (llhttp, strict); `answer-handler.ts` adds the checks that undici leaves out.
+ * HTTP/1.1 client of one node, `http:` and `https:` alike: undici pools, with every time-out and limit set here. undici's
+ * parser (llhttp, strict) checks answers; `answer-handler.ts` adds the checks that undici leaves out.
  */
 import type { LookupFunction } from 'node:net';
 import { Pool, type Dispatcher } from 'undici';
@@ -19,6 +19,7 @@ export interface WireRequest {
  */
 export type Purpose = 'read' | 'submission' | 'probe';
 
+/** Options of a `NodeClient`. */
 export interface NodeClientOptions {
   /** Most connections for reads, and most for submissions. */
   readonly connections: number;
@@ -28,26 +29,26 @@ export interface NodeClientOptions {
   readonly lookup?: LookupFunction | undefined;
 }
 
-/** One for the prober, one for the look at the ledger info that reads of "latest" share. */
+/** One for the prober, one for the look that reads of "latest" share. */
 const probeConnections = 2;
 
 function commonOptions({ connectTimeoutMs, lookup }: NodeClientOptions): Pool.Options {
   return {
     connectTimeout: connectTimeoutMs,
-    // Undefined leaves the default: undici hands the whole object on to `net.connect`.
+    // undici passes the whole object on to `net.connect`, so an undefined `lookup` would replace the default.
     connect: lookup === undefined ? {} : { lookup },
     // HTTP/2 bodies need no announced length, so a cut body would look whole (`isFramed`).
     allowH2: false,
-    // Requests behind one another on a connection would share its faults.
+    // Pipelined requests would share the faults of a connection.
     pipelining: 1,
-    // Attempts and streams have time-outs of their own (`bound.ts`, `node-stream.ts`); two clocks would disagree.
+    // Attempts and streams have time-outs of their own (`Deadline`, `NodeStream`); two clocks would disagree.
     headersTimeout: 0,
     bodyTimeout: 0,
-    // `ByteBudget` bounds bodies that are read whole; streamed bodies are unbounded and never held.
+    // `ByteBudget` bounds bodies that are read whole; streamed bodies have backpressure.
     maxResponseSize: -1,
     // Field names and values of one head, and of all trailers. Node's own parser has the same bound.
     maxHeaderSize: 16 * 1024,
-    // Usual servers keep an idle connection for 5 s or longer. A server's `Keep-Alive: timeout=` counts less the margin.
+    // Servers mostly keep an idle connection for 5 s or longer. A server's `Keep-Alive: timeout=` counts less the margin.
     keepAliveTimeout: 4_000,
     keepAliveTimeoutThreshold: 2_000,
     keepAliveMaxTimeout: 600_000,
@@ -84,17 +85,16 @@ export class NodeClient {
   }
 
   /**
-   * Sends a request; `handler` gets the answer, or an error for a request that HTTP forbids. A request never sees bytes
-   * that arrived before it was sent: it leaves this method in the check phase of the event loop, and undici writes to an
-   * idle connection one poll of all sockets later. Unsolicited bytes and a FIN that wait in the kernel are read in that
-   * poll, and close the connection.
+   * Sends a request; `handler` gets the answer, or an error for a request that HTTP forbids. Bytes that arrived before the
+   * request never answer it: undici gets it in the check phase of the event loop, and writes to an idle connection one
+   * poll of all sockets later. That poll reads unsolicited bytes and a FIN in the kernel, which close the connection.
    */
   dispatch(purpose: Purpose, request: WireRequest, handler: Dispatcher.DispatchHandler): void {
     if (this.#unsent.length === 0) setImmediate(this.#flush);
     this.#unsent.push({ request, pool: this.#pools[purpose], handler });
   }
 
-  /** Resolves when all requests of before have ended; later ones fail. */
+  /** Resolves when all requests in flight have ended; later ones fail. */
   async close(): Promise<void> {
     this.#flush();
     await Promise.all(Object.values(this.#pools).map((pool) => pool.close()));

@@ -1,4 +1,4 @@
-/** Asks quiet nodes for their ledger info, so that the fleet's picture stays fresh without traffic (protocol 9). */
+/** Looks at the ledger info of quiet nodes, so that their reports stay fresh without traffic (protocol 9). */
 import { performance } from 'node:perf_hooks';
 import { ByteBudget } from '../byte-budget.ts';
 import type { NodeAnswer, Progress } from '../dispatch/exchange.ts';
@@ -14,33 +14,34 @@ import type { UpstreamLog } from '../dispatch/fleet-request.ts';
 import type { Health } from '../select/ranking.ts';
 import type { Upstream } from './upstream.ts';
 
-/** Read whenever they matter, so they may change; after a change of the interval see `reschedule`. */
-export interface ProbeOptions {
-  /** A node that has told nothing for this long is asked. */
+/** Options of a `Prober`, read at each use, so they may change; after a change of the interval see `reschedule`. */
+export interface ProberOptions {
+  /** A node without a report for this long is probed. */
   readonly intervalMs: number;
   readonly timeoutMs: number;
 }
 
 /** The answer of a node that may join the fleet. */
-export interface Finding {
+export interface ProbeResult {
   readonly info: LedgerInfo;
-  /** How long the probe took. */
+  /** Duration of the probe. */
   readonly elapsedMs: number;
 }
 
-/** While somebody waits for a version, a node that has told nothing for this long is asked. */
+/** While a request waits for a version, a node without a report for this long is probed. */
 const awaitedMs = 50;
 
-/** The ledger info takes a few hundred bytes, a transaction at a head mostly little more, but it may be any. */
+/** The ledger info has a few hundred bytes, a transaction at a head mostly little more, but it may be any. */
 const bodies = { largest: 1024 * 1024, all: 16 * 1024 * 1024 };
-/** For so long one comparison of heads holds: nodes keep their order, and each comparison costs every node a look. */
+/** A comparison of heads holds for this long: nodes keep their order, and each comparison costs every node a look. */
 const comparedMs = 250;
-/** A node that takes longer to report its head is no good choice, and must not hold up every read. */
+/** A node that takes longer to report its head is no good choice, and must not delay every read. */
 const longestComparisonMs = 100;
 
+/** Probes the nodes of a fleet: single flight per node. */
 export class Prober {
   readonly #fleet: Fleet;
-  readonly #options: ProbeOptions;
+  readonly #options: ProberOptions;
   readonly #log: UpstreamLog;
   readonly #stop = new AbortController();
   readonly #timers = new Map<Upstream, NodeJS.Timeout>();
@@ -50,38 +51,38 @@ export class Prober {
   #comparedAtMs = -Infinity;
   #comparison: Promise<void> | undefined;
 
-  constructor(fleet: Fleet, options: ProbeOptions, log: UpstreamLog) {
+  constructor(fleet: Fleet, options: ProberOptions, log: UpstreamLog) {
     this.#fleet = fleet;
     this.#options = options;
     this.#log = log;
   }
 
-  /** Probes every node once and goes on by itself. Resolves when each has answered or failed. */
+  /** Probes every node once, then at intervals. Resolves when each has answered or failed. */
   async start(): Promise<void> {
     await Promise.all(this.#fleet.upstreams.map((upstream) => this.add(upstream)));
   }
 
-  /** As `start`, for a node that was added to the fleet. */
+  /** Probes a node that was added to the fleet, once and then at intervals. */
   async add(upstream: Upstream): Promise<void> {
     await this.look(upstream);
     this.#schedule(upstream);
   }
 
-  /** Asks a node that may become one of the fleet; `hear` learns from what it said. `undefined`: it did not answer. */
-  async peek(upstream: Upstream, withinMs: number): Promise<Finding | undefined> {
+  /** Probes a node that may join the fleet; `admit` records the answer. `undefined`: no answer. */
+  async peek(upstream: Upstream, withinMs: number): Promise<ProbeResult | undefined> {
     const startedMs = performance.now();
     const answer = await this.ask(upstream, '', withinMs).catch(() => undefined);
     if (answer?.status !== 200 || answer.info === undefined) return undefined;
     return { info: answer.info, elapsedMs: performance.now() - startedMs };
   }
 
-  /** The node was taken out of the fleet. */
+  /** Ends the probes of a node that was removed from the fleet. */
   remove(upstream: Upstream): void {
     clearTimeout(this.#timers.get(upstream));
     this.#timers.delete(upstream);
   }
 
-  /** The interval is another one: what waits for the old one to pass waits for the new one instead. */
+  /** Applies a changed interval to the probes that are scheduled. */
   reschedule(): void {
     for (const [upstream, timer] of this.#timers) {
       clearTimeout(timer);
@@ -96,15 +97,12 @@ export class Prober {
     clearTimeout(this.#awaited);
   }
 
-  /**
-   * Asks the nodes often for as long as anybody waits for a version: without traffic the next probe may be far. One
-   * question per node at a time, however many wait.
-   */
+  /** Probes the nodes often while requests wait for a version: without traffic the next probe may be far. */
   hurry(): void {
     if (this.#awaited !== undefined || this.#stop.signal.aborted) return;
     this.#awaited = setTimeout(() => {
       this.#awaited = undefined;
-      if (!this.#fleet.isAwaited) return;
+      if (!this.#fleet.waiters.isAwaited) return;
       const nowMs = performance.now();
       for (const upstream of this.#fleet.upstreams) {
         const isQuiet = nowMs - upstream.window.observedAtMs >= awaitedMs / 2;
@@ -115,7 +113,7 @@ export class Prober {
     this.#awaited.unref();
   }
 
-  /** Asks the node now, together with everybody who wants that: one question at a time. Never rejects. */
+  /** Looks at the node's ledger info now; concurrent callers share one look. Never rejects. */
   look(upstream: Upstream): Promise<void> {
     const running = this.#looks.get(upstream);
     if (running !== undefined || upstream.isRemoved || this.#stop.signal.aborted) return running ?? Promise.resolve();
@@ -125,9 +123,8 @@ export class Prober {
   }
 
   /**
-   * Asks all nodes for their heads at one moment, so that the freshest is known: of heads reported at different moments,
-   * that of a node that is behind and was asked later seems ahead. Resolves after 100 ms at most. `undefined`: that has
-   * just been done, or there is one node only.
+   * Looks at all heads at one moment: among heads of different moments, that of a node that is behind and was asked later
+   * seems ahead. Resolves after 100 ms at most. `undefined`: the last comparison still holds, or there is one node only.
    */
   compareHeads(): Promise<void> | undefined {
     if (this.#comparison !== undefined || performance.now() - this.#comparedAtMs < comparedMs) return this.#comparison;
@@ -142,8 +139,8 @@ export class Prober {
     return this.#comparison;
   }
 
-  /** A node that joins the fleet starts with the answer to `peek`. */
-  hear(upstream: Upstream, { info, elapsedMs }: Finding): void {
+  /** Records the answer to `peek` of a node that joins the fleet. */
+  admit(upstream: Upstream, { info, elapsedMs }: ProbeResult): void {
     const nowMs = performance.now();
     const before = upstream.health;
     upstream.recordAnswer(elapsedMs, nowMs);
@@ -160,7 +157,7 @@ export class Prober {
 
   #schedule(upstream: Upstream): void {
     if (this.#stop.signal.aborted || upstream.isRemoved) return;
-    // A round that was under way at a change of the interval schedules the next one, too.
+    // A round in flight at a change of the interval schedules the next one, too.
     clearTimeout(this.#timers.get(upstream));
     const timer = setTimeout(() => void this.#round(upstream), this.#options.intervalMs);
     timer.unref();
@@ -169,11 +166,11 @@ export class Prober {
 
   async #probe(upstream: Upstream): Promise<void> {
     let startedMs = performance.now();
-    // As it is when there is something to note: meanwhile requests change it, and tell of it, too.
+    // Read again before each change: requests change the health meanwhile, and report their changes.
     let before = upstream.health;
     try {
       for (let looks = 0; looks < 2 && (looks === 0 || upstream.chain.doubted !== undefined); looks += 1) {
-        // The second one confirms another chain: it is sent after the answer that reported it.
+        // The second look confirms another chain: it is sent after the answer that reported it.
         startedMs = performance.now();
         const info = await this.#askInfo(upstream, startedMs);
         if (info === undefined) break;
@@ -192,8 +189,8 @@ export class Prober {
   }
 
   /**
-   * `undefined`: the node limits or sheds requests. It is alive; one that is down stays so until it reports its ledger.
-   * Throws when it does neither.
+   * The node's ledger info; `undefined`: the node limits or sheds requests, so it is alive, and stays down if it was.
+   * Throws for any other answer.
    */
   async #askInfo(upstream: Upstream, startedMs: number): Promise<LedgerInfo | undefined> {
     const { timeoutMs } = this.#options;
@@ -218,8 +215,8 @@ export class Prober {
   }
 
   /**
-   * Reads `path` of one node, over a connection that no client's request takes. Rejects when no answer comes within
-   * `withinMs`, by default the time-out of a probe. `client`: connections other than the node's own.
+   * Reads `path` of one node, over a connection for probes. Rejects when no answer comes within `withinMs`, by default the
+   * time-out of a probe. `client`: connections other than the node's own.
    */
   async ask(
     upstream: Upstream,

@@ -1,72 +1,73 @@
 /**
- * What is known of the versions one node holds: [oldest, head], and how fast both ends move.
+ * The window of versions that one node holds, [oldest, head], and the speeds of both ends.
  *
- * Every answer of a node tells both ends (protocol 2.1). Between two answers the lower edge goes on moving, in steps of
- * the node's pruner, so a read close to it is judged by where the edge will be when the request arrives.
+ * Every answer of a node reports both ends (protocol 2.1). Between two answers the lower edge goes on moving, in steps of
+ * the node's pruner, so a read close to it depends on the edge at the moment of its arrival.
  */
 import type { LedgerInfo } from '../../ledger/ledger-headers.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 
-/** A node holds the versions of whole blocks, so its window can be told in either. */
+/** Unit of a window: a node holds the versions of whole blocks. */
 export type Unit = 'versions' | 'blocks';
 
 /** A window as plain numbers, at one moment. */
 export interface WindowView {
   /** Last head the node reported. */
   readonly head: bigint;
-  /** Last lower edge the node reported or showed by refusing a version. */
+  /** Last lower edge that the node reported, or proved by a refusal. */
   readonly oldest: bigint;
   /** Versions (or blocks) from here up are held with margin at the moment of arrival. */
   readonly safeOldest: bigint;
 }
 
-interface Sample {
+interface WindowSample {
   readonly atMs: number;
   readonly oldest: bigint;
   readonly head: bigint;
 }
 
-/** How fast the ends of a window move, in versions per millisecond, and how unevenly the lower one does. */
+/** Speeds of the ends of a window, in versions per millisecond, and the steps of the lower one. */
 interface Pace {
   readonly edgeSpeed: number;
   readonly headSpeed: number;
-  /** The farthest the edge was ahead of its steady course between two looks: a pruner's step, as seen from here. */
+  /** The farthest that the edge was ahead of its steady course between two reports: about one step of the pruner. */
   readonly edgeStep: number;
 }
 
 const still: Pace = { edgeSpeed: 0, headSpeed: 0, edgeStep: 0 };
 
-/** Speeds are taken over this much history: long enough for several pruner steps, short enough to follow a change. */
+/** Speeds are averages of this much history: several pruner steps, yet short enough to follow a change. */
 const historyMs = 15_000;
 /** Samples closer together than this replace each other: a busy node answers thousands of times a second. */
 const sampleGapMs = 50;
 const maxSamples = historyMs / sampleGapMs;
-/** Requests that arrive within this time are shown one view: much less than the uncertainty of their arrival. */
+/** Requests that arrive within this time share one view: much less than the uncertainty of their arrival. */
 const viewMs = 5;
 /** Uncertainty of the arrival time itself: queues, a slow connection, a paused process. */
 const jitterMs = 40;
 /** A node that reports an older ledger than before for this long may have been restored or synced anew. */
 const rollbackMs = 10_000;
-/** How long a refused version outweighs a header that claims it is held. */
+/** A refusal outweighs headers that claim the version for this long. */
 const refusalMs = 10_000;
 
 /**
- * An edge is believed to have moved at most this far past where the node told it to be. A ledger that commits 20,000
- * versions a second needs 8 minutes for it, far longer than between two looks, and no pruner steps so far at once.
+ * Farthest believed move of an edge past the node's report. A ledger with 20,000 versions a second needs 8 minutes for
+ * it, far longer than between two looks, and no pruner steps so far at once.
  */
 const farthestMove = 10_000_000n;
-/** Nor may one refusal take more than this part of a small window: part 1 of 4. */
+/** One refusal takes at most a quarter of a small window. */
 const smallestPart = 4n;
 
+/** The window of one node, from its answers. */
 export class RetentionWindow {
   #info: LedgerInfo | undefined;
   #infoAtMs = 0;
-  /** Since when only older ledgers than `info` have been told. */
+  /** Since when all reports have been of older ledgers than `info`. */
   #olderSinceMs: number | undefined;
-  #samples: Sample[] = [];
+  #samples: WindowSample[] = [];
   #pace = still;
   #refused: { readonly version: bigint; readonly untilMs: number } | undefined;
-  /** The last view that was made for many, until something else is known. */
+  /** The last shared view, until the next report changes it. */
   #view: { readonly unit: Unit; readonly atMs: number; readonly window: WindowView | undefined } | undefined;
 
   /** The newest snapshot of the node's ledger. */
@@ -74,15 +75,15 @@ export class RetentionWindow {
     return this.#info;
   }
 
-  /** When `info` was learned, in the caller's clock. */
+  /** Time of `info`, in the caller's clock. */
   get observedAtMs(): number {
     return this.#infoAtMs;
   }
 
   /**
-   * Learns from one answer. Answers overtake each other, so one that tells an older ledger is stale news and ignored,
-   * until nothing else has come for a while and a look at the ledger info (`isLook`) says the same. What was known of
-   * another chain is forgotten at once. Returns whether the node is now known to have gone back on its chain.
+   * Records one answer. Answers overtake each other, so a report of an older ledger is ignored, until no other has come
+   * for a while and a look at the ledger info (`isLook`) confirms it. Another chain replaces the window at once. Returns
+   * whether the node has gone back on its chain.
    */
   observe(info: LedgerInfo, nowMs: number, isLook = true): boolean {
     const known = this.#info;
@@ -104,12 +105,12 @@ export class RetentionWindow {
     return hasGoneBack;
   }
 
-  /** Whether only older ledgers have been reported for so long that a look at the ledger info has to decide. */
+  /** Whether reports have been of older ledgers for so long that a look at the ledger info has to decide. */
   maySeemRestored(nowMs: number): boolean {
     return this.#olderSinceMs !== undefined && nowMs - this.#olderSinceMs >= rollbackMs;
   }
 
-  /** Learns a snapshot that is believed even where it tells an older ledger. */
+  /** Records a snapshot that is believed even when its ledger is older. */
   adopt(info: LedgerInfo, nowMs: number): void {
     if (this.#info !== undefined && isOlder(info, this.#info)) {
       this.#forget();
@@ -125,8 +126,8 @@ export class RetentionWindow {
   }
 
   /**
-   * Learns that the node refused `version` as pruned, whatever its headers said. Believed near the node's own edge
-   * only: clients choose versions, and some of the words that a refusal is known by.
+   * Records that the node refused `version` as pruned, against its headers. Only refusals near the node's own edge count,
+   * because clients choose versions and part of the error texts.
    */
   observeRefusal(version: LedgerVersion, nowMs: number): void {
     const info = this.#info;
@@ -137,7 +138,7 @@ export class RetentionWindow {
     this.#view = undefined;
   }
 
-  /** The window as it will look to a request that arrives at `arrivalMs`. */
+  /** The window for a request that arrives at `arrivalMs`. */
   at(arrivalMs: number, unit: Unit = 'versions'): WindowView | undefined {
     const info = this.#info;
     if (info === undefined) return undefined;
@@ -148,7 +149,7 @@ export class RetentionWindow {
     return { head: info.version, oldest, safeOldest: oldest + BigInt(Math.ceil(this.#movedBy(arrivalMs))) };
   }
 
-  /** As `at`, or up to 5 ms later: thousands of requests a second are not worth a view each. */
+  /** The window at `arrivalMs` or up to 5 ms later: thousands of requests a second share a view. */
   around(arrivalMs: number, unit: Unit): WindowView | undefined {
     const view = this.#view;
     const isGood = view?.unit === unit && arrivalMs <= view.atMs && view.atMs - arrivalMs <= viewMs;
@@ -159,7 +160,7 @@ export class RetentionWindow {
     return window;
   }
 
-  /** Blocks are taken to be of one size; where the edge is in truth further, the node says so. */
+  /** Assumes blocks of one size; a node beyond the estimate refuses with 410. */
   #blocksAt(arrivalMs: number, info: LedgerInfo): WindowView {
     const { blockHeight: head, oldestBlockHeight: oldest } = info;
     const versions = Number(info.version - info.oldestVersion);
@@ -167,7 +168,7 @@ export class RetentionWindow {
     return { head, oldest, safeOldest: oldest + BigInt(Math.ceil(this.#movedBy(arrivalMs) * perVersion)) };
   }
 
-  /** How far the edge may have moved since the last word, in versions. */
+  /** Largest move of the edge since the last report, in versions. */
   #movedBy(arrivalMs: number): number {
     const { edgeSpeed, edgeStep } = this.#pace;
     return edgeSpeed * (Math.max(0, arrivalMs - this.#infoAtMs) + jitterMs) + edgeStep;
@@ -183,7 +184,7 @@ export class RetentionWindow {
     return this.#pace.headSpeed;
   }
 
-  #remember(sample: Sample): void {
+  #remember(sample: WindowSample): void {
     const samples = this.#samples;
     const before = samples.at(-2);
     const replaces = before !== undefined && sample.atMs - before.atMs < sampleGapMs;
@@ -194,7 +195,7 @@ export class RetentionWindow {
   }
 }
 
-/** Both ends of a ledger only move up: of two answers with one head, the one with the lower edge was given earlier. */
+/** Both ends of a ledger only move up: of two answers with one head, the one with the lower edge is the earlier. */
 function isOlder(info: LedgerInfo, known: LedgerInfo): boolean {
   return info.version < known.version || (info.version === known.version && info.oldestVersion < known.oldestVersion);
 }
@@ -204,7 +205,7 @@ function farthestRefusal({ version, oldestVersion }: LedgerInfo): bigint {
   return part < farthestMove ? part : farthestMove;
 }
 
-function paceOf(samples: readonly Sample[]): Pace {
+function paceOf(samples: readonly WindowSample[]): Pace {
   const first = samples[0];
   const last = samples.at(-1);
   if (first === undefined || last === undefined || last.atMs <= first.atMs) return still;

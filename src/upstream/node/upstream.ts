@@ -1,4 +1,4 @@
-/** One node of the fleet: its address, its connections, and the state that its answers have set. */
+/** One node of the fleet: its address, its connections, and its state, which its answers set. */
 import { hash } from 'node:crypto';
 import { LedgerInfoReader, type LedgerInfo } from '../../ledger/ledger-headers.ts';
 import { Deferral } from './deferral.ts';
@@ -14,7 +14,7 @@ import { RetentionWindow } from './retention-window.ts';
 /** Options of an `Upstream`. */
 export interface UpstreamOptions extends NodeClientOptions {
   readonly name: string;
-  /** Base address without a trailing slash, for example `http://10.0.0.1:8080/v1`. */
+  /** Base address, for example `http://10.0.0.1:8080/v1`. */
   readonly url: URL;
   readonly tier: Tier;
   /** The node's own credentials: on every request to it, and on none to another. Names in lower case. */
@@ -28,22 +28,22 @@ const failuresUntilDown = 2;
 /** A slow answer counts at once and fades with this time constant. */
 const latencyMemoryMs = 2_000;
 const assumedLatencyMs = 20;
-/** Least time that a failure counts as: it is quick and must not make a node look cheap. */
+/** Least latency of a failure: a quick one must not make a node seem cheap. */
 const failureMs = 50;
 /** Share of the connections that streamed answers may hold. */
 const streamShare = 0.75;
 /** Share of the connections that long polls may hold. */
 const pollShare = 0.5;
-/** Share of the connections that neither may hold: plain reads go on. */
+/** Share of the connections for plain reads alone. */
 const readShare = 1 / 8;
-/** A node. */
+/** A node. The fleet, the sender and the prober of one process share its state. */
 export class Upstream {
   readonly name: string;
   readonly url: URL;
   readonly tier: Tier;
-  /** On every request to it, whatever else that says. */
+  /** Sent with every request to the node; they replace equal names. */
   readonly headers: Readonly<Record<string, string>> | undefined;
-  /** Digest of the address: identifies the node among gateways, which may have given it other names. */
+  /** Digest of the address: identifies the node among gateways, whose names for it may differ. */
   readonly fingerprint: string;
   /** Path that every request path is appended to, for example `/v1`. */
   readonly basePath: string;
@@ -57,13 +57,13 @@ export class Upstream {
   };
   /** Places for requests that the node works on. */
   readonly places: ConcurrencyLimit;
-  /** How far its ledger was behind the fleet's in its last report, in ms of ledger time. */
+  /** Lag of its last report behind the fleet's head, in ms of ledger time. */
   lagMs = 0;
-  /** Requests whose answer, or the body of it, is still to come. */
+  /** Requests in flight, until the end of the answer's body. */
   inFlight = 0;
-  /** Places for answers that are handed on as they come: a slow client must not take the last connection. */
+  /** Connections for streamed answers: slow clients must not hold all. */
   readonly streams: Semaphore;
-  /** Places for long polls, which do nothing but wait: reads must not wait behind them. */
+  /** Connections for long polls: reads must not wait behind them. */
   readonly polls: Semaphore;
   readonly #connections: number;
   readonly #clientOptions: NodeClientOptions;
@@ -71,13 +71,13 @@ export class Upstream {
   /** Clients that were replaced and have requests in flight. */
   readonly #draining = new Set<NodeClient>();
   readonly chain = new NodeChain();
-  /** It reports a head that the other nodes contradict: asked only when no better one is left. */
+  /** Other nodes contradict its head: asked only when no better node is left. */
   isSuspect = false;
-  /** Taken out of the fleet: requests in flight complete, and no new one is sent. */
+  /** Removed from the fleet: requests in flight complete, and no new one is sent. */
   isRemoved = false;
   #foreign = false;
   #failures = 0;
-  /** A request timed out or was answered 502 to 504; a probe has yet to show whether that was the node's doing. */
+  /** A request timed out or was answered 502 to 504; a probe decides whether the node is at fault. */
   #isDoubted = false;
   #answered = false;
   #latencyMs = assumedLatencyMs;
@@ -98,17 +98,17 @@ export class Upstream {
     this.#client = this.openClient();
   }
 
-  /** The connections that requests go over. */
+  /** The connections of its requests. */
   get client(): NodeClient {
     return this.#client;
   }
 
-  /** Connections beside those in use: the caller closes them or has `replaceClient` take them over. */
+  /** Connections beside those in use: the caller closes them or passes them to `replaceClient`. */
   openClient(): NodeClient {
     return new NodeClient(this.url, this.#clientOptions);
   }
 
-  /** Later requests go over `client`. Requests in flight finish over the connections of before, which close then. */
+  /** Sends later requests over `client`. Requests in flight finish over the old connections, which close then. */
   replaceClient(client: NodeClient): void {
     const old = this.#client;
     this.#client = client;
@@ -129,8 +129,8 @@ export class Upstream {
 
   /** Whether a stream or a long poll may hold one more connection: together they leave some to plain reads. */
   get mayBeHeld(): boolean {
-    const kept = Math.max(1, Math.floor(this.#connections * readShare));
-    return this.streams.taken + this.polls.taken < Math.max(1, this.#connections - kept);
+    const reserved = Math.max(1, Math.floor(this.#connections * readShare));
+    return this.streams.taken + this.polls.taken < Math.max(1, this.#connections - reserved);
   }
 
   /** Decaying peak of the answer times (peak EWMA), in milliseconds. */
@@ -139,12 +139,12 @@ export class Upstream {
     return Math.max(1, this.#latencyMs * keep);
   }
 
-  /** The chain it stands for; `undefined` before it has reported one. */
+  /** Its settled chain id (`NodeChain.id`). */
   get chainId(): number | undefined {
     return this.chain.id;
   }
 
-  /** Takes another process's report of the node, older than the one held here or not. */
+  /** Replaces the node's report by that of another process, even an older one. */
   adopt(info: LedgerInfo, nowMs: number): void {
     this.chain.settle(info.chainId);
     this.window.adopt(info, nowMs);
@@ -154,7 +154,7 @@ export class Upstream {
     this.#foreign = foreign;
   }
 
-  /** An answer came, whatever its status: the node is alive. */
+  /** Records an answer of any status: the node is alive. */
   recordAnswer(elapsedMs: number, nowMs: number): void {
     this.#answered = true;
     this.#failures = 0;
@@ -164,7 +164,7 @@ export class Upstream {
     this.#latencyAtMs = nowMs;
   }
 
-  /** No usable answer came: refused, reset, a probe timed out, or an answer that shows the node itself is broken. */
+  /** Records a failure of the node: connection refused or reset, a probe's time-out, or an answer of a broken node. */
   recordFailure(elapsedMs: number, nowMs: number): void {
     this.#failures += this.#isDoubted ? 2 : 1;
     this.#isDoubted = false;
@@ -172,16 +172,15 @@ export class Upstream {
   }
 
   /**
-   * A client's request failed in a way that may not be the node's doing: clients choose how much work a request is, and
-   * something before the node may have answered. It counts as a failure only together with one that is surely the
-   * node's.
+   * Records a failure of a client's request that may not be the node's: clients choose the work of a request, and a proxy
+   * may have answered. It counts as a failure only together with one that is surely the node's.
    */
   recordDoubt(elapsedMs: number, nowMs: number): void {
     this.#isDoubted = true;
     this.#raiseLatency(Math.max(elapsedMs, failureMs), nowMs);
   }
 
-  /** Another node answered what this one had been asked for so long. */
+  /** Records that a hedge at another node answered first, after `elapsedMs` without an answer here. */
   recordOutpaced(elapsedMs: number, nowMs: number): void {
     this.#raiseLatency(elapsedMs, nowMs);
   }
@@ -191,7 +190,7 @@ export class Upstream {
     this.#latencyAtMs = nowMs;
   }
 
-  /** Ends what it is asked at once. */
+  /** Ends all requests in flight. */
   async close(): Promise<void> {
     await Promise.all([this.#client, ...this.#draining].map((client) => client.destroy()));
   }

@@ -3,8 +3,8 @@
  *
  * A pinned read goes to the shallowest node that surely holds its version, so that the archival tier keeps its capacity
  * for the versions that only it holds. Among nodes of about one depth, two are drawn at random and the cheaper is asked
- * first (power of two choices on peak-EWMA latency x requests in flight): unlike strict least-loaded it does not send
- * every gateway to the same node at once, and unlike round robin it leaves a slow node alone.
+ * first (power of two choices on peak-EWMA latency x requests in flight). Strict least-loaded would send every gateway to
+ * the same node at once; round robin would go on asking a slow node.
  */
 import { positionOf, type Need, type ReadClass } from './need.ts';
 import {
@@ -19,25 +19,25 @@ import {
 } from './ranking.ts';
 import type { RetentionWindow, Unit } from '../node/retention-window.ts';
 
-/** Windows up to this much deeper than the shallowest holder's share its load. */
+/** Nodes with windows up to this factor deeper than the shallowest holder's share its load. */
 const depthTolerance = 1.25;
 
-/** A node of the fleet: `N` is the fleet's own object for it. */
+/** A node of the fleet. `N`: type of the fleet's node object. */
 export type NodeCandidate<N> = Candidate & { readonly upstream: N };
 
-/** The answers of one call so far, as far as the choice of the next node depends on them. */
+/** The answers of one call so far; `AttemptHistory` is one. */
 export interface AnswersSoFar<N> {
   readonly asked: ReadonlySet<N>;
-  /** Nodes that answered that they do not hold what is asked for. */
+  /** Nodes that answered that they do not hold the version, block or transaction. */
   readonly prunedAt: ReadonlySet<N>;
   readonly anyPruned: boolean;
   /** The best answer so far. */
-  readonly kept: unknown;
+  readonly bestAnswer: unknown;
 }
 
 /**
- * The nodes to ask next, all as good as each other, best first; empty when none has anything to add. `isLast`: no
- * attempt is left after this one, which thus belongs to the deepest node that holds what is asked for.
+ * The nodes to ask next, equally good, best first; empty when none has anything to add. `isLast`: no attempt is left
+ * after this one, so the deepest node that holds the data gets it.
  */
 export function nextNodes<N>(
   nodes: readonly NodeCandidate<N>[],
@@ -45,7 +45,7 @@ export function nextNodes<N>(
   answers: AnswersSoFar<N>,
   isLast: boolean,
 ): readonly NodeCandidate<N>[] {
-  const { asked, prunedAt, anyPruned, kept } = answers;
+  const { asked, prunedAt, anyPruned, bestAnswer } = answers;
   if (anyPruned && need.kind === 'head') {
     // Without a version to compare windows by, only the deepest node has more to add.
     const last = deepestUnasked(nodes, prunedAt);
@@ -58,19 +58,19 @@ export function nextNodes<N>(
   const position = positionOf(need);
   const isFutile = anyPruned && position !== undefined && holdingOf(best?.window, position) === 'pruned';
   // A node whose head is not believed has nothing to add to the answers of believed ones.
-  const isDoubtful = best?.isSuspect === true && kept !== undefined;
+  const isDoubtful = best?.isSuspect === true && bestAnswer !== undefined;
   return isFutile || isDoubtful ? [] : next;
 }
 
 /** Circumstances of a choice. */
 export interface Choice {
-  /** A node has answered that it does not hold what is asked for. */
+  /** A node has answered that it does not hold the data. */
   readonly isMissed?: boolean;
-  /** From 0 to below 1. */
+  /** A number in [0, 1). */
   readonly random?: () => number;
 }
 
-/** The nodes that are as good as each other to be asked next, best first: full and archival ones alike. */
+/** The equally good nodes to ask next, best first, of both tiers. */
 export function nextUpstreams<C extends Candidate>(
   candidates: readonly C[],
   need: Need,
@@ -85,11 +85,11 @@ export function nextUpstreams<C extends Candidate>(
   const ranking = rankingFor(left, need, isMissed);
   const settle = position === undefined || isMissed ? byLoad : shallowestFirst;
   const best = byTier(bestOf(left, ranking), ranking.tier, (tier) => settle(tier, random));
-  // Edges only rise, so that one node's word that all have pruned it is as good as any other's.
+  // Edges only rise: when all nodes have pruned the version, one node's 410 is as good as any other's.
   return able.length === 0 ? best.slice(0, 1) : best;
 }
 
-/** All nodes worth asking, in the order in which they are asked while each fails. Foreign nodes are never among them. */
+/** All nodes worth asking, in their order while each fails; never foreign ones. */
 export function selectUpstreams<C extends Candidate>(
   candidates: readonly C[],
   need: Need,
@@ -111,14 +111,14 @@ export function selectUpstreams<C extends Candidate>(
 }
 
 /** A selection with its reasons. */
-export interface Explained<C> {
-  /** Best first. `behind`: the criterion that put it behind the one before it. */
+export interface ExplainedSelection<C> {
+  /** Best first. `behind`: the criterion by which a node follows the one before it. */
   readonly ordered: readonly { readonly candidate: C; readonly behind: Criterion | undefined }[];
   readonly leftOut: readonly { readonly candidate: C; readonly because: 'other chain' | 'pruned' }[];
 }
 
-/** The selection of `selectUpstreams` with its reasons; of nodes that only load tells apart the cheaper is first. */
-export function explainSelection<C extends Candidate>(candidates: readonly C[], need: Need): Explained<C> {
+/** The selection of `selectUpstreams` with its reasons; nodes that differ by load alone are in order of cost. */
+export function explainSelection<C extends Candidate>(candidates: readonly C[], need: Need): ExplainedSelection<C> {
   const byCost = [...candidates].sort((a, b) => a.cost - b.cost);
   const ordered = selectUpstreams(byCost, need, () => 0);
   const leftOut = candidates.filter((candidate) => !ordered.includes(candidate));
@@ -144,7 +144,7 @@ function criterionBetween(before: Candidate, after: Candidate, ranking: Ranking,
   return isByDepth && depthOf(after) > depthOf(before) * depthTolerance ? 'depth' : 'load';
 }
 
-/** The node whose word on "no such version" or "no such transaction" is final: the one with the lowest edge. */
+/** The node with the lowest edge, whose "no such version" or "no such transaction" is final. */
 export function deepest<C extends Candidate>(candidates: readonly C[]): C | undefined {
   return candidates.reduce<C | undefined>((found, candidate) => {
     if (candidate.health === 'foreign') return found;
@@ -152,7 +152,7 @@ export function deepest<C extends Candidate>(candidates: readonly C[]): C | unde
   }, undefined);
 }
 
-/** The deepest node, when it is deeper than all of `prunedAt`: what they have pruned may be there. */
+/** The deepest node, when it is deeper than all of `prunedAt`: it may hold the data that they have pruned. */
 export function deepestUnasked<N, C extends NodeCandidate<N>>(
   nodes: readonly C[],
   prunedAt: ReadonlySet<N>,
@@ -162,7 +162,7 @@ export function deepestUnasked<N, C extends NodeCandidate<N>>(
   return nodes.some((node) => prunedAt.has(node.upstream) && !isDeeper(last, node)) ? undefined : last;
 }
 
-/** The properties of a node that tell the class of a read. */
+/** The properties of a node that decide the class of a read. */
 interface Depth {
   readonly tier: Tier;
   readonly window: Pick<RetentionWindow, 'around'>;

@@ -1,4 +1,4 @@
-/** Needs of requests, which decide the node that is asked. */
+/** Needs of requests, which decide the choice of the node. */
 import type { LedgerVersion } from '../../ledger/version.ts';
 
 /** The state that a node must hold to answer a request. */
@@ -8,12 +8,12 @@ export type Need =
   /** The block of one height: held by the same nodes as its versions, so windows are compared in blocks. */
   | { readonly kind: 'block'; readonly height: bigint }
   /**
-   * The newest state, at or past `min`; submissions too go where the ledger is newest. `isExact`: nodes that are nearly
-   * as fresh do not do, and a fresh look at every head precedes the choice.
+   * The newest state, at or past `min`; submissions need it too. `isExact`: only the freshest node serves, and a look at
+   * every head precedes the choice.
    */
   | { readonly kind: 'head'; readonly min?: LedgerVersion | undefined; readonly isExact?: boolean }
-  /** A transaction that any node may hold, the deepest most surely; `first` names the node that took its submission. */
-  | { readonly kind: 'transaction'; readonly first?: string | undefined };
+  /** A transaction that any node may hold, the deepest most surely; `submittedTo`: name of the node that its submission went to. */
+  | { readonly kind: 'transaction'; readonly submittedTo?: string | undefined };
 
 /** The version or block height that a node's window must hold for this need. */
 export function positionOf(need: Need): bigint | undefined {
@@ -22,7 +22,7 @@ export function positionOf(need: Need): bigint | undefined {
 }
 
 /**
- * Kinds of reads whose costs differ by far, so that a node is judged for each alone. `head`: of recent state. `archive`:
+ * Kinds of reads with very different costs, so that each has statistics of its own. `head`: of recent state. `archive`:
  * of state that some full node has pruned. `view`: runs code that a client chose.
  */
 export type ReadClass = 'head' | 'archive' | 'view';

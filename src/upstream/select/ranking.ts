@@ -1,28 +1,28 @@
-/** Order among nodes. Each kind of need has its ranking: a few numbers per node, of which the first that differs decides. */
+/** Order among nodes. Each kind of need has its ranking: a few numbers per node; the first that differs decides. */
 import { positionOf, type Need } from './need.ts';
 import type { WindowView } from '../node/retention-window.ts';
 
-/** `archival`: asked only when no full node holds the version. */
+/** Tier of a node. `archival`: asked only when no full node holds the version. */
 export type Tier = 'full' | 'archival';
 
 /**
- * `unproven`: has not answered yet. `usable`: answers. `down`: its last attempts failed, so it is asked last. `foreign`:
- * reports another chain id than the fleet, so it is never asked.
+ * Health of a node. `unproven`: no answer yet. `usable`: answers. `down`: its last attempts failed, so it is asked last.
+ * `foreign`: reports another chain id than the fleet, so it is never asked.
  */
 export type Health = 'unproven' | 'usable' | 'down' | 'foreign';
 
-/** One node as it looks at the moment of arrival. */
+/** The state of one node at the moment of a request's arrival. */
 export interface Candidate {
   readonly name: string;
   readonly tier: Tier;
   readonly health: Health;
-  /** Its head is not believed. */
+  /** Other nodes contradict its head. */
   readonly isSuspect?: boolean;
-  /** It does reads of this class worse than the others (see `Ejection`). */
+  /** It serves reads of this class worse than the others (see `Ejection`). */
   readonly isEjected?: boolean;
   /** It limits or sheds requests at present (see `Deferral`). */
   readonly isDeferred?: boolean;
-  /** It is so far behind the others that it serves only the versions it holds. */
+  /** It is too far behind the others for reads of the newest state. */
   readonly isLagging?: boolean;
   readonly window: WindowView | undefined;
   /** Expected wait: latency in ms times the requests in flight and this one. */
@@ -31,11 +31,11 @@ export interface Candidate {
   readonly headTolerance: number;
 }
 
-/** Heads this close in time count as equally fresh: less than the noise of their last observation. */
+/** Heads this close in time count as equally fresh: the reports have more noise. */
 export const headToleranceMs = 100;
 
 const healthRank: Readonly<Record<Health, number>> = { usable: 0, unproven: 1, down: 3, foreign: 4 };
-/** `trustRank` of a node that answers and should not be asked: when all look bad, it is the least bad. */
+/** `trustRank` of a node that answers and is passed over: better than a node that is down. */
 export const passedOver = 2;
 
 /** Trust in a node, lower is better. A suspect, ejected or deferred node comes only before those that are down. */
@@ -45,9 +45,9 @@ export function trustRank({ health, isSuspect, isEjected, isDeferred }: Candidat
 }
 
 /**
- * The criteria of a ranking. `health`: whether it answers and is believed. `holding`: how surely it holds the
- * version. `distance`: how far its head is from a version above it. `edge`: how far its edge is from a version below.
- * `lag`: versions behind the freshest. `submission`: whether it took the transaction. `depth`: how far back it goes.
+ * The criteria of a ranking. `health`: whether the node answers and is believed. `holding`: how surely it holds the
+ * version. `distance`: from its head up to the version. `edge`: from its edge down to the version. `lag`: versions behind
+ * the freshest. `submission`: whether it is the node of the submission. `depth`: the oldest version of its window.
  */
 export type Criterion = 'health' | 'holding' | 'distance' | 'edge' | 'tier' | 'lag' | 'submission' | 'depth' | 'load';
 
@@ -69,18 +69,18 @@ export function comparePlaces(a: readonly number[], b: readonly number[]): numbe
   return 0;
 }
 
-/** The ranking for `need`. `isMissed`: a node has answered that it does not hold what is asked for. */
+/** The ranking for `need`. `isMissed`: a node has answered that it does not hold the data. */
 export function rankingFor(candidates: readonly Candidate[], need: Need, isMissed: boolean): Ranking {
   if (need.kind === 'head') return byFreshness(candidates, need.isExact === true);
   if (isMissed) return byReach(need);
   return need.kind === 'transaction'
-    ? bySubmission(need.first)
+    ? bySubmission(need.submittedTo)
     : byPosition(need.kind === 'block' ? need.height : need.version);
 }
 
 /**
- * A window's word on a version or block. `edge`: held by the last report, but the edge may pass it before the request
- * arrives. `unknown`: no report yet, or above its head, which may have got there by now.
+ * How surely a window holds a version or block. `edge`: held by the last report, but the edge may pass it before the
+ * request arrives. `unknown`: no report yet, or above the head, which may have reached it by now.
  */
 export type Holding = 'held' | 'edge' | 'unknown' | 'pruned';
 
@@ -104,7 +104,7 @@ function byPosition(position: bigint): Ranking {
     tier: 'full',
     of: (candidate) => {
       const holding = holdingOf(candidate.window, position);
-      // Above a node's head the nearest head is the best hope; below every edge the deepest node's word is the surest.
+      // Above all heads, the nearest node may reach the version first; below all edges, the deepest node's 410 is final.
       const distance = holding === 'unknown' ? -headOf(candidate) : 0;
       const edge = holding === 'pruned' ? Number(candidate.window?.oldest ?? 0n) : 0;
       return [trustRank(candidate), holdingRank[holding], distance, edge];
@@ -136,19 +136,19 @@ function bySubmission(submittedTo: string | undefined): Ranking {
     tier: 'full',
     of: (candidate) => {
       const trust = trustRank(candidate);
-      // A node that looks bad must not use up an attempt: `byReach` asks it as soon as another has missed.
+      // A node that is passed over or down must not use up an attempt: `byReach` asks it once another has missed.
       return [candidate.name === submittedTo && trust < passedOver ? 0 : 1, trust];
     },
   };
 }
 
 /**
- * Once one node does not hold what is asked for, the deepest is the surest to: others of the first one's kind have
- * mostly pruned it as well, whatever they reported last. The node that took a transaction is asked in any case.
+ * After a 410 or 404, ask the deepest node next: others of the first one's kind have mostly pruned the data as well,
+ * despite their last reports. The node of a submission is asked in any case.
  */
 function byReach(need: Need): Ranking {
   const position = positionOf(need);
-  const submittedTo = need.kind === 'transaction' ? need.first : undefined;
+  const submittedTo = need.kind === 'transaction' ? need.submittedTo : undefined;
   return {
     criteria: ['submission', 'health', 'holding', 'depth'],
     tier: 'archival',
@@ -161,7 +161,7 @@ function byReach(need: Need): Ranking {
   };
 }
 
-/** An archival node without a report counts as going back to the beginning. */
+/** The lower edge; an archival node without a report counts as holding everything. */
 function edgeOf({ window, tier }: Candidate): number {
   if (window === undefined) return tier === 'archival' ? 0 : Number.MAX_VALUE;
   return Number(window.oldest);

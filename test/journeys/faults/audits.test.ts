@@ -1,4 +1,4 @@
-/** Two nodes that disagree on a pinned read are found out, told, and not believed any longer. */
+/** Audits: two nodes disagree on a pinned read, the read is dropped, and both are reported. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { eventually } from '../../support/eventually.ts';
@@ -54,7 +54,7 @@ function answers(node: FakeNode, body: string, times = Infinity): void {
   node.faults.add({ kind: 'answer', status: 200, body, headers }, { when: isProbe, times });
 }
 
-/** Reads that were drawn so far, whatever came of it. */
+/** Reads that were drawn for an audit so far. */
 async function drawn({ operationsUrl }: TestGateway): Promise<number> {
   const { text } = await fetchReply(`${operationsUrl}/metrics`, { method: 'GET' });
   const counts = [...text.matchAll(/^ledgergate_audits_total\{.*\} (\d+)$/gm)].map(([, count]) => Number(count));
@@ -64,7 +64,7 @@ async function drawn({ operationsUrl }: TestGateway): Promise<number> {
 const entries = (gateway: TestGateway): Promise<number> => gateway.metric('ledgergate_cache_entries{tier="memory"}');
 
 test(
-  'a node that lies is found out: both are named, the read is dropped everywhere, and asked again',
+  'an audit detects a lying node: both are reported, the read is dropped everywhere and repeated',
   { skip: noRedis },
   async (t) => {
     const server = await redisServer(t);
@@ -78,7 +78,7 @@ test(
     good.faults.add({ kind: 'hold', until: released }, { when: isProbe });
 
     const first = await gateway.get(at(600));
-    // Before the audit comes to its end, everybody has it.
+    // The answer is in every tier before the audit ends.
     await eventually(
       () => gateway.metric('ledgergate_redis_writes_total{outcome="written"}'),
       (count) => count === 1,
@@ -129,12 +129,12 @@ async function threeNodes(t: TestContext): Promise<readonly [FakeNode, FakeNode,
 const votes: readonly (readonly [liars: readonly number[], loser: string | undefined])[] = [
   [[0], 'full-0'],
   [[1], 'full-1'],
-  // Each tells something else.
+  // Each node answers something else.
   [[0, 1], undefined],
 ];
 
 for (const [liars, loser] of votes) {
-  test(`a third node has the casting vote: with ${liars.length} that lie ${loser ?? 'nobody'} has lost`, async (t) => {
+  test(`a third node has the casting vote: with ${liars.length} that lie ${loser ?? 'no node'} loses`, async (t) => {
     const nodes = await threeNodes(t);
     const gateway = await gatewayOf(t, nodes);
     for (const index of liars) answers(nodes[index] ?? nodes[0], lie.replace('7', `${index}`));
@@ -182,7 +182,7 @@ test('the same JSON in another spelling is no alarm, and stays', async (t) => {
   assert.deepEqual([gateway.alarms, await entries(gateway)], [[], 1]);
 });
 
-test('one says 404 where the other answers: that is a disagreement', async (t) => {
+test('404 of one node and an answer of the other are a disagreement', async (t) => {
   const [one, other] = [await shallow(t), await fakeNode(t)];
   const gateway = await gatewayOf(t, [one, other]);
   const body = '{"message":"m","error_code":"resource_not_found","vm_error_code":null}';
@@ -231,7 +231,7 @@ test('only a node that surely holds the version is asked', async (t) => {
   assert.equal(full.requestsTo('resource'), 0);
 });
 
-test('at most four are under way, further ones are skipped and nobody waits', async (t) => {
+test('at most four audits are in flight, further ones are skipped, and no client waits', async (t) => {
   const [one, other] = [await shallow(t), await fakeNode(t)];
   const gateway = await gatewayOf(t, [one, other]);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -245,7 +245,7 @@ test('at most four are under way, further ones are skipped and nobody waits', as
   assert.equal(other.requestsTo('resource'), 4);
 });
 
-test('hits, reads of a share of nothing, and what is not kept are not audited', async (t) => {
+test('hits, reads with a share of 0, and answers that are not stored are not audited', async (t) => {
   const nodes = [await shallow(t), await fakeNode(t)];
   const gateway = await gatewayOf(t, nodes, { upstream: { audit: 0 } });
   const auditing = await gatewayOf(t, nodes);
@@ -258,16 +258,16 @@ test('hits, reads of a share of nothing, and what is not kept are not audited', 
   assert.deepEqual([await drawn(gateway), await drawn(auditing)], [0, 1]);
 });
 
-test('what one worker finds out all forget', async (t) => {
+test('a disagreement in one worker drops the read in all', async (t) => {
   const nodes = [await shallow(t), await fakeNode(t)] as const;
   const config = { workers: 2, log: { level: 'silent' }, upstream: { audit: 1 } } as const;
   const gateway = await gatewayProcess(t, { full: nodes, config });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   nodes[1].faults.add({ kind: 'hold', until: released }, { when: isProbe });
-  // One of the two audits is told something else.
+  // One of the two audits gets another answer.
   answers(nodes[1], lie, 1);
 
-  // Connections are handed out in turn.
+  // Workers get connections in turn.
   for (let count = 0; count < 4; count += 1) await get(gateway.url + at(600));
   const before = await metric(gateway, 'ledgergate_cache_entries{tier="memory"}');
   release();

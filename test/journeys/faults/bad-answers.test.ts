@@ -1,6 +1,6 @@
 /**
- * A node that answers with what cannot be the answer: another node is asked, nothing of the bad one is kept, and
- * where no other can answer the client gets the gateway's own 503.
+ * A node gives an invalid answer: another node is asked, the cache stores nothing of it, and
+ * without another node the client gets the gateway's own 503.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -130,7 +130,7 @@ for (const { what, contentType = 'application/json', headers = headerLines(ledge
     assert.notEqual(bytes.toString(), body);
   });
 
-  // Of one node alone the chain is what it says.
+  // The chain of a single node is the fleet's.
   if (kind === 'chain') continue;
   test(`${what}, and no other node: 503`, async (t) => {
     const liar = await rawNode(t, ledger, wire);
@@ -146,7 +146,7 @@ for (const { what, contentType = 'application/json', headers = headerLines(ledge
   });
 }
 
-test('an object whose end nobody announced ends by itself: it is passed on, and not kept', async (t) => {
+test('a closed JSON object without an announced length is passed on, and not stored', async (t) => {
   const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n${headerLines(ledger)}`;
   const node = await rawNode(t, ledger, `${head}\r\n${wrong}`);
   const gateway = await testGateway(t, { full: [node] });
@@ -157,7 +157,7 @@ test('an object whose end nobody announced ends by itself: it is passed on, and 
   assert.equal(node.reads, 2);
 });
 
-test('what nodes say of themselves may be of any form, and without ledger headers', async (t) => {
+test('answers about nodes themselves may be of any form, and without ledger headers', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const paths = ['/spec', '/spec.yaml', '/info', '/something/new'];

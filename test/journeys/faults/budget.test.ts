@@ -57,7 +57,7 @@ test('when everything hangs, each kind of read is answered 503 within the deadli
   }
 });
 
-test('a client that hangs up takes its work along, unless others wait for it too', async (t) => {
+test('a client that hangs up cancels its work, unless others wait for it too', async (t) => {
   const node = await fakeNode(t, { head: 90_000n });
   const gateway = await testGateway(t, {
     full: [node],
@@ -99,7 +99,7 @@ test('when every node fails, the retries of all requests are a share of them', a
 
   const retried = asked(nodes) - reads;
   const seconds = (performance.now() - startedMs) / 1000;
-  // A fifth of the requests, what was saved up, and ten a second; without a budget it would be two to a request.
+  // A fifth of the requests, the saved balance, and ten a second; without a budget it would be two to a request.
   assert.ok(retried <= reads * 0.2 + 500 + 10 * (seconds + 1), `${retried} retries`);
   assert.ok((await gateway.metric('ledgergate_retries_total{outcome="refused"}')) > 0);
 });

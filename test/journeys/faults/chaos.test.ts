@@ -1,8 +1,8 @@
 // Three nodes, a Redis and two gateway processes, all failing by turns while clients ask; at every moment one node is
-// left alone. What the clients saw is judged by test/support/chaos/tally.ts.
+// left alone. test/support/chaos/tally.ts checks the answers that clients get.
 //
-// LEDGERGATE_CHAOS_SECONDS sets how long, LEDGERGATE_CHAOS_SEED which faults: `npm run chaos` runs ten minutes with a
-// seed of its own, which is printed, and so is everything that happened when something is violated.
+// LEDGERGATE_CHAOS_SECONDS sets the duration, LEDGERGATE_CHAOS_SEED the faults: `npm run chaos` runs ten minutes with a
+// seed of its own, which is printed, with all events after a violation.
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
@@ -18,16 +18,16 @@ const seconds = Number(process.env['LEDGERGATE_CHAOS_SECONDS'] ?? 25);
 const seed = Number(process.env['LEDGERGATE_CHAOS_SEED'] ?? 1);
 const clients = 24;
 const restMs = 60;
-/** A gateway process with 16 MiB of answers: what Node itself takes, and what requests in flight hold. */
+/** A gateway process with 16 MiB of answers: memory of Node itself, and of requests in flight. */
 const mostResidentMiB = 320;
 /**
- * None is the aim, and what most runs have. One in 13,927 has been seen where everything shares two busy processors: a
- * node that has just come back is not asked in time. A fault of the gateway's refuses many at once.
+ * None is the aim and the usual result. One in 13,927 occurred with everything on two busy processors: a
+ * node that has just come back is not asked in time. A fault of the gateway refuses many at once.
  */
 const mostRefused = 0.0005;
 /** The most that this process, which has as much to do as a gateway, may have stood still. */
 const longestStallMs = 300;
-/** Of an idle gateway: listeners, Redis, and to each node what probes use. */
+/** Connections of an idle gateway: listeners, Redis, and the probes of each node. */
 const mostIdleSockets = 16;
 
 const options = { skip: noRedis, timeout: (seconds + 60) * 1000 };
@@ -54,10 +54,7 @@ test(`${seconds} s of chaos, seed ${seed}: nothing wrong, nothing back, nothing 
     world.gateways.map(({ process }) => world.secrets.filter((secret) => process.err().includes(secret))),
     [[], []],
   );
-  assert.ok(
-    !schedule.events.some((event) => event.includes('ended with')),
-    'a gateway that is told to end exits with 0',
-  );
+  assert.ok(!schedule.events.some((event) => event.includes('ended with')), 'a gateway exits with 0 after SIGTERM');
   assert.ok(Math.max(...resident) < mostResidentMiB, `${resident.join(' and ')} MiB`);
   for (const gateway of world.gateways) assert.ok((await idleSockets(gateway)) <= mostIdleSockets, 'sockets are left');
   assert.ok(tally.answered > seconds * 20, `${tally.answered} answers`);
@@ -97,7 +94,7 @@ function list(counts: ReadonlyMap<string, number>): string {
   return [...counts].map(([what, count]) => `${count} ${what}`).join(', ');
 }
 
-/** What was printed to stderr and is no log line, or one of a fault nobody expected. */
+/** Lines of stderr that are no log line, or one of an unexpected fault. */
 function strangeLines({ gateways }: ChaosWorld): readonly string[] {
   const lines = gateways.flatMap(({ process }) => process.err().split('\n').filter(Boolean));
   return lines.filter((line) => !isLogLine(line) || /unhandled|uncaught|MaxListeners/i.test(line));
@@ -116,7 +113,7 @@ function residentMiB(pid: number): number {
   return Math.round(Number(kib) / 1024);
 }
 
-/** Connections that nobody uses are closed after four seconds: so many are left when nothing has happened for a while. */
+/** Idle connections close after four seconds: the number that stays after a while. */
 async function idleSockets({ process }: ChaosGateway): Promise<number> {
   let left = Infinity;
   for (let tries = 0; tries < 100 && left > mostIdleSockets; tries += 1) {

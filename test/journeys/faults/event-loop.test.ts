@@ -1,4 +1,4 @@
-// A process that has more work than it gets done: misses and signing messages are refused at once, hits and submissions
+// An overloaded process: misses and signing messages are refused at once, hits and submissions
 // go on.
 import assert from 'node:assert/strict';
 import { createServer, type AddressInfo } from 'node:net';
@@ -81,14 +81,14 @@ test('while the event loop is late, misses, passed reads and signing messages ar
   assert.ok((await gateway.metric('ledgergate_event_loop_lag_seconds')) >= 0);
 });
 
-test('a node that answered in time is not called slow because this process stood still', async (t) => {
+test('a node that answered in time does not count as slow because this process stood still', async (t) => {
   const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n`;
   const answer = `${head}${headerLines({ version: 900n })}\r\n{}`;
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
     socket.on('data', (chunk) => {
       socket.write(answer);
-      // The answer is in the kernel's hands, and nobody reads it for longer than a node may take.
+      // The answer waits in the kernel for longer than the bound of an attempt.
       if (chunk.includes('ledger_version=')) standStill(300);
     });
   });

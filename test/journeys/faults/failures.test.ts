@@ -90,7 +90,7 @@ test('a time-out and the probe after it take out a node that hangs', async (t) =
   assert.equal(hanging.requestsTo('resource'), 1);
 });
 
-test('what every node has pruned is called so by a node that answers, not waited for from one that hangs', async (t) => {
+test('410 for a version that every node has pruned comes from a node that answers, not one that hangs', async (t) => {
   const hanging = await fakeNode(t, { oldest: 500n, head: 900n });
   const good = await fakeNode(t, { oldest: 550n, head: 900n });
   const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
@@ -105,7 +105,7 @@ test('what every node has pruned is called so by a node that answers, not waited
   assert.equal(hanging.requestsTo('resource'), asked);
 });
 
-test('a node that tells its ledger but answers no reads is passed over after two that another answered', async (t) => {
+test('a node that reports its ledger but answers no reads is passed over after two that another answered', async (t) => {
   const hanging = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
   const good = await fakeNode(t, { head: 90_000n });
   const lines: string[] = [];
@@ -122,12 +122,12 @@ test('a node that tells its ledger but answers no reads is passed over after two
   hanging.faults.clear();
   let version = 60_010;
   // The pause ends by itself, and one read that is answered ends its effects. On a busy machine that read may run out
-  // of its 100 ms too, and the pause is prolonged, which is told at `debug` only.
+  // of its 100 ms too, and the pause is prolonged, which is logged at `debug` only.
   while (hanging.requestsTo('resource') < 4) assert.equal((await gateway.get(at(version++))).status, 200);
   while (!lines.includes('upstream is no longer passed over')) await gateway.get(at(version++));
   assert.deepEqual(
     lines.filter((line) => line.includes('passed over') && line !== 'upstream stays passed over'),
-    ['upstream is passed over: others answer what it does not', 'upstream is no longer passed over'],
+    ['upstream is passed over: others answer reads that it does not', 'upstream is no longer passed over'],
   );
 });
 
@@ -173,11 +173,11 @@ test('a node with a broken way to some of its routes stays in, and is passed ove
   const sample = 'ledgergate_upstream_ejections_total{upstream="full-0",class="head",reason="error"}';
   assert.equal(await gateway.metric(sample), 1);
   assert.equal(await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="head"}'), 1);
-  // Views are another matter, and what is at fault with them is not known.
+  // Views are a class of their own, without failures here.
   assert.equal(await gateway.metric('ledgergate_upstream_ejected{upstream="full-0",class="view"}'), 0);
 });
 
-test('a node whose ledger info is answered by something broken as well is down', async (t) => {
+test('a node with a broken answer to the ledger info as well is down', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const lines: string[] = [];
   const onLog = ({ level, msg }: LogLine): void => void lines.push(`${String(level)} ${String(msg)}`);
@@ -189,7 +189,7 @@ test('a node whose ledger info is answered by something broken as well is down',
   await until(() => gateway.fleet()[0]?.state === 'down');
   node.faults.clear();
   assert.equal((await gateway.get(at(600))).status, 200);
-  // Only what somebody should look at is a warning.
+  // Only a change that needs attention is a warning.
   assert.deepEqual(
     lines.filter((line) => line.includes('upstream is')),
     ['30 upstream is usable', '40 upstream is down', '30 upstream is usable'],
@@ -222,7 +222,7 @@ test('a node\u2019s own error passes byte for byte when no node does better', as
   assert.deepEqual([reply.status, reply.text], [500, body]);
 });
 
-test('a node of another chain is taken out, and the rest goes on', async (t) => {
+test('a node of another chain is not asked, and the others go on', async (t) => {
   const ours = await fakeNode(t, { head: 900n });
   const alsoOurs = await fakeNode(t, { head: 900n });
   const foreign = await fakeNode(t, { head: 5_000n, chainId: 77 });
@@ -391,7 +391,7 @@ async function untilReady(operationsUrl: string): Promise<void> {
   await until(async () => (await fetch(`${operationsUrl}/readyz`)).status === 200);
 }
 
-test('a node that has fallen behind what it told is not asked twice while another has not been asked', async (t) => {
+test('a node that fell behind its reported head is not asked twice before another is asked', async (t) => {
   const [behind, hanging, able] = [
     await fakeNode(t, { oldest: 500n, head: 900n }),
     await fakeNode(t, { oldest: 300n, head: 900n }),
@@ -408,7 +408,7 @@ test('a node that has fallen behind what it told is not asked twice while anothe
   assert.deepEqual([behind.reads, hanging.reads, able.reads], [1, 1, 1]);
 });
 
-test('"not there yet" is not said of a version that the ledger is known to have got to', async (t) => {
+test('a version that the ledger has reached is never refused as "not there yet"', async (t) => {
   const behind = await fakeNode(t, { head: 900n });
   const gone = await fakeNode(t, { head: 950n });
   const gateway = await testGateway(t, { full: [behind, gone], config: { upstream: { timeoutMs: 300 } } });
@@ -420,11 +420,11 @@ test('"not there yet" is not said of a version that the ledger is known to have 
   assert.equal(reply.headers['x-node-ledger-version'], '950');
   gone.fault = undefined;
   assert.equal((await gateway.get(at(940))).status, 200);
-  // Above every head it is still what a node says.
+  // Above every head the node's own error passes.
   assert.equal((await gateway.get(at(99_999_999))).status, 404);
 });
 
-test('"gone" is not said of what an archival node may hold that tells another chain now', async (t) => {
+test('410 does not pass while an archival node that may hold the version reports another chain', async (t) => {
   const full = await fakeNode(t, { oldest: 500n, head: 900n, chainId: 4 });
   const other = await fakeNode(t, { oldest: 400n, head: 900n, chainId: 4 });
   const archive = await fakeNode(t, { archival: true, head: 900n, chainId: 4 });
@@ -435,7 +435,7 @@ test('"gone" is not said of what an archival node may hold that tells another ch
   assert.equal((await gateway.get(at(101))).status, 503);
 });
 
-test('BCS that a node compresses unasked tells its version as well, pinned or of the latest state', async (t) => {
+test('unrequested compression of BCS keeps the version header, pinned or of the latest state', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 4 });
   const gateway = await testGateway(t, { full: [node] });
   const headers = { 'content-encoding': 'gzip', ...ledgerHeaders({ version: 900n }) };

@@ -1,4 +1,4 @@
-/** One upstream read per key, however many gateways are asked. */
+/** One upstream read per key across all gateways. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { request } from 'undici';

@@ -12,7 +12,7 @@ const at = (version: number): string =>
 
 const usual = { quantile: 0.95, share: 0.04 };
 
-/** A node that is asked first, because it goes less far back, one behind it, and reads that tell how long they take. */
+/** A shallow node that is asked first, a deeper one, and reads with their durations. */
 async function warm(t: TestContext, hedge: Config['upstream']['hedge'] | 'off' = usual) {
   const first = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
   const second = await fakeNode(t, { head: 90_000n });
@@ -27,7 +27,7 @@ async function warm(t: TestContext, hedge: Config['upstream']['hedge'] | 'off' =
 const hedges = (gateway: TestGateway, outcome: string): Promise<number> =>
   gateway.metric(`ledgergate_hedges_total{outcome="${outcome}"}`);
 
-test('what one node is slow to answer another answers, and the slow one is let go', async (t) => {
+test('another node answers a read that one is slow to answer, and the slow attempt is cancelled', async (t) => {
   const stalls = watchStalls(t);
   const { first, second, gateway } = await warm(t);
   first.fault = { kind: 'hang' };
@@ -67,7 +67,7 @@ test('a node whose reads others answer first is passed over, and the hedges end'
   }
 });
 
-test('hedges are a share of all reads, whatever is slow', async (t) => {
+test('hedges are a share of all reads, even when all are slow', async (t) => {
   const { first, second, gateway } = await warm(t, { quantile: 0.95, share: 0.02 });
   // Slow enough to be hedged each time, and answering now and then so that it is not passed over.
   let turn = 0;
@@ -81,7 +81,7 @@ test('hedges are a share of all reads, whatever is slow', async (t) => {
   assert.ok(first.reads + second.reads <= reads + 30 + sent);
 });
 
-test('neither submissions nor long polls are hedged, nor is anything where that is turned off', async (t) => {
+test('submissions and long polls are never hedged, nor is any read with hedging off', async (t) => {
   const { first, second, gateway } = await warm(t);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   first.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route !== 'ledgerInfo' });

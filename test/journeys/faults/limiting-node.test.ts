@@ -47,7 +47,7 @@ for (const [what, answer] of refusals) {
   });
 }
 
-test('a node that limits is asked for what only it holds, and its own refusal is the answer', async (t) => {
+test('a limiting node is asked for versions that only it holds, and its own refusal is the answer', async (t) => {
   const archive = await fakeNode(t, { archival: true, head: 90_000n });
   const full = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
   const gateway = await testGateway(t, { full: [full], archival: [archive] });

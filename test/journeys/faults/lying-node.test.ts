@@ -6,7 +6,7 @@ import { testGateway } from '../../support/gateway.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 
-test('a node that tells a head far in the future poisons neither headers nor reads', async (t) => {
+test('a node that reports a head far in the future poisons neither headers nor reads', async (t) => {
   const liar = await fakeNode(t, { head: 5_000_000_000n });
   const honest = await fakeNode(t, { head: 1_000n });
   const alsoHonest = await fakeNode(t, { head: 990n });
@@ -23,7 +23,7 @@ test('a node that tells a head far in the future poisons neither headers nor rea
   assert.equal(liar.requestsTo('resource'), 0);
 });
 
-test('a head believed while nobody else was known is taken back when the others contradict it', async (t) => {
+test('a head of the first node is retracted when the others contradict it', async (t) => {
   const liar = await fakeNode(t, { head: 5_000_000_000n });
   const honest = await Promise.all([fakeNode(t, { head: 1_000n }), fakeNode(t, { head: 1_001n })]);
   for (const node of honest) await node.refuse();
@@ -36,7 +36,7 @@ test('a head believed while nobody else was known is taken back when the others 
   assert.match((await gateway.get(probe)).text, /"ledger_version":"100[01]"/);
 });
 
-test('an answer that changes what the chain is taken for is not kept under the old chain', async (t) => {
+test('an answer that changes the chain is not stored under the old chain', async (t) => {
   const node = await fakeNode(t, { head: 1_000n });
   const gateway = await testGateway(t, { full: [node] });
   const path = `${probe}?ledger_version=900`;

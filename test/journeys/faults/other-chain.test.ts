@@ -1,4 +1,4 @@
-/** Answers that tell another chain id: what they may change, and what is kept meanwhile. */
+/** Answers that report another chain id: their effect, and the cache meanwhile. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ReceivedRequest } from '../../../src/sample/request-log.ts';
@@ -45,7 +45,7 @@ test('answers of another chain that the ledger info does not confirm are refused
   );
 });
 
-test('another chain that the ledger info confirms turns the ledger over, and the answer that told it is not kept', async (t) => {
+test('another chain that the ledger info confirms turns the ledger over, and its first answer is not stored', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 1 });
   const gateway = await testGateway(t, { full: [node] });
   const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
@@ -68,7 +68,7 @@ test('another chain that the ledger info confirms turns the ledger over, and the
   assert.notEqual(first.headers['cache-control'], kept.headers['cache-control']);
 });
 
-test('while it is in doubt of which chain a node is, its answers are given and not kept', async (t) => {
+test('while the chain of a node is in doubt, its answers are passed on and not stored', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 1 });
   const gateway = await testGateway(t, { full: [node] });
   const read = (version: number) => gateway.get(`${probe}?ledger_version=${version}`);
@@ -109,7 +109,7 @@ test('an attempt ends with its bound, also while the look that settles the chain
   assert.ok(performance.now() - startedMs < 1_500);
 });
 
-test('of two nodes one that answers for another chain is repaired by the other', async (t) => {
+test('another node repairs the answer of a node of another chain', async (t) => {
   const nodes = [await fakeNode(t, { head: 900n, chainId: 1 }), await fakeNode(t, { head: 900n, chainId: 1 })];
   const gateway = await testGateway(t, { full: nodes });
   nodes[0]?.faults.add({ kind: 'wrong chain id', chainId: 2 }, { when: isRead });
@@ -121,7 +121,7 @@ test('of two nodes one that answers for another chain is repaired by the other',
   }
 });
 
-test('with chainId a fleet of another chain is never asked, and log and /readyz say so', async (t) => {
+test('with chainId a fleet of another chain is never asked, and log and /readyz report that', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 2 });
   const lines: string[] = [];
   const onLog = (line: object): void => void lines.push(JSON.stringify(line));
@@ -194,7 +194,7 @@ test('with chainId the nodes of another chain lose even as a majority', async (t
   );
 });
 
-test('of several workers none turns over on answers alone, and all do when the ledger info confirms them', async (t) => {
+test('no worker turns over on answers alone, and all do when the ledger info confirms them', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 1 });
   const gateway = await gatewayProcess(t, {
     full: [node],
@@ -221,7 +221,7 @@ test('of several workers none turns over on answers alone, and all do when the l
   assert.equal(turned.length, 8);
 });
 
-test('with chainId several workers say what a node of another chain is', async (t) => {
+test('with chainId several workers report a node of another chain', async (t) => {
   const node = await fakeNode(t, { head: 900n, chainId: 1 });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, chainId: 'testnet' } });
 

@@ -1,4 +1,4 @@
-/** Every node is gone: what is held is still given, everything else fails quickly, and the end of it is noticed. */
+/** An outage of all nodes: hits go on, everything else fails quickly, and the end is detected. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -54,7 +54,7 @@ function ledgerOf({ headers }: Reply): Record<string, string | undefined> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => ledgerHeader.test(name)));
 }
 
-/** What only a node can answer. */
+/** Requests that only a node can answer. */
 const others: readonly ((gateway: TestGateway, version: number) => Promise<Reply>)[] = [
   (gateway, version) => gateway.get(at(version)),
   (gateway) => gateway.get(probe),
@@ -154,7 +154,7 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
           reply.text,
         );
       }
-      // Until it is known that all are gone, each is asked.
+      // Until the outage is detected, each node is asked.
       const [p99, knownP99] = [p99Of(failed), p99Of(failed.slice(41))];
       t.diagnostic(`${given.length} given, ${failed.length} times 503: p99 ${p99} ms, once it is known ${knownP99} ms`);
       stalls.judge(p99 < p99Ms && knownP99 < knownP99Ms, `p99 ${p99} ms, once it is known ${knownP99} ms`);
@@ -176,7 +176,7 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
         ['ready', undefined],
       );
       assert.deepEqual(gateway.lines, [
-        '50 no node answers any more: pinned answers that are held are given, nothing else',
+        '50 no node answers any more: only pinned answers in the cache are served',
         '30 a node answers again',
       ]);
     },
@@ -194,7 +194,7 @@ test('before any node has answered nothing is ready, and that is no outage', asy
   assert.deepEqual(gateway.lines, []);
 });
 
-test('readiness can be told to end with the last node', async (t) => {
+test('readiness can end with the last node', async (t) => {
   const node = await fakeNode(t);
   const gateway = await gatewayOf(t, [node], { readyInOutage: false });
   assert.equal((await gateway.readiness()).status, 200);
@@ -206,7 +206,7 @@ test('readiness can be told to end with the last node', async (t) => {
   assert.deepEqual([status, body['status']], [503, 'outage']);
 });
 
-test('several workers tell an outage as one', async (t) => {
+test('several workers report an outage once', async (t) => {
   const node = await fakeNode(t);
   const config = { workers: 2, log: { level: 'silent' }, upstream: { probeInterval: '50ms' } } as const;
   const gateway = await gatewayProcess(t, { full: [node], config });

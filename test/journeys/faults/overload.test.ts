@@ -1,4 +1,4 @@
-/** More is asked than the nodes can do. */
+/** More requests than the nodes can answer. */
 import assert from 'node:assert/strict';
 import { request, type IncomingMessage } from 'node:http';
 import { test, type TestContext } from 'node:test';
@@ -24,7 +24,7 @@ async function busyGateway(t: TestContext) {
   return { node, gateway, release, held, waiting };
 }
 
-test('who gets no place is told so quickly, and what is in memory is answered all the while', async (t) => {
+test('a request without a place is refused quickly, and hits are answered all the while', async (t) => {
   const stalls = watchStalls(t);
   const { gateway, release, held, waiting } = await busyGateway(t);
   const patient = Array.from({ length: 64 }, (_, index) => gateway.get(at(61_000 + index)));
@@ -36,7 +36,7 @@ test('who gets no place is told so quickly, and what is in memory is answered al
   const hit = await gateway.get(at(50_000));
 
   assert.deepEqual([refused.status, refused.headers['retry-after']], [503, '1']);
-  assert.match(refused.text, /"message":"the nodes have more to do than they can now; try again"/);
+  assert.match(refused.text, /"message":"the nodes are at capacity; try again"/);
   stalls.judge(refusedMs < 300, `${refusedMs} ms`);
   assert.deepEqual([hit.status, hit.headers['cache-status']], [200, 'ledgergate; hit; detail=memory']);
   const late = await Promise.all(patient);
@@ -62,7 +62,7 @@ function statusFrom(address: string, { port }: { readonly port: number }, versio
   });
 }
 
-test('a client that asks for everything at once waits for itself, others have their turn', async (t) => {
+test('a burst of one client delays its own requests, and others have their turn', async (t) => {
   const { node, gateway, release, held, waiting } = await busyGateway(t);
   const order: string[] = [];
   const from = async (address: string, version: number): Promise<void> => {
@@ -86,7 +86,7 @@ test('a client that asks for everything at once waits for itself, others have th
   assert.ok(turn < 10, `it came as number ${turn + 1} of 61`);
 });
 
-test('who follows a read that is refused to a greedy client has its own turn', async (t) => {
+test('a coalesced follower retries when the leader’s client exceeded its queue limit', async (t) => {
   const { node, gateway, release, held, waiting } = await busyGateway(t);
   const inFlight = (): Promise<number> => gateway.metric('ledgergate_http_in_flight_requests');
   const newest = 61_500;
@@ -105,7 +105,7 @@ test('who follows a read that is refused to a greedy client has its own turn', a
   release();
 
   assert.deepEqual(await Promise.all([...followers, modest]), [200, 200, 200]);
-  // One for the one who asks for something else, one for those who followed: theirs is one read again.
+  // One read of the other client, and one for all followers, coalesced again.
   assert.equal((await Promise.all(greedy)).filter((status) => status === 503).length, 2);
   await Promise.all(held);
 });

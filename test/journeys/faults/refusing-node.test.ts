@@ -17,7 +17,7 @@ for (const [what, answer, reason] of [
   ['api_disabled', { status: 403, body: error('api_disabled') }, 'refused'],
   ['410 for what its headers show as held', { status: 410, body: error('version_pruned'), headers: ledger }, 'error'],
   [
-    '410 for what its headers show as pruned',
+    '410 for a version that its headers show as pruned',
     {
       status: 410,
       body: error('version_pruned'),
@@ -26,7 +26,7 @@ for (const [what, answer, reason] of [
     undefined,
   ],
 ] as const) {
-  test(`${what}: ${reason !== undefined ? 'the node is passed over after five reads, trials included' : 'news, and no failure'}`, async (t) => {
+  test(`${what}: ${reason !== undefined ? 'the node is passed over after five reads, trials included' : 'a fact about the node, and no failure'}`, async (t) => {
     const refusing = await fakeNode(t, { oldest: 50_000n, head: 90_000n, chainId: 4 });
     const good = await fakeNode(t, { head: 90_000n, chainId: 4 });
     const gateway = await testGateway(t, { full: [refusing, good] });

@@ -45,7 +45,7 @@ function pour(response: ServerResponse): void {
   more();
 }
 
-/** The answer that a client at another address is given: it has its turn before those who have many waiting. */
+/** The answer of a client at another address: its turn comes before clients with many waiting requests. */
 async function statusFor(localAddress: string, url: string): Promise<number | undefined> {
   const [response] = (await once(get(url, { localAddress }), 'response')) as [IncomingMessage];
   response.resume();
@@ -71,7 +71,7 @@ test('clients that do not read lose their answers; reads go on meanwhile, and ot
 
   assert.deepEqual([read.status, blocksThen, passed], [200, 3, 200]);
   assert.equal(gateway.fleet()[0]?.state, 'usable');
-  // Who reads again before that is served again, without end.
+  // A client that reads again before the bound is served on.
   const metrics = () => fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
   await until(async () => /^ledgergate_upstream_in_flight_requests\{.*\} 0$/m.test((await metrics()).text));
   for (const { socket, closed } of slow) {
@@ -93,7 +93,7 @@ async function largeNode(t: TestContext, bytes: number): Promise<{ url: string }
 }
 
 for (const fastPath of [true, false]) {
-  test(`large answers that nobody takes stay within their bound and make room (fast path: ${fastPath})`, async (t) => {
+  test(`large unread answers stay within their bound and make room (fast path: ${fastPath})`, async (t) => {
     const node = await largeNode(t, 40_000_000);
     const config = testConfig({ full: [node], config: { listen: { fastPath } } });
     const gateway = await startGateway(config, { log: pino({ level: 'silent' }) });

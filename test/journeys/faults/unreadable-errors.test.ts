@@ -1,4 +1,4 @@
-/** An error that lacks the specified body (protocol 3) says nothing of the ledger: another node is asked. */
+/** An error without the specified body (protocol 3) proves nothing about the ledger: another node is asked. */
 import assert from 'node:assert/strict';
 import { gzipSync } from 'node:zlib';
 import { test } from 'node:test';
@@ -51,7 +51,7 @@ for (const [what, path] of Object.entries(paths)) {
   });
 }
 
-test('a compressed 404 for a hash says nothing of what the archive holds', async (t) => {
+test('after a compressed 404 for a hash, the archive is asked', async (t) => {
   const bad = await fakeNode(t, { oldest: 50_000n, head: 90_000n, chainId: 4 });
   const archive = await fakeNode(t, { archival: true, head: 90_000n, chainId: 4 });
   const gateway = await testGateway(t, { full: [bad], archival: [archive] });

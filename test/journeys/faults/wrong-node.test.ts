@@ -66,7 +66,7 @@ const every: readonly Cell[] = Object.keys(besides).flatMap((beside) =>
 );
 const cells = every.filter(({ what, beside }) => only.test(`${what}, beside ${beside}`));
 
-/** What the gateway is by default, where tests have it otherwise. */
+/** Defaults of the gateway that tests override elsewhere. */
 const upstream = {
   timeoutMs: 5_000,
   deadlineMs: 10_000,
@@ -95,7 +95,7 @@ async function readFor(ms: number, read: (index: number) => Promise<void>): Prom
   await Promise.all(pending);
 }
 
-/** Starts the nodes and the gateway of a cell; what is returned reads it. */
+/** Starts the nodes and the gateway of a cell; returns its reader. */
 async function startCell(t: TestContext, { distort, beside, lagMs }: Cell) {
   const startMs = Date.now();
   const { full, archives } = besides[beside] ?? { full: 0, archives: 0 };
@@ -125,7 +125,7 @@ async function startCell(t: TestContext, { distort, beside, lagMs }: Cell) {
       const path = `/v1/accounts/${address}/resource/0x1::ledgergate_sample::Probe${query}`;
       const { statusCode, headers, body } = await pool.request({ method: 'GET', path });
       const bytes = Buffer.from(await body.arrayBuffer());
-      // What a node compresses unasked is passed on as it is.
+      // The gateway passes unrequested compression on.
       const text = (headers['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes).toString();
       tally.reads += 1;
       const expected = isLatest ? `404 Address(${address})` : `200 "ledger_version":"${version}"`;

@@ -131,7 +131,7 @@ test('an answer that a node is still sending displaces stalled clients', async (
   const { url, budget, counts, clock } = await bodyServer(t, bytes + 4 * piece);
   await ask(t, `${url}a`);
   const share = budget.open(() => assert.fail('revoked'));
-  assert.throws(() => share.take(bytes), /too many bytes/);
+  assert.throws(() => share.take(bytes), /exceed the byte budget/);
 
   clock.nowMs = 2_000;
   share.take(bytes);

@@ -159,7 +159,7 @@ const taken = (answer: { readonly status?: number; readonly body: string }): str
   const submissions = new Submissions();
   void submissions.recordAnswer('full-0', { status: answer.status ?? 202, body: Buffer.from(answer.body) });
   const { need } = transactionRead(hash.toUpperCase().slice(2), { target: '', accept: undefined }, submissions);
-  return need.kind === 'transaction' ? need.first : undefined;
+  return need.kind === 'transaction' ? need.submittedTo : undefined;
 };
 
 test('a read of a submitted hash goes first to the node that accepted it', () => {

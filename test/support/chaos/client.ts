@@ -2,12 +2,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, request as send } from 'undici';
 import { Random } from '../random.ts';
-import { nextRequest, type Asked } from './requests.ts';
+import { nextRequest, type ChaosRequest } from './requests.ts';
 import { startHead } from './ledger.ts';
-import { Answerable, type Heard, type Tally } from './tally.ts';
+import { Answerable, type ClientAnswer, type Tally } from './tally.ts';
 import type { ChaosGateway, ChaosWorld } from './world.ts';
 
-/** The gateways' deadline and what a version is waited for, and what a busy machine adds. */
+/** The gateways' deadline, the wait for a version, and the delays of a busy machine. */
 const patienceMs = 8_000;
 /** A gateway that refused a connection is not asked again for so long. */
 const avoidMs = 300;
@@ -19,8 +19,8 @@ export class ChaosClient {
   readonly #agent = new Agent({ connections: 1, pipelining: 1 });
   #seen = startHead - 20n;
   readonly #avoidUntilMs = new Map<ChaosGateway, number>();
-  /** The version that the headers of each gateway process told last. */
-  readonly #told = new Map<number, bigint>();
+  /** The last version in the headers of each gateway process. */
+  readonly #ledgerVersion = new Map<number, bigint>();
 
   constructor(world: ChaosWorld, tally: Tally, seed: number) {
     this.#world = world;
@@ -44,7 +44,7 @@ export class ChaosClient {
   async operate(): Promise<void> {
     const asked = nextRequest({ world: this.#world, random: this.#random, seen: this.#seen });
     const answerable = new Answerable(this.#world.nodes, asked);
-    // Both may look closed for a moment: one is starting, and the other one is not known to have started yet.
+    // Both may seem closed for a moment, while one is starting and the other is still avoided.
     for (let tries = 0; tries < 20; tries += 1) {
       const gateway = this.#choose();
       const outcome = await this.#ask(gateway, asked);
@@ -67,7 +67,7 @@ export class ChaosClient {
     return this.#random.pick(open.length > 0 ? open : gateways);
   }
 
-  async #ask(gateway: ChaosGateway, { path, body }: Asked): Promise<Heard | 'refused' | 'cut'> {
+  async #ask(gateway: ChaosGateway, { path, body }: ChaosRequest): Promise<ClientAnswer | 'refused' | 'cut'> {
     const { timesKilled, isDying } = gateway;
     const startMs = performance.now();
     let hasBegun = false;
@@ -87,8 +87,8 @@ export class ChaosClient {
       const text = await answer.text();
       const tookMs = performance.now() - startMs;
       const served = findVersion(headers['ledgergate-served-version']);
-      const told = findVersion(headers['x-node-ledger-version']);
-      return { status: statusCode, text, tookMs, headers, served, told };
+      const ledgerVersion = findVersion(headers['x-node-ledger-version']);
+      return { status: statusCode, text, tookMs, headers, served, ledgerVersion };
     } catch (error) {
       const { code, name } = error as NodeJS.ErrnoException;
       if (code === 'ECONNREFUSED') return 'refused';
@@ -101,22 +101,30 @@ export class ChaosClient {
     }
   }
 
-  #judge(asked: Asked, heard: Heard, by: { readonly answerable: Answerable; readonly gateway: ChaosGateway }): void {
+  #judge(
+    asked: ChaosRequest,
+    answer: ClientAnswer,
+    by: { readonly answerable: Answerable; readonly gateway: ChaosGateway },
+  ): void {
     const { answerable, gateway } = by;
-    this.#tally.take(asked, heard, { answerable, through: gateway.name });
-    const { told, served, status } = heard;
+    this.#tally.take(asked, answer, { answerable, through: gateway.name });
+    const { ledgerVersion, served, status } = answer;
     const { pid } = gateway.process;
-    if (told !== undefined && told < (this.#told.get(pid) ?? 0n)) {
-      this.#tally.violate('headers went backward', `${gateway.name}: ${this.#told.get(pid)}, then ${told}`);
+    if (ledgerVersion !== undefined && ledgerVersion < (this.#ledgerVersion.get(pid) ?? 0n)) {
+      this.#tally.violate(
+        'headers went backward',
+        `${gateway.name}: ${this.#ledgerVersion.get(pid)}, then ${ledgerVersion}`,
+      );
     }
     if (status === 200 && asked.isLatest && served !== undefined && served < this.#seen) {
       this.#tally.violate('state went backward', `${gateway.name} ${asked.path}: saw ${this.#seen}, then ${served}`);
     }
-    if (status === 200 && asked.isLatest && told !== undefined && told < this.#seen) {
-      this.#tally.violate('headers went backward', `${gateway.name}: saw ${this.#seen}, then ${told}`);
+    if (status === 200 && asked.isLatest && ledgerVersion !== undefined && ledgerVersion < this.#seen) {
+      this.#tally.violate('headers went backward', `${gateway.name}: saw ${this.#seen}, then ${ledgerVersion}`);
     }
-    if (told !== undefined) this.#told.set(pid, told);
-    for (const version of [told, served]) if (version !== undefined && version > this.#seen) this.#seen = version;
+    if (ledgerVersion !== undefined) this.#ledgerVersion.set(pid, ledgerVersion);
+    for (const version of [ledgerVersion, served])
+      if (version !== undefined && version > this.#seen) this.#seen = version;
   }
 }
 

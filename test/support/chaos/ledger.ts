@@ -10,7 +10,7 @@ import { ledgerVersion } from '../../../src/ledger/version.ts';
 /** Fast enough that the edges move by thousands of versions in a run, and no faster than a ledger is believed to. */
 export const versionsPerSecond = 1_000;
 export const startHead = 1_000_000n;
-/** What full nodes keep: 20 s. */
+/** Window of full nodes: 20 s. */
 export const usualWindow = 20_000n;
 const pruneStep = 500n;
 
@@ -19,7 +19,7 @@ export function sharedLedger(): LedgerClock {
   return advancingClock({ startHead, versionsPerSecond });
 }
 
-/** One node's view. What it has pruned stays pruned, whatever happens to its head or its window. */
+/** One node's view. Pruned versions stay pruned after changes of head or window. */
 export class FollowingClock implements LedgerClock {
   /** Versions behind the ledger. */
   lag = 0n;

@@ -1,4 +1,4 @@
-/** What can happen to a node, as a table: each fault begins here and ends with `ChaosNode.heal`. */
+/** Faults of a node: each begins here and ends with `ChaosNode.heal`. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault, FaultLimits } from '../../../src/sample/faults.ts';
 import type { Random } from '../random.ts';
@@ -10,7 +10,7 @@ export interface NodeFault {
   readonly name: string;
   /** Every request is still answered rightly, well within an attempt's bound. */
   readonly leavesAble?: true;
-  /** Only while the other nodes are well: what most nodes say of chain and head is believed. */
+  /** Only while the other nodes are well: most nodes decide about chain and head. */
   readonly isExclusive?: true;
   /** A gateway asks nothing of the node before a probe has found it well again. */
   readonly shuns?: true;
@@ -19,7 +19,7 @@ export interface NodeFault {
 
 export const nodeFaults: readonly NodeFault[] = [
   { name: 'hangs', begin: ({ node }) => node.faults.add({ kind: 'hang' }) },
-  { name: 'hangs, but tells its ledger', begin: ({ node }) => node.faults.add({ kind: 'hang' }, { when: isRead }) },
+  { name: 'hangs, but reports its ledger', begin: ({ node }) => node.faults.add({ kind: 'hang' }, { when: isRead }) },
   { name: 'falls silent with its connections', begin: ({ proxy }) => void (proxy.isStalled = true) },
   {
     name: 'is somewhat slow',
@@ -45,7 +45,7 @@ export const nodeFaults: readonly NodeFault[] = [
   onSome('cuts bodies off', { kind: 'truncated body' }),
   onSome('answers 200 with half a JSON', { kind: 'answer', status: 200, body: '{"type":"0x1::a::B","data":{}' }),
   onSome('leaves the ledger headers out', { kind: 'no ledger headers' }),
-  { ...onSome('tells another chain', { kind: 'wrong chain id', chainId: 99 }), isExclusive: true, shuns: true },
+  { ...onSome('reports another chain', { kind: 'wrong chain id', chainId: 99 }), isExclusive: true, shuns: true },
   {
     name: 'lags',
     begin({ node }, random) {
@@ -68,11 +68,11 @@ export const nodeFaults: readonly NodeFault[] = [
       await proxy.accept();
     },
   },
-  { ...mangled('tells a head far ahead', { 'ledger-version': (value) => `${value}00` }), isExclusive: true },
-  mangled('tells a head beyond all numbers', { 'ledger-version': () => '9'.repeat(40) }),
-  mangled('tells an oldest version above its head', { 'ledger-oldest-version': (value) => `9${value}999999` }),
-  mangled('tells numbers that are none', { epoch: () => '-1', 'block-height': () => 'NaN' }),
-  mangled('tells every header twice', { 'ledger-version': (value) => `${value}\r\nX-Node-Ledger-Version: 7` }),
+  { ...mangled('reports a head far ahead', { 'ledger-version': (value) => `${value}00` }), isExclusive: true },
+  mangled('reports a head beyond all numbers', { 'ledger-version': () => '9'.repeat(40) }),
+  mangled('reports an oldest version above its head', { 'ledger-oldest-version': (value) => `9${value}999999` }),
+  mangled('reports invalid numbers', { epoch: () => '-1', 'block-height': () => 'NaN' }),
+  mangled('sends every header twice', { 'ledger-version': (value) => `${value}\r\nX-Node-Ledger-Version: 7` }),
   {
     name: 'announces more than it sends',
     begin: (node, random) => {

@@ -12,7 +12,7 @@ import {
 import type { Random } from '../random.ts';
 import type { ChaosWorld } from './world.ts';
 
-export interface Asked {
+export interface ChaosRequest {
   readonly kind: RequestKind;
   /** Below the base path. */
   readonly path: string;
@@ -36,7 +36,7 @@ interface From {
   readonly seen: bigint;
 }
 
-type Maker = (from: From) => Omit<Asked, 'kind'>;
+type Maker = (from: From) => Omit<ChaosRequest, 'kind'>;
 
 /** Weights in percent. */
 const kinds = {
@@ -53,7 +53,7 @@ const kinds = {
 } as const satisfies Readonly<Record<string, readonly [number, Maker]>>;
 
 /** The next request of a client. */
-export function nextRequest(from: From): Asked {
+export function nextRequest(from: From): ChaosRequest {
   let left = from.random.below(100);
   for (const [kind, [weight, make]] of Object.entries(kinds)) {
     left -= weight;
@@ -84,15 +84,15 @@ function pinned(path: string, version: bigint | undefined): string {
   return version === undefined ? path : `${path}?ledger_version=${version}`;
 }
 
-function read(version: bigint, random: Random): Omit<Asked, 'kind'> {
+function read(version: bigint, random: Random): Omit<ChaosRequest, 'kind'> {
   return random.chance(6) ? balance(version) : resource(version, structOf(random));
 }
 
-function latestRead(random: Random): Omit<Asked, 'kind'> {
+function latestRead(random: Random): Omit<ChaosRequest, 'kind'> {
   return random.chance(6) ? balance(undefined) : resource(undefined, structOf(random));
 }
 
-function resource(version: bigint | undefined, struct: string): Omit<Asked, 'kind'> {
+function resource(version: bigint | undefined, struct: string): Omit<ChaosRequest, 'kind'> {
   const tag = `0x1::ledgergate_sample::${struct}`;
   const [address, parsed] = [parseAddress('0x1'), parseStructTag(tag)];
   return {
@@ -103,12 +103,12 @@ function resource(version: bigint | undefined, struct: string): Omit<Asked, 'kin
   };
 }
 
-function balance(version: bigint | undefined): Omit<Asked, 'kind'> {
+function balance(version: bigint | undefined): Omit<ChaosRequest, 'kind'> {
   const path = pinned('/accounts/0x5a000001/balance/0x1::aptos_coin::AptosCoin', version);
   return { path, version, isLatest: version === undefined, right: (at) => [syntheticBalance(at)] };
 }
 
-function view(version: bigint | undefined): Omit<Asked, 'kind'> {
+function view(version: bigint | undefined): Omit<ChaosRequest, 'kind'> {
   const body = JSON.stringify({ function: '0x1::ledgergate_sample::version', type_arguments: [], arguments: [] });
   const path = pinned('/view', version);
   return { path, body, version, isLatest: version === undefined, right: (at) => [`["${at}"]`] };
@@ -116,7 +116,7 @@ function view(version: bigint | undefined): Omit<Asked, 'kind'> {
 
 const encodable = encodeVectors.filter(({ chainId, status }) => chainId === 1 && status === 200);
 
-function encode(random: Random): Omit<Asked, 'kind'> {
+function encode(random: Random): Omit<ChaosRequest, 'kind'> {
   const { request, body } = random.pick(encodable);
   const path = '/transactions/encode_submission';
   return { path, body: request, version: undefined, isLatest: false, right: () => [body] };
@@ -125,7 +125,7 @@ function encode(random: Random): Omit<Asked, 'kind'> {
 /** A node that is behind the transaction still calls it pending. */
 const longestLag = 10_000n;
 
-function byHash({ world, random }: From): Omit<Asked, 'kind'> {
+function byHash({ world, random }: From): Omit<ChaosRequest, 'kind'> {
   const { hash, version } = random.pick(world.committed);
   const states = (): readonly bigint[] =>
     world.ledger.read().version - version > longestLag ? [version] : [version, version - 1n];
@@ -137,13 +137,13 @@ function byHash({ world, random }: From): Omit<Asked, 'kind'> {
   };
 }
 
-function byVersion({ world }: From, version: bigint): Omit<Asked, 'kind'> {
+function byVersion({ world }: From, version: bigint): Omit<ChaosRequest, 'kind'> {
   const path = `/transactions/by_version/${version}`;
   const right = (): readonly string[] => [syntheticTransaction(version, world.ledger.timestampUsecOf(version))];
   return { path, version, isLatest: false, right };
 }
 
-function block({ world }: From, version: bigint): Omit<Asked, 'kind'> {
+function block({ world }: From, version: bigint): Omit<ChaosRequest, 'kind'> {
   const height = version / versionsPerBlock;
   const first = height * versionsPerBlock;
   const body = {

@@ -1,7 +1,6 @@
 /**
- * What goes wrong when: faults of nodes, gateways and Redis, drawn from one seed. One node at a time is left alone, so
- * that at every moment somebody can answer; which one that is changes every few seconds, and never before the next one
- * has been well for a while.
+ * The faults of a run: of nodes, gateways and Redis, drawn from one seed. One node at a time is spared, so that a node
+ * can always answer; the spared node changes every few seconds, and never before the next one has been well for a while.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Random } from '../random.ts';
@@ -17,14 +16,14 @@ export interface ScheduleOptions {
 
 /** A node has been well for this long before the one that was left alone may fail. */
 const settledMs = 700;
-/** Two probes of a gateway (see world.ts): what it shuns is asked again after one that finds it well. */
+/** Two probes of a gateway (see world.ts): a shunned node is asked again after a good probe. */
 const provenMs = 500;
 const commitEveryMs = 500;
-/** Balancers have heard of an end by then. */
-const heardMs = 200;
+/** Balancers have detected the end of a gateway by then. */
+const detectedMs = 200;
 
 export class Schedule {
-  /** What happened, in order, for whoever has to find out why. */
+  /** All events, in order, for the search of a cause. */
   readonly events: string[] = [];
   /** How often each thing happened. */
   readonly counts = new Map<string, number>();
@@ -62,7 +61,7 @@ export class Schedule {
     return new Random(this.#seed * 101 + part);
   }
 
-  /** Some time between these, and not past the end. */
+  /** Waits for a time between these, and not past the end. */
   #pause(random: Random, leastMs: number, mostMs: number): Promise<void> {
     const ms = leastMs + random.below(mostMs - leastMs);
     return sleep(Math.max(0, Math.min(ms, this.#endMs - performance.now())));
@@ -122,10 +121,10 @@ export class Schedule {
   }
 
   async #stop(gateway: ChaosGateway): Promise<void> {
-    this.#note('is told to end', gateway.name);
+    this.#note('gets SIGTERM', gateway.name);
     gateway.timesStopped += 1;
     const ended = gateway.process.stop();
-    await sleep(heardMs);
+    await sleep(detectedMs);
     gateway.isLeaving = true;
     const code = await ended;
     if (code !== 0) this.#note(`ended with ${code}`, gateway.name);
@@ -137,7 +136,7 @@ export class Schedule {
     gateway.isDying = true;
     await gateway.process.kill();
     gateway.isDying = false;
-    await sleep(heardMs);
+    await sleep(detectedMs);
     gateway.isLeaving = true;
   }
 

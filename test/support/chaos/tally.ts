@@ -1,28 +1,28 @@
-/** What the clients of a chaos run saw, counted, and whether it was allowed. */
+/** Counts the answers that clients of a chaos run get, and the forbidden ones. */
 import type { ChaosNode } from './node.ts';
-import type { Asked, RequestKind } from './requests.ts';
+import type { ChaosRequest, RequestKind } from './requests.ts';
 import type { ChaosWorld } from './world.ts';
 
 /** An answer as a client got it. */
-export interface Heard {
+export interface ClientAnswer {
   readonly status: number;
   readonly text: string;
   /** `Ledgergate-Served-Version`. */
   readonly served: bigint | undefined;
   /** The version in the ledger headers. */
-  readonly told: bigint | undefined;
+  readonly ledgerVersion: bigint | undefined;
   readonly tookMs: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
 
-/** What must never happen. */
+/** Forbidden outcomes. */
 export type Violation =
   | 'wrong body'
   | 'wrong version'
   | 'false refusal'
   | 'state went backward'
   | 'headers went backward'
-  /** No answer although nobody killed the gateway. */
+  /** No answer, from a gateway that was not killed. */
   | 'lost'
   /** An answer that began well and did not end. */
   | 'broken off'
@@ -34,7 +34,7 @@ export class Answerable {
   readonly #able: readonly (readonly [ChaosNode, number])[];
   readonly #version: bigint | undefined;
 
-  constructor(nodes: readonly ChaosNode[], { version }: Asked) {
+  constructor(nodes: readonly ChaosNode[], { version }: ChaosRequest) {
     this.#version = version;
     this.#able = nodes
       .filter(({ isAble, node }) => isAble && (version === undefined || node.ledger().version >= version))
@@ -52,14 +52,14 @@ export class Answerable {
 }
 
 /** Of each violation. */
-const mostKept = 5;
+const mostSamples = 5;
 
 export class Tally {
   /** Answers 200 and right, by kind. */
   readonly right = new Map<RequestKind, number>();
   /** Times in milliseconds of all that got an answer. */
   readonly tookMs: number[] = [];
-  /** Refusals although a node could have answered, by what was said. */
+  /** Refusals although a node could have answered, by error text. */
   readonly errors = new Map<string, number>();
   /** Refusals while none could. */
   excused = 0;
@@ -68,7 +68,7 @@ export class Tally {
   /** Connections that were refused, and tried at the other gateway. */
   failedOver = 0;
   readonly violations = new Map<Violation, number>();
-  /** The first violations and errors in full, and what was wrong with the nodes then. */
+  /** The first violations and errors in full, with the faults of the nodes then. */
   readonly samples: string[] = [];
   readonly #world: ChaosWorld;
   readonly #secrets: readonly string[];
@@ -90,35 +90,39 @@ export class Tally {
   violate(violation: Violation, detail: string): void {
     const count = (this.violations.get(violation) ?? 0) + 1;
     this.violations.set(violation, count);
-    if (count <= mostKept) this.#keep(`${violation}: ${detail}`);
+    if (count <= mostSamples) this.#keep(`${violation}: ${detail}`);
   }
 
-  take(asked: Asked, heard: Heard, { answerable, through }: { answerable: Answerable; through: string }): void {
-    const { status, text, headers, tookMs } = heard;
+  take(
+    asked: ChaosRequest,
+    reply: ClientAnswer,
+    { answerable, through }: { answerable: Answerable; through: string },
+  ): void {
+    const { status, text, headers, tookMs } = reply;
     const answer = `${status} after ${Math.round(tookMs)} ms ${text.slice(0, 200)}`;
     const shown = `${through} ${asked.path} -> ${answer} (${JSON.stringify(headers)})`;
     this.tookMs.push(tookMs);
     if (this.#secrets.some((secret) => JSON.stringify(headers).includes(secret))) this.violate('leak', shown);
     if (status === 200) {
-      this.#takeBody(asked, heard, shown);
+      this.#checkBody(asked, reply, shown);
       return;
     }
     if (this.#secrets.some((secret) => text.includes(secret))) this.violate('leak', shown);
-    // Everything that is asked exists: "not found" or "pruned" is a false claim, whoever is down.
+    // All requested data exists: "not found" or "pruned" is always a false claim.
     if (status < 500) this.violate('false refusal', shown);
     else if (!answerable.still) this.excused += 1;
     else {
       const reason = `${status} ${text.replaceAll(/\d+/g, '#').slice(0, 120)}`;
       const count = (this.errors.get(reason) ?? 0) + 1;
       this.errors.set(reason, count);
-      if (count <= mostKept) this.#keep(`error: ${shown}`);
+      if (count <= mostSamples) this.#keep(`error: ${shown}`);
     }
   }
 
-  #takeBody(asked: Asked, { text, served }: Heard, shown: string): void {
+  #checkBody(asked: ChaosRequest, { text, served }: ClientAnswer, shown: string): void {
     const version = asked.version ?? served;
     const isOther = asked.version !== undefined && served !== undefined && served !== asked.version;
-    // Without its version nobody can tell whether the answer to a read of the latest state is right.
+    // Without its version an answer to a read of the latest state cannot be checked.
     if (isOther || (asked.isLatest && served === undefined)) this.violate('wrong version', shown);
     else if (!asked.right(version ?? 0n).includes(text)) this.violate('wrong body', shown);
     else this.right.set(asked.kind, (this.right.get(asked.kind) ?? 0) + 1);

@@ -8,17 +8,17 @@ import { submission } from '../submission.ts';
 import { sharedLedger, startHead } from './ledger.ts';
 import { chaosNode, type ChaosNode } from './node.ts';
 
-/** A gateway as its clients know it. */
+/** A gateway in the view of its clients. */
 export interface ChaosGateway {
   readonly name: string;
   readonly process: GatewayProcess;
-  /** Balancers have learned that it ends, or has not begun. */
+  /** Balancers send it no requests: it ends, or has not begun. */
   isLeaving: boolean;
-  /** How often it was killed: whatever was in flight at it then is cut off. */
+  /** How often it was killed, which cuts off its requests in flight. */
   timesKilled: number;
-  /** It was killed, and the kernel has not closed yet what the process had open. */
+  /** It was killed, and the kernel has not closed its sockets yet. */
   isDying: boolean;
-  /** How often it was told to end. */
+  /** How often it got SIGTERM. */
   timesStopped: number;
 }
 

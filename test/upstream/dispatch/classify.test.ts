@@ -1,4 +1,4 @@
-/** What one node's answer means: status x `error_code` x need. */
+/** Classes of answers: status x `error_code` x need. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
@@ -22,7 +22,7 @@ function error(code: string, message = 'm'): string {
   return JSON.stringify({ message, error_code: code, vm_error_code: null });
 }
 
-/** Status, error code, and the verdict for a read at a version, of the head, and of a transaction. */
+/** Status, error code, and the class for a read at a version, of the head, and of a transaction. */
 const errors: readonly (readonly [number, string, AnswerClass, AnswerClass, AnswerClass])[] = [
   [400, 'invalid_input', 'final', 'final', 'final'],
   [400, 'web_framework_error', 'final', 'final', 'final'],
@@ -57,7 +57,7 @@ for (const [status, code, ...expected] of errors) {
   });
 }
 
-test('an unknown block is news about the node that was asked for it by height or version', () => {
+test('an unknown block by height or version is a fact about the node alone', () => {
   const unknown = answer(404, error('block_not_found'));
   const block = { kind: 'block', height: 5n } as const;
   const verdicts = [block, version, head].map((need) => classifyAnswer(unknown, need));
@@ -76,7 +76,7 @@ test('a body of another form is judged by its status', () => {
     for (const body of ['', '<html>', 'null', '{"error_code":5}']) {
       assert.deepEqual(
         needs.map((need) => classifyAnswer(answer(status, body), need)),
-        // The 404 of one node settles no hash, whatever its body.
+        // The 404 of one node is never final for a hash.
         needs.map(({ kind }) => (status === 404 && kind === 'transaction' ? 'absent' : verdict)),
         `${status} ${body}`,
       );
@@ -84,7 +84,7 @@ test('a body of another form is judged by its status', () => {
   }
 });
 
-test('an unknown transaction is news about the node that was asked', () => {
+test('an unknown transaction is a fact about the node alone', () => {
   assert.equal(classifyAnswer(answer(404, error('transaction_not_found')), version), 'behind');
   assert.equal(classifyAnswer(answer(404, error('transaction_not_found')), transaction), 'absent');
   assert.equal(classifyAnswer(answer(404, '\x1f\x8b'), transaction), 'absent');
@@ -99,14 +99,14 @@ const prunedMessages = [
 ];
 
 for (const message of prunedMessages) {
-  test(`a 500 that says ${JSON.stringify(message)} is news about the window, except for the head`, () => {
+  test(`a 500 with ${JSON.stringify(message)} reports a pruned version, except for the head`, () => {
     const body = error('internal_error', message);
     const verdicts = [version, transaction, head].map((need) => classifyAnswer(answer(500, body), need));
     assert.deepEqual(verdicts, ['pruned', 'pruned', 'failed']);
   });
 }
 
-test('a 500 says pruned only as a word of the specified body', () => {
+test('a 500 reports a pruned version only in the specified body', () => {
   for (const body of [
     error('internal_error', 'unprunedness'),
     error('internal_error', 'Function 0x1::pruned::T failed'),
@@ -124,13 +124,13 @@ test('a 500 says pruned only as a word of the specified body', () => {
   assert.equal(classifyAnswer(answer(503, error('internal_error', 'pruned')), version), 'failed');
 });
 
-test('410 means pruned whatever its body says', () => {
+test('410 means pruned with any body', () => {
   for (const body of ['', '<html>', '{"message":"x","error_code":"something_new"}']) {
     assert.equal(classifyAnswer(answer(410, body), version), 'pruned');
   }
 });
 
-test('a success is final, whatever is in it: what is wrong with one is told elsewhere', () => {
+test('every success is final: validateAnswer finds its faults', () => {
   for (const status of [200, 202, 206]) {
     const verdicts: readonly AnswerClass[] = [version, head, transaction].map((need) =>
       classifyAnswer(answer(status, '<html>'), need),
@@ -140,7 +140,7 @@ test('a success is final, whatever is in it: what is wrong with one is told else
   assert.equal(classifyAnswer(answer(302, ''), version), 'final');
 });
 
-test('the error code is read from the specified body and from nothing else', () => {
+test('the error code is read from the specified body only', () => {
   assert.equal(errorCodeOf(answer(404, error('resource_not_found'))), 'resource_not_found');
   for (const body of [
     '',

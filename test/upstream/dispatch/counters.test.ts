@@ -1,4 +1,4 @@
-/** Whatever becomes of requests, nothing of what they took is kept. */
+/** Requests free all resources at every kind of end. */
 import assert from 'node:assert/strict';
 import type { ServerResponse } from 'node:http';
 import { test } from 'node:test';

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Outcome } from '../../../src/upstream/dispatch/attempt-history.ts';
-import { withHedge, type Run } from '../../../src/upstream/dispatch/hedge.ts';
+import type { AttemptOutcome } from '../../../src/upstream/dispatch/attempt-history.ts';
+import { withHedge, type RunningAttempt } from '../../../src/upstream/dispatch/hedge.ts';
 import type { Upstream } from '../../../src/upstream/node/upstream.ts';
 
 test('a request that can be sent to no node takes its hedge along', async () => {
-  const refused = Promise.withResolvers<Outcome<never>>();
+  const refused = Promise.withResolvers<AttemptOutcome<never>>();
   const cancelled: string[] = [];
-  const run = (name: string, outcome: Promise<Outcome<never>>): Run<never> => ({
+  const run = (name: string, outcome: Promise<AttemptOutcome<never>>): RunningAttempt<never> => ({
     upstream: { name } as Upstream,
     sentAtMs: 0,
     outcome,

@@ -70,7 +70,7 @@ test('a body that ends with its connection counts as one that may be cut', async
   assert.deepEqual([body.toString(), isFramed], ['hello', false]);
 });
 
-test('the answer to HEAD has no body, whatever its head says', async (t) => {
+test('the answer to HEAD has no body, despite its head', async (t) => {
   for (const framing of ['Content-Length: 5', 'Transfer-Encoding: chunked']) {
     const node = await nodeThatAnswers(t, { pieces: [`${line}${framing}\r\n\r\n`] });
     assert.equal((await ask(node, '/', { method: 'HEAD' })).body.length, 0);

@@ -34,12 +34,12 @@ async function streamed(sender: Sender, signal = never): Promise<StreamedAnswer>
   return answer;
 }
 
-/** Closed, and everybody has heard of it. `once` would reject for the error that ends it. */
+/** Resolves after the stream's close event. `once` would reject for its error. */
 function closed({ stream }: StreamedAnswer): Promise<void> {
   return new Promise((resolve) => onceClosed(stream, () => setImmediate(resolve)));
 }
 
-test('a stream nobody takes from ends after the bound, and its place goes to who waits', async (t) => {
+test('a stream without reads ends after the bound, and a waiting request gets its place', async (t) => {
   const { sender, upstream, failures } = await senderOf(t, endless, { connections: 1 });
   const first = await streamed(sender);
   const broken = closed(first);
@@ -48,14 +48,14 @@ test('a stream nobody takes from ends after the bound, and its place goes to who
   const second = await streamed(sender);
 
   await broken;
-  assert.match(String(first.stream.errored), /nothing of the answer was taken for 300 ms/);
+  assert.match(String(first.stream.errored), /the client has read nothing for 300 ms/);
   assert.equal(upstream.inFlight, 1);
   second.stream.destroy();
   await closed(second);
   assert.deepEqual([upstream.inFlight, upstream.health, await failures('queue')], [0, 'usable', 0]);
 });
 
-test('a stream that is taken from goes on for longer than the bound', async (t) => {
+test('a stream with reads goes on for longer than the bound', async (t) => {
   const { sender } = await senderOf(t, endless, { connections: 1, limits: { stallMs: 50 } });
   const { stream } = await streamed(sender);
   const startedMs = performance.now();
@@ -85,10 +85,10 @@ test('a client that takes much at once is given time for it, and no more than th
   }
   await closed(answer);
 
-  assert.match(String(stream.errored), /nothing of the answer was taken for \d+ ms/);
+  assert.match(String(stream.errored), /the client has read nothing for \d+ ms/);
 });
 
-test('an answer with an end that nobody takes ends as well', async (t) => {
+test('a complete answer without reads ends as well', async (t) => {
   const { sender, upstream } = await senderOf(t, large, { connections: 1, limits: { stallMs: 20 } });
   await closed(await streamed(sender));
   assert.equal(upstream.inFlight, 0);
@@ -102,7 +102,7 @@ test('streams leave a quarter of the connections to everything else', async (t) 
   const streams = await Promise.all([streamed(sender), streamed(sender), streamed(sender)]);
 
   const whole = await sender.whole(request('/small'), never);
-  await assert.rejects(streamed(sender), /more to do than they can/);
+  await assert.rejects(streamed(sender), /nodes are at capacity/);
 
   assert.equal(whole.status, 200);
   assert.deepEqual([await failures('queue'), await refusals('late')], [0, 1]);
@@ -113,7 +113,7 @@ test('streams leave a quarter of the connections to everything else', async (t) 
 test('a request that waited in vain for one of our own to end is no failure of the node', async (t) => {
   const limits = { timeoutMs: 150, deadlineMs: 150 };
   const { sender, upstream, failures, refusals } = await senderOf(t, () => undefined, { connections: 1, limits });
-  const why = /no node answered|more to do than they can/;
+  const why = /no node answered|nodes are at capacity/;
   const all = [1, 2, 3, 4].map(() => assert.rejects(sender.whole(request('/hang'), never), why));
   await Promise.all(all);
 

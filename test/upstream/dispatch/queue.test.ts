@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { dialectOf } from '../../../src/ledger/ledger-headers.ts';
 import { Fleet } from '../../../src/upstream/fleet.ts';
 import type { Tier } from '../../../src/upstream/select/ranking.ts';
-import { PlaceQueue, type Permit, type Refusal } from '../../../src/upstream/dispatch/queue.ts';
+import { PlaceQueue, type Permit, type QueueRefusal } from '../../../src/upstream/dispatch/queue.ts';
 import { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { until } from '../../support/eventually.ts';
 import { quietEvents } from '../../support/fleet-events.ts';
@@ -40,7 +40,7 @@ function oneTakenPlace(t: TestContext, options: { readonly fewest: number; reado
   const otherHolder = taken(queue.tryAcquire(others, 'read'));
   const outcomes: string[] = [];
   const wait = (client: string, name: string, asked = nodes): void => {
-    const note = (outcome: Permit | Refusal): void => {
+    const note = (outcome: Permit | QueueRefusal): void => {
       outcomes.push(typeof outcome === 'string' ? `${name} ${outcome}` : name);
       if (typeof outcome === 'object') holder = outcome;
     };
@@ -99,7 +99,7 @@ test('as many may wait as can be served soon, within fixed bounds', () => {
   assert.equal(queue.bound(3_000), 1_000);
 });
 
-test('a request that has waited long enough, or has gone, is late and leaves nothing behind', async (t) => {
+test('a request is late after its bound or an abort, and leaves nothing behind', async (t) => {
   const { queue, nodes } = oneTakenPlace(t, { fewest: 10, most: 10 });
   const gone = new AbortController();
   const leaving = { ...patient, signal: gone.signal };
@@ -110,7 +110,7 @@ test('a request that has waited long enough, or has gone, is late and leaves not
   assert.deepEqual([queue.waiting, getEventListeners(gone.signal, 'abort').length], [0, 0]);
 });
 
-test('who waits for a full node is lent a place of the archival one only while half of those are free', async (t) => {
+test('a request for a full node gets a place of the archival one only while half of those are free', async (t) => {
   const nodes = nodesOf(t, [
     { tier: 'full', connections: 1 },
     { tier: 'archival', connections: 4 },
@@ -130,7 +130,7 @@ test('who waits for a full node is lent a place of the archival one only while h
   assert.deepEqual(got, ['archival', 'full']);
 });
 
-test('whoever waits gets the place that a question in the background had', async (t) => {
+test('a waiting request gets the place of a background request', async (t) => {
   const nodes = nodesOf(t, [{ tier: 'full', connections: 1 }]);
   const queue = new PlaceQueue();
   const [node] = nodes;
@@ -143,7 +143,7 @@ test('whoever waits gets the place that a question in the background had', async
   assert.equal(node.upstream.places.inFlight, 0);
 });
 
-test('of many who wait for the connections of streams one gets the place that ends, the others keep no reads out', async (t) => {
+test('one waiting stream gets the connection that ends, and the others delay no reads', async (t) => {
   const large = Buffer.alloc(4 * 1024 * 1024);
   const { sender, upstream } = await senderOf(
     t,
@@ -197,7 +197,7 @@ test('streams and long polls together leave a connection to reads', async (t) =>
   assert.equal(await poll(), 'small');
   resolve();
   assert.deepEqual(await Promise.all(polls), ['poll', 'poll']);
-  // The connections that polls held are given to those who waited.
+  // Waiting requests get the connections of the polls.
   await until(() => sender.waiting <= 1);
   leaving.abort();
   await until(() => upstream.inFlight === 0 && sender.waiting === 0);

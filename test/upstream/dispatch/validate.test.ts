@@ -1,10 +1,14 @@
-/** What a success of a node may look like, and what it cannot be. */
+/** Valid and invalid answers of nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { JsonBody } from '../../../src/ledger/json-body.ts';
 import { dialectOf, findLedgerInfo, type HeaderValues } from '../../../src/ledger/ledger-headers.ts';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
-import { validateAnswer, type InvalidAnswerReason, type Promised } from '../../../src/upstream/dispatch/validate.ts';
+import {
+  validateAnswer,
+  type InvalidAnswerReason,
+  type PromisedForm,
+} from '../../../src/upstream/dispatch/validate.ts';
 import type { Need } from '../../../src/upstream/select/need.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
@@ -31,7 +35,7 @@ interface Row {
   readonly body?: string | Buffer;
   readonly need?: Need;
   /** `null`: anything. */
-  readonly promised?: Promised | null;
+  readonly promised?: PromisedForm | null;
   readonly isHead?: boolean;
   readonly isConditional?: boolean;
   readonly hasBody?: boolean;
@@ -233,7 +237,7 @@ const rows: readonly Row[] = [
 for (const row of rows) {
   const { what, status = 200, headers = whole, body, need = at(500n), promised = 'json', fault } = row;
   const { isHead = false, isConditional = false, hasBody = false } = row;
-  test(`${status} with ${what}: ${fault ?? 'nothing is wrong'}`, () => {
+  test(`${status} with ${what}: ${fault ?? 'valid'}`, () => {
     const bytes = body === undefined ? undefined : Buffer.from(body);
     const answer = {
       status,

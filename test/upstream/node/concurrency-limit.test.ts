@@ -56,7 +56,7 @@ test('a node that becomes slower by nature is not throttled for ever', () => {
   assert.ok(limit.limit >= 40, String(limit.limit));
 });
 
-test('views and single slow answers say nothing, and the bound has a floor', () => {
+test('views and single slow answers do not count, and the limit has a floor', () => {
   const limit = new ConcurrencyLimit(64);
   run(limit, { capacity: 100, serviceMs: 5, wanted: 40 }, 20);
   for (let atMs = 2_000; atMs < 10_000; atMs += 10) limit.observe('view', 5_000, atMs);

@@ -7,7 +7,7 @@ const second = 1_000_000n;
 
 /** A node's report: `behind` seconds by its own clock. */
 const node = (version: bigint, behind = 0n): HeadReport => ({ version, timestampUsec: nowUsec - behind * second });
-/** A recorded or simulated ledger, whose clock has nothing to do with ours. */
+/** A recorded or simulated ledger, with a clock of its own. */
 const past = (version: bigint): HeadReport => ({ version, timestampUsec: 1_000_000n + version * 5_000n });
 
 const rows: readonly (readonly [claim: string, own: HeadReport, others: readonly HeadReport[], isCredible: boolean])[] =

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Deferral } from '../../../src/upstream/node/deferral.ts';
 
-/** Pauses of a node that refuses whatever it is sent, each request sent as the pause before it ends. */
+/** Pauses of a node that refuses every request, each sent at the end of a pause. */
 function pausesOf(deferral: Deferral, count: number, fromMs = 0, retryAfterMs?: number): readonly number[] {
   const pauses: number[] = [];
   for (let nowMs = fromMs; pauses.length < count;) {
@@ -79,7 +79,7 @@ test('after a pause one request tries the node, and the others follow when it is
   deferral.asked(100);
   assert.deepEqual([deferral.isOn(100), deferral.isOn(1_099), deferral.isOn(1_100)], [true, true, false]);
 
-  // It was sent during the pause, when nobody else could answer.
+  // It was sent during the pause, when no other node could answer.
   deferral.answered(50);
   assert.equal(deferral.isOn(200), true);
   deferral.answered(100);
@@ -96,7 +96,7 @@ test('a trial that is refused begins the next pause', () => {
   assert.deepEqual([deferral.isOn(309), deferral.isOn(310)], [true, false]);
 });
 
-test('a long pause shrinks to a second when the node answers what it was sent after its last refusal', () => {
+test('a long pause shrinks to a second when the node answers a request sent after its last refusal', () => {
   const deferral = new Deferral();
   // 25.6 s, from 25,500 ms on. With no better node left it is asked meanwhile.
   pausesOf(deferral, 9);

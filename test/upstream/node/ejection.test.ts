@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Ejection, type Sign } from '../../../src/upstream/node/ejection.ts';
+import { Ejection, type FailureSign } from '../../../src/upstream/node/ejection.ts';
 
 for (const [sign, enough] of [
   ['timeout', 2],
@@ -72,7 +72,7 @@ test('a node that is out is tried after its pause, once at a time, and pauses gr
   assert.equal(ejection.isOut, false);
 });
 
-test('a trial that nobody ends is followed by another', () => {
+test('a trial without an end is followed by another', () => {
   const ejection = new Ejection();
   ejection.failed('timeout', 0, 1_000);
   ejection.failed('timeout', 1, 1_000);
@@ -80,7 +80,7 @@ test('a trial that nobody ends is followed by another', () => {
   assert.deepEqual([ejection.beginTrial(7_999, 5_000), ejection.beginTrial(8_000, 5_000)], [false, true]);
 });
 
-test('one trial says little of a node that errs now and then: three must pass in a row', () => {
+test('a node with occasional errors must pass three trials in a row', () => {
   const ejection = new Ejection();
   ask(ejection, 50, 0);
   let nowMs = 2_000;
@@ -103,9 +103,9 @@ test('one trial says little of a node that errs now and then: three must pass in
   assert.equal(again(nowMs + 70_000), 1_000);
 });
 
-test('what was sent before a node came back says nothing new', () => {
+test('failures of reads sent before the return of a node do not count', () => {
   const ejection = new Ejection();
-  const sign: Sign = 'timeout';
+  const sign: FailureSign = 'timeout';
   ejection.failed(sign, 0, 5_000);
   ejection.failed(sign, 0, 5_000);
   ejection.beginTrial(6_000, 1_000);

@@ -17,7 +17,7 @@ test('a quantile is that of the answers, to a fifth', () => {
   );
 });
 
-test('too few answers tell nothing, and old ones are forgotten', () => {
+test('too few answers give no quantile, and old ones do not count', () => {
   const histogram = new LatencyHistogram();
   for (let count = 0; count < 19; count += 1) histogram.record(10, 0);
   assert.equal(histogram.quantile(0.95, 0), undefined);

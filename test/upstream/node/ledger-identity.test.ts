@@ -68,13 +68,13 @@ const votes: readonly {
   readonly standing?: number;
   readonly elected: number | undefined;
 }[] = [
-  { claim: 'nobody has told anything', told: [undefined, undefined], elected: undefined },
-  { claim: 'whoever speaks first is believed', told: [undefined, 2], elected: 2 },
+  { claim: 'without a report there is no chain', told: [undefined, undefined], elected: undefined },
+  { claim: 'the first report decides', told: [undefined, 2], elected: 2 },
   { claim: 'most nodes decide', told: [1, 2, 2], elected: 2 },
-  { claim: 'of equals the node configured first decides', told: [1, 2], elected: 1 },
-  { claim: 'of equals the standing chain stays', told: [1, 2], standing: 2, elected: 2 },
+  { claim: 'a tie goes to the node configured first', told: [1, 2], elected: 1 },
+  { claim: 'a tie keeps the standing chain', told: [1, 2], standing: 2, elected: 2 },
   { claim: 'a majority turns a standing chain', told: [1, 1, 2], standing: 2, elected: 1 },
-  { claim: 'a chain that no node tells any more goes', told: [1, undefined], standing: 2, elected: 1 },
+  { claim: 'a chain without reports loses', told: [1, undefined], standing: 2, elected: 1 },
   { claim: 'silence leaves the standing chain', told: [undefined], standing: 2, elected: 2 },
 ];
 
@@ -89,7 +89,7 @@ type Told = { readonly status: number; readonly body: unknown };
 const first = (digit: string): Told => ({ status: 200, body: { hash: `0x${digit.repeat(64)}` } });
 const pruned: Told = { status: 410, body: { message: 'm', error_code: 'version_pruned', vm_error_code: null } };
 
-/** A ledger whose node says of its first transaction what `told` is at the moment. */
+/** A ledger whose node answers `told` for its first transaction. */
 async function ledgerOf(t: TestContext, told: () => Told) {
   const answer = (_request: unknown, response: ServerResponse): void => {
     const { status, body } = told();
@@ -125,7 +125,7 @@ test('a ledger is called by the hash of its first transaction', async (t) => {
   assert.equal(identity.name, 'aaaaaaaa');
 });
 
-test('where nobody tells the first transaction there is one name for all', async (t) => {
+test('ledgers whose first transaction no node reports share one name', async (t) => {
   const unknown = { message: 'm', error_code: 'resource_not_found', vm_error_code: null };
   for (const told of [pruned, { status: 404, body: unknown }, { status: 200, body: { hash: '' } }]) {
     const { identity } = await ledgerOf(t, () => told);
@@ -134,7 +134,7 @@ test('where nobody tells the first transaction there is one name for all', async
   }
 });
 
-test('a node that is broken says nothing', async (t) => {
+test('a broken node gives no name', async (t) => {
   const { identity } = await ledgerOf(t, () => ({ status: 503, body: {} }));
   await identity.look();
   assert.equal(identity.name, undefined);
@@ -152,7 +152,7 @@ test('a ledger that went back has the name of its own first transaction', async 
   assert.equal(await nameOf(identity, (name) => name !== undefined), 'bbbbbbbb');
 });
 
-test('a ledger that went back and tells no first transaction is called as others are', async (t) => {
+test('a ledger that went back without a first transaction gets the shared name', async (t) => {
   let told = first('a');
   const { identity, goBack } = await ledgerOf(t, () => told);
   await identity.look();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RetryBudget, Semaphore } from '../../../src/upstream/node/limits.ts';
 
-test('however many ask, what is given is a share of the traffic and what was saved', () => {
+test('extra requests are a share of the traffic plus the saved balance', () => {
   const budget = new RetryBudget({ share: 0.2, most: 5 });
   let given = 0;
   for (let request = 0; request < 1_000; request += 1) {
@@ -12,7 +12,7 @@ test('however many ask, what is given is a share of the traffic and what was sav
   assert.ok(given >= 200 && given <= 205, String(given));
 });
 
-test('what nobody asks for is saved up to a bound', () => {
+test('an unused balance is saved up to a bound', () => {
   const budget = new RetryBudget({ share: 1, most: 3 });
   for (let request = 0; request < 100; request += 1) budget.deposit();
   assert.deepEqual(
@@ -21,7 +21,7 @@ test('what nobody asks for is saved up to a bound', () => {
   );
 });
 
-test('time earns as well, where it is told to', () => {
+test('time adds to the balance when configured', () => {
   const budget = new RetryBudget({ share: 0, perSecond: 10, most: 2 });
   assert.deepEqual([budget.withdraw(0), budget.withdraw(0), budget.withdraw(0)], [true, true, false]);
   assert.deepEqual([budget.withdraw(99), budget.withdraw(101)], [false, true]);

@@ -164,7 +164,7 @@ test('every submission has a connection of its own, and closes it', async (t) =>
     socket.on('data', (chunk) => {
       counts.push((count += 1));
       seen.push(/^connection: (\w+)/im.exec(chunk.toString('latin1'))?.[1] ?? '');
-      // It keeps the connection, whatever the request says.
+      // The node keeps the connection against the request's `Connection: close`.
       socket.write('HTTP/1.1 202 Accepted\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n');
     });
   });

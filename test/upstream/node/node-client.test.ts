@@ -1,4 +1,4 @@
-// The connections to one node: how many there are, what goes over them, and when they end.
+// The connections to one node: their number, their requests, and their end.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';

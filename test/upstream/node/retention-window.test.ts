@@ -10,7 +10,7 @@ function version(value: number): LedgerVersion {
   return ledgerVersion(BigInt(value));
 }
 
-/** A window that has been told `[atMs, oldest, head]`, one after the other. */
+/** A window after reports `[atMs, oldest, head]`. */
 function windowOf(...told: readonly (readonly [number, number, number])[]): RetentionWindow {
   const window = new RetentionWindow();
   for (const [atMs, oldest, head] of told) {
@@ -19,7 +19,7 @@ function windowOf(...told: readonly (readonly [number, number, number])[]): Rete
   return window;
 }
 
-test('before the first answer nothing is known', () => {
+test('before the first answer there is no window', () => {
   const window = new RetentionWindow();
   assert.equal(window.at(0), undefined);
   assert.equal(window.info, undefined);
@@ -75,7 +75,7 @@ test('an overtaken answer of the same head does not move the edge back', () => {
   assert.equal(window.at(200)?.oldest, 200n);
 });
 
-test('a node that goes on telling an older ledger is believed after ten seconds: it was restored', () => {
+test('a node that reports only an older ledger for ten seconds is believed: it was restored', () => {
   const window = windowOf([0, 100, 1000], [100, 200, 1100]);
   const older = ledgerInfo({ version: 500n, oldest: 50n });
   assert.equal(window.observe(older, 200), false);
@@ -86,7 +86,7 @@ test('a node that goes on telling an older ledger is believed after ten seconds:
   assert.equal(window.edgeSpeed, 0);
 });
 
-test('a node that tells an older ledger now and then is not believed: somebody behind its name is behind', () => {
+test('a node that reports an older ledger now and then is not believed: one of several behind its name lags', () => {
   const window = windowOf([0, 100, 1000]);
   for (let atMs = 1_000; atMs <= 60_000; atMs += 1_000) {
     const version = atMs % 9_000 === 0 ? 1000n : 500n;
@@ -100,7 +100,7 @@ test('one old answer after a long silence is not believed', () => {
   assert.equal(window.info?.version, 1000n);
 });
 
-test('a node that tells of another chain is believed at once', () => {
+test('a report of another chain replaces the window at once', () => {
   const window = windowOf([0, 100, 1000], [100, 200, 1100]);
   window.observeRefusal(version(900), 100);
   window.observe(ledgerInfo({ version: 50n, chainId: 5 }), 110);
@@ -112,7 +112,7 @@ test('a larger window is believed at once and its past speed forgotten', () => {
   assert.deepEqual(window.at(1000), { head: 1200n, oldest: 0n, safeOldest: 0n });
 });
 
-test('a refused version and all below it are gone for ten seconds, whatever headers say', () => {
+test('a refused version and all below it count as pruned for ten seconds, despite headers', () => {
   const window = windowOf([0, 100, 1000]);
   window.observeRefusal(version(250), 50);
   window.observe(ledgerInfo({ version: 1000n, oldest: 100n }), 60);
@@ -148,7 +148,7 @@ test('a refusal far above the edge is not believed: no pruner moves so far betwe
   assert.equal(usual.at(0)?.oldest, 410_000_001n);
 });
 
-test('a refusal below the edge says nothing new', () => {
+test('a refusal below the edge changes nothing', () => {
   const window = windowOf([0, 100, 1000]);
   window.observeRefusal(version(40), 0);
   assert.equal(window.at(0)?.oldest, 100n);
@@ -179,7 +179,7 @@ function edgeAt(atMs: number, stepMs: number): number {
   return 10_000 + Math.floor(atMs / stepMs) * stepMs * speed;
 }
 
-/** Reads within 5,000 versions of the edge, over a link of 1 to 5 ms each way, after 10 s of getting to know the node. */
+/** Reads within 5,000 versions of the edge, over a link of 1 to 5 ms each way, after 10 s of reports. */
 function simulate({ stepMs, readsPerMs }: Node) {
   const reads = 100_000;
   const draw = new Draw(stepMs);
@@ -224,13 +224,13 @@ const simulations: readonly (Node & { readonly leastShare: number })[] = [
   { stepMs: 100, readsPerMs: 2, leastShare: 0.8 },
   { stepMs: 5, readsPerMs: 0.02, leastShare: 0.95 },
   { stepMs: 50, readsPerMs: 0.02, leastShare: 0.8 },
-  // Steps of 4,000 and 20,000 versions: whatever is 2,000 above the edge may be gone with the next one.
+  // Steps of 4,000 and 20,000 versions: the next step may prune versions 2,000 above the edge.
   { stepMs: 200, readsPerMs: 2, leastShare: 0 },
   { stepMs: 1000, readsPerMs: 2, leastShare: 0 },
 ];
 
 for (const { leastShare, ...node } of simulations) {
-  test(`an edge of 20,000 versions/s in steps of ${node.stepMs} ms, ${node.readsPerMs * 1000} reads/s: what is called held is held, and enough is`, () => {
+  test(`an edge of 20,000 versions/s in steps of ${node.stepMs} ms, ${node.readsPerMs * 1000} reads/s: every version called held is held, and enough are`, () => {
     const { held, broken, farAbove, farAboveHeld } = simulate(node);
     assert.equal(broken, 0, `${broken} of ${held} reads called held were not`);
     assert.ok(farAboveHeld >= leastShare * farAbove, `${farAboveHeld} of ${farAbove} are called held`);

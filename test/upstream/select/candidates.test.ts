@@ -1,4 +1,4 @@
-/** Which node is asked first, and which next: tables over made-up fleets. */
+/** Order of nodes: tables over made-up fleets. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion, type LedgerVersion } from '../../../src/ledger/version.ts';
@@ -16,7 +16,7 @@ import { holdingOf, type Candidate } from '../../../src/upstream/select/ranking.
 import { fc } from '../../support/fast-check.ts';
 import { Draw, seed } from '../../support/spellings.ts';
 
-/** `safe`: where the window surely begins; its oldest version unless told otherwise. */
+/** `safe`: start of the sure part of the window, by default its oldest version. */
 interface MadeUp extends Partial<Omit<Candidate, 'window'>> {
   readonly oldest?: number;
   readonly safe?: number;
@@ -67,7 +67,7 @@ const pinned: readonly (readonly [string, readonly Candidate[], number, string])
   ['one that is passed over comes last', [{ ...full, isEjected: true }, middle], 800, 'middle full'],
   ['its own edge counts in', [archive, full], 520, 'full archive'],
   ['the edge band goes to the deeper node first', [full, archive], 519, 'archive full'],
-  ['the edge band, at the last word of the node', [full, archive], 500, 'archive full'],
+  ['the edge band, at the last reported edge', [full, archive], 500, 'archive full'],
   ['the edge band of the only node is asked', [full], 505, 'full'],
   [
     'below the edge the next deeper is asked, a node that refuses last',
@@ -75,8 +75,8 @@ const pinned: readonly (readonly [string, readonly Candidate[], number, string])
     400,
     'middle archive full',
   ],
-  ['archival when needed', [full, middle, archive], 100, 'archive middle'],
-  ['below every edge the deepest has the last word', [full, middle], 100, 'middle'],
+  ['archival nodes when needed', [full, middle, archive], 100, 'archive middle'],
+  ['below every edge only the deepest is asked', [full, middle], 100, 'middle'],
   ['below every edge, among three', [full, middle, node('deep', { oldest: 200, head: 1000 })], 100, 'deep'],
   ['a deeper full node before an archival one', [archive, node('all', { oldest: 0, head: 1000 })], 700, 'all archive'],
   [
@@ -100,7 +100,7 @@ const pinned: readonly (readonly [string, readonly Candidate[], number, string])
   ['a node that is down after all that answer', [broken, archive], 800, 'archive broken'],
   ['down and the only holder: it is asked', [broken], 800, 'broken'],
   [
-    'pruned by all, as one says that answers',
+    'pruned by all: a node that answers is asked',
     [node('gone', { oldest: 850, head: 1000, health: 'down' }), node('late', { oldest: 900, head: 1000 })],
     800,
     'late',
@@ -168,29 +168,29 @@ test('only nodes that are as good for a request stand in for the best, and their
   assert.equal(standIns([], at(800)), '');
 });
 
-/** Who is asked after a node that does not hold it. */
+/** The node asked after one that does not hold the data. */
 function missed(nodes: readonly Candidate[], need: Need): string {
   return nextUpstreams(nodes, need, { isMissed: true, random: () => 0 })
     .map(({ name }) => name)
     .join(' ');
 }
 
-test('once a node has said that it does not hold it, the deepest of those that may is asked', () => {
+test('after a 410 or 404, the deepest node that may hold the data is asked', () => {
   const second = node('second', { oldest: 510, head: 1000, cost: 0 });
-  const hash: Need = { kind: 'transaction', first: undefined };
+  const hash: Need = { kind: 'transaction', submittedTo: undefined };
   const gone = node('gone', { oldest: 0, head: 1000, ...archival, ...down });
   assert.equal(missed([full, second, middle, archive], at(800)), 'archive');
   assert.equal(missed([full, second, middle, archive], block(800n)), 'archive');
   assert.equal(missed([full, second, middle, archive], hash), 'archive');
   assert.equal(missed([full, second, middle], hash), 'middle');
   assert.equal(missed([second, full, gone], hash), 'full');
-  // What surely holds it comes before what only may.
+  // A sure holder comes before a possible one.
   assert.equal(missed([middle, node('y', archival)], at(800)), 'middle');
   assert.equal(missed([middle, node('y', archival)], hash), 'y');
   assert.equal(missed([full, node('twin', { oldest: 500, head: 1000, cost: 0 })], hash), 'twin full');
 });
 
-test('whatever the fleet: those that are asked next are the first of all that are worth asking', () => {
+test('in any fleet, the next nodes are the first of the whole order', () => {
   const fleets = fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 });
   fc.assert(
     fc.property(fleets, anyNeed, seed, (fleet, need, seed) => {
@@ -221,16 +221,16 @@ const hashes: readonly (readonly [string, readonly Candidate[], string | undefin
     undefined,
     'b archive middle',
   ],
-  ['the node that took it first, then from the deepest up', [full, middle, archive], 'middle', 'middle archive full'],
-  ['an archival taker first', [full, archive], 'archive', 'archive full'],
+  ['the submission node first, then from the deepest up', [full, middle, archive], 'middle', 'middle archive full'],
+  ['the archival node of a submission first', [full, archive], 'archive', 'archive full'],
   [
-    'a taker that is down uses up no first attempt, and is asked once another has missed',
+    'a submission node that is down uses up no first attempt, and is asked once another has missed',
     [broken, full, archive],
     'broken',
     'full broken archive',
   ],
-  ['a taker of another chain is not asked', [foreign, full], 'foreign', 'full'],
-  ['a taker that is no longer configured does not matter', [full, archive], 'removed', 'full archive'],
+  ['a submission node of another chain is not asked', [foreign, full], 'foreign', 'full'],
+  ['a submission node that was removed does not matter', [full, archive], 'removed', 'full archive'],
   [
     'nodes that are down last',
     [node('deep', { oldest: 0, head: 1000, ...archival, ...down }), full, middle],
@@ -241,9 +241,9 @@ const hashes: readonly (readonly [string, readonly Candidate[], string | undefin
   ['nobody is known', [], 'full', ''],
 ];
 
-for (const [claim, fleet, first, expected] of hashes) {
+for (const [claim, fleet, submittedTo, expected] of hashes) {
   test(`transaction: ${claim}`, () => {
-    assert.equal(order(fleet, { kind: 'transaction', first }), expected);
+    assert.equal(order(fleet, { kind: 'transaction', submittedTo }), expected);
   });
 }
 
@@ -262,7 +262,7 @@ test('the deepest is the one with the lowest edge; of equals, or of the unknown,
   assert.equal(nameOfDeepest(), undefined);
 });
 
-test('after a refusal the deepest has the last word, unless one as deep has said it', () => {
+test('after a refusal the deepest is asked, unless one as deep has refused', () => {
   const fleet = [full, middle, archive, foreign];
   assert.equal(lastWord(fleet, full), 'archive');
   assert.equal(lastWord(fleet, full, archive), undefined);
@@ -271,13 +271,13 @@ test('after a refusal the deepest has the last word, unless one as deep has said
   assert.equal(lastWord([], full), undefined);
 });
 
-test('a block is asked of who holds it, as a version is', () => {
+test('a block is read from its holder, as a version is', () => {
   assert.equal(order([archive, full, middle], block(800n)), 'full middle archive');
   assert.equal(order([full, middle, archive], block(100n)), 'archive middle');
   assert.equal(order([lagging, full], block(950n)), 'full lagging');
 });
 
-test('what a window says of a version changes at its safe edge, its last edge and its head', () => {
+test('the holding of a version changes at the safe edge, the edge and the head', () => {
   const said = [499n, 500n, 519n, 520n, 1000n, 1001n].map((version) => holdingOf(full.window, ledgerVersion(version)));
   assert.deepEqual(said, ['pruned', 'edge', 'edge', 'held', 'held', 'unknown']);
   assert.equal(holdingOf(undefined, ledgerVersion(5n)), 'unknown');
@@ -291,7 +291,7 @@ function drawn(...numbers: number[]): string {
   return order(alike, at(800), () => numbers.shift() ?? 0);
 }
 
-test('of two nodes drawn at random the cheaper is first, the rest follow by cost', () => {
+test('the cheaper of two nodes drawn at random is first, the rest follow by cost', () => {
   assert.equal(drawn(0, 0), 'n1 n3 n4 n2 n0');
   // Index 2, and one step on from it: index 3.
   assert.equal(drawn(0.4, 0), 'n3 n1 n4 n2 n0');
@@ -311,7 +311,7 @@ test('power of two choices: the dearest node is never first, and the cheaper the
   for (const [index, share] of byCost.entries()) assert.ok(Math.abs(share - (4 - index) / 10) < 0.03, byCost.join());
 });
 
-test('nodes of about one depth share a load; a much deeper one is kept for what only it can answer', () => {
+test('nodes of about one depth share a load; a much deeper one is reserved for older versions', () => {
   const fleet = [
     node('shallow', { oldest: 800, head: 1000, cost: 9 }),
     node('similar', { oldest: 760, head: 1000, cost: 1 }),
@@ -337,10 +337,10 @@ const anyCandidate: fc.Arbitrary<Candidate> = fc
 const anyNeed: fc.Arbitrary<Need> = fc.oneof(
   fc.nat(110).map(at),
   fc.constant<Need>({ kind: 'head' }),
-  fc.constant<Need>({ kind: 'transaction', first: undefined }),
+  fc.constant<Need>({ kind: 'transaction', submittedTo: undefined }),
 );
 
-test('whatever the fleet: nobody twice, no foreign node, and somebody unless nobody is there', () => {
+test('in any fleet: no node twice, no foreign node, and one node unless there is none', () => {
   fc.assert(
     fc.property(
       fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 }),
@@ -385,7 +385,7 @@ function anyNumber(): fc.Arbitrary<number> {
   return fc.oneof(fc.integer(), fc.double(), fc.constantFrom(Number.NaN, Infinity, -Infinity, -1));
 }
 
-test('whatever nodes claim: selection ends, with nobody twice and nobody who is not of the fleet', () => {
+test('for any reports, selection ends with no node twice and none from outside the fleet', () => {
   const versions = fc.oneof(fc.nat(4).map(BigInt), fc.constantFrom(2n ** 64n - 1n, 2n ** 63n));
   const needs = fc.oneof(
     versions.map((version): Need => ({ kind: 'version', version: ledgerVersion(version) })),
@@ -407,7 +407,7 @@ test('whatever nodes claim: selection ends, with nobody twice and nobody who is 
   );
 });
 
-test('whatever the fleet: a pinned read passes over no usable holder, and asks a full one before an archival one', () => {
+test('in any fleet, a pinned read passes over no usable holder, and asks a full one before an archival one', () => {
   fc.assert(
     fc.property(
       fc.uniqueArray(anyCandidate, { selector: ({ name }) => name, maxLength: 8 }),
@@ -439,15 +439,15 @@ interface MadeUpAnswers {
   readonly asked?: readonly string[];
   readonly prunedAt?: readonly string[];
   readonly anyPruned?: boolean;
-  readonly kept?: string;
+  readonly bestAnswer?: string;
   readonly isLast?: boolean;
 }
 
 /** Names of the nodes to ask next. */
 function after(fleet: readonly Candidate[], need: Need, answers: MadeUpAnswers = {}): string {
-  const { asked = [], prunedAt = [], anyPruned = prunedAt.length > 0, kept, isLast = false } = answers;
+  const { asked = [], prunedAt = [], anyPruned = prunedAt.length > 0, bestAnswer, isLast = false } = answers;
   const nodes = fleet.map((candidate) => ({ ...candidate, upstream: candidate.name }));
-  const soFar = { asked: new Set(asked), prunedAt: new Set(prunedAt), anyPruned, kept };
+  const soFar = { asked: new Set(asked), prunedAt: new Set(prunedAt), anyPruned, bestAnswer };
   return nextNodes(nodes, need, soFar, isLast)
     .map(({ name }) => name)
     .join(' ');
@@ -482,10 +482,10 @@ test('a 410 to a read without a version leaves the deepest node only', () => {
 
 test('a node that is not believed adds nothing to the answer of one that is', () => {
   const suspect = node('suspect', { oldest: 500, head: 1000, isSuspect: true });
-  assert.equal(after([full, suspect], at(800), { asked: ['full'], kept: 'an answer' }), '');
+  assert.equal(after([full, suspect], at(800), { asked: ['full'], bestAnswer: 'an answer' }), '');
   assert.equal(after([full, suspect], at(800), { asked: ['full'] }), 'suspect');
-  assert.equal(after([full, middle], at(800), { asked: ['full'], kept: 'an answer' }), 'middle');
-  assert.equal(after([], at(800), { kept: 'an answer' }), '');
+  assert.equal(after([full, middle], at(800), { asked: ['full'], bestAnswer: 'an answer' }), 'middle');
+  assert.equal(after([], at(800), { bestAnswer: 'an answer' }), '');
 });
 
 test('a read is of the archive when some full node has pruned its version, or may have on arrival', () => {

@@ -1,4 +1,4 @@
-/** Why nodes are asked in the order in which they are. */
+/** Reasons for the order of nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
@@ -38,25 +38,25 @@ const foreign = node('foreign', 0, 1000, { health: 'foreign' });
 const unheard: Candidate = { ...full, name: 'unheard', window: undefined };
 
 const cases: readonly (readonly [string, Need, readonly Candidate[], string])[] = [
-  ['of nodes alike the cheaper is shown first', at(800), [dear, full], 'full, dear (load)'],
+  ['the cheaper of equal nodes is first', at(800), [dear, full], 'full, dear (load)'],
   ['a deeper window is kept for later', at(800), [deep, full], 'full, deep (depth)'],
   ['archival nodes come last', at(800), [archive, deep, full], 'full, deep (depth), archive (tier)'],
   ['a node that is down comes after all others', at(800), [down, archive], 'archive, down (health)'],
-  ['so does one that is not believed', at(800), [suspect, full], 'full, suspect (health)'],
+  ['a suspect node comes after all others', at(800), [suspect, full], 'full, suspect (health)'],
   ['a node of another chain is left out', at(800), [foreign, full], 'full, not foreign (other chain)'],
   [
-    'of those that have pruned the version only the deepest is left',
+    'only the deepest of the nodes that have pruned the version is left',
     at(50),
     [full, deep, archive],
     'archive, deep (holding), not full (pruned)',
   ],
-  ['below every edge the deepest has the word', at(50), [full, deep], 'deep, not full (pruned)'],
-  ['a node without a word comes after one that surely holds it', at(800), [unheard, full], 'full, unheard (holding)'],
+  ['below every edge only the deepest is asked', at(50), [full, deep], 'deep, not full (pruned)'],
+  ['a node without a report comes after a sure holder', at(800), [unheard, full], 'full, unheard (holding)'],
   ['above every head the nearest is asked', at(2000), [node('behind', 500, 900), full], 'full, behind (distance)'],
   ['the newest state is where the head is', { kind: 'head' }, [node('behind', 500, 900), full], 'full, behind (lag)'],
   [
-    'who took a transaction is asked first, then the deeper',
-    { kind: 'transaction', first: 'deep' },
+    'the submission node is asked first, then the deeper',
+    { kind: 'transaction', submittedTo: 'deep' },
     [full, deep, archive, down],
     'deep, archive (submission), full (depth), down (health)',
   ],

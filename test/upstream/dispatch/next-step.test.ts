@@ -1,15 +1,9 @@
-/** What is done about a version that the node asked last did not give. */
+/** The step after a node did not give a version. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { ledgerVersion } from '../../../src/ledger/version.ts';
-import {
-  AttemptHistory,
-  hasArrived,
-  nearest,
-  stepAfter,
-  type Setback,
-  type Step,
-} from '../../../src/upstream/dispatch/attempt-history.ts';
+import { AttemptHistory, type NonFinalOutcome } from '../../../src/upstream/dispatch/attempt-history.ts';
+import { hasArrived, nearest, stepAfter, type NextStep } from '../../../src/upstream/dispatch/next-step.ts';
 import type { NodeCandidate } from '../../../src/upstream/select/candidates.ts';
 import { Upstream } from '../../../src/upstream/node/upstream.ts';
 import { ledgerInfo } from '../../support/ledger-info.ts';
@@ -18,7 +12,7 @@ type Node = NodeCandidate<Upstream>;
 
 const version = 100n;
 
-/** A usable node with this head, or one that has told none. */
+/** A usable node with this head, or one without a report. */
 function node(t: TestContext, head: bigint | undefined, traits: Partial<Node> = {}): Node {
   const url = new URL('http://127.0.0.1:9/v1');
   const upstream = new Upstream({ name: 'n', url, tier: 'full', connections: 1, connectTimeoutMs: 1 });
@@ -28,41 +22,41 @@ function node(t: TestContext, head: bigint | undefined, traits: Partial<Node> = 
   return { upstream, name: 'n', tier: 'full', health: 'usable', window, cost: 1, headTolerance: 0, ...traits };
 }
 
-const failed: Setback = { kind: 'failed', answer: undefined, mayHaveArrived: true, sign: 'error' };
-const behind: Setback = { kind: 'behind', answer: undefined, mayHaveArrived: true };
+const failed: NonFinalOutcome = { kind: 'failed', answer: undefined, mayHaveArrived: true, sign: 'error' };
+const behind: NonFinalOutcome = { kind: 'behind', answer: undefined, mayHaveArrived: true };
 const ejected = { isEjected: true };
 
-/** Asks these in turn; the step after the last one. */
+/** The step after these nodes were asked in turn. */
 function after(
   known: readonly Node[],
-  setbacks: readonly (readonly [Node, Setback])[],
+  outcomes: readonly (readonly [Node, NonFinalOutcome])[],
   { mayWait = true, mayRepeat = true, hasRepeated = false } = {},
-): Step {
+): NextStep {
   const history = new AttemptHistory();
   history.hasRepeated = hasRepeated;
-  for (const [{ upstream }, setback] of setbacks) {
+  for (const [{ upstream }, outcome] of outcomes) {
     history.ask(upstream);
-    history.record(setback, upstream, 0);
+    history.record(outcome, upstream, 0);
   }
-  const last = setbacks.at(-1)?.[0].upstream;
+  const last = outcomes.at(-1)?.[0].upstream;
   assert.ok(last !== undefined);
   return stepAfter(known, last, { version, history, mayWait, mayRepeat });
 }
 
-test('a node that has got there and was not asked is asked', (t) => {
+test('an unasked node that has reached the version is asked', (t) => {
   const [one, other] = [node(t, 90n), node(t, 100n)];
   assert.equal(after([one, other], [[one, behind]]), 'ask');
   assert.equal(after([one, other], [[one, failed]]), 'ask');
   assert.equal(after([one, node(t, undefined)], [[one, behind]]), 'ask');
 });
 
-test('laggards are not asked: the version is waited for', (t) => {
+test('lagging nodes are not asked: the call waits for the version', (t) => {
   const [nearer, laggard] = [node(t, 99n), node(t, 50n)];
   assert.equal(after([nearer, laggard], [[nearer, behind]]), 'wait');
   assert.equal(after([nearer], [[nearer, behind]]), 'wait');
 });
 
-test('the only node that has got there is asked again once when it has failed, then another is waited for', (t) => {
+test('the only node with the version is asked once more after a failure, then the call waits', (t) => {
   const [fresh, laggard] = [node(t, 100n), node(t, 50n)];
   const known = [fresh, laggard];
   assert.equal(after(known, [[fresh, failed]]), 'again');
@@ -79,7 +73,7 @@ test('the only node that has got there is asked again once when it has failed, t
   );
 });
 
-test('with every node failing nobody is waited for', (t) => {
+test('while every node fails, no node is waited for', (t) => {
   const [one, other] = [node(t, 100n), node(t, 100n)];
   assert.equal(
     after(
@@ -95,14 +89,14 @@ test('with every node failing nobody is waited for', (t) => {
   assert.equal(after([one, unproven], [[one, failed]]), 'ask');
 });
 
-test('a trusted node that is about to have it comes before one that is passed over, which comes before none', (t) => {
+test('the call waits for a trusted node, then asks one that is passed over, then ends', (t) => {
   const [laggard, bad] = [node(t, 50n), node(t, 100n, ejected)];
   assert.equal(after([laggard, bad], [[laggard, behind]]), 'wait');
   assert.equal(after([laggard, bad], [[laggard, behind]], { mayWait: false }), 'ask');
   assert.equal(after([laggard], [[laggard, behind]], { mayWait: false }), 'end');
 });
 
-test('a node has arrived by news that is newer than its own word, and not when it has failed', (t) => {
+test('a node has arrived by a report newer than its answer, and never after a failure', (t) => {
   const { upstream } = node(t, 100n);
   const history = new AttemptHistory();
   assert.equal(hasArrived(upstream, version, history), true);
@@ -117,7 +111,7 @@ test('a node has arrived by news that is newer than its own word, and not when i
   assert.equal(hasArrived(upstream, version, history), false);
 });
 
-test('the nearest is the one with the highest head of those that answer and are believed', (t) => {
+test('the nearest node has the highest head of usable nodes with a believed head', (t) => {
   const [low, high] = [node(t, 50n), node(t, 90n)];
   const known = [low, high, node(t, 95n, { health: 'down' }), node(t, 99n, { isSuspect: true })];
   assert.equal(nearest(known), high.upstream);
