@@ -1,5 +1,5 @@
 /**
- * The facts of the status page. `Told` is the report of one process, in a form that adds up; `StatusFacts` is derived
+ * The facts of the status page. `ProcessStatus` is the report of one process, in a form that adds up; `StatusFacts` is derived
  * from it for people and programs. Both are plain data; 64-bit numbers are text.
  */
 import type { Outcome, RouteName } from '../../../metrics/http-metrics.ts';
@@ -17,7 +17,7 @@ export interface Ejected {
 }
 
 /** A node as one process sees it. Addresses stay out of it. */
-export interface NodeTold {
+export interface NodeStatus {
   readonly name: string;
   readonly tier: 'full' | 'archival';
   readonly state: NodeState;
@@ -67,7 +67,7 @@ export interface DisagreementFacts {
 }
 
 /** The report of one process, or of several together. */
-export interface Told {
+export interface ProcessStatus {
   readonly startedAtMs: number;
   readonly isReady: boolean;
   /** No node answers that did before; ISO 8601. */
@@ -77,7 +77,7 @@ export interface Told {
   readonly oldest: string | undefined;
   /** Versions a second. */
   readonly headSpeed: number;
-  readonly nodes: readonly NodeTold[];
+  readonly nodes: readonly NodeStatus[];
   /** Counts of the last seconds, shortest window first. */
   readonly windows: readonly WindowCounts[];
   /** Counts since the start. */
@@ -114,7 +114,7 @@ interface WorkersFacts {
 export type OverallState = 'ready' | 'degraded' | 'outage' | 'starting' | 'draining';
 
 /** A node as the page shows it. */
-export interface NodeFacts extends NodeTold {
+export interface NodeFacts extends NodeStatus {
   /** Median of the attempts of the last 10 s, failed ones too; `undefined`: there are none. */
   readonly p50Ms: number | undefined;
   readonly p99Ms: number | undefined;

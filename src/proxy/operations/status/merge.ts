@@ -1,52 +1,54 @@
 /** The reports of several processes as one. */
 import { mergeEvents } from './events.ts';
-import type { DisagreementFacts, Ejected, NodeTold, Told } from './facts.ts';
+import type { DisagreementFacts, Ejected, NodeStatus, ProcessStatus } from './facts.ts';
 import { mergeCounts } from './counts.ts';
 import { mergeWindows } from './windows.ts';
 
 /** Best first. A node that one process reaches is there; a node of another chain is so for everybody. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
 
-/** `told`: of the processes that answered. `undefined`: none did. */
-export function mergeTold(told: readonly Told[]): Told | undefined {
-  const [first] = told;
+/** `reports`: of the processes that answered. `undefined`: none did. */
+export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | undefined {
+  const [first] = reports;
   if (first === undefined) return undefined;
-  const newest = told.reduce((found, other) => (versionOf(other.head) > versionOf(found.head) ? other : found));
-  const deepest = told.reduce((found, other) => (isDeeper(other.oldest, found.oldest) ? other : found));
-  const isReady = told.some((one) => one.isReady);
-  const sum = (read: (one: Told) => number): number => told.reduce((total, one) => total + read(one), 0);
+  const newest = reports.reduce((found, other) => (versionOf(other.head) > versionOf(found.head) ? other : found));
+  const deepest = reports.reduce((found, other) => (isDeeper(other.oldest, found.oldest) ? other : found));
+  const isReady = reports.some((one) => one.isReady);
+  const sum = (read: (one: ProcessStatus) => number): number => reports.reduce((total, one) => total + read(one), 0);
   return {
-    startedAtMs: Math.min(...told.map(({ startedAtMs }) => startedAtMs)),
+    startedAtMs: Math.min(...reports.map(({ startedAtMs }) => startedAtMs)),
     isReady,
-    outageSince: isReady ? undefined : latest(told.map(({ outageSince }) => outageSince)),
+    outageSince: isReady ? undefined : latest(reports.map(({ outageSince }) => outageSince)),
     chainId: newest.chainId,
     head: newest.head,
     oldest: deepest.oldest,
     headSpeed: newest.headSpeed,
-    nodes: namesOf(told).map((name) =>
-      mergeNode(told.flatMap(({ nodes }) => nodes.filter((node) => node.name === name))),
+    nodes: namesOf(reports).map((name) =>
+      mergeNode(reports.flatMap(({ nodes }) => nodes.filter((node) => node.name === name))),
     ),
-    windows: mergeWindows(told.map(({ windows }) => windows)),
-    total: mergeCounts(told.map(({ total }) => total)),
+    windows: mergeWindows(reports.map(({ windows }) => windows)),
+    total: mergeCounts(reports.map(({ total }) => total)),
     cache: {
       entries: sum(({ cache }) => cache.entries),
       bytes: sum(({ cache }) => cache.bytes),
       maxBytes: sum(({ cache }) => cache.maxBytes),
     },
-    redis: first.redis && { trouble: told.map(({ redis }) => redis?.trouble).find((trouble) => trouble !== undefined) },
+    redis: first.redis && {
+      trouble: reports.map(({ redis }) => redis?.trouble).find((trouble) => trouble !== undefined),
+    },
     isEncoding: first.isEncoding,
-    distrusted: [...new Set(told.flatMap(({ distrusted }) => distrusted))],
-    disagreements: mergeDisagreements(told.flatMap(({ disagreements }) => disagreements)),
+    distrusted: [...new Set(reports.flatMap(({ distrusted }) => distrusted))],
+    disagreements: mergeDisagreements(reports.flatMap(({ disagreements }) => disagreements)),
     load: {
       connections: sum(({ load }) => load.connections),
       maxConnections: sum(({ load }) => load.maxConnections),
-      loopLagMs: Math.max(...told.map(({ load }) => load.loopLagMs)),
-      isOverloaded: told.some(({ load }) => load.isOverloaded),
+      loopLagMs: Math.max(...reports.map(({ load }) => load.loopLagMs)),
+      isOverloaded: reports.some(({ load }) => load.isOverloaded),
       waiting: sum(({ load }) => load.waiting),
     },
-    certificateExpiresMs: earliest(told.map(({ certificateExpiresMs }) => certificateExpiresMs)),
+    certificateExpiresMs: earliest(reports.map(({ certificateExpiresMs }) => certificateExpiresMs)),
     events: mergeEvents([
-      ...told.map(({ events }) => events.filter(({ kind }) => kind !== 'edge moved')),
+      ...reports.map(({ events }) => events.filter(({ kind }) => kind !== 'edge moved')),
       // Each tells of the same steps, put together at other moments.
       first.events.filter(({ kind }) => kind === 'edge moved'),
     ]),
@@ -54,12 +56,12 @@ export function mergeTold(told: readonly Told[]): Told | undefined {
 }
 
 /** In the order of the config; a node that some have not heard of yet comes last. */
-function namesOf(told: readonly Told[]): readonly string[] {
-  return [...new Set(told.flatMap(({ nodes }) => nodes.map(({ name }) => name)))];
+function namesOf(reports: readonly ProcessStatus[]): readonly string[] {
+  return [...new Set(reports.flatMap(({ nodes }) => nodes.map(({ name }) => name)))];
 }
 
 /** The word of the process that thinks best of the node, the newest of equals. Not empty. */
-function mergeNode(words: readonly NodeTold[]): NodeTold {
+function mergeNode(words: readonly NodeStatus[]): NodeStatus {
   const best = words.reduce((found, word) => (isBetter(word, found) ? word : found));
   return {
     ...best,
@@ -72,7 +74,7 @@ function mergeNode(words: readonly NodeTold[]): NodeTold {
   };
 }
 
-function isBetter(word: NodeTold, other: NodeTold): boolean {
+function isBetter(word: NodeStatus, other: NodeStatus): boolean {
   if (word.state !== other.state) return ranks[word.state] < ranks[other.state];
   return versionOf(word.head) > versionOf(other.head);
 }

@@ -1,5 +1,5 @@
 /** How the gateway is, in a word, a sentence, and what is wrong with it. */
-import type { NodeTold, OverallState, Surroundings, Told } from './facts.ts';
+import type { NodeStatus, OverallState, Surroundings, ProcessStatus } from './facts.ts';
 import { ejectedClasses } from './wording.ts';
 
 /** A certificate that ends sooner than this is a problem. */
@@ -19,43 +19,43 @@ interface Overall {
   readonly problems: readonly string[];
 }
 
-/** The overall state. `told`: `undefined` while no process answers. */
-export function overall(told: Told | undefined, around: Surroundings): Overall {
-  const problems = problemsOf(told, around);
-  const state = stateOf(told, around, problems.length);
+/** The overall state. `status`: `undefined` while no process answers. */
+export function overall(status: ProcessStatus | undefined, around: Surroundings): Overall {
+  const problems = problemsOf(status, around);
+  const state = stateOf(status, around, problems.length);
   return { state, summary: summaries[state], problems };
 }
 
-function stateOf(told: Told | undefined, { isDraining }: Surroundings, problems: number): OverallState {
+function stateOf(status: ProcessStatus | undefined, { isDraining }: Surroundings, problems: number): OverallState {
   if (isDraining) return 'draining';
-  if (told?.isReady !== true) return told?.outageSince === undefined ? 'starting' : 'outage';
+  if (status?.isReady !== true) return status?.outageSince === undefined ? 'starting' : 'outage';
   return problems === 0 ? 'ready' : 'degraded';
 }
 
 /** Problems that an operator can act on, worst first. */
-function problemsOf(told: Told | undefined, { reload, workers, nowMs }: Surroundings): readonly string[] {
+function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs }: Surroundings): readonly string[] {
   const problems: string[] = [];
   if (workers !== undefined && workers.answering < workers.wanted) {
     problems.push(`${workers.answering} of ${workers.wanted} workers answer`);
   }
-  if (told === undefined) return problems;
-  for (const { upstreams, count } of told.disagreements) {
+  if (status === undefined) return problems;
+  for (const { upstreams, count } of status.disagreements) {
     problems.push(`${upstreams.join(' and ')} answered ${reads(count)} differently`);
   }
-  if (told.distrusted.length > 0) problems.push(`nodes encode ${functions(told.distrusted.length)} differently`);
-  if (told.load.isOverloaded)
+  if (status.distrusted.length > 0) problems.push(`nodes encode ${functions(status.distrusted.length)} differently`);
+  if (status.load.isOverloaded)
     problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
-  problems.push(...told.nodes.flatMap(problemsOfNode));
-  if (told.redis?.trouble !== undefined) problems.push(`Redis: ${told.redis.trouble}`);
+  problems.push(...status.nodes.flatMap(problemsOfNode));
+  if (status.redis?.trouble !== undefined) problems.push(`Redis: ${status.redis.trouble}`);
   if (reload?.result === 'refused') problems.push('the last config was refused');
-  const { certificateExpiresMs: expiresMs } = told;
+  const { certificateExpiresMs: expiresMs } = status;
   if (expiresMs !== undefined && expiresMs - nowMs < certificateMs) {
     problems.push(`the certificate ${expiresMs < nowMs ? 'ended' : 'ends'} ${new Date(expiresMs).toISOString()}`);
   }
   return problems;
 }
 
-function problemsOfNode(node: NodeTold): readonly string[] {
+function problemsOfNode(node: NodeStatus): readonly string[] {
   const { name, state, isSuspect } = node;
   if (state === 'down') return [`${name} is down`];
   if (state === 'foreign') return [`${name} is of another chain`];

@@ -6,11 +6,11 @@ import type {
   Counted,
   EventFacts,
   NodeFacts,
-  NodeTold,
+  NodeStatus,
   StatusFacts,
   Surroundings,
   TimedFacts,
-  Told,
+  ProcessStatus,
   WindowFacts,
 } from './facts.ts';
 import { attemptTimes, encodings, quantile, refusals, repairs, requestTimes, totalOf, type Buckets } from './counts.ts';
@@ -18,64 +18,64 @@ import { binBounds, distancesOf } from './distances.ts';
 import { overall } from './overall.ts';
 import type { WindowCounts } from './windows.ts';
 
-/** Newer ones are told; 200 and the edges are remembered. */
+/** Newer ones are status; 200 and the edges are remembered. */
 const mostEvents = 200;
 
-/** `told`: `undefined` while no process answers. */
-export function factsOf(told: Told | undefined, around: Surroundings): StatusFacts {
+/** `status`: `undefined` while no process answers. */
+export function factsOf(status: ProcessStatus | undefined, around: Surroundings): StatusFacts {
   const { version, nowMs, workers } = around;
-  const startedAtMs = told?.startedAtMs ?? nowMs;
+  const startedAtMs = status?.startedAtMs ?? nowMs;
   return {
     name: 'ledgergate',
     version,
     at: iso(nowMs),
     startedAt: iso(startedAtMs),
     uptimeSeconds: Math.max(0, Math.floor((nowMs - startedAtMs) / 1_000)),
-    ...overall(told, around),
+    ...overall(status, around),
     workers,
     ledger: {
-      chainId: told?.chainId,
-      head: told?.head,
-      oldest: told?.oldest,
-      versionsPerSecond: round(told?.headSpeed ?? 0),
+      chainId: status?.chainId,
+      head: status?.head,
+      oldest: status?.oldest,
+      versionsPerSecond: round(status?.headSpeed ?? 0),
     },
-    nodes: (told?.nodes ?? []).map((node) => nodeFacts(node, told)),
-    windows: (told?.windows ?? []).map(windowFacts),
+    nodes: (status?.nodes ?? []).map((node) => nodeFacts(node, status)),
+    windows: (status?.windows ?? []).map(windowFacts),
     cache: {
-      ...(told?.cache ?? { entries: 0, bytes: 0, maxBytes: 0 }),
-      evicted: countedOf(told, 'evicted'),
+      ...(status?.cache ?? { entries: 0, bytes: 0, maxBytes: 0 }),
+      evicted: countedOf(status, 'evicted'),
     },
-    redis: redisFacts(told),
-    refusals: refusals.map((reason) => ({ reason, count: countedOf(told, `refusal ${reason}`) })),
-    repairs: repairs.map((what) => ({ what, count: countedOf(told, `repair ${what}`) })),
+    redis: redisFacts(status),
+    refusals: refusals.map((reason) => ({ reason, count: countedOf(status, `refusal ${reason}`) })),
+    repairs: repairs.map((what) => ({ what, count: countedOf(status, `repair ${what}`) })),
     encode: {
-      isOn: told?.isEncoding ?? false,
-      counts: encodings.map((what) => ({ what, count: countedOf(told, `encoding ${what}`) })),
-      distrusted: told?.distrusted ?? [],
+      isOn: status?.isEncoding ?? false,
+      counts: encodings.map((what) => ({ what, count: countedOf(status, `encoding ${what}`) })),
+      distrusted: status?.distrusted ?? [],
     },
-    disagreements: told?.disagreements ?? [],
-    load: told?.load ?? { connections: 0, maxConnections: 0, loopLagMs: 0, isOverloaded: false, waiting: 0 },
-    certificateExpires: told?.certificateExpiresMs === undefined ? undefined : iso(told.certificateExpiresMs),
-    events: [...(told?.events ?? [])]
+    disagreements: status?.disagreements ?? [],
+    load: status?.load ?? { connections: 0, maxConnections: 0, loopLagMs: 0, isOverloaded: false, waiting: 0 },
+    certificateExpires: status?.certificateExpiresMs === undefined ? undefined : iso(status.certificateExpiresMs),
+    events: [...(status?.events ?? [])]
       .sort((one, other) => other.atMs - one.atMs)
       .slice(0, mostEvents)
       .map(eventFacts),
   };
 }
 
-function countedOf(told: Told | undefined, cell: string): Counted {
-  const [short = 0, middle = 0, long = 0] = (told?.windows ?? []).map(({ counts }) => counts.get(cell) ?? 0);
-  return { last10s: short, last100s: middle, last1000s: long, total: told?.total.get(cell) ?? 0 };
+function countedOf(status: ProcessStatus | undefined, cell: string): Counted {
+  const [short = 0, middle = 0, long = 0] = (status?.windows ?? []).map(({ counts }) => counts.get(cell) ?? 0);
+  return { last10s: short, last100s: middle, last1000s: long, total: status?.total.get(cell) ?? 0 };
 }
 
-function redisFacts(told: Told | undefined): StatusFacts['redis'] {
-  if (told?.redis === undefined) return { state: 'off' };
-  const { trouble } = told.redis;
+function redisFacts(status: ProcessStatus | undefined): StatusFacts['redis'] {
+  if (status?.redis === undefined) return { state: 'off' };
+  const { trouble } = status.redis;
   return trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: trouble };
 }
 
-function nodeFacts(node: NodeTold, told: Told | undefined): NodeFacts {
-  const recent = told?.windows[0];
+function nodeFacts(node: NodeStatus, status: ProcessStatus | undefined): NodeFacts {
+  const recent = status?.windows[0];
   const times = recent === undefined ? [] : attemptTimes(recent.counts, node.name);
   return {
     ...node,
@@ -83,7 +83,7 @@ function nodeFacts(node: NodeTold, told: Told | undefined): NodeFacts {
     p50Ms: roundTime(quantile(times, 0.5)),
     p99Ms: roundTime(quantile(times, 0.99)),
     requestsPerSecond: rate(recent?.counts.get(`answered ${node.name}`) ?? 0, recent),
-    failures: countedOf(told, `failed ${node.name}`),
+    failures: countedOf(status, `failed ${node.name}`),
   };
 }
 

@@ -5,14 +5,21 @@ import { stripVTControlCharacters } from 'node:util';
 import { html } from '../../../../../src/proxy/operations/status/page/html.ts';
 import { pagePolicy, statusPage } from '../../../../../src/proxy/operations/status/page/page.ts';
 import { statusLines } from '../../../../../src/proxy/operations/status/terminal.ts';
-import { bytes, duration, milliseconds, percent, perSecond, short } from '../../../../../src/proxy/operations/status/format.ts';
-import { factsFrom, nodeTold } from '../../../../support/status-told.ts';
+import {
+  bytes,
+  duration,
+  milliseconds,
+  percent,
+  perSecond,
+  short,
+} from '../../../../../src/proxy/operations/status/format.ts';
+import { factsFrom, nodeStatus } from '../../../../support/process-status.ts';
 
 const hostile = `<img src=x onerror="alert(1)">'&\u001b[2J\u202e`;
 
 const hostileFacts = factsFrom(
   {
-    nodes: [nodeTold({ name: hostile, ejected: [{ readClass: hostile, reason: hostile }] })],
+    nodes: [nodeStatus({ name: hostile, ejected: [{ readClass: hostile, reason: hostile }] })],
     redis: { trouble: hostile },
     distrusted: [hostile],
     disagreements: [{ upstreams: [hostile, hostile], count: 1, last: hostile }],
@@ -61,7 +68,7 @@ test('there is a page before anything is known', () => {
       oldest: undefined,
       chainId: undefined,
       nodes: [
-        nodeTold({
+        nodeStatus({
           state: 'unproven',
           head: undefined,
           oldest: undefined,
