@@ -7,7 +7,7 @@ import { Distances } from '../proxy/operations/status/distances.ts';
 import { EdgeWatch } from '../proxy/operations/status/edges.ts';
 import { Journal } from '../proxy/operations/status/events.ts';
 import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus } from '../proxy/operations/status/facts.ts';
-import type { Lines } from '../proxy/operations/status/line-throttle.ts';
+import type { LineLog } from '../proxy/operations/status/line-throttle.ts';
 import { Windows } from '../proxy/operations/status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import { readClasses } from '../upstream/select/need.ts';
@@ -39,7 +39,7 @@ export class StatusSource {
   readonly #startedAtMs = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(log: Lines) {
+  constructor(log: LineLog) {
     this.journal = new Journal(log);
   }
 

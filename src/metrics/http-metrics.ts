@@ -40,14 +40,14 @@ const savings = ['memory', 'redis', 'collapsed', 'local'] as const;
 export const hungUp = 499;
 
 /** A request that has been answered, or whose client has gone. */
-export interface Finished {
+export interface CountedRequest {
   readonly route: RouteName;
   /** Status of the answer, also of one that found no client any more. */
   readonly status: number;
   /** Source of the answer, also of one that found no client any more. */
   readonly outcome: Outcome;
   /** Whether the client was told anything: otherwise it hung up before, and neither of the two came to be. */
-  readonly isTold: boolean;
+  readonly headersSent: boolean;
   /** Bytes of a body that no node had to send for it. */
   readonly savedBytes: number;
   /** Its span, where that is of a trace that is kept. */
@@ -55,13 +55,13 @@ export interface Finished {
 }
 
 /** The status that a request is counted and logged by. */
-export function toldStatus({ isTold, status }: Pick<Finished, 'isTold' | 'status'>): number {
-  return isTold ? status : hungUp;
+export function countedStatus({ headersSent, status }: Pick<CountedRequest, 'headersSent' | 'status'>): number {
+  return headersSent ? status : hungUp;
 }
 
 /** The outcome that a request is counted and logged by: who does not wait for an answer has none. */
-export function toldOutcome({ isTold, outcome }: Pick<Finished, 'isTold' | 'outcome'>): Outcome {
-  return isTold ? outcome : 'refused';
+export function countedOutcome({ headersSent, outcome }: Pick<CountedRequest, 'headersSent' | 'outcome'>): Outcome {
+  return headersSent ? outcome : 'refused';
 }
 
 /** Events of client requests that are counted. */
@@ -109,10 +109,10 @@ export function createHttpMetrics(registry: Registry) {
       inFlight += 1;
     },
     /** Counts an answer; `seconds` from the request's arrival to its last byte handed to the socket. */
-    finished(request: Finished, seconds: number) {
+    finished(request: CountedRequest, seconds: number) {
       inFlight -= 1;
       const { route, savedBytes, trace } = request;
-      const [status, outcome] = [toldStatus(request), toldOutcome(request)];
+      const [status, outcome] = [countedStatus(request), countedOutcome(request)];
       const { byStatus, byOutcome } = countsOf(route);
       let count = byStatus.get(status);
       if (count === undefined) byStatus.set(status, (count = requests.of({ route, status: codeOf(status) })));

@@ -13,7 +13,7 @@ const fallbackChoices = ['local', 'refuse', 'allow'] as const;
 const lostReports = ['settlement', 'usage'] as const;
 
 /** For whom a request was. `key`: the key's name, if it has one. */
-export interface Whose {
+export interface ChargedClient {
   readonly plan: string;
   readonly key: string | undefined;
 }
@@ -30,7 +30,7 @@ interface LimitMetricsOptions {
 }
 
 /** Counts of one plan or one key, looked up once. */
-interface Account {
+interface ChargeCounts {
   readonly requests: Readonly<Record<ChargedOutcome, Count>>;
   readonly cost: Count;
 }
@@ -42,8 +42,8 @@ const others = '(other)';
 /** Registers the families of plans and limits. */
 export function createLimitMetrics(registry: Registry, options: LimitMetricsOptions) {
   const { byKey, waiting, plans } = options;
-  const ofPlan = createPlanAccounts(registry, plans);
-  const ofKey = byKey ? createKeyAccounts(registry) : undefined;
+  const ofPlan = createPlanCounts(registry, plans);
+  const ofKey = byKey ? createKeyCounts(registry) : undefined;
   const byBound = { plan: labelSources.plan, bound: limitBounds };
   const refusals = new Counter(registry, {
     name: 'ledgergate_limits_refusals_total',
@@ -66,18 +66,18 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
     help: 'Requests over a limit that wait for their turn.',
     read: waiting,
   });
-  const accountsOf = ({ plan, key }: Whose): readonly Account[] =>
+  const countsOf = ({ plan, key }: ChargedClient): readonly ChargeCounts[] =>
     ofKey === undefined || key === undefined ? [ofPlan(plan)] : [ofPlan(plan), ofKey(key)];
   return {
     /** A request was served, or failed, and cost this much. */
-    answered: (of: Whose, outcome: ChargedOutcome, amount: number) => {
-      for (const { requests, cost } of accountsOf(of)) {
+    answered: (of: ChargedClient, outcome: ChargedOutcome, amount: number) => {
+      for (const { requests, cost } of countsOf(of)) {
         requests[outcome].inc();
         cost.inc(amount);
       }
     },
-    refused: (of: Whose, bound: (typeof limitBounds)[number]) => {
-      for (const { requests } of accountsOf(of)) requests.refused.inc();
+    refused: (of: ChargedClient, bound: (typeof limitBounds)[number]) => {
+      for (const { requests } of countsOf(of)) requests.refused.inc();
       refusals.inc({ plan: of.plan, bound });
     },
     /** A request was decided on without Redis. */
@@ -88,7 +88,7 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
 }
 
 /** By the name of a plan. */
-function createPlanAccounts(registry: Registry, plans: () => Iterable<string>): (plan: string) => Account {
+function createPlanCounts(registry: Registry, plans: () => Iterable<string>): (plan: string) => ChargeCounts {
   const byOutcome = { plan: labelSources.plan, outcome: chargedOutcomes };
   const requests = new Counter(registry, {
     name: 'ledgergate_access_requests_total',
@@ -109,7 +109,7 @@ function createPlanAccounts(registry: Registry, plans: () => Iterable<string>): 
 }
 
 /** By the name of a key. */
-function createKeyAccounts(registry: Registry): (key: string) => Account {
+function createKeyCounts(registry: Registry): (key: string) => ChargeCounts {
   const requests = new Counter(registry, {
     name: 'ledgergate_access_key_requests_total',
     help: 'Requests by key and outcome.',
@@ -121,23 +121,23 @@ function createKeyAccounts(registry: Registry): (key: string) => Account {
     labels: { key: labelSources.key },
   });
   let keys = 0;
-  const rest = lookedUpOnce(accountOf);
-  return lookedUpOnce((key) => ((keys += 1) > mostKeys ? rest(others) : accountOf(key)));
+  const rest = lookedUpOnce(countsOfKey);
+  return lookedUpOnce((key) => ((keys += 1) > mostKeys ? rest(others) : countsOfKey(key)));
 
-  function accountOf(key: string): Account {
+  function countsOfKey(key: string): ChargeCounts {
     return { requests: byEach((outcome) => requests.of({ key, outcome })), cost: cost.of({ key }) };
   }
 }
 
-function byEach(count: (outcome: ChargedOutcome) => Count): Account['requests'] {
+function byEach(count: (outcome: ChargedOutcome) => Count): ChargeCounts['requests'] {
   return Object.fromEntries(chargedOutcomes.map((outcome) => [outcome, count(outcome)])) as Record<
     ChargedOutcome,
     Count
   >;
 }
 
-function lookedUpOnce(make: (name: string) => Account): (name: string) => Account {
-  const known = new Map<string, Account>();
+function lookedUpOnce(make: (name: string) => ChargeCounts): (name: string) => ChargeCounts {
+  const known = new Map<string, ChargeCounts>();
   return (name) => {
     let account = known.get(name);
     if (account === undefined) known.set(name, (account = make(name)));

@@ -76,7 +76,7 @@ export async function startWorkers(
     },
     onLost: (id, how, againMs) => {
       metrics.restarts.inc();
-      journal.tell('worker lost', { worker: id, how, againMs }, 'a worker ended and is started again');
+      journal.record('worker lost', { worker: id, how, againMs }, 'a worker ended and is started again');
     },
     onGone: ({ id }) => {
       limits.release(id);

@@ -4,7 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import { CancelToken, type StopSignal } from '../../ledger/stop.ts';
-import type { Finished, HttpMetrics, Outcome, RouteName } from '../../metrics/http-metrics.ts';
+import type { CountedRequest, HttpMetrics, Outcome, RouteName } from '../../metrics/http-metrics.ts';
 import { passedOn } from '../../trace/trace-context.ts';
 import type { Span, SpanName } from '../../trace/span.ts';
 import { clientOf, type AdmittedRequest, type Result } from './admitted-request.ts';
@@ -25,10 +25,10 @@ export interface Caller {
 }
 
 /** One finished request, as metrics, the status page and log lines report it. */
-export interface RequestSummary extends Finished {
+export interface RequestSummary extends CountedRequest {
   readonly method: string | undefined;
   /** Whether the head of an answer is out. */
-  readonly isTold: boolean;
+  readonly headersSent: boolean;
   /** The node that answered this request, or the one whose answer it shares. */
   readonly upstream: string | undefined;
   readonly upstreamMs: number;
@@ -182,7 +182,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
     return this.request.method;
   }
 
-  get isTold(): boolean {
+  get headersSent(): boolean {
     return this.response.headersSent;
   }
 

@@ -5,26 +5,26 @@
  */
 import { hash, timingSafeEqual } from 'node:crypto';
 
-export interface AccessRules {
+export interface AdminAccessRules {
   readonly token?: string | undefined;
   /** The address that the operations port listens on, as it is configured. */
   readonly host: string;
 }
 
-export interface AccessFacts {
+export interface AdminCredentials {
   readonly authorization: string | undefined;
   readonly origin: string | undefined;
   /** The Host header. */
   readonly host: string | undefined;
 }
 
-export interface Refusal {
+export interface AdminRefusal {
   readonly status: 401 | 403;
   readonly message: string;
 }
 
 /** Why the request is refused, or `undefined` when it is not. */
-export function findRefusal({ token, host }: AccessRules, request: AccessFacts): Refusal | undefined {
+export function findRefusal({ token, host }: AdminAccessRules, request: AdminCredentials): AdminRefusal | undefined {
   if (token !== undefined) {
     if (isSame(/^Bearer +(\S+)$/i.exec(request.authorization ?? '')?.[1] ?? '', token)) return undefined;
     return { status: 401, message: 'this needs the header "Authorization: Bearer TOKEN", with operations.token' };

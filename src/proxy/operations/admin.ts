@@ -53,7 +53,7 @@ export class Admin {
         const purged = await this.#parts.purge(scope);
         this.#parts.onPurge(scope.kind === 'versions' ? 'read' : scope.kind);
         const fields = { from, purge: formatScope(scope), ...purged };
-        this.#parts.journal.tell('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
+        this.#parts.journal.record('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
         const { isComplete, ...counts } = purged;
         return { purged: wordsOf(scope), complete: isComplete, ...counts };
       } finally {

@@ -30,7 +30,7 @@ export interface ExplainerParts {
 }
 
 /** Plain data, 64-bit numbers as text. */
-export type Explanation = Readonly<Record<string, unknown>>;
+export type RequestExplanation = Readonly<Record<string, unknown>>;
 
 /** Explains described requests. */
 export class Explainer {
@@ -40,7 +40,7 @@ export class Explainer {
     this.#parts = parts;
   }
 
-  async explain(request: DescribedRequest): Promise<Explanation> {
+  async explain(request: DescribedRequest): Promise<RequestExplanation> {
     const parsed = parseRequest(this.#parts.router, request);
     switch (parsed.kind) {
       case 'refused': {
@@ -64,7 +64,7 @@ export class Explainer {
     }
   }
 
-  async #read(route: string, read: Read): Promise<Explanation> {
+  async #read(route: string, read: Read): Promise<RequestExplanation> {
     const key = this.#parts.reader.keyOf(read);
     const told = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
     const nodes = this.#nodes(read.need);
@@ -80,7 +80,7 @@ export class Explainer {
   }
 
   /** A read that names no version is explained at the one that it would be pinned to now. */
-  async #latestRead(route: string, read: Read): Promise<Explanation> {
+  async #latestRead(route: string, read: Read): Promise<RequestExplanation> {
     const latest = this.#parts.latest.peek();
     if (this.#parts.maxStalenessMs === 0 || latest === undefined) {
       return {
@@ -94,7 +94,7 @@ export class Explainer {
     return { latest: this.#latest(), ...(await this.#read(route, pinTo(read, latest.version))) };
   }
 
-  #latest(): Explanation {
+  #latest(): RequestExplanation {
     const { latest, maxStalenessMs } = this.#parts;
     const bound = `${maxStalenessMs} ms`;
     if (maxStalenessMs === 0) return { state: 'not shared: latest.maxStaleness is 0' };
@@ -109,7 +109,7 @@ export class Explainer {
     };
   }
 
-  #passed({ route, need, isLatest }: Extract<Parsed, { kind: 'passed' }>): Explanation {
+  #passed({ route, need, isLatest }: Extract<Parsed, { kind: 'passed' }>): RequestExplanation {
     const isEncoding = route === 'encode_submission';
     const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
     if (!isLatest) return { route, kept, ...this.#nodes(need) };
@@ -117,7 +117,7 @@ export class Explainer {
     return { route, kept, latest: this.#latest(), ...this.#nodes(needOf(version)) };
   }
 
-  #nodes(need: Need): Explanation {
+  #nodes(need: Need): RequestExplanation {
     const { fleet, maxAttempts } = this.#parts;
     const { ordered, leftOut } = explainSelection(
       fleet.candidates(performance.now(), need.kind === 'block' ? 'blocks' : 'versions'),
@@ -127,11 +127,11 @@ export class Explainer {
   }
 }
 
-function readOf({ operation, subject, version, form }: Read): Explanation {
+function readOf({ operation, subject, version, form }: Read): RequestExplanation {
   return { operation, subject, version: version?.toString(), form };
 }
 
-function heldOf({ body, digest, status, isImmutable, coded }: CachedResponse): Explanation {
+function heldOf({ body, digest, status, isImmutable, coded }: CachedResponse): RequestExplanation {
   const codings = Object.fromEntries(Object.entries(coded).map(([coding, bytes]) => [coding, bytes.length]));
   return { state: 'held', status, bytes: body.length, digest, codings, isImmutable };
 }
@@ -146,18 +146,18 @@ function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): 
     : kept;
 }
 
-function askedOf(ordered: Explained<Candidate>['ordered'], need: Need): readonly Explanation[] {
+function askedOf(ordered: Explained<Candidate>['ordered'], need: Need): readonly RequestExplanation[] {
   return ordered.map(({ candidate, behind }) => ({
     ...nodeOf(candidate, need),
     behind: behind === undefined ? undefined : wordsOf[behind],
   }));
 }
 
-function leftOutOf(leftOut: Explained<Candidate>['leftOut'], need: Need): readonly Explanation[] {
+function leftOutOf(leftOut: Explained<Candidate>['leftOut'], need: Need): readonly RequestExplanation[] {
   return leftOut.map(({ candidate, because }) => ({ ...nodeOf(candidate, need), because: becauseOf[because] }));
 }
 
-function nodeOf(candidate: Candidate, need: Need): Explanation {
+function nodeOf(candidate: Candidate, need: Need): RequestExplanation {
   const { name, tier, health, isSuspect, isEjected, isDeferred, isLagging, window, cost } = candidate;
   const position = positionOf(need);
   return {

@@ -1,7 +1,7 @@
 /** The operations port: liveness, readiness, metrics, status, administration. For operators and their tools, not for clients. */
 import type { RequestListener, ServerResponse } from 'node:http';
 import fastify, { type FastifyInstance } from 'fastify';
-import type { AccessRules } from './admin-access.ts';
+import type { AdminAccessRules } from './admin-access.ts';
 import type { Exposition } from '../../metrics/exposition.ts';
 import type { ReloadResult } from '../../metrics/reload-metrics.ts';
 import type { StatusFacts } from './status/facts.ts';
@@ -70,7 +70,7 @@ export interface ReloadStatus {
 }
 
 /** What the config says of the operations port; asked at each request, for it may change. */
-export interface OperationsRules extends AccessRules, HostRules {
+export interface OperationsRules extends AdminAccessRules, HostRules {
   /** Whether an outage leaves readiness on: pinned answers that are held are still given. */
   readonly readyInOutage: boolean;
 }

@@ -73,7 +73,7 @@ export class AttemptRecorder {
     latencies[readClass].record(elapsedMs, nowMs);
     places.observe(readClass, elapsedMs, nowMs);
     if (!ejections[readClass].answered(nowMs)) return;
-    this.#parts.log.tell('back', { upstream: name, readClass }, 'upstream answers again what others answered for it');
+    this.#parts.log.record('back', { upstream: name, readClass }, 'upstream answers again what others answered for it');
   }
 
   /** The node refused one request too many: it is given fewer at once, and is asked after the others for a moment. */
@@ -87,7 +87,7 @@ export class AttemptRecorder {
     metrics.deferred(name);
     const fields = { upstream: name, pauseMs: Math.round(pauseMs) };
     const message = 'upstream limits or sheds requests: others are asked first';
-    if (isFirst) log.tell('deferred', fields, message);
+    if (isFirst) log.record('deferred', fields, message);
     else log.debug(fields, message);
   }
 
@@ -95,8 +95,8 @@ export class AttemptRecorder {
     const { name, health } = upstream;
     if (health === before) return;
     this.#parts.fleet.refresh();
-    if (health === 'down') this.#parts.log.tell('node down', { upstream: name, ...cause }, 'upstream is down');
-    else this.#parts.log.tell('node usable', { upstream: name, health }, `upstream is ${health}`);
+    if (health === 'down') this.#parts.log.record('node down', { upstream: name, ...cause }, 'upstream is down');
+    else this.#parts.log.record('node usable', { upstream: name, health }, `upstream is ${health}`);
   }
 }
 

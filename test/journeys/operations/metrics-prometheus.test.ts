@@ -9,7 +9,7 @@ import { Registry } from 'prom-client';
 import { catalogue } from '../../../scripts/metrics-catalogue.ts';
 import { contentTypes, expose } from '../../../src/metrics/exposition.ts';
 import { familiesOf, type Declared, type FamilyData } from '../../../src/metrics/family.ts';
-import { createHttpMetrics, type Finished } from '../../../src/metrics/http-metrics.ts';
+import { createHttpMetrics, type CountedRequest } from '../../../src/metrics/http-metrics.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { WorkerMetrics } from '../../../src/workers/metrics.ts';
 import { until } from '../../support/eventually.ts';
@@ -131,18 +131,20 @@ test('a gateway with every part on, under load', { skip: noRedis || noPrometheus
   });
 });
 
-const traced = (traceId: string, more: Partial<Finished> = {}): Finished => ({
+const traced = (traceId: string, more: Partial<CountedRequest> = {}): CountedRequest => ({
   route: 'resource',
   status: 200,
   outcome: 'memory',
-  isTold: true,
+  headersSent: true,
   savedBytes: 0,
   trace: { traceId, spanId: '00f067aa0ba902b7' },
   ...more,
 });
 
 /** What a worker tells that has answered these requests, each in so many seconds. */
-async function worker(answers: readonly (readonly [Finished, seconds: number])[]): Promise<readonly FamilyData[]> {
+async function worker(
+  answers: readonly (readonly [CountedRequest, seconds: number])[],
+): Promise<readonly FamilyData[]> {
   const registry = new Registry();
   const metrics = createHttpMetrics(registry);
   for (const [request, seconds] of answers) {

@@ -20,7 +20,7 @@ export interface EventKindRule {
   /** Further fields that are remembered. */
   readonly also: readonly string[];
   /** One clause, without a full stop. Fields may be missing. */
-  readonly say: (fields: EventFields) => string;
+  readonly text: (fields: EventFields) => string;
   /** Kinds that replace each other, as `node down` and `node usable`, share their log lines. Default: the kind. */
   readonly topic?: string;
   /** Log lines at once, about the same thing (`LineThrottle`). Default 10. */
@@ -31,9 +31,9 @@ const rule = (
   level: Level,
   about: readonly string[],
   also: readonly string[],
-  say: EventKindRule['say'],
+  text: EventKindRule['text'],
   bounds: Pick<EventKindRule, 'topic' | 'lines'> = {},
-): EventKindRule => ({ level, about, also, say, ...bounds });
+): EventKindRule => ({ level, about, also, text, ...bounds });
 
 const health = { topic: 'health' };
 const redis = { topic: 'redis' };

@@ -1,6 +1,6 @@
 /** The journal: what changed lately, logged and remembered in one step. */
 import { eventKinds, type EventFields, type EventKind, type EventKindRule, type Level } from './event-kinds.ts';
-import { LineThrottle, type Lines } from './line-throttle.ts';
+import { LineThrottle, type LineLog } from './line-throttle.ts';
 
 /** Plain data, so that it can come from another process. */
 export interface StatusEvent {
@@ -25,21 +25,21 @@ const sameMs = 2_000;
 
 /** Logs changes of state, and remembers the last ones. */
 export class Journal {
-  readonly #log: Lines;
+  readonly #log: LineLog;
   readonly #throttle: LineThrottle;
   readonly #now: () => number;
   /** Oldest first; `name`: equal for those that are alike. */
   readonly #events: { readonly event: StatusEvent; readonly name: string }[] = [];
 
   /** `now`: Unix time in milliseconds. */
-  constructor(log: Lines, now: () => number = Date.now) {
+  constructor(log: LineLog, now: () => number = Date.now) {
     this.#log = log;
     this.#throttle = new LineThrottle(log);
     this.#now = now;
   }
 
   /** Logs a change, at the level of its kind, and remembers what the kind remembers of `known`. */
-  tell(kind: EventKind, fields: object, message: string, known = fields): void {
+  record(kind: EventKind, fields: object, message: string, known = fields): void {
     const { level, about, topic = kind, lines = usualLines }: EventKindRule = eventKinds[kind];
     const given = shownFields(kind, fields);
     const name = JSON.stringify(about.map((field) => given[field]));
@@ -77,8 +77,8 @@ export function levelOf(kind: EventKind): Level {
 }
 
 /** The event in words. */
-export function sayEvent({ kind, fields }: StatusEvent): string {
-  return eventKinds[kind].say(fields);
+export function eventText({ kind, fields }: StatusEvent): string {
+  return eventKinds[kind].text(fields);
 }
 
 /** The fields that the kind remembers, as short texts. */

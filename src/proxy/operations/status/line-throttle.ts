@@ -8,20 +8,20 @@ import type { Level } from './event-kinds.ts';
 type Write = (fields: object, message: string) => void;
 
 /** The part of a logger that is used. */
-export type Lines = Readonly<Record<'debug' | Level, Write>>;
+export type LineLog = Readonly<Record<'debug' | Level, Write>>;
 
 /** One line, before it is written. */
-export interface Line {
+export interface LogLine {
   readonly level: Level;
   readonly fields: object;
   readonly message: string;
 }
 
-interface Subject {
-  /** Lines that may still be written at once. */
+interface ThrottledSubject {
+  /** LineLog that may still be written at once. */
   left: number;
   /** The last line that was not written, and how many there were. */
-  withheld: Line | undefined;
+  withheld: LogLine | undefined;
   times: number;
 }
 
@@ -31,15 +31,15 @@ const mostSubjects = 1_000;
 
 /** One for a log; at most 1,000 subjects have a bound of their own. */
 export class LineThrottle {
-  readonly #log: Lines;
-  readonly #subjects = new Map<string, Subject>();
+  readonly #log: LineLog;
+  readonly #subjects = new Map<string, ThrottledSubject>();
 
-  constructor(log: Lines) {
+  constructor(log: LineLog) {
     this.#log = log;
   }
 
   /** Writes `line` now, or its last successor later. `kind`: one of a closed set. `most`: lines of a subject at once. */
-  write(line: Line, kind: string, about: string, most: number): void {
+  write(line: LogLine, kind: string, about: string, most: number): void {
     const own = `${kind} ${about}`;
     const name = this.#subjects.has(own) || this.#subjects.size < mostSubjects ? own : kind;
     let subject = this.#subjects.get(name);
@@ -57,7 +57,7 @@ export class LineThrottle {
     }
   }
 
-  #wait(name: string, subject: Subject): void {
+  #wait(name: string, subject: ThrottledSubject): void {
     setTimeout(() => {
       const { withheld, times } = subject;
       if (withheld === undefined) {

@@ -1,7 +1,7 @@
 /** Rates, shares, quantiles and an overall state, from what the processes report. Pure. */
 import { outcomes, routes } from '../../../metrics/http-metrics.ts';
 import { withoutAddresses } from './event-kinds.ts';
-import { levelOf, sayEvent, type StatusEvent } from './events.ts';
+import { levelOf, eventText, type StatusEvent } from './events.ts';
 import type {
   Counted,
   EventFacts,
@@ -139,7 +139,7 @@ function eventFacts(event: StatusEvent): EventFacts {
     at: iso(atMs),
     kind,
     level: levelOf(kind),
-    text: sayEvent(event),
+    text: eventText(event),
     fields: withoutAddresses(fields),
     ...(workers === undefined ? {} : { workers }),
   };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventKinds, type EventKind } from '../../../../src/proxy/operations/status/event-kinds.ts';
-import { Journal, mergeEvents, sayEvent, type StatusEvent } from '../../../../src/proxy/operations/status/events.ts';
+import { Journal, mergeEvents, eventText, type StatusEvent } from '../../../../src/proxy/operations/status/events.ts';
 import { EdgeWatch } from '../../../../src/proxy/operations/status/edges.ts';
 
 type Line = readonly [level: string, fields: object, message: string];
@@ -17,7 +17,7 @@ test('a change is logged whole, and remembered without what its kind does not re
   const { journal, lines } = journalOf(() => 7);
   const fields = { upstream: 'full-a', kind: 'connection', cause: 'Error: connect ECONNREFUSED 10.0.0.9:8080' };
 
-  journal.tell('node down', fields, 'upstream is down');
+  journal.record('node down', fields, 'upstream is down');
 
   assert.deepEqual(lines, [['warn', fields, 'upstream is down']]);
   assert.deepEqual(journal.events, [{ atMs: 7, kind: 'node down', fields: { upstream: 'full-a' } }]);
@@ -33,14 +33,14 @@ test('the last 200 are remembered, oldest first, and long texts are cut', () => 
   );
   journal.note('config applied', { keys: Array.from({ length: 5_000 }, () => 'upstream.timeout') });
   journal.note('encode mismatch', { functionId: 'x'.repeat(100_000), upstream: 'a' });
-  for (const event of journal.events.slice(-2)) assert.ok(sayEvent(event).length < 400, sayEvent(event));
+  for (const event of journal.events.slice(-2)) assert.ok(eventText(event).length < 400, eventText(event));
 });
 
 test('a node that comes and goes all the time leaves room for what else has changed', () => {
   const { journal, lines } = journalOf();
   journal.note('encode mismatch', { functionId: '0x1::a::b', upstream: 'full-a' });
   for (let turn = 0; turn < 1_000; turn += 1) {
-    journal.tell('node down', { upstream: 'full-a' }, 'upstream is down');
+    journal.record('node down', { upstream: 'full-a' }, 'upstream is down');
     journal.note('node usable', { upstream: 'full-a' });
   }
   journal.note('node down', { upstream: 'full-b' });
@@ -56,7 +56,7 @@ test('a node that comes and goes all the time leaves room for what else has chan
 
 test('every kind has words, whatever is missing', () => {
   for (const kind of Object.keys(eventKinds) as EventKind[]) {
-    assert.match(sayEvent({ atMs: 0, kind, fields: {} }), /\w/);
+    assert.match(eventText({ atMs: 0, kind, fields: {} }), /\w/);
   }
 });
 
