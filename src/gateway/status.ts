@@ -84,7 +84,7 @@ export class StatusSource {
   #sample({ fleet, registry }: Sampled, nowMs: number): Counts {
     this.distances.head = fleet.head?.version;
     const edges = fleet.upstreams.map(({ name, window }) => ({ name, oldest: window.info?.oldestVersion }));
-    this.#edges.look(edges, Date.now());
+    this.#edges.sample(edges, Date.now());
     const counts = countsOf(readFamilies(registry, countedFamilies), this.distances.cells());
     this.#windows.record(counts, nowMs);
     return counts;

@@ -1,41 +1,41 @@
-/** Metrics of plans and limits. By plan; by key only where that is wished, since there may be many. */
+/** Metrics of plans and limits: by plan, and by key where the config asks for it, since keys may be many. */
 import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
 import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
 
-/** Outcomes that a request is charged as; `refused` is free. */
+/** Charged outcomes; `refused` is free. */
 const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
 type ChargedOutcome = (typeof chargedOutcomes)[number];
-/** Limits that a request exceeded; `unavailable`: it could not be counted. */
+/** Exceeded limits; `unavailable`: no part could count the request. */
 const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
 const fallbackChoices = ['local', 'refuse', 'allow'] as const;
 const lostReports = ['settlement', 'usage'] as const;
 
-/** For whom a request was. `key`: the key's name, if it has one. */
+/** Plan of a client, and the name of its key, if any. */
 export interface ChargedClient {
   readonly plan: string;
   readonly key: string | undefined;
 }
 
-/** Events of plans and limits that are counted. */
+/** Counts events of plans and limits. */
 export type LimitMetrics = ReturnType<typeof createLimitMetrics>;
 
 interface LimitMetricsOptions {
   readonly byKey: boolean;
-  /** Requests that wait for their turn now. */
+  /** Queued requests. */
   readonly waiting: () => number;
-  /** Names of the plans, asked for at each scrape. */
+  /** Names of the plans, read at each scrape. */
   readonly plans: () => Iterable<string>;
 }
 
-/** Counts of one plan or one key, looked up once. */
+/** Counts of one plan or one key. */
 interface ChargeCounts {
   readonly requests: Readonly<Record<ChargedOutcome, Count>>;
   readonly cost: Count;
 }
 
-/** Keys come and go for as long as the process runs; more of them share one series. */
+/** Keys come and go while the process runs: beyond this number they share one series. */
 const mostKeys = 5_000;
 const others = '(other)';
 
@@ -69,7 +69,7 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
   const countsOf = ({ plan, key }: ChargedClient): readonly ChargeCounts[] =>
     ofKey === undefined || key === undefined ? [ofPlan(plan)] : [ofPlan(plan), ofKey(key)];
   return {
-    /** A request was served, or failed, and cost this much. */
+    /** A request was served or failed, at a cost of `amount`. */
     answered: (of: ChargedClient, outcome: ChargedOutcome, amount: number) => {
       for (const { requests, cost } of countsOf(of)) {
         requests[outcome].inc();
@@ -80,14 +80,13 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
       for (const { requests } of countsOf(of)) requests.refused.inc();
       refusals.inc({ plan: of.plan, bound });
     },
-    /** A request was decided on without Redis. */
+    /** The fallback decided on a request, because Redis did not count it. */
     fellBack: (choice: (typeof fallbackChoices)[number]) => fallback.inc({ choice }),
-    /** A report does not get to Redis. */
+    /** A report did not reach Redis. */
     lost: (what: (typeof lostReports)[number]) => lost.inc({ what }),
   };
 }
 
-/** By the name of a plan. */
 function createPlanCounts(registry: Registry, plans: () => Iterable<string>): (plan: string) => ChargeCounts {
   const byOutcome = { plan: labelSources.plan, outcome: chargedOutcomes };
   const requests = new Counter(registry, {
@@ -108,7 +107,6 @@ function createPlanCounts(registry: Registry, plans: () => Iterable<string>): (p
   }));
 }
 
-/** By the name of a key. */
 function createKeyCounts(registry: Registry): (key: string) => ChargeCounts {
   const requests = new Counter(registry, {
     name: 'ledgergate_access_key_requests_total',

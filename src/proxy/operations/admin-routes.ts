@@ -4,7 +4,7 @@ import type { AdminAnswer } from './purge-request.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
 import { findRefusal, isBearer, type AdminAccessRules } from './admin-access.ts';
 
-/** Functions that answer operators; with several workers they run in other processes. */
+/** Administration behind the routes; with several workers it runs in other processes. */
 export interface AdminFunctions {
   /** `from`: the operator's address. */
   purge(request: unknown, from: string): Promise<AdminAnswer>;
@@ -12,7 +12,7 @@ export interface AdminFunctions {
   usage(request: unknown): Promise<AdminAnswer>;
 }
 
-/** In bytes: the body that nodes accept, escaped inside a JSON text. */
+/** In bytes: room for the largest body that nodes accept, escaped inside JSON. */
 const bodyLimit = 16 * 1024 * 1024;
 
 /** Adds `/admin/purge`, `/admin/explain` and `/admin/usage`. */
@@ -46,7 +46,7 @@ export function addLogRoutes(app: FastifyInstance, log: LogFunctions, rules: () 
   app.put('/admin/log', { onRequest }, (request, reply) => answer(reply, log.change(request.body, request.ip)));
 }
 
-/** Refuses an operator without rights ahead of the body. */
+/** Refuses a request without access before its body is read. */
 function guard(rules: () => AdminAccessRules) {
   return async ({ headers }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
     const { authorization, origin, host } = headers;
@@ -59,7 +59,7 @@ function guard(rules: () => AdminAccessRules) {
   };
 }
 
-/** Indented: people read it. */
+/** Indented for people. */
 function answer(reply: FastifyReply, { status, body }: AdminAnswer): FastifyReply {
   return reply
     .code(status)

@@ -1,4 +1,4 @@
-/** Explains how the gateway would answer a request, and the state that decides it. Asks no node and changes nothing. */
+/** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
 import type { CachedResponse } from '../../cache/entry.ts';
 import { keyText } from '../../cache/key.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
@@ -24,12 +24,12 @@ export interface ExplainerParts {
   readonly reader: Reader;
   readonly tiers: ReadThrough<Origin>;
   readonly router: Router;
-  /** How old a state may be by default, in milliseconds. */
+  /** `latest.maxStaleness`. */
   readonly maxStalenessMs: number;
   readonly maxAttempts: number;
 }
 
-/** Plain data, 64-bit numbers as text. */
+/** Body of the answer: plain data, 64-bit numbers as text. */
 export type RequestExplanation = Readonly<Record<string, unknown>>;
 
 /** Explains described requests. */
@@ -56,7 +56,7 @@ export class Explainer {
       case 'passed':
         return this.#passed(parsed);
       case 'ledger info':
-        return { route: parsed.route, kept: 'never: told anew from what nodes say', latest: this.#latest() };
+        return { route: parsed.route, kept: 'never: made anew from reports of nodes', latest: this.#latest() };
       case 'submission':
         return { route: parsed.route, kept: 'never: one node is asked, once', ...this.#nodes({ kind: 'head' }) };
       case 'preflight':
@@ -66,12 +66,12 @@ export class Explainer {
 
   async #read(route: string, read: Read): Promise<RequestExplanation> {
     const key = this.#parts.reader.keyOf(read);
-    const told = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
+    const head = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
     const nodes = this.#nodes(read.need);
-    if (key === undefined) return { ...told, key: 'none yet: no node has told which chain this is', ...nodes };
+    if (key === undefined) return { ...head, key: 'none yet: no node has reported its chain', ...nodes };
     const { memory, redis } = await this.#parts.tiers.inspect(key);
     return {
-      ...told,
+      ...head,
       key: { text: keyText(key), redis: redis?.name, field: String(key.slot) },
       memory: memory === undefined ? { state: 'absent' } : heldOf(memory),
       redis: redis === undefined ? { reference: 'off' } : { ...redis, name: undefined },
@@ -79,7 +79,7 @@ export class Explainer {
     };
   }
 
-  /** A read that names no version is explained at the one that it would be pinned to now. */
+  /** Explains an unpinned read at the version that the gateway would pin it to now. */
   async #latestRead(route: string, read: Read): Promise<RequestExplanation> {
     const latest = this.#parts.latest.peek();
     if (this.#parts.maxStalenessMs === 0 || latest === undefined) {
@@ -136,7 +136,6 @@ function heldOf({ body, digest, status, isImmutable, coded }: CachedResponse): R
   return { state: 'held', status, bytes: body.length, digest, codings, isImmutable };
 }
 
-/** How long the answer is kept, in words. */
 function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): string {
   if (operation === 'transaction') return 'for 10 minutes once it is committed; never while it is pending or unknown';
   const missing = operation === 'view' ? '' : ', and a 404 because it is not there';
@@ -176,7 +175,7 @@ function nodeOf(candidate: Candidate, need: Need): RequestExplanation {
   };
 }
 
-/** Why a node comes after the one before it. */
+/** Reason for a node's place behind the one before it. */
 const wordsOf: Readonly<Record<Criterion, string>> = {
   health:
     'health: it does not answer as well, its head is not believed, it is passed over for such reads, or far behind',

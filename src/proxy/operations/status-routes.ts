@@ -1,8 +1,9 @@
-/** The status page and the same facts for programs. Open to whoever may read the metrics: neither tells more. */
+/** The status page and its JSON. As open as the metrics, because neither reveals more. */
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { StatusFacts } from './status/facts.ts';
 import { pagePolicy, statusPage } from './status/page/page.ts';
 
+/** Adds `/status` and `/status.json`. */
 export function addStatusRoutes(app: FastifyInstance, facts: () => StatusFacts | Promise<StatusFacts>): void {
   app.get('/status', async (_request, reply) => {
     const page = statusPage(await facts());

@@ -4,10 +4,10 @@ import type { DisagreementFacts, Ejected, NodeStatus, ProcessStatus } from './fa
 import { mergeCounts } from './counts.ts';
 import { mergeWindows } from './windows.ts';
 
-/** Best first. A node that one process reaches is there; a node of another chain is so for everybody. */
+/** Best first: one process that reaches a node proves it usable. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
 
-/** `reports`: of the processes that answered. `undefined`: none did. */
+/** Merges the reports of processes; `undefined` without any. */
 export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | undefined {
   const [first] = reports;
   if (first === undefined) return undefined;
@@ -49,48 +49,48 @@ export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | 
     certificateExpiresMs: earliest(reports.map(({ certificateExpiresMs }) => certificateExpiresMs)),
     events: mergeEvents([
       ...reports.map(({ events }) => events.filter(({ kind }) => kind !== 'edge moved')),
-      // Each tells of the same steps, put together at other moments.
+      // Each process groups the same steps of an edge at other moments: one report is enough.
       first.events.filter(({ kind }) => kind === 'edge moved'),
     ]),
   };
 }
 
-/** In the order of the config; a node that some have not heard of yet comes last. */
+/** In the order of the config; a node that some processes lack comes last. */
 function namesOf(reports: readonly ProcessStatus[]): readonly string[] {
   return [...new Set(reports.flatMap(({ nodes }) => nodes.map(({ name }) => name)))];
 }
 
-/** The word of the process that thinks best of the node, the newest of equals. Not empty. */
-function mergeNode(words: readonly NodeStatus[]): NodeStatus {
-  const best = words.reduce((found, word) => (isBetter(word, found) ? word : found));
+/** The best report, the newest of equals; sums and maxima come from all. `reports` is not empty. */
+function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
+  const best = reports.reduce((found, report) => (isBetter(report, found) ? report : found));
   return {
     ...best,
-    isSuspect: words.every(({ isSuspect }) => isSuspect),
-    inFlight: words.reduce((sum, { inFlight }) => sum + inFlight, 0),
-    limit: words.reduce((sum, { limit }) => sum + limit, 0),
-    edgeSpeed: Math.max(...words.map(({ edgeSpeed }) => edgeSpeed)),
-    ejected: mergeEjected(words.flatMap(({ ejected }) => ejected)),
-    usableBy: words.filter(({ state }) => state === 'usable').length,
+    isSuspect: reports.every(({ isSuspect }) => isSuspect),
+    inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0),
+    limit: reports.reduce((sum, { limit }) => sum + limit, 0),
+    edgeSpeed: Math.max(...reports.map(({ edgeSpeed }) => edgeSpeed)),
+    ejected: mergeEjected(reports.flatMap(({ ejected }) => ejected)),
+    usableBy: reports.filter(({ state }) => state === 'usable').length,
   };
 }
 
-function isBetter(word: NodeStatus, other: NodeStatus): boolean {
-  if (word.state !== other.state) return ranks[word.state] < ranks[other.state];
-  return versionOf(word.head) > versionOf(other.head);
+function isBetter(report: NodeStatus, other: NodeStatus): boolean {
+  if (report.state !== other.state) return ranks[report.state] < ranks[other.state];
+  return versionOf(report.head) > versionOf(other.head);
 }
 
-function mergeEjected(words: readonly Ejected[]): readonly Ejected[] {
-  const byClass = new Map(words.toReversed().map((word) => [word.readClass, word]));
+function mergeEjected(ejected: readonly Ejected[]): readonly Ejected[] {
+  const byClass = new Map(ejected.toReversed().map((one) => [one.readClass, one]));
   return [...byClass.values()].sort((one, other) => (one.readClass < other.readClass ? -1 : 1));
 }
 
-function mergeDisagreements(words: readonly DisagreementFacts[]): readonly DisagreementFacts[] {
+function mergeDisagreements(disagreements: readonly DisagreementFacts[]): readonly DisagreementFacts[] {
   const merged = new Map<string, DisagreementFacts>();
-  for (const word of words) {
-    const pair = word.upstreams.join(' ');
+  for (const one of disagreements) {
+    const pair = one.upstreams.join(' ');
     const known = merged.get(pair);
-    const last = known === undefined || word.last > known.last ? word.last : known.last;
-    merged.set(pair, { upstreams: word.upstreams, count: word.count + (known?.count ?? 0), last });
+    const last = known === undefined || one.last > known.last ? one.last : known.last;
+    merged.set(pair, { upstreams: one.upstreams, count: one.count + (known?.count ?? 0), last });
   }
   return [...merged.values()];
 }

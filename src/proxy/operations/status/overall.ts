@@ -1,8 +1,8 @@
-/** How the gateway is, in a word, a sentence, and what is wrong with it. */
+/** State of the whole gateway: a word, a sentence, and its problems. */
 import type { NodeStatus, OverallState, Surroundings, ProcessStatus } from './facts.ts';
 import { ejectedClasses } from './wording.ts';
 
-/** A certificate that ends sooner than this is a problem. */
+/** A certificate with less left is a problem. */
 const certificateMs = 7 * 24 * 3_600_000;
 
 const summaries: Readonly<Record<OverallState, string>> = {
@@ -19,7 +19,7 @@ interface Overall {
   readonly problems: readonly string[];
 }
 
-/** The overall state. `status`: `undefined` while no process answers. */
+/** The overall state; `status` is `undefined` while no process answers. */
 export function overall(status: ProcessStatus | undefined, around: Surroundings): Overall {
   const problems = problemsOf(status, around);
   const state = stateOf(status, around, problems.length);
@@ -60,7 +60,7 @@ function problemsOfNode(node: NodeStatus): readonly string[] {
   if (state === 'down') return [`${name} is down`];
   if (state === 'foreign') return [`${name} is of another chain`];
   if (state === 'unproven') return [`${name} has not answered yet`];
-  if (isSuspect) return [`${name} tells a head that the other nodes contradict`];
+  if (isSuspect) return [`${name} reports a head that the other nodes contradict`];
   const out = ejectedClasses(node);
   return out.length === 0 ? [] : [`${name} is passed over for ${out.join(' and ')}`];
 }

@@ -1,4 +1,4 @@
-/** Rates, shares, quantiles and an overall state, from what the processes report. Pure. */
+/** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
 import { outcomes, routes } from '../../../metrics/http-metrics.ts';
 import { withoutAddresses } from './event-kinds.ts';
 import { levelOf, eventText, type StatusEvent } from './events.ts';
@@ -18,10 +18,10 @@ import { binBounds, distancesOf } from './distances.ts';
 import { overall } from './overall.ts';
 import type { WindowCounts } from './windows.ts';
 
-/** Newer ones are status; 200 and the edges are remembered. */
+/** The journal's 200 and moved edges together may be more. */
 const mostEvents = 200;
 
-/** `status`: `undefined` while no process answers. */
+/** All facts of the page; `status` is `undefined` while no process answers. */
 export function factsOf(status: ProcessStatus | undefined, around: Surroundings): StatusFacts {
   const { version, nowMs, workers } = around;
   const startedAtMs = status?.startedAtMs ?? nowMs;
@@ -121,7 +121,7 @@ function timed(times: Buckets, window: WindowCounts): TimedFacts {
   };
 }
 
-/** Share of the reads that can be held; passed, local and refused requests are none of them. */
+/** Share of cacheable reads; passed, local and refused requests do not count. */
 function hitShare(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') => number): number | undefined {
   const hits = count('memory') + count('redis');
   const reads = hits + count('collapsed') + count('miss');
@@ -129,7 +129,7 @@ function hitShare(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') =>
 }
 
 function rate(count: number, window: WindowCounts | undefined): number {
-  // A rate of less than a second would be a guess.
+  // A rate over less than a second would be a guess.
   return round(count / Math.max(1, window?.coveredSeconds ?? 1));
 }
 
@@ -153,7 +153,7 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** Three digits: an estimate within a bucket has no more. */
+/** Three digits: an estimate within a bucket is no more precise. */
 function roundTime(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Number(ms.toPrecision(3));
 }

@@ -93,14 +93,14 @@ test('merged journals are bounded, too', () => {
 
 test('steps of a pruner within a minute are one event, and three of a node are kept', () => {
   const edges = new EdgeWatch();
-  const look = (oldest: bigint | undefined, atMs: number): void => edges.look([{ name: 'full-a', oldest }], atMs);
-  look(undefined, 0);
-  look(1_000n, 1_000);
-  look(1_000n, 2_000);
+  const sample = (oldest: bigint | undefined, atMs: number): void => edges.sample([{ name: 'full-a', oldest }], atMs);
+  sample(undefined, 0);
+  sample(1_000n, 1_000);
+  sample(1_000n, 2_000);
   assert.deepEqual(edges.events, []);
 
-  look(2_000n, 3_000);
-  look(3_000n, 40_000);
+  sample(2_000n, 3_000);
+  sample(3_000n, 40_000);
   assert.deepEqual(edges.events, [
     {
       atMs: 3_000,
@@ -109,10 +109,10 @@ test('steps of a pruner within a minute are one event, and three of a node are k
     },
   ]);
   // Restored from a backup: another story.
-  look(500n, 41_000);
+  sample(500n, 41_000);
   assert.equal(edges.events.length, 2);
-  for (let turn = 0; turn < 50; turn += 1) look(BigInt(1_000 * turn), 100_000 * (turn + 1));
+  for (let turn = 0; turn < 50; turn += 1) sample(BigInt(1_000 * turn), 100_000 * (turn + 1));
   assert.equal(edges.events.length, 3);
-  edges.look([], 0);
+  edges.sample([], 0);
   assert.deepEqual(edges.events, []);
 });

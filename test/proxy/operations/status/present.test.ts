@@ -36,7 +36,7 @@ test('what is wrong is told, worst first, and makes the whole degraded', () => {
     'nodes encode a function differently',
     'a is down',
     'b is passed over for views (timeout)',
-    'c tells a head that the other nodes contradict',
+    'c reports a head that the other nodes contradict',
     'd is of another chain',
     'Redis: no answer',
     'the last config was refused',

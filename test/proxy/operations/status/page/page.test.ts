@@ -78,7 +78,7 @@ test('there is a page before anything is known', () => {
       ],
     }),
   );
-  assert.match(page, /No node has told its window yet/);
+  assert.match(page, /No node has reported its window yet/);
   assert.match(page, /unproven/);
 });
 
