@@ -1,4 +1,3 @@
-/** Who may use /admin. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { findRefusal, type AdminCredentials } from '../../../src/proxy/operations/admin-access.ts';

@@ -119,9 +119,11 @@ export function mergeEvents(journals: readonly (readonly StatusEvent[])[]): read
       latest.set(name, group);
     }
   }
-  return merged
-    .slice(-mostEvents)
-    .map(({ event, reporters: { size: workers } }) => (workers === 1 ? event : { ...event, workers }));
+  return merged.slice(-mostEvents).map(({ event, reporters }) => withReporters(event, reporters.size));
+}
+
+function withReporters(event: StatusEvent, workers: number): StatusEvent {
+  return workers === 1 ? event : { ...event, workers };
 }
 
 /** Equal for events of one kind about one thing. */

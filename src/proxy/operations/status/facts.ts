@@ -114,7 +114,7 @@ export type OverallState = 'ready' | 'degraded' | 'outage' | 'starting' | 'drain
 
 /** A node on the page. */
 export interface NodeFacts extends NodeStatus {
-  /** Of all attempts of the last 10 s, failed ones included; `undefined` without any. */
+  /** Median over attempts of the last 10 s, failed ones included; `undefined` without any. */
   readonly p50Ms: number | undefined;
   readonly p99Ms: number | undefined;
   readonly requestsPerSecond: number;

@@ -13,7 +13,7 @@ function journalOf(now = () => 0) {
   return { journal, lines };
 }
 
-test('a change is logged whole, and remembered without what its kind does not remember', () => {
+test('a change is logged whole, and kept with the fields of its kind', () => {
   const { journal, lines } = journalOf(() => 7);
   const fields = { upstream: 'full-a', kind: 'connection', cause: 'Error: connect ECONNREFUSED 10.0.0.9:8080' };
 
@@ -23,7 +23,7 @@ test('a change is logged whole, and remembered without what its kind does not re
   assert.deepEqual(journal.events, [{ atMs: 7, kind: 'node down', fields: { upstream: 'full-a' } }]);
 });
 
-test('the last 200 are remembered, oldest first, and long texts are cut', () => {
+test('the last 200 are kept, oldest first, and long texts are cut', () => {
   const { journal } = journalOf();
   for (let turn = 0; turn < 450; turn += 1) journal.note('worker lost', { worker: turn });
 
@@ -36,7 +36,7 @@ test('the last 200 are remembered, oldest first, and long texts are cut', () => 
   for (const event of journal.events.slice(-2)) assert.ok(eventText(event).length < 400, eventText(event));
 });
 
-test('a node that comes and goes all the time leaves room for what else has changed', () => {
+test('a flapping node leaves room for other events', () => {
   const { journal, lines } = journalOf();
   journal.note('encode mismatch', { functionId: '0x1::a::b', upstream: 'full-a' });
   for (let turn = 0; turn < 1_000; turn += 1) {
@@ -54,7 +54,7 @@ test('a node that comes and goes all the time leaves room for what else has chan
   assert.equal(kinds.length, 1 + 20 + 20 + 1);
 });
 
-test('every kind has words, whatever is missing', () => {
+test('every kind has a text, with any field missing', () => {
   for (const kind of Object.keys(eventKinds) as EventKind[]) {
     assert.match(eventText({ atMs: 0, kind, fields: {} }), /\w/);
   }
@@ -66,7 +66,7 @@ const at = (atMs: number, upstream: string, kind: EventKind = 'node down'): Stat
   fields: { upstream },
 });
 
-test('what several workers tell within two seconds is one event', () => {
+test('equal events of several workers within two seconds are one event', () => {
   const merged = mergeEvents([
     [at(1_000, 'a'), at(9_000, 'a')],
     [at(1_400, 'a'), at(1_500, 'b')],
@@ -81,7 +81,7 @@ test('what several workers tell within two seconds is one event', () => {
   ]);
 });
 
-test('what one worker tells twice happened twice', () => {
+test('equal events of one worker are two events', () => {
   assert.equal(mergeEvents([[at(1_000, 'a'), at(1_100, 'a')]]).length, 2);
 });
 

@@ -26,7 +26,7 @@ test('a change now and then is logged at once, each time', (t) => {
   assert.equal(lines.length, 30);
 });
 
-test('a node that flaps has a few lines, then one in ten seconds, and the log ends with the state that holds', (t) => {
+test('a node that flaps has a few lines, then one in ten seconds, and the log ends with the present state', (t) => {
   const { lines, pass, down, usable } = watched(t);
   for (let index = 0; index < 500; index += 1) {
     down('a');

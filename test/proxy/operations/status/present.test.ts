@@ -8,12 +8,12 @@ import { createHttpMetrics } from '../../../../src/metrics/http-metrics.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
 import { factsFrom, nodeStatus, processStatus, windowsOf } from '../../../support/process-status.ts';
 
-test('all is well, and says so', () => {
+test('without problems the state is ready', () => {
   const { state, problems, uptimeSeconds } = factsFrom();
   assert.deepEqual({ state, problems, uptimeSeconds }, { state: 'ready', problems: [], uptimeSeconds: 60 });
 });
 
-test('what is wrong is told, worst first, and makes the whole degraded', () => {
+test('problems are listed worst first and make the state degraded', () => {
   const { state, problems } = factsFrom(
     {
       disagreements: [{ upstreams: ['a', 'b'], count: 2, last: '2026-01-01T00:00:00Z' }],
@@ -44,7 +44,7 @@ test('what is wrong is told, worst first, and makes the whole degraded', () => {
   ]);
 });
 
-test('an outage, a start and an end are told from one another', () => {
+test('an outage, a start and an end are distinct states', () => {
   assert.equal(factsFrom({ isReady: false }).state, 'starting');
   assert.equal(factsFrom({ isReady: false, outageSince: '2026-01-01T00:00:00Z' }).state, 'outage');
   assert.equal(factsFrom({}, { isDraining: true }).state, 'draining');
@@ -52,7 +52,7 @@ test('an outage, a start and an end are told from one another', () => {
   assert.deepEqual({ state, nodes }, { state: 'starting', nodes: [] });
 });
 
-test('the hit share is of reads that can be held', () => {
+test('the hit share is of cacheable reads', () => {
   const registry = new Registry();
   const metrics = createHttpMetrics(registry);
   const outcomes = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
@@ -77,7 +77,7 @@ test('facts have a form in JSON that programs can read: no number that is none, 
   assert.match(text, /"head":"3412674839"/);
 });
 
-test('what several workers tell adds up', () => {
+test('the reports of several workers add up', () => {
   const one = processStatus({
     isReady: false,
     outageSince: '2026-01-01T00:00:00.000Z',
@@ -138,7 +138,7 @@ test('what several workers tell adds up', () => {
   assert.equal(mergeStatus([]), undefined);
 });
 
-test('a node that only one worker knows of does not disappear', () => {
+test('a node that only one worker reports stays', () => {
   const merged = mergeStatus([processStatus({ nodes: [] }), processStatus({ nodes: [nodeStatus({ name: 'new' })] })]);
   assert.deepEqual(
     merged?.nodes.map(({ name }) => name),
@@ -146,7 +146,7 @@ test('a node that only one worker knows of does not disappear', () => {
   );
 });
 
-test('the address of a server of Redis tells events apart, and is shown to nobody', () => {
+test('the address of a Redis server distinguishes events, and is not published', () => {
   const events = ['10.9.8.7:6379', '10.9.8.6:6379'].map(
     (server) => ({ atMs: 1, kind: 'redis away', fields: { server } }) as const,
   );
