@@ -13,7 +13,7 @@ const fallbackChoices = ['local', 'refuse', 'allow'] as const;
 const lostReports = ['settlement', 'usage'] as const;
 
 /** Plan of a client, and the name of its key, if any. */
-export interface ChargedClient {
+interface ChargedClient {
   readonly plan: string;
   readonly key: string | undefined;
 }

@@ -19,7 +19,7 @@ export interface AdminCredentials {
 }
 
 /** 401: the token is missing or wrong. 403: no token could help. */
-export interface AdminRefusal {
+interface AdminRefusal {
   readonly status: 401 | 403;
   readonly message: string;
 }
@@ -47,7 +47,7 @@ export function isBearer(authorization: string): boolean {
 }
 
 /** `localhost`, or a numeric address of the machine itself. */
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.\d{1,3}){3}|::1|::ffff:127(?:\.\d{1,3}){3})$/i.test(host);
 }
 

@@ -3,7 +3,7 @@ import type { CachedResponse } from '../../cache/entry.ts';
 import { keyText } from '../../cache/key.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import { explainSelection, type Explained } from '../../upstream/select/candidates.ts';
+import { explainSelection } from '../../upstream/select/candidates.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
 import { positionOf, type Need } from '../../upstream/select/need.ts';
@@ -18,7 +18,7 @@ import type { Origin, Read } from '../reads/read-result.ts';
 import type { Reader } from '../reads/reader.ts';
 
 /** Parts of an explainer. */
-export interface ExplainerParts {
+interface ExplainerParts {
   readonly fleet: Fleet;
   readonly latest: Latest;
   readonly reader: Reader;
@@ -30,7 +30,7 @@ export interface ExplainerParts {
 }
 
 /** Body of the answer: plain data, 64-bit numbers as text. */
-export type RequestExplanation = Readonly<Record<string, unknown>>;
+type RequestExplanation = Readonly<Record<string, unknown>>;
 
 /** Explains described requests. */
 export class Explainer {
@@ -123,7 +123,12 @@ export class Explainer {
       fleet.candidates(performance.now(), need.kind === 'block' ? 'blocks' : 'versions'),
       need,
     );
-    return { nodes: { asked: askedOf(ordered, need), leftOut: leftOutOf(leftOut, need), maxAttempts } };
+    const asked = ordered.map(({ candidate, behind }) => ({
+      ...nodeOf(candidate, need),
+      behind: behind === undefined ? undefined : criterionTexts[behind],
+    }));
+    const others = leftOut.map(({ candidate, because }) => ({ ...nodeOf(candidate, need), because: reasons[because] }));
+    return { nodes: { asked, leftOut: others, maxAttempts } };
   }
 }
 
@@ -143,17 +148,6 @@ function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): 
   return version !== undefined && head !== undefined && version > head
     ? `${kept}. Nothing while no node has reached the version: the head is ${head}`
     : kept;
-}
-
-function askedOf(ordered: Explained<Candidate>['ordered'], need: Need): readonly RequestExplanation[] {
-  return ordered.map(({ candidate, behind }) => ({
-    ...nodeOf(candidate, need),
-    behind: behind === undefined ? undefined : wordsOf[behind],
-  }));
-}
-
-function leftOutOf(leftOut: Explained<Candidate>['leftOut'], need: Need): readonly RequestExplanation[] {
-  return leftOut.map(({ candidate, because }) => ({ ...nodeOf(candidate, need), because: becauseOf[because] }));
 }
 
 function nodeOf(candidate: Candidate, need: Need): RequestExplanation {
@@ -176,9 +170,9 @@ function nodeOf(candidate: Candidate, need: Need): RequestExplanation {
 }
 
 /** Reason for a node's place behind the one before it. */
-const wordsOf: Readonly<Record<Criterion, string>> = {
+const criterionTexts: Readonly<Record<Criterion, string>> = {
   health:
-    'health: it does not answer as well, its head is not believed, it is passed over for such reads, or far behind',
+    'health: it answers worse, other nodes contradict its head, it is ejected from such reads, or it is far behind',
   holding: 'holding: it holds the version less surely',
   distance: 'distance: its head is farther from the version',
   edge: 'edge: its oldest version is farther from the version',
@@ -189,7 +183,7 @@ const wordsOf: Readonly<Record<Criterion, string>> = {
   load: 'load: they are alike; of such nodes two are drawn at random and the cheaper is asked first',
 };
 
-const becauseOf = {
+const reasons = {
   'other chain': 'it is of another chain',
   pruned: 'it has pruned the version, and another one goes deeper',
 } as const;

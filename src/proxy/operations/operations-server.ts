@@ -1,17 +1,17 @@
 /** The operations port, for operators and their tools: liveness, readiness, metrics, status, administration. */
 import type { RequestListener, ServerResponse } from 'node:http';
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
 import type { AdminAccessRules } from './admin-access.ts';
 import type { Exposition } from '../../metrics/exposition.ts';
 import type { ReloadResult } from '../../metrics/reload-metrics.ts';
 import type { StatusFacts } from './status/facts.ts';
+import { pagePolicy, statusPage } from './status/page/page.ts';
 import type { Disagreement } from '../reads/audits.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
 import { takeTurn } from '../http/server/connection-state.ts';
 import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
 import { createServer, schemaController } from '../http/server/lean-http.ts';
 import { findHostRefusal, type HostRefusal, type HostRules } from './operations-hosts.ts';
-import { addStatusRoutes } from './status-routes.ts';
 
 /** One node in the details of `/readyz`; 64-bit numbers are text. */
 export interface UpstreamStatus {
@@ -54,7 +54,7 @@ export interface Readiness {
 }
 
 /** Numbers of worker processes. */
-export interface WorkersStatus {
+interface WorkersStatus {
   readonly wanted: number;
   /** Workers that serve and reported in time. */
   readonly answering: number;
@@ -71,13 +71,13 @@ export interface ReloadStatus {
 }
 
 /** Config of the operations port; read at each request, because a reload may change it. */
-export interface OperationsRules extends AdminAccessRules, HostRules {
+interface OperationsRules extends AdminAccessRules, HostRules {
   /** An outage leaves readiness on, since the cache still answers pinned reads. */
   readonly readyInOutage: boolean;
 }
 
 /** Parts of the gateway behind the port. */
-export interface OperationsParts {
+interface OperationsParts {
   isDraining(): boolean;
   readiness(): Readiness | Promise<Readiness>;
   /** The answer to a scrape; `accept`: the header. */
@@ -148,10 +148,22 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     reply.header('Vary', 'Accept').type(contentType);
     return text;
   });
-  addStatusRoutes(app, () => parts.status());
+  app.get('/status', async (_request, reply) => {
+    const page = statusPage(await parts.status());
+    return live(reply)
+      .type('text/html; charset=utf-8')
+      .header('content-security-policy', pagePolicy)
+      .header('referrer-policy', 'no-referrer')
+      .send(page);
+  });
+  app.get('/status.json', async (_request, reply) => live(reply).send(await parts.status()));
   addAdminRoutes(app, parts.admin, () => parts.rules());
   addLogRoutes(app, parts.log, () => parts.rules());
   return app;
+}
+
+function live(reply: FastifyReply): FastifyReply {
+  return reply.header('cache-control', 'no-store').header('x-content-type-options', 'nosniff');
 }
 
 /** Checks the Host ahead of routing, so that unknown routes and malformed targets are covered, too. */

@@ -1,5 +1,5 @@
 /** The journal: changes of state, logged and kept for the status page. */
-import { eventKinds, type EventFields, type EventKind, type EventKindRule, type Level } from './event-kinds.ts';
+import { eventKinds, type EventFields, type EventKind, type EventKindRule } from './event-kinds.ts';
 import { LineThrottle, type LineLog } from './line-throttle.ts';
 
 /** One change of state: plain data, so that a worker can send it. */
@@ -69,16 +69,6 @@ export class Journal {
     this.#events.push({ event, name });
     if (this.#events.length > mostEvents) this.#events.shift();
   }
-}
-
-/** The level of an event's log line. */
-export function levelOf(kind: EventKind): Level {
-  return eventKinds[kind].level;
-}
-
-/** The event as one clause. */
-export function eventText({ kind, fields }: StatusEvent): string {
-  return eventKinds[kind].text(fields);
 }
 
 /** The fields that the kind lists, as short texts. */

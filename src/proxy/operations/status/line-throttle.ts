@@ -10,7 +10,7 @@ type Write = (fields: object, message: string) => void;
 export type LineLog = Readonly<Record<'debug' | Level, Write>>;
 
 /** A log line before it is written. */
-export interface LogLine {
+interface LogLine {
   readonly level: Level;
   readonly fields: object;
   readonly message: string;

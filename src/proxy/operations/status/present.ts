@@ -1,7 +1,7 @@
 /** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
 import { outcomes, routes } from '../../../metrics/http-metrics.ts';
-import { withoutAddresses } from './event-kinds.ts';
-import { levelOf, eventText, type StatusEvent } from './events.ts';
+import { eventKinds, withoutAddresses } from './event-kinds.ts';
+import type { StatusEvent } from './events.ts';
 import type {
   Counted,
   EventFacts,
@@ -133,13 +133,12 @@ function rate(count: number, window: WindowCounts | undefined): number {
   return round(count / Math.max(1, window?.coveredSeconds ?? 1));
 }
 
-function eventFacts(event: StatusEvent): EventFacts {
-  const { atMs, kind, fields, workers } = event;
+function eventFacts({ atMs, kind, fields, workers }: StatusEvent): EventFacts {
   return {
     at: iso(atMs),
     kind,
-    level: levelOf(kind),
-    text: eventText(event),
+    level: eventKinds[kind].level,
+    text: eventKinds[kind].text(fields),
     fields: withoutAddresses(fields),
     ...(workers === undefined ? {} : { workers }),
   };
