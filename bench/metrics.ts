@@ -36,7 +36,7 @@ const requests: readonly CountedRequest[] = (['resource', 'module', 'view', 'tra
       route,
       status,
       outcome: 'memory',
-      headersSent: true,
+      isHeadSent: true,
       savedBytes: 400 * index,
     })),
 );

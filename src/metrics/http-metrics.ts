@@ -47,7 +47,7 @@ export interface CountedRequest {
   /** Source of the answer, sent or not. */
   readonly outcome: Outcome;
   /** `false`: the client hung up before; `countedStatus` and `countedOutcome` replace status and outcome. */
-  readonly headersSent: boolean;
+  readonly isHeadSent: boolean;
   /** Bytes of body that no node had to send. */
   readonly savedBytes: number;
   /** Its span, when the trace is sampled. */
@@ -55,13 +55,13 @@ export interface CountedRequest {
 }
 
 /** The status in metrics and access log; 499 after a hang-up. */
-export function countedStatus({ headersSent, status }: Pick<CountedRequest, 'headersSent' | 'status'>): number {
-  return headersSent ? status : hungUp;
+export function countedStatus({ isHeadSent, status }: Pick<CountedRequest, 'isHeadSent' | 'status'>): number {
+  return isHeadSent ? status : hungUp;
 }
 
 /** The outcome in metrics and access log; `refused` after a hang-up. */
-export function countedOutcome({ headersSent, outcome }: Pick<CountedRequest, 'headersSent' | 'outcome'>): Outcome {
-  return headersSent ? outcome : 'refused';
+export function countedOutcome({ isHeadSent, outcome }: Pick<CountedRequest, 'isHeadSent' | 'outcome'>): Outcome {
+  return isHeadSent ? outcome : 'refused';
 }
 
 /** Counts events of client requests. */

@@ -28,7 +28,7 @@ export interface Caller {
 export interface RequestSummary extends CountedRequest {
   readonly method: string | undefined;
   /** Whether the head of an answer is out. */
-  readonly headersSent: boolean;
+  readonly isHeadSent: boolean;
   /** The node that answered this request, or the one whose answer it shares. */
   readonly upstream: string | undefined;
   readonly upstreamMs: number;
@@ -182,7 +182,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
     return this.request.method;
   }
 
-  get headersSent(): boolean {
+  get isHeadSent(): boolean {
     return this.response.headersSent;
   }
 

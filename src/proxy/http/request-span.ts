@@ -22,7 +22,7 @@ export interface SpanSummary {
   readonly upstream: string | undefined;
   readonly version: LedgerVersion | undefined;
   /** Whether the head of an answer is out. */
-  readonly headersSent: boolean;
+  readonly isHeadSent: boolean;
 }
 
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
@@ -57,14 +57,14 @@ export class RequestSpans {
   }
 
   /** A client's error is no error of the span. A client that hung up before an answer's head has no status. */
-  end(span: Span, { status, outcome, upstream, version, headersSent }: SpanSummary): void {
+  end(span: Span, { status, outcome, upstream, version, isHeadSent }: SpanSummary): void {
     span.note({
-      'http.response.status_code': headersSent ? status : undefined,
-      'ledgergate.outcome': headersSent ? outcome : ('refused' satisfies Outcome),
+      'http.response.status_code': isHeadSent ? status : undefined,
+      'ledgergate.outcome': isHeadSent ? outcome : ('refused' satisfies Outcome),
       'ledgergate.upstream': upstream,
       'ledgergate.served_version': version?.toString(),
     });
-    if (!headersSent) span.note({ 'error.type': 'client hung up' });
+    if (!isHeadSent) span.note({ 'error.type': 'client hung up' });
     else if (status >= 500 || outcome === 'failed') span.fail(String(status));
     span.end();
   }

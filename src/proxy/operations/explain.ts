@@ -123,11 +123,10 @@ export class Explainer {
       fleet.candidates(performance.now(), need.kind === 'block' ? 'blocks' : 'versions'),
       need,
     );
-    const asked = ordered.map(({ candidate, behind }) => ({
-      ...nodeOf(candidate, need),
-      behind: behind === undefined ? undefined : criterionTexts[behind],
-    }));
-    const others = leftOut.map(({ candidate, because }) => ({ ...nodeOf(candidate, need), because: reasons[because] }));
+    const asked = ordered.map(({ candidate, behind }) =>
+      nodeOf(candidate, need, { behind: behind && criterionTexts[behind] }),
+    );
+    const others = leftOut.map(({ candidate, because }) => nodeOf(candidate, need, { because: reasons[because] }));
     return { nodes: { asked, leftOut: others, maxAttempts } };
   }
 }
@@ -150,7 +149,7 @@ function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): 
     : kept;
 }
 
-function nodeOf(candidate: Candidate, need: Need): RequestExplanation {
+function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): RequestExplanation {
   const { name, tier, health, isSuspect, isEjected, isDeferred, isLagging, window, cost } = candidate;
   const position = positionOf(need);
   return {
@@ -166,6 +165,7 @@ function nodeOf(candidate: Candidate, need: Need): RequestExplanation {
     safeOldest: window?.safeOldest.toString(),
     head: window?.head.toString(),
     cost: Math.round(cost * 10) / 10,
+    ...place,
   };
 }
 

@@ -31,7 +31,7 @@ const longestUnused = 60;
 /** The summary of a hit: one object for all of them. */
 class HitSummary implements RequestSummary {
   readonly method = 'GET';
-  readonly headersSent = true;
+  readonly isHeadSent = true;
   readonly outcome = 'memory';
   readonly upstream = undefined;
   readonly upstreamMs = 0;
