@@ -128,9 +128,9 @@ export class SeriesMap<D extends Declared, Series> {
 export const labelSources = {
   upstream: 'names in `upstreams`',
   plan: 'names in `access.plans`',
-  planOrNone: 'names in `access.plans`; empty where it is not known whose request it was',
+  planOrNone: 'names in `access.plans`; empty without a client',
   key: 'names of keys, at most 5,000; then `(other)`',
-  status: 'codes from 100 to 599; `other` for what is none',
+  status: 'codes from 100 to 599; `other` for any other',
 } as const;
 
 /** Every combination of the declared values; open labels have the values of `open`. */

@@ -1,5 +1,5 @@
 /** Sample reports of a process, for tests of the status page. */
-import type { NodeStatus, StatusFacts, Surroundings, ProcessStatus } from '../../src/proxy/operations/status/facts.ts';
+import type { NodeStatus, StatusFacts, GatewayStatus, ProcessStatus } from '../../src/proxy/operations/status/facts.ts';
 import { factsOf } from '../../src/proxy/operations/status/present.ts';
 import type { Counts } from '../../src/proxy/operations/status/counts.ts';
 import type { WindowCounts } from '../../src/proxy/operations/status/windows.ts';
@@ -52,12 +52,12 @@ export function windowsOf(counts: Counts, coveredSeconds: number): readonly Wind
   return [10, 100, 1_000].map((seconds) => ({ seconds, coveredSeconds, counts }));
 }
 
-export function factsFrom(known: Partial<ProcessStatus> = {}, around: Partial<Surroundings> = {}): StatusFacts {
+export function factsFrom(known: Partial<ProcessStatus> = {}, gateway: Partial<GatewayStatus> = {}): StatusFacts {
   return factsOf(processStatus(known), {
     version: '1.2.3',
     nowMs: 61_000,
     isDraining: false,
     reload: undefined,
-    ...around,
+    ...gateway,
   });
 }

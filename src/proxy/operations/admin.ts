@@ -50,7 +50,7 @@ export class Admin {
         const fields = { from, purge: formatScope(scope), ...purged };
         this.#parts.journal.record('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
         const { isComplete, ...counts } = purged;
-        return { purged: wordsOf(scope), complete: isComplete, ...counts };
+        return { purged: scopeText(scope), complete: isComplete, ...counts };
       } finally {
         this.#purges -= 1;
       }
@@ -85,7 +85,7 @@ async function answered(serve: () => Promise<AdminAnswer['body']>): Promise<Admi
   }
 }
 
-function wordsOf(scope: PurgeScope): string {
+function scopeText(scope: PurgeScope): string {
   switch (scope.kind) {
     case 'read':
       return `the read ${formatScope(scope).slice('read '.length)}`;

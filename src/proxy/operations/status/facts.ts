@@ -11,7 +11,7 @@ import type { WindowCounts } from './windows.ts';
 type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
 
 /** A class of reads that the node is ejected from. */
-export interface Ejected {
+export interface EjectedClass {
   readonly readClass: string;
   readonly reason: string;
 }
@@ -35,7 +35,7 @@ export interface NodeStatus {
   readonly inFlight: number;
   /** Bound of requests in flight. */
   readonly limit: number;
-  readonly ejected: readonly Ejected[];
+  readonly ejected: readonly EjectedClass[];
   /** Workers that report it usable; absent with one process. */
   readonly usableBy?: number;
 }
@@ -95,7 +95,7 @@ export interface ProcessStatus {
 }
 
 /** Facts of the whole gateway, beside the reports of processes. */
-export interface Surroundings {
+export interface GatewayStatus {
   readonly version: string;
   readonly nowMs: number;
   readonly isDraining: boolean;
@@ -119,11 +119,11 @@ export interface NodeFacts extends NodeStatus {
   readonly p99Ms: number | undefined;
   readonly requestsPerSecond: number;
   /** Attempts without a usable answer. */
-  readonly failures: Counted;
+  readonly failures: WindowedCount;
 }
 
 /** Counts by window, and since the start. */
-export interface Counted {
+export interface WindowedCount {
   readonly last10s: number;
   readonly last100s: number;
   readonly last1000s: number;
@@ -204,13 +204,13 @@ export interface StatusFacts {
   readonly nodes: readonly NodeFacts[];
   /** Shortest first. */
   readonly windows: readonly WindowFacts[];
-  readonly cache: CacheFacts & { readonly evicted: Counted };
+  readonly cache: CacheFacts & { readonly evicted: WindowedCount };
   readonly redis: { readonly state: 'off' | 'up' | 'degraded'; readonly reason?: string };
-  readonly refusals: readonly { readonly reason: string; readonly count: Counted }[];
-  readonly repairs: readonly { readonly what: string; readonly count: Counted }[];
+  readonly refusals: readonly { readonly reason: string; readonly count: WindowedCount }[];
+  readonly repairs: readonly { readonly what: string; readonly count: WindowedCount }[];
   readonly encode: {
     readonly isOn: boolean;
-    readonly counts: readonly { readonly what: string; readonly count: Counted }[];
+    readonly counts: readonly { readonly what: string; readonly count: WindowedCount }[];
     readonly distrusted: readonly string[];
   };
   readonly disagreements: readonly DisagreementFacts[];

@@ -1,6 +1,6 @@
 /** The reports of several processes as one. */
 import { mergeEvents } from './events.ts';
-import type { DisagreementFacts, Ejected, NodeStatus, ProcessStatus } from './facts.ts';
+import type { DisagreementFacts, EjectedClass, NodeStatus, ProcessStatus } from './facts.ts';
 import { mergeCounts } from './counts.ts';
 import { mergeWindows } from './windows.ts';
 
@@ -79,7 +79,7 @@ function isBetter(report: NodeStatus, other: NodeStatus): boolean {
   return versionOf(report.head) > versionOf(other.head);
 }
 
-function mergeEjected(ejected: readonly Ejected[]): readonly Ejected[] {
+function mergeEjected(ejected: readonly EjectedClass[]): readonly EjectedClass[] {
   const byClass = new Map(ejected.toReversed().map((one) => [one.readClass, one]));
   return [...byClass.values()].sort((one, other) => (one.readClass < other.readClass ? -1 : 1));
 }

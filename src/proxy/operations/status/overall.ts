@@ -1,5 +1,5 @@
 /** State of the whole gateway: a word, a sentence, and its problems. */
-import type { NodeStatus, OverallState, Surroundings, ProcessStatus } from './facts.ts';
+import type { NodeStatus, OverallState, GatewayStatus, ProcessStatus } from './facts.ts';
 import { ejectedClasses } from './wording.ts';
 
 /** A certificate with less left is a problem. */
@@ -7,10 +7,10 @@ const certificateMs = 7 * 24 * 3_600_000;
 
 const summaries: Readonly<Record<OverallState, string>> = {
   ready: 'All is well.',
-  degraded: 'Requests are served, and something is wrong.',
-  outage: 'No node answers: pinned answers that are held are given, nothing else.',
+  degraded: 'The gateway serves, with problems.',
+  outage: 'No node answers: the cache answers pinned reads, other requests fail.',
   starting: 'No node has answered yet.',
-  draining: 'It is about to end, and finishes what is in flight.',
+  draining: 'The gateway drains: it finishes the requests in flight.',
 };
 
 interface Overall {
@@ -20,20 +20,20 @@ interface Overall {
 }
 
 /** The overall state; `status` is `undefined` while no process answers. */
-export function overall(status: ProcessStatus | undefined, around: Surroundings): Overall {
-  const problems = problemsOf(status, around);
-  const state = stateOf(status, around, problems.length);
+export function overall(status: ProcessStatus | undefined, gateway: GatewayStatus): Overall {
+  const problems = problemsOf(status, gateway);
+  const state = stateOf(status, gateway, problems.length);
   return { state, summary: summaries[state], problems };
 }
 
-function stateOf(status: ProcessStatus | undefined, { isDraining }: Surroundings, problems: number): OverallState {
+function stateOf(status: ProcessStatus | undefined, { isDraining }: GatewayStatus, problems: number): OverallState {
   if (isDraining) return 'draining';
   if (status?.isReady !== true) return status?.outageSince === undefined ? 'starting' : 'outage';
   return problems === 0 ? 'ready' : 'degraded';
 }
 
 /** Problems that an operator can act on, worst first. */
-function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs }: Surroundings): readonly string[] {
+function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs }: GatewayStatus): readonly string[] {
   const problems: string[] = [];
   if (workers !== undefined && workers.answering < workers.wanted) {
     problems.push(`${workers.answering} of ${workers.wanted} workers answer`);

@@ -3,12 +3,12 @@ import { outcomes, routes } from '../../../metrics/http-metrics.ts';
 import { eventKinds, withoutAddresses } from './event-kinds.ts';
 import type { StatusEvent } from './events.ts';
 import type {
-  Counted,
+  WindowedCount,
   EventFacts,
   NodeFacts,
   NodeStatus,
   StatusFacts,
-  Surroundings,
+  GatewayStatus,
   TimedFacts,
   ProcessStatus,
   WindowFacts,
@@ -22,8 +22,8 @@ import type { WindowCounts } from './windows.ts';
 const mostEvents = 200;
 
 /** All facts of the page; `status` is `undefined` while no process answers. */
-export function factsOf(status: ProcessStatus | undefined, around: Surroundings): StatusFacts {
-  const { version, nowMs, workers } = around;
+export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatus): StatusFacts {
+  const { version, nowMs, workers } = gateway;
   const startedAtMs = status?.startedAtMs ?? nowMs;
   return {
     name: 'ledgergate',
@@ -31,7 +31,7 @@ export function factsOf(status: ProcessStatus | undefined, around: Surroundings)
     at: iso(nowMs),
     startedAt: iso(startedAtMs),
     uptimeSeconds: Math.max(0, Math.floor((nowMs - startedAtMs) / 1_000)),
-    ...overall(status, around),
+    ...overall(status, gateway),
     workers,
     ledger: {
       chainId: status?.chainId,
@@ -43,14 +43,14 @@ export function factsOf(status: ProcessStatus | undefined, around: Surroundings)
     windows: (status?.windows ?? []).map(windowFacts),
     cache: {
       ...(status?.cache ?? { entries: 0, bytes: 0, maxBytes: 0 }),
-      evicted: countedOf(status, 'evicted'),
+      evicted: windowedCount(status, 'evicted'),
     },
     redis: redisFacts(status),
-    refusals: refusals.map((reason) => ({ reason, count: countedOf(status, `refusal ${reason}`) })),
-    repairs: repairs.map((what) => ({ what, count: countedOf(status, `repair ${what}`) })),
+    refusals: refusals.map((reason) => ({ reason, count: windowedCount(status, `refusal ${reason}`) })),
+    repairs: repairs.map((what) => ({ what, count: windowedCount(status, `repair ${what}`) })),
     encode: {
       isOn: status?.isEncoding ?? false,
-      counts: encodings.map((what) => ({ what, count: countedOf(status, `encoding ${what}`) })),
+      counts: encodings.map((what) => ({ what, count: windowedCount(status, `encoding ${what}`) })),
       distrusted: status?.distrusted ?? [],
     },
     disagreements: status?.disagreements ?? [],
@@ -63,7 +63,7 @@ export function factsOf(status: ProcessStatus | undefined, around: Surroundings)
   };
 }
 
-function countedOf(status: ProcessStatus | undefined, cell: string): Counted {
+function windowedCount(status: ProcessStatus | undefined, cell: string): WindowedCount {
   const [short = 0, middle = 0, long = 0] = (status?.windows ?? []).map(({ counts }) => counts.get(cell) ?? 0);
   return { last10s: short, last100s: middle, last1000s: long, total: status?.total.get(cell) ?? 0 };
 }
@@ -83,7 +83,7 @@ function nodeFacts(node: NodeStatus, status: ProcessStatus | undefined): NodeFac
     p50Ms: roundTime(quantile(times, 0.5)),
     p99Ms: roundTime(quantile(times, 0.99)),
     requestsPerSecond: rate(recent?.counts.get(`answered ${node.name}`) ?? 0, recent),
-    failures: countedOf(status, `failed ${node.name}`),
+    failures: windowedCount(status, `failed ${node.name}`),
   };
 }
 

@@ -35,7 +35,7 @@ export function axisSection(facts: StatusFacts): Markup {
       height="${bottom + foot}"
     >
       <title id="axis-name">Retention windows of the nodes and reads of clients, by versions behind the head</title>
-      <desc id="axis-words">${nodes.map((node) => wordsOf(node)).join(' ')} ${trafficWords(facts)}</desc>
+      <desc id="axis-words">${nodes.map((node) => nodeText(node)).join(' ')} ${trafficWords(facts)}</desc>
       ${ticks(axis, ledger.versionsPerSecond, bottom)} ${trafficBars(axis, facts)}
       ${nodes.map((node, index) => nodeRow(node, axis, head, traffic + index * rowHeight))}
       <text class="tick" x="0" y="${bottom + 32}">version ${grouped(deepest.toString())}</text>
@@ -157,7 +157,7 @@ function nodeRow(node: NodeFacts, axis: Axis, head: bigint, top: number): Markup
     />`;
 }
 
-function wordsOf(node: NodeFacts): string {
+function nodeText(node: NodeFacts): string {
   const { name, oldest, head } = node;
   const { word } = nodeState(node);
   return oldest === undefined ? `${name}, ${word}, reports nothing.` : `${name}, ${word}, holds ${oldest} to ${head}.`;

@@ -1,5 +1,5 @@
 /** Cache, Redis, the encoder and its proof, refusals, and events. */
-import type { Counted, EventFacts, StatusFacts } from '../facts.ts';
+import type { WindowedCount, EventFacts, StatusFacts } from '../facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
 import { meter, table } from './traffic.ts';
 import { bytes, clock, duration, milliseconds, percent, short } from '../format.ts';
@@ -38,7 +38,7 @@ function leftOf(expires: string, at: string): string {
 /** Signing messages, and the results of their comparison with nodes. */
 export function encodeSection({ encode }: StatusFacts): Markup {
   const { isOn, counts, distrusted } = encode;
-  const of = (name: string): Counted | undefined => counts.find(({ what }) => what === name)?.count;
+  const of = (name: string): WindowedCount | undefined => counts.find(({ what }) => what === name)?.count;
   const row = (name: string, what: string): readonly Piece[] => countedRow(name, of(what));
   const proof = html`<p>
     ${
@@ -100,7 +100,7 @@ export function limitSection({ refusals, repairs }: StatusFacts): Markup {
   )}`;
 }
 
-function countedRow(name: string, count: Counted | undefined): readonly string[] {
+function countedRow(name: string, count: WindowedCount | undefined): readonly string[] {
   return [name, short(count?.last100s ?? 0), short(count?.last1000s ?? 0), short(count?.total ?? 0)];
 }
 
