@@ -10,7 +10,7 @@ import { createCacheMetrics } from '../src/metrics/cache-metrics.ts';
 import {
   createHttpMetrics,
   createLatestMetrics,
-  type Finished,
+  type CountedRequest,
   type HttpMetrics,
   type LatestMetrics,
 } from '../src/metrics/http-metrics.ts';
@@ -30,7 +30,7 @@ interface Counting {
 }
 
 /** Hits of different routes and statuses, as they come by turns. */
-const requests: readonly Finished[] = (['resource', 'module', 'view', 'transaction_by_hash'] as const).flatMap(
+const requests: readonly CountedRequest[] = (['resource', 'module', 'view', 'transaction_by_hash'] as const).flatMap(
   (route) =>
     [200, 200, 304, 404].map((status, index) => ({
       route,
@@ -48,7 +48,7 @@ type Hit = (counting: Counting, turn: number) => void;
 const pinned: Hit = ({ http, cache }, turn) => {
   http.started();
   cache.hit();
-  http.finished(requests[turn & 15] as Finished, seconds[turn & 63] ?? 0);
+  http.finished(requests[turn & 15] as CountedRequest, seconds[turn & 63] ?? 0);
 };
 const kinds: Readonly<Record<string, Hit>> = {
   'a pinned read': pinned,

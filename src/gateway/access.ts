@@ -110,12 +110,16 @@ function watchKeys(file: string, { principals, plans, metrics, journal }: KeysCo
     putInForce(next);
     metrics.reloaded('file', 'ok');
     const [warning] = keysFileWarnings(file, next.keys);
-    journal.tell('keys read', { file, keys: principals.size, warning }, 'the file of keys was read again');
+    journal.record('keys read', { file, keys: principals.size, warning }, 'the file of keys was read again');
   };
   const keep = (problems: readonly string[]): void => {
     metrics.reloaded('file', 'failed');
     const why = { file, problems };
-    journal.tell('keys refused', why, 'the file of keys cannot be used: the keys that were read before stay in force');
+    journal.record(
+      'keys refused',
+      why,
+      'the file of keys cannot be used: the keys that were read before stay in force',
+    );
   };
   const read = (): void => {
     try {

@@ -113,7 +113,7 @@ class Certificates {
     onPair(pair);
     onReload('ok');
     const expires = new Date(expiresMs).toISOString();
-    journal.tell('certificate', { expires }, 'new connections are shown the new certificate');
+    journal.record('certificate', { expires }, 'new connections are shown the new certificate');
     for (const warning of warnings) log.warn(warning);
   }
 
@@ -121,7 +121,7 @@ class Certificates {
     if (why === this.#refused) return;
     this.#refused = why;
     this.#options.onReload('failed');
-    this.#options.journal.tell(
+    this.#options.journal.record(
       'certificate refused',
       { why },
       'the certificate files changed and cannot be used: the certificate stays as it was',

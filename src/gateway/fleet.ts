@@ -55,14 +55,14 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   const known = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
   const events: FleetEvents = {
     onChange: (change, fields, message) => {
-      journal.tell(change, fields, message);
+      journal.record(change, fields, message);
       if (change === 'rollback') listener.onRollback();
     },
     onDoubt: (upstream) => {
       const { doubted: chainId } = upstream.chain;
       if (chainId !== undefined) {
         const fields = { upstream: upstream.name, chainId, fleetChainId: fleet.chainId };
-        journal.tell('chain doubted', fields, 'an answer is of an other chain: the ledger info decides');
+        journal.record('chain doubted', fields, 'an answer is of an other chain: the ledger info decides');
       }
       void prober.look(upstream);
     },

@@ -122,8 +122,8 @@ function connect(config: RedisConfig, journal: Journal, choice: () => WhenRedisI
     onFailure: () => undefined,
     onTrouble: ({ server, trouble, isOn, reason }: TroubleChange) => {
       const details = { reason, trouble, whenRedisIsDown: choice(), ...(server === '' ? {} : { server }) };
-      if (isOn) journal.tell('limits alone', details, `limits are not counted in Redis: ${choices[choice()]}`);
-      else journal.tell('limits shared', details, 'limits are counted in Redis again');
+      if (isOn) journal.record('limits alone', details, `limits are not counted in Redis: ${choices[choice()]}`);
+      else journal.record('limits shared', details, 'limits are counted in Redis again');
     },
   });
 }

@@ -73,7 +73,7 @@ export class Nodes {
     for (const upstream of gone) this.#release(upstream);
     if (added.size + gone.length === 0) return;
     const changed = { added: namesOf([...added.keys()]), removed: namesOf(gone) };
-    journal.tell('nodes changed', changed, 'the nodes of the fleet have changed');
+    journal.record('nodes changed', changed, 'the nodes of the fleet have changed');
   }
 
   /** What nodes that are not of the fleet yet say of their ledgers, if they do so at once. */

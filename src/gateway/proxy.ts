@@ -5,7 +5,12 @@ import type { Config } from '../config/config.ts';
 import type { ShadowProof } from '../encode/shadow.ts';
 import { createAuditMetrics } from '../metrics/upstream-metrics.ts';
 import { createBodyMetrics } from '../metrics/overload-metrics.ts';
-import { createFastPathMetrics, createHttpMetrics, createLatestMetrics, toldOutcome } from '../metrics/http-metrics.ts';
+import {
+  createFastPathMetrics,
+  createHttpMetrics,
+  createLatestMetrics,
+  countedOutcome,
+} from '../metrics/http-metrics.ts';
 import { createEncodeMetrics } from '../metrics/encode-metrics.ts';
 import { createAccessLogMetrics } from '../metrics/log-metrics.ts';
 import { FastPath } from '../proxy/http/fast-path/fast-path.ts';
@@ -175,10 +180,10 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         const { isComplete } = await cache.purge({ kind: 'read', key });
         peers?.publish({ kind: 'dropped', key });
         if (!isComplete)
-          journal.tell('drop incomplete', {}, 'a read that nodes disagree on could not be dropped everywhere');
+          journal.record('drop incomplete', {}, 'a read that nodes disagree on could not be dropped everywhere');
       },
       onDisagreement: (report) =>
-        journal.tell('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
+        journal.record('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
     });
   }
 
@@ -231,14 +236,14 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         metrics,
         onMismatch: (mismatch) => {
           peers?.publish({ kind: 'distrusted', functionId: mismatch.functionId });
-          journal.tell(
+          journal.record(
             'encode mismatch',
             mismatch,
             'a node encodes this function differently: it is left to nodes now',
           );
         },
         onNodeRefusal: (refusal) =>
-          journal.tell('encode unread', refusal, 'a node cannot read a request that was encoded here'),
+          journal.record('encode unread', refusal, 'a node cannot read a request that was encoded here'),
       }),
       metrics,
       signingDomain,
@@ -249,7 +254,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
 /** Records the end of each request beside the metrics. */
 function onEnd(distances: Distances, accessLog: AccessLog) {
   return (summary: RequestSummary, seconds: number): void => {
-    distances.count(toldOutcome(summary), summary.version);
+    distances.count(countedOutcome(summary), summary.version);
     accessLog.note(summary, seconds);
   };
 }

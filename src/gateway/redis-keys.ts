@@ -115,9 +115,9 @@ export class RedisKeys {
     metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
     if (wrong > 0) {
       const why = { name: this.#name, wrong };
-      journal.tell('keys refused', why, 'keys in Redis are not well-formed, or of no plan: they are left out');
+      journal.record('keys refused', why, 'keys in Redis are not well-formed, or of no plan: they are left out');
     }
-    journal.tell('keys read', { keys: principals.size }, 'keys were read from Redis');
+    journal.record('keys read', { keys: principals.size }, 'keys were read from Redis');
   }
 
   /** Once per change. `reason`: why they cannot be read, `undefined` when they can. */
@@ -128,7 +128,11 @@ export class RedisKeys {
     const { metrics, journal } = this.#context;
     if (isAway) {
       metrics.reloaded('redis', 'failed');
-      journal.tell('keys away', { reason }, 'keys in Redis cannot be read: those that were read before stay in force');
-    } else journal.tell('keys read', {}, 'keys in Redis can be read again');
+      journal.record(
+        'keys away',
+        { reason },
+        'keys in Redis cannot be read: those that were read before stay in force',
+      );
+    } else journal.record('keys read', {}, 'keys in Redis can be read again');
   }
 }

@@ -44,7 +44,7 @@ export class Reloads {
   /** A config was read and is wrong, for these reasons. */
   refuse(problems: readonly string[]): void {
     const { journal } = this.#parts;
-    journal.tell(
+    journal.record(
       'config refused',
       { problems },
       'the config is wrong: nothing of it is applied, what was in force stays so',
@@ -60,9 +60,9 @@ export class Reloads {
       if (live.length > 0) await apply(effective);
     } catch (error) {
       const fields = { cause: String(error) };
-      journal.tell('config refused', fields, 'the config could not be applied: what was in force stays so');
+      journal.record('config refused', fields, 'the config could not be applied: what was in force stays so');
       await apply(before).catch((again: unknown) =>
-        journal.tell('config refused', { cause: String(again) }, 'nor could the one before'),
+        journal.record('config refused', { cause: String(again) }, 'nor could the one before'),
       );
       this.#note('refused', this.#status?.needsRestart ?? []);
       return;
@@ -70,10 +70,10 @@ export class Reloads {
     this.#config = effective;
     this.#parts.onTaken?.(effective);
     this.#note(live.length > 0 ? 'applied' : 'unchanged', restart);
-    if (live.length > 0) journal.tell('config applied', { keys: live }, 'the config was read again and is in force');
-    else journal.tell('config unchanged', {}, 'the config was read again: nothing has changed that can change now');
+    if (live.length > 0) journal.record('config applied', { keys: live }, 'the config was read again and is in force');
+    else journal.record('config unchanged', {}, 'the config was read again: nothing has changed that can change now');
     if (restart.length === 0) return;
-    journal.tell('config restart', { needsRestart: restart }, 'keys of the config that take a restart have changed');
+    journal.record('config restart', { needsRestart: restart }, 'keys of the config that take a restart have changed');
   }
 
   #note(result: ReloadResult, needsRestart: readonly string[]): void {

@@ -7,7 +7,7 @@ import { drain } from '../proxy/http/server/drain.ts';
 import type { Readiness } from '../proxy/operations/operations-server.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
-import type { Told } from '../proxy/operations/status/facts.ts';
+import type { ProcessStatus } from '../proxy/operations/status/facts.ts';
 import { portOf } from './address.ts';
 import { outageOf, statusOf } from './fleet.ts';
 import { applyPeerEvent } from './peer-events.ts';
@@ -31,7 +31,7 @@ export interface Serving {
   readonly admin: Admin;
   readiness(): Readiness;
   /** What this process knows, for the status page. */
-  status(): Told;
+  status(): ProcessStatus;
   /** Remembers and logs changes of state. */
   readonly journal: Journal;
   /**
@@ -78,7 +78,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       return draining.isOn;
     },
     readiness: () => readinessOf(parts),
-    status: () => status.told(parts.statusParts),
+    status: () => status.report(parts.statusParts),
     apply(next) {
       const apply = () => applyTo(parts, shareOf(next, processes), options.times);
       applied = applied.then(apply, apply);

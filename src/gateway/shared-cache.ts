@@ -143,11 +143,12 @@ const unverified = 'nodes have not confirmed yet which history of the ledger it 
 function tellTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
   const details = { reason, ...(server === '' ? {} : { server }) };
   if (trouble === 'circuit open') {
-    if (isOn) journal.tell('redis away', details, 'Redis is left alone until it answers again: answers are not shared');
-    else journal.tell('redis back', details, 'Redis answers again');
+    if (isOn)
+      journal.record('redis away', details, 'Redis is left alone until it answers again: answers are not shared');
+    else journal.record('redis back', details, 'Redis answers again');
   } else if (isOn) {
-    journal.tell('redis read-only', details, 'Redis refuses writes: what it has is used, nothing is added');
-  } else journal.tell('redis writable', details, 'Redis takes writes again');
+    journal.record('redis read-only', details, 'Redis refuses writes: what it has is used, nothing is added');
+  } else journal.record('redis writable', details, 'Redis takes writes again');
 }
 
 /** What tells this ledger from every other: chain id and first transaction. */

@@ -6,8 +6,8 @@ import { countedFamilies, countsOf, type Counts } from '../proxy/operations/stat
 import { Distances } from '../proxy/operations/status/distances.ts';
 import { EdgeWatch } from '../proxy/operations/status/edges.ts';
 import { Journal } from '../proxy/operations/status/events.ts';
-import type { CacheFacts, LoadFacts, NodeTold, Told } from '../proxy/operations/status/facts.ts';
-import type { Lines } from '../proxy/operations/status/line-throttle.ts';
+import type { CacheFacts, LoadFacts, NodeStatus, ProcessStatus } from '../proxy/operations/status/facts.ts';
+import type { LineLog } from '../proxy/operations/status/line-throttle.ts';
 import { Windows } from '../proxy/operations/status/windows.ts';
 import type { Fleet } from '../upstream/fleet.ts';
 import { readClasses } from '../upstream/select/need.ts';
@@ -24,10 +24,10 @@ interface Sampled {
 /** The sources of one status report. */
 export interface StatusParts extends Sampled {
   cache(): CacheFacts;
-  redis(): Told['redis'];
+  redis(): ProcessStatus['redis'];
   load(): LoadFacts;
-  encode(): Pick<Told, 'isEncoding' | 'distrusted'>;
-  disagreements(): Told['disagreements'];
+  encode(): Pick<ProcessStatus, 'isEncoding' | 'distrusted'>;
+  disagreements(): ProcessStatus['disagreements'];
   certificateExpiresMs(): number | undefined;
 }
 
@@ -39,7 +39,7 @@ export class StatusSource {
   readonly #startedAtMs = Date.now();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(log: Lines) {
+  constructor(log: LineLog) {
     this.journal = new Journal(log);
   }
 
@@ -54,7 +54,8 @@ export class StatusSource {
     clearInterval(this.#timer);
   }
 
-  told(parts: StatusParts): Told {
+  /** The report of this process, for the status page. */
+  report(parts: StatusParts): ProcessStatus {
     const { fleet } = parts;
     const nowMs = performance.now();
     const total = this.#sample(parts, nowMs);
@@ -83,14 +84,14 @@ export class StatusSource {
   #sample({ fleet, registry }: Sampled, nowMs: number): Counts {
     this.distances.head = fleet.head?.version;
     const edges = fleet.upstreams.map(({ name, window }) => ({ name, oldest: window.info?.oldestVersion }));
-    this.#edges.look(edges, Date.now());
+    this.#edges.sample(edges, Date.now());
     const counts = countsOf(readFamilies(registry, countedFamilies), this.distances.cells());
     this.#windows.record(counts, nowMs);
     return counts;
   }
 }
 
-function nodesOf(fleet: Fleet, nowMs: number): readonly NodeTold[] {
+function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
   const views = statusOf(fleet);
   return fleet.upstreams.map((upstream, index) => {
     const { name, tier, window, ejections, isSuspect, inFlight, places } = upstream;

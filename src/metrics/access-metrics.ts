@@ -1,27 +1,26 @@
-/** Metrics of keys: how many are known, whether they could be read again, and whom they kept out. */
+/** Metrics of keys: their number, reloads and refusals. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
 
-/** Before it is known whose request it is. `unread`: a key came that may be one, before all keys had been read. */
-const strangers = ['no key', 'bad key', 'misplaced key', 'unread'] as const;
-/** Refusals of a known client. `not counted`: its request could not be counted. */
-const known = ['operation', 'origin', 'limit', 'not counted'] as const;
-const refusalReasons = [...strangers, ...known] as const;
-/** Reason of a refusal, as its series is labelled. */
+/** Refusals without a client. `unread`: the key may be valid, but not all keys have been read yet. */
+const clientless = ['no key', 'bad key', 'misplaced key', 'unread'] as const;
+/** Refusals of a client. `not counted`: limits could not count the request. */
+const ofClient = ['operation', 'origin', 'limit', 'not counted'] as const;
+const refusalReasons = [...clientless, ...ofClient] as const;
+/** Label `reason` of a refusal. */
 export type RefusalReason = (typeof refusalReasons)[number];
 
 const keySources = ['file', 'redis'] as const;
 const reloadOutcomes = ['ok', 'failed'] as const;
 
-/** Events of keys and plans that are counted. */
+/** Counts events of keys. */
 export type AccessMetrics = ReturnType<typeof createAccessMetrics>;
 
 /** Readings of each scrape. */
 interface AccessGauges {
   readonly keys: number;
-  /** Names of the plans. */
   readonly plans: Iterable<string>;
 }
 
@@ -32,8 +31,10 @@ export function createAccessMetrics(registry: Registry, read: () => AccessGauges
     help: 'Requests refused for whom they were from, by reason and plan: no key, bad key, misplaced key (in the target), unread (keys are not known yet), operation, origin, limit, not counted (nobody could).',
     labels: { reason: refusalReasons, plan: labelSources.planOrNone },
     known: () => [
-      ...combinations({ reason: strangers, plan: labelSources.planOrNone }),
-      ...[...read().plans].flatMap((plan) => combinations({ reason: known, plan: labelSources.planOrNone }, { plan })),
+      ...combinations({ reason: clientless, plan: labelSources.planOrNone }),
+      ...[...read().plans].flatMap((plan) =>
+        combinations({ reason: ofClient, plan: labelSources.planOrNone }, { plan }),
+      ),
     ],
   });
   const reloads = new Counter(registry, {
@@ -48,9 +49,8 @@ export function createAccessMetrics(registry: Registry, read: () => AccessGauges
     read: () => read().keys,
   });
   return {
-    /** `plan`: empty where it is not known whose request it was. */
+    /** `plan` is empty for a request without a client. */
     refused: (reason: RefusalReason, plan = '') => refusals.inc({ reason, plan }),
-    /** Keys were read again because they had changed, or could not be. */
     reloaded: (source: (typeof keySources)[number], result: (typeof reloadOutcomes)[number]) =>
       reloads.inc({ source, result }),
   };

@@ -1,4 +1,4 @@
-/** Metrics of the cache: look-ups by tier and outcome, what is stored and why not, what is held. */
+/** Metrics of the cache: look-ups, decisions of the storing policy, purges, and fill of memory. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
@@ -20,10 +20,9 @@ export const decisions = [
   'not committed',
 ] as const;
 
-/** Scopes of purges. */
 const purgeScopes = ['read', 'account', 'everything'] as const;
 
-/** Events of the memory tier that are counted. */
+/** Counts events of the memory tier. */
 export type CacheMetrics = ReturnType<typeof createCacheMetrics>;
 
 interface CacheFill {
@@ -34,7 +33,7 @@ interface CacheFill {
 
 const memory = { tier: ['memory'] } as const;
 
-/** `readFill` is called at each scrape. */
+/** Registers the families of the cache; `readFill` is called at each scrape. */
 export function createCacheMetrics(registry: Registry, readFill: () => CacheFill) {
   const lookups = new Counter(registry, {
     name: 'ledgergate_cache_lookups_total',

@@ -1,4 +1,4 @@
-/** Values that only rise. A count is one addition, so that a request can count often. */
+/** Counters. A count is one addition, so that a request can count often. */
 import type { Registry } from 'prom-client';
 import {
   combinations,
@@ -11,7 +11,7 @@ import {
   type Unlabelled,
 } from './family.ts';
 
-/** One series. */
+/** One series of a counter. */
 export class Count {
   #value = 0;
 
@@ -26,15 +26,15 @@ export class Count {
 
 interface CounterOptions<D extends Declared> extends FamilyOptions<D> {
   /**
-   * Series that are there before anything is counted, asked for at each scrape: the first event is an increase then, which
-   * alerts can see. Default: every combination, where all values of all labels are declared.
+   * Series that exist before their first count, read at each scrape, so that alerts see the first event as an increase.
+   * Default: every combination, where all values of all labels are declared.
    */
   readonly known?: () => Iterable<LabelsOf<NoInfer<D>>>;
-  /** Reads counts that another part keeps, for each known series at each scrape. */
+  /** Reads the count of each known series from another part, at each scrape. */
   readonly counted?: (labels: LabelsOf<NoInfer<D>>) => number;
 }
 
-/** A family of series that only rise. */
+/** A family of counters; workers' values add up. */
 export class Counter<const D extends Declared = Unlabelled> extends Family<D> {
   readonly type = 'counter';
   readonly aggregator = 'sum';
@@ -52,7 +52,7 @@ export class Counter<const D extends Declared = Unlabelled> extends Family<D> {
     this.#series = new SeriesMap(declared, () => new Count());
   }
 
-  /** The series with these labels. */
+  /** The series with these labels; a frequent caller keeps it. */
   of(labels: LabelsOf<D>): Count {
     return this.#series.of(labels);
   }

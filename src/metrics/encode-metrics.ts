@@ -1,10 +1,10 @@
-/** Metrics of encode_submission: answered here or by a node and why, and the standing proof. */
+/** Metrics of encode_submission: encoded here or by a node, and the standing proof. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 import { combinations } from './family.ts';
 import { Gauge } from './gauge.ts';
 
-/** Why a node encoded: what the encoder says of a request (`encode/outcome.ts`), and what is found out before it is asked. */
+/** Reasons for which a node encodes: those of the encoder (`encode/outcome.ts`), and those found before it runs. */
 export const forwardReasons = [
   'script payload',
   'encrypted payload',
@@ -30,17 +30,17 @@ export const forwardReasons = [
   'distrusted function',
   'chain unknown',
 ] as const;
-/** Reason for which a node encoded, as its series is labelled. */
+/** Label `reason` of a forwarded request. */
 export type ForwardReasonName = (typeof forwardReasons)[number];
 
 const checkResults = ['equal', 'mismatch', 'inconclusive', 'skipped'] as const;
 
-/** Events of signing messages that are counted. */
+/** Counts events of signing messages. */
 export type EncodeMetrics = ReturnType<typeof createEncodeMetrics>;
 
 const labels = { outcome: ['local', 'forwarded', 'refused'], reason: ['', 'no node', ...forwardReasons] } as const;
 
-/** `readDistrusted` is called at each scrape. */
+/** Registers the families of signing messages; `readDistrusted` is called at each scrape. */
 export function createEncodeMetrics(registry: Registry, readDistrusted: () => number) {
   const requests = new Counter(registry, {
     name: 'ledgergate_encode_requests_total',
@@ -67,7 +67,7 @@ export function createEncodeMetrics(registry: Registry, readDistrusted: () => nu
   return {
     local: () => local.inc(),
     forwarded: (reason: ForwardReasonName) => requests.inc({ outcome: 'forwarded', reason }),
-    /** Only the gateway could answer, because no node was reachable. */
+    /** Answered with an error, because no node was reachable. */
     refused: () => requests.inc({ outcome: 'refused', reason: 'no node' }),
     checked: (result: (typeof checkResults)[number]) => checks.inc({ result }),
   };

@@ -1,6 +1,6 @@
 /**
- * The answer to a scrape: the classic text format of Prometheus, or OpenMetrics 1.0 where that is preferred, which has
- * room for exemplars. Both name the same series with the same labels. Pure.
+ * The answer to a scrape: the text format of Prometheus, or OpenMetrics 1.0 with exemplars where a scrape prefers it.
+ * Both have the same series with the same labels. Pure.
  */
 import type { FamilyData, Sample } from './family.ts';
 
@@ -18,13 +18,13 @@ export interface Exposition {
   readonly text: string;
 }
 
-/** The families in the form that `accept`, the header, prefers. */
+/** The families in the form that the header `accept` prefers. */
 export function expose(families: readonly FamilyData[], accept: string | undefined): Exposition {
   const form = formOf(accept);
   return { contentType: contentTypes[form], text: write(families, form) };
 }
 
-/** OpenMetrics where it is named and nothing else is wanted more. */
+/** OpenMetrics where the header lists it with a weight not below `text/plain`. */
 export function formOf(accept = ''): Form {
   const offered = accept.split(',').map(parseRange);
   const weightOf = (type: string): number =>
@@ -33,7 +33,7 @@ export function formOf(accept = ''): Form {
   return openMetrics > 0 && openMetrics >= weightOf('text/plain') ? 'openmetrics' : 'text';
 }
 
-/** `isFit`: of a version that is written here. */
+/** `isFit`: the version is supported. */
 function parseRange(range: string): { readonly type: string; readonly weight: number; readonly isFit: boolean } {
   const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase());
   const valueOf = (name: string): string | undefined =>
@@ -53,7 +53,7 @@ export function write(families: readonly FamilyData[], form: Form): string {
 
 function linesOf({ name, help, type, values }: FamilyData, form: Form): string[] {
   const isOpenMetrics = form === 'openmetrics';
-  // There a counter's family is called as its samples are, without their ending.
+  // OpenMetrics names a counter's family without the suffix of its samples.
   const family = isOpenMetrics && type === 'counter' ? name.replace(/_total$/, '') : name;
   const sample = isOpenMetrics && type === 'counter' ? `${family}_total` : name;
   const described = isOpenMetrics ? escapeValue(help) : escapeText(help);
@@ -64,8 +64,7 @@ function linesOf({ name, help, type, values }: FamilyData, form: Form): string[]
 function lineOf(name: string, { metricName = name, labels, value, exemplar }: Sample, isOpenMetrics: boolean): string {
   const line = `${metricName}${labelText(labels)} ${numberText(value)}`;
   if (!isOpenMetrics || exemplar === undefined || exemplar === null) return line;
-  const shown = labelText(exemplar.labels);
-  return `${line} # ${shown} ${numberText(exemplar.value)} ${exemplar.timestamp.toFixed(3)}`;
+  return `${line} # ${labelText(exemplar.labels)} ${numberText(exemplar.value)} ${exemplar.timestamp.toFixed(3)}`;
 }
 
 function labelText(labels: Sample['labels']): string {
@@ -73,7 +72,7 @@ function labelText(labels: Sample['labels']): string {
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
 }
 
-/** A bucket has one name in both forms, and keeps it when Prometheus is replaced by one that asks for the other. */
+/** Bounds are spelled alike in both forms, so that another scraper continues the same series. */
 function valueText(name: string, value: string | number): string {
   return name === 'le' && typeof value === 'number' ? boundText(value) : escapeValue(String(value));
 }

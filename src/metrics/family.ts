@@ -1,14 +1,13 @@
 /**
- * A family of metrics: its name, what its labels may be, and what a scrape reads of it. Families are kept by prom-client's
- * registry beside those of Node itself, and count by plain additions; what becomes of them at a scrape is in `join.ts`
- * and `exposition.ts`.
+ * A family of metrics: its name, its labels and its samples. The registry of prom-client holds families beside those of
+ * Node itself; `join.ts` and `exposition.ts` turn them into the answer to a scrape.
  */
 import type { Metric, Registry } from 'prom-client';
 
-/** How the words of several workers become one. Of a gateway's own families the first three are used. */
+/** Joins the values of several workers. The gateway's own families use the first four; `omit` drops the family. */
 export type Join = 'sum' | 'min' | 'max' | 'first' | 'average' | 'omit';
 
-/** A request that an observation was of: the one that came last. `timestamp`: seconds since 1970. */
+/** The last traced request of a bucket. `timestamp`: seconds since 1970. */
 export interface Exemplar {
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
@@ -19,13 +18,13 @@ export interface Exemplar {
 export interface Sample {
   readonly labels: Readonly<Record<string, string | number>>;
   readonly value: number;
-  /** Only in histograms: the family's name and `_bucket`, `_sum` or `_count`. */
+  /** In histograms alone: the family's name with `_bucket`, `_sum` or `_count`. */
   readonly metricName?: string | undefined;
-  /** `null` in families of prom-client, which has none for what Node itself is measured by. */
+  /** `null` in families of prom-client. */
   readonly exemplar?: Exemplar | null | undefined;
 }
 
-/** A family at a scrape: plain data, which can come from another process. */
+/** A family at a scrape: plain data, so that a worker can send it. */
 export interface FamilyData {
   readonly name: string;
   readonly help: string;
@@ -34,7 +33,7 @@ export interface FamilyData {
   readonly values: readonly Sample[];
 }
 
-/** All values of each label, or a description of them where they are not known beforehand. */
+/** The closed values of each label, or a description of open ones. */
 export type Declared = Readonly<Record<string, readonly string[] | string>>;
 
 /** No labels: one series. */
@@ -64,11 +63,11 @@ export abstract class Family<D extends Declared> {
     this.name = name;
     this.help = help;
     this.declared = labels ?? {};
-    // All that the registry asks of a metric is a name, `get` and `reset`.
+    // The registry needs no more of a metric than its name, `get` and `reset`.
     registry.registerMetric(this as unknown as Metric);
   }
 
-  /** Called at each scrape. */
+  /** The registry calls it at each scrape. */
   get(): FamilyData {
     const { name, help, type, aggregator } = this;
     return { name, help, type, aggregator, values: this.samples() };
@@ -76,7 +75,7 @@ export abstract class Family<D extends Declared> {
 
   protected abstract samples(): readonly Sample[];
 
-  /** Counts are never reset. */
+  /** Throws: a reset would falsify rates. */
   reset(): void {
     throw new Error(`${this.name} is never reset`);
   }
@@ -87,7 +86,7 @@ export function familiesOf(registry: Registry): Promise<readonly FamilyData[]> {
   return registry.getMetricsAsJSON() as Promise<unknown> as Promise<readonly FamilyData[]>;
 }
 
-/** Reads those of `names` that this registry has; only for families of this gateway's own. */
+/** The families of `names` in this registry; only the gateway's own, which read synchronously. */
 export function readFamilies(registry: Registry, names: readonly string[]): readonly FamilyData[] {
   return names.flatMap((name) => {
     const family = registry.getSingleMetric(name) as unknown as Family<Declared> | undefined;
@@ -106,7 +105,7 @@ export class SeriesMap<D extends Declared, Series> {
     this.#make = make;
   }
 
-  /** The series with these labels, made when it is not there. To be looked up once where requests count on it. */
+  /** The series with these labels, created when missing. */
   of(labels: LabelsOf<D>): Series {
     let key = '';
     for (const name of this.#names) key += `${labels[name]}\n`;
@@ -115,7 +114,7 @@ export class SeriesMap<D extends Declared, Series> {
     return found.series;
   }
 
-  /** Ends the series that `matches`. Who counts on one of them looks it up each time. */
+  /** Ends the series that match; a caller that kept one would count on in vain. */
   remove(matches: (labels: LabelsOf<D>) => boolean): void {
     for (const [key, { labels }] of this.#series) if (matches(labels)) this.#series.delete(key);
   }
@@ -125,16 +124,16 @@ export class SeriesMap<D extends Declared, Series> {
   }
 }
 
-/** Sources of the values of labels that are not declared value by value, as docs/metrics.md names them. */
+/** Descriptions of open labels, as docs/metrics.md has them. */
 export const labelSources = {
   upstream: 'names in `upstreams`',
   plan: 'names in `access.plans`',
-  planOrNone: 'names in `access.plans`; empty where it is not known whose request it was',
+  planOrNone: 'names in `access.plans`; empty without a client',
   key: 'names of keys, at most 5,000; then `(other)`',
-  status: 'codes from 100 to 599; `other` for what is none',
+  status: 'codes from 100 to 599; `other` for any other',
 } as const;
 
-/** Every combination of the declared values; labels whose values are not known beforehand have those of `open`. */
+/** Every combination of the declared values; open labels have the values of `open`. */
 export function combinations<const D extends Declared>(
   declared: D,
   open: Partial<Record<keyof D, string>> = {},

@@ -1,4 +1,4 @@
-/** Values that rise and fall: read at each scrape, without work in between. */
+/** Gauges: read at each scrape, without work in between. */
 import type { Registry } from 'prom-client';
 import {
   Family,
@@ -10,7 +10,7 @@ import {
   type Unlabelled,
 } from './family.ts';
 
-/** Not known: there is no series. 64-bit numbers lose what a float has no room for, above 2^53. */
+/** A value of a gauge; `undefined`: no series. Above 2^53 a bigint is rounded to a float. */
 export type Reading = number | bigint | undefined;
 
 interface GaugeOptions<D extends Declared> extends FamilyOptions<D> {
@@ -20,7 +20,7 @@ interface GaugeOptions<D extends Declared> extends FamilyOptions<D> {
   readonly read: () => Reading | Iterable<readonly [LabelsOf<NoInfer<D>>, Reading]>;
 }
 
-/** A family of series that rise and fall. */
+/** A family of gauges. */
 export class Gauge<const D extends Declared = Unlabelled> extends Family<D> {
   readonly type = 'gauge';
   readonly aggregator: Join;

@@ -1,4 +1,4 @@
-/** How values are spread: counted by bucket. An observation is a short search and two additions. */
+/** Histograms. An observation is a short search and two additions. */
 import type { Registry } from 'prom-client';
 import {
   Family,
@@ -11,19 +11,19 @@ import {
   type Unlabelled,
 } from './family.ts';
 
-/** A span of a trace that is kept, as hexadecimal text (W3C trace context). */
+/** A sampled span as hexadecimal text (W3C trace context). */
 export interface TraceReference {
   readonly traceId: string;
   readonly spanId: string;
 }
 
-/** One series. */
+/** One series of a histogram. */
 export class Distribution {
   readonly #bounds: readonly number[];
-  /** By bucket, the last one beyond every bound; not added up yet. */
+  /** By bucket, not cumulative; the last one is beyond every bound. */
   readonly #counts: number[];
   #sum = 0;
-  /** By bucket, the last one. Most series never have any. */
+  /** By bucket; `undefined` in most series, which never have one. */
   #exemplars: Exemplar[] | undefined;
 
   constructor(bounds: readonly number[]) {
@@ -72,7 +72,7 @@ interface HistogramOptions<D extends Declared> extends FamilyOptions<D> {
   readonly buckets: readonly number[];
 }
 
-/** A family of distributions. */
+/** A family of histograms; workers' values add up. */
 export class Histogram<const D extends Declared = Unlabelled> extends Family<D> {
   readonly type = 'histogram';
   readonly aggregator = 'sum';
@@ -83,7 +83,7 @@ export class Histogram<const D extends Declared = Unlabelled> extends Family<D> 
     super(registry, options);
     this.buckets = options.buckets;
     this.#series = new SeriesMap(this.declared, () => new Distribution(options.buckets));
-    // The one series of a family without labels is there from the start.
+    // The one series of a family without labels exists from the start.
     if (options.labels === undefined) this.#series.of({} as LabelsOf<D>);
   }
 

@@ -1,4 +1,4 @@
-/** Metrics of what clients see: requests by route template and status, latency, requests in flight, nodes left alone. */
+/** Metrics of client requests: status, latency, in flight, saved upstream requests, staleness, fast path. */
 import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
 import { combinations, labelSources } from './family.ts';
@@ -18,53 +18,53 @@ export const routes = [
   'pass_through',
   'none',
 ] as const;
-/** Template of a route, as metrics and traces name it. */
+/** Name of a route in metrics and traces. */
 export type RouteName = (typeof routes)[number];
 
 /**
- * Sources of answers. `collapsed`: from the upstream read of another client. `miss`: a node was asked for it.
- * `passed`: sent on to a node, which is never kept. `local`: made here. `refused`: an error that is the client's, who may
- * also have hung up before it was told anything; `failed`: one that is not.
+ * Sources of answers. `collapsed`: another client's upstream read. `miss`: a read of a node. `passed`: passed through to
+ * a node, never cached. `local`: made here. `refused`: the client's error, or it hung up before the answer began.
+ * `failed`: an error that is not the client's.
  */
 export const outcomes = ['memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
-/** Source of an answer, as its series is labelled. */
+/** Label `outcome` of a client request. */
 export type Outcome = (typeof outcomes)[number];
 
-/** Upper bounds of the buckets that durations of requests are counted in, in seconds. */
+/** Bucket bounds for durations of requests, in seconds. */
 export const requestSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
-/** How a request to a node was saved. `local`: a signing message that was encoded here. */
+/** Sources of answers that saved a request to a node. `local`: a signing message that was encoded here. */
 const savings = ['memory', 'redis', 'collapsed', 'local'] as const;
 
-/** No status says that a client hung up before it was told anything; access logs of proxies have this one for it. */
+/** The status that access logs of proxies have for a client that hung up before its answer began. */
 export const hungUp = 499;
 
-/** A request that has been answered, or whose client has gone. */
-export interface Finished {
+/** An ended request: answered, or its client is gone. */
+export interface CountedRequest {
   readonly route: RouteName;
-  /** Status of the answer, also of one that found no client any more. */
+  /** Status of the answer, sent or not. */
   readonly status: number;
-  /** Source of the answer, also of one that found no client any more. */
+  /** Source of the answer, sent or not. */
   readonly outcome: Outcome;
-  /** Whether the client was told anything: otherwise it hung up before, and neither of the two came to be. */
+  /** `false`: the client hung up before; `countedStatus` and `countedOutcome` replace status and outcome. */
   readonly isHeadSent: boolean;
-  /** Bytes of a body that no node had to send for it. */
+  /** Bytes of body that no node had to send. */
   readonly savedBytes: number;
-  /** Its span, where that is of a trace that is kept. */
+  /** Its span, when the trace is sampled. */
   readonly trace?: TraceReference | undefined;
 }
 
-/** The status that a request is counted and logged by. */
-export function toldStatus({ isHeadSent, status }: Pick<Finished, 'isHeadSent' | 'status'>): number {
+/** The status in metrics and access log; 499 after a hang-up. */
+export function countedStatus({ isHeadSent, status }: Pick<CountedRequest, 'isHeadSent' | 'status'>): number {
   return isHeadSent ? status : hungUp;
 }
 
-/** The outcome that a request is counted and logged by: who does not wait for an answer has none. */
-export function toldOutcome({ isHeadSent, outcome }: Pick<Finished, 'isHeadSent' | 'outcome'>): Outcome {
+/** The outcome in metrics and access log; `refused` after a hang-up. */
+export function countedOutcome({ isHeadSent, outcome }: Pick<CountedRequest, 'isHeadSent' | 'outcome'>): Outcome {
   return isHeadSent ? outcome : 'refused';
 }
 
-/** Events of client requests that are counted. */
+/** Counts events of client requests. */
 export type HttpMetrics = ReturnType<typeof createHttpMetrics>;
 
 /** Counts of one route, looked up once. */
@@ -73,7 +73,7 @@ interface RouteCounts {
   readonly byOutcome: Partial<Record<Outcome, Distribution>>;
 }
 
-/** Statuses that a route has a series for before it has answered with them: alerts look at these. */
+/** Statuses with a series per route from the start, because alerts use them. */
 const expected = ['200', '500', '503'];
 
 /** Registers the families of client requests. */
@@ -108,11 +108,11 @@ export function createHttpMetrics(registry: Registry) {
     started() {
       inFlight += 1;
     },
-    /** Counts an answer; `seconds` from the request's arrival to its last byte handed to the socket. */
-    finished(request: Finished, seconds: number) {
+    /** Counts an ended request; `seconds` from its arrival to the answer's last byte handed to the socket. */
+    finished(request: CountedRequest, seconds: number) {
       inFlight -= 1;
       const { route, savedBytes, trace } = request;
-      const [status, outcome] = [toldStatus(request), toldOutcome(request)];
+      const [status, outcome] = [countedStatus(request), countedOutcome(request)];
       const { byStatus, byOutcome } = countsOf(route);
       let count = byStatus.get(status);
       if (count === undefined) byStatus.set(status, (count = requests.of({ route, status: codeOf(status) })));
@@ -120,17 +120,17 @@ export function createHttpMetrics(registry: Registry) {
       (byOutcome[outcome] ??= duration.of({ route, outcome })).observe(seconds, trace);
       saved(route, outcome, savedBytes);
     },
-    /** Bytes came that are no request, or the end of one did not come in time. */
+    /** Malformed bytes, or a request that did not end in time. */
     broken: () => broken.inc(),
   };
 }
 
-/** Nodes may answer with any three digits. */
+/** Nodes may answer with any three digits; the label stays bounded. */
 function codeOf(status: number): string {
   return status >= 100 && status <= 599 ? String(status) : 'other';
 }
 
-/** Counts what a request saved, if it did. */
+/** Counts the request and the bytes that a cached or local answer saved. */
 function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Outcome, bytes: number) => void {
   const requests = new Counter(registry, {
     name: 'ledgergate_saved_upstream_requests_total',
@@ -157,7 +157,7 @@ function createSavedMetrics(registry: Registry): (route: RouteName, outcome: Out
   };
 }
 
-/** Observations of reads of the latest state. */
+/** Observes reads of the latest state. */
 export type LatestMetrics = ReturnType<typeof createLatestMetrics>;
 
 /** Registers the families of reads of the latest state. */
@@ -173,15 +173,15 @@ export function createLatestMetrics(registry: Registry) {
     buckets: [0, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 100_000],
   }).of({});
   return {
-    /** A read was answered from the state that reads of "latest" share. */
+    /** Age of the shared state at the answer. */
     observeStaleness: (seconds: number) => staleness.observe(seconds),
-    /** Versions from the answer's state to the head that is believed now. */
+    /** Versions from the answer's state to the present head. */
     observeLag: (versions: number) => lag.observe(versions),
   };
 }
 
-/** `known`: from memory, under a target that was read before. `read`: whatever else it took as a read. */
-const frontAnswers = ['known', 'read'] as const;
+/** `known`: a prepared hit. `read`: any other read on the fast path. */
+const fastPathKinds = ['known', 'read'] as const;
 
 /** Counts of the fast path. */
 export type FastPathMetrics = ReturnType<typeof createFastPathMetrics>;
@@ -191,7 +191,7 @@ export function createFastPathMetrics(registry: Registry) {
   const requests = new Counter(registry, {
     name: 'ledgergate_fast_path_requests_total',
     help: 'Requests taken ahead of the HTTP server: known (answered from memory under a target that was read before), read (other reads).',
-    labels: { kind: frontAnswers },
+    labels: { kind: fastPathKinds },
   });
   return {
     known: requests.of({ kind: 'known' }),

@@ -1,10 +1,10 @@
 /** The families of several processes as those of one. Pure. */
 import type { Exemplar, FamilyData, Join, Sample } from './family.ts';
 
-/** Joins each family in the way that the first who tells it has declared. `told`: by process. */
-export function joinFamilies(told: readonly (readonly FamilyData[])[]): FamilyData[] {
+/** Joins each family by its aggregator; help and type are those of the first process. `processes`: families by process. */
+export function joinFamilies(processes: readonly (readonly FamilyData[])[]): FamilyData[] {
   const byName = new Map<string, FamilyData[]>();
-  for (const family of told.flat()) {
+  for (const family of processes.flat()) {
     const same = byName.get(family.name);
     if (same === undefined) byName.set(family.name, [family]);
     else same.push(family);
@@ -60,7 +60,7 @@ function newest(samples: readonly Sample[]): Exemplar | undefined {
   return found;
 }
 
-/** Label by label, its value: what follows it, and at the last one the samples. */
+/** A trie over label values; its leaves hold the samples. */
 interface Branch {
   readonly next: Map<string | number | undefined, Branch>;
   samples: Sample[] | undefined;
@@ -69,11 +69,11 @@ interface Branch {
 const newBranch = (): Branch => ({ next: new Map(), samples: undefined });
 
 /**
- * Samples by series: equal labels, whatever their order. There may be a hundred thousand, and whoever joins them accepts
- * connections, too: short texts are looked up one after the other, because to make one of them takes longer.
+ * Samples by series: equal labels in any order. The primary process accepts connections while it joins a hundred thousand
+ * of them, so label values are looked up one by one, which is faster than building a key.
  */
 class SameSeries {
-  /** In the order in which series came. */
+  /** By first occurrence. */
   readonly all: Sample[][] = [];
   readonly #sorted = new Map<string, readonly string[]>();
   readonly #root = newBranch();

@@ -1,49 +1,49 @@
-/** Metrics of plans and limits. By plan; by key only where that is wished, since there may be many. */
+/** Metrics of plans and limits: by plan, and by key where the config asks for it, since keys may be many. */
 import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
 import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
 
-/** Outcomes that a request is charged as; `refused` is free. */
+/** Charged outcomes; `refused` is free. */
 const chargedOutcomes = ['hit', 'miss', 'collapsed', 'local', 'error', 'refused'] as const;
 type ChargedOutcome = (typeof chargedOutcomes)[number];
-/** Limits that a request exceeded; `unavailable`: it could not be counted. */
+/** Exceeded limits; `unavailable`: no part could count the request. */
 const limitBounds = ['requests', 'cost', 'burst', 'concurrency', 'unavailable'] as const;
 const fallbackChoices = ['local', 'refuse', 'allow'] as const;
 const lostReports = ['settlement', 'usage'] as const;
 
-/** For whom a request was. `key`: the key's name, if it has one. */
-export interface Whose {
+/** Plan of a client, and the name of its key, if any. */
+interface ChargedClient {
   readonly plan: string;
   readonly key: string | undefined;
 }
 
-/** Events of plans and limits that are counted. */
+/** Counts events of plans and limits. */
 export type LimitMetrics = ReturnType<typeof createLimitMetrics>;
 
 interface LimitMetricsOptions {
   readonly byKey: boolean;
-  /** Requests that wait for their turn now. */
+  /** Queued requests. */
   readonly waiting: () => number;
-  /** Names of the plans, asked for at each scrape. */
+  /** Names of the plans, read at each scrape. */
   readonly plans: () => Iterable<string>;
 }
 
-/** Counts of one plan or one key, looked up once. */
-interface Account {
+/** Counts of one plan or one key. */
+interface ChargeCounts {
   readonly requests: Readonly<Record<ChargedOutcome, Count>>;
   readonly cost: Count;
 }
 
-/** Keys come and go for as long as the process runs; more of them share one series. */
+/** Keys come and go while the process runs: beyond this number they share one series. */
 const mostKeys = 5_000;
 const others = '(other)';
 
 /** Registers the families of plans and limits. */
 export function createLimitMetrics(registry: Registry, options: LimitMetricsOptions) {
   const { byKey, waiting, plans } = options;
-  const ofPlan = createPlanAccounts(registry, plans);
-  const ofKey = byKey ? createKeyAccounts(registry) : undefined;
+  const ofPlan = createPlanCounts(registry, plans);
+  const ofKey = byKey ? createKeyCounts(registry) : undefined;
   const byBound = { plan: labelSources.plan, bound: limitBounds };
   const refusals = new Counter(registry, {
     name: 'ledgergate_limits_refusals_total',
@@ -66,29 +66,28 @@ export function createLimitMetrics(registry: Registry, options: LimitMetricsOpti
     help: 'Requests over a limit that wait for their turn.',
     read: waiting,
   });
-  const accountsOf = ({ plan, key }: Whose): readonly Account[] =>
+  const countsOf = ({ plan, key }: ChargedClient): readonly ChargeCounts[] =>
     ofKey === undefined || key === undefined ? [ofPlan(plan)] : [ofPlan(plan), ofKey(key)];
   return {
-    /** A request was served, or failed, and cost this much. */
-    answered: (of: Whose, outcome: ChargedOutcome, amount: number) => {
-      for (const { requests, cost } of accountsOf(of)) {
+    /** A request was served or failed, at a cost of `amount`. */
+    answered: (of: ChargedClient, outcome: ChargedOutcome, amount: number) => {
+      for (const { requests, cost } of countsOf(of)) {
         requests[outcome].inc();
         cost.inc(amount);
       }
     },
-    refused: (of: Whose, bound: (typeof limitBounds)[number]) => {
-      for (const { requests } of accountsOf(of)) requests.refused.inc();
+    refused: (of: ChargedClient, bound: (typeof limitBounds)[number]) => {
+      for (const { requests } of countsOf(of)) requests.refused.inc();
       refusals.inc({ plan: of.plan, bound });
     },
-    /** A request was decided on without Redis. */
+    /** The fallback decided on a request, because Redis did not count it. */
     fellBack: (choice: (typeof fallbackChoices)[number]) => fallback.inc({ choice }),
-    /** A report does not get to Redis. */
+    /** A report did not reach Redis. */
     lost: (what: (typeof lostReports)[number]) => lost.inc({ what }),
   };
 }
 
-/** By the name of a plan. */
-function createPlanAccounts(registry: Registry, plans: () => Iterable<string>): (plan: string) => Account {
+function createPlanCounts(registry: Registry, plans: () => Iterable<string>): (plan: string) => ChargeCounts {
   const byOutcome = { plan: labelSources.plan, outcome: chargedOutcomes };
   const requests = new Counter(registry, {
     name: 'ledgergate_access_requests_total',
@@ -108,8 +107,7 @@ function createPlanAccounts(registry: Registry, plans: () => Iterable<string>): 
   }));
 }
 
-/** By the name of a key. */
-function createKeyAccounts(registry: Registry): (key: string) => Account {
+function createKeyCounts(registry: Registry): (key: string) => ChargeCounts {
   const requests = new Counter(registry, {
     name: 'ledgergate_access_key_requests_total',
     help: 'Requests by key and outcome.',
@@ -121,23 +119,23 @@ function createKeyAccounts(registry: Registry): (key: string) => Account {
     labels: { key: labelSources.key },
   });
   let keys = 0;
-  const rest = lookedUpOnce(accountOf);
-  return lookedUpOnce((key) => ((keys += 1) > mostKeys ? rest(others) : accountOf(key)));
+  const rest = lookedUpOnce(countsOfKey);
+  return lookedUpOnce((key) => ((keys += 1) > mostKeys ? rest(others) : countsOfKey(key)));
 
-  function accountOf(key: string): Account {
+  function countsOfKey(key: string): ChargeCounts {
     return { requests: byEach((outcome) => requests.of({ key, outcome })), cost: cost.of({ key }) };
   }
 }
 
-function byEach(count: (outcome: ChargedOutcome) => Count): Account['requests'] {
+function byEach(count: (outcome: ChargedOutcome) => Count): ChargeCounts['requests'] {
   return Object.fromEntries(chargedOutcomes.map((outcome) => [outcome, count(outcome)])) as Record<
     ChargedOutcome,
     Count
   >;
 }
 
-function lookedUpOnce(make: (name: string) => Account): (name: string) => Account {
-  const known = new Map<string, Account>();
+function lookedUpOnce(make: (name: string) => ChargeCounts): (name: string) => ChargeCounts {
+  const known = new Map<string, ChargeCounts>();
   return (name) => {
     let account = known.get(name);
     if (account === undefined) known.set(name, (account = make(name)));

@@ -1,23 +1,24 @@
-/** Metrics of the log: lines at loud levels, lost lines, and access lines that are left out. */
+/** Metrics of the log: lines at loud levels, lost lines, and omitted access lines. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 
-/** The levels whose lines are counted, and pino's numbers for them. */
+/** The counted levels. */
 export const loudLevels = ['warn', 'error', 'fatal'] as const;
 type LoudLevel = (typeof loudLevels)[number];
+/** By pino's numbers. */
 const levelOf: Readonly<Record<number, LoudLevel | undefined>> = { 40: 'warn', 50: 'error', 60: 'fatal' };
 
-/** Counts the lines of a logger and its children. The logger is there before the registry is. */
+/** Counts the lines of a logger and its children; it exists before the registry does. */
 export class LogLines {
   readonly #readDropped: () => number;
   readonly #counts: Record<LoudLevel, number> = { warn: 0, error: 0, fatal: 0 };
 
-  /** `readDropped`: lines that were lost on their way so far. */
+  /** `readDropped`: lines lost by the log's output so far. */
   constructor(readDropped: () => number = () => 0) {
     this.#readDropped = readDropped;
   }
 
-  /** A line is being written. */
+  /** Counts a line; `level` is pino's number. */
   note(level: number): void {
     const name = levelOf[level];
     if (name !== undefined) this.#counts[name] += 1;
@@ -32,7 +33,7 @@ export class LogLines {
   }
 }
 
-/** Registers the families of the log. `lines`: absent where no logger counts them. */
+/** Registers the families of the log; without `lines` they stay 0. */
 export function createLogMetrics(registry: Registry, lines = new LogLines()): void {
   new Counter(registry, {
     name: 'ledgergate_log_lines_total',
@@ -47,15 +48,14 @@ export function createLogMetrics(registry: Registry, lines = new LogLines()): vo
   });
 }
 
-/** Events of access lines that are counted. */
+/** Counts omitted access lines. */
 export type AccessLogMetrics = ReturnType<typeof createAccessLogMetrics>;
 
-/** Registers the family of dropped access lines. */
+/** Registers the family of omitted access lines. */
 export function createAccessLogMetrics(registry: Registry) {
   const dropped = new Counter(registry, {
     name: 'ledgergate_access_log_dropped_total',
     help: 'Slow or failed requests without an access line, because too many had one within the second.',
   }).of({});
-  // A slow or failed request got no line, because too many did.
   return { dropped: () => dropped.inc() };
 }

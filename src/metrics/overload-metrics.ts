@@ -1,23 +1,21 @@
-/** Metrics of overload: requests and connections that are refused to keep the others answered, and bodies in memory. */
+/** Metrics of overload: shed requests, refused and ended connections, bodies in memory. */
 import type { Registry } from 'prom-client';
 import { Counter, type Count } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
-/** Causes of refusals. */
 const shedReasons = ['event loop', 'answers on their way'] as const;
 
 interface OverloadGauges {
   readonly connections: number;
-  /** How late the event loop is. */
   readonly lagSeconds: number;
-  /** Bytes of answers that are being read from nodes or taken by clients. */
+  /** Bytes of answers on their way from nodes or to clients. */
   readonly answerBytes: number;
 }
 
-/** Events of overload that are counted. */
+/** Counts events of overload. */
 export type OverloadMetrics = ReturnType<typeof createOverloadMetrics>;
 
-/** `readGauges` is called at each scrape. */
+/** Registers the families of overload; `readGauges` is called at each scrape. */
 export function createOverloadMetrics(registry: Registry, readGauges: () => OverloadGauges) {
   const shed = new Counter(registry, {
     name: 'ledgergate_shed_requests_total',
@@ -53,16 +51,15 @@ export function createOverloadMetrics(registry: Registry, readGauges: () => Over
     read: () => readGauges().lagSeconds,
   });
   return {
-    /** A request is refused so that others are answered. */
     shed: (reason: (typeof shedReasons)[number]) => shed.inc({ reason }),
     connectionRefused: () => refused.inc(),
     connectionDisplaced: () => displaced.inc(),
-    /** A connection is ended because its client takes none of an answer while memory for answers is short. */
+    /** The client read nothing of an answer while memory for answers was short. */
     slowConnectionEnded: () => ended.inc(),
   };
 }
 
-/** `heldBytes`: read at each scrape. Counts bodies that lost their place to others. */
+/** Registers the families of request bodies. `heldBytes` is called at each scrape; `ended` counts evicted bodies. */
 export function createBodyMetrics(registry: Registry, heldBytes: () => number): { readonly ended: Count } {
   new Gauge(registry, {
     name: 'ledgergate_http_body_bytes',

@@ -17,7 +17,7 @@ interface RedisGauges {
   readonly pendingBytes: number;
 }
 
-/** Registers the families of the shared tier. `read` is called at each scrape. */
+/** Registers the families of the shared tier; `read` is called at each scrape. */
 export function createRedisMetrics(registry: Registry, read: () => RedisGauges) {
   createGauges(registry, read);
   const lookups = new Counter(registry, {

@@ -1,17 +1,17 @@
-/** Metrics of the config in force (reloads, the last successful one) and of the build. */
+/** Metrics of config reloads and of the build. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
-/** `unchanged`: nothing that can change while the gateway runs. `refused`: it is wrong, and nothing of it is in force. */
+/** `unchanged`: no key that a running gateway can change. `refused`: invalid, and none of it is in force. */
 const reloadResults = ['applied', 'unchanged', 'refused'] as const;
-/** Result of a reload, as its series is labelled. */
+/** Label `result` of a reload. */
 export type ReloadResult = (typeof reloadResults)[number];
 
-/** Events of reloads that are counted. */
+/** Counts reloads. */
 export type ReloadMetrics = ReturnType<typeof createReloadMetrics>;
 
-/** The start counts as the first time that it went well. */
+/** Registers the families of reloads; the start counts as a success. */
 export function createReloadMetrics(registry: Registry) {
   let succeededAtSeconds = Date.now() / 1000;
   let isSuccessful = true;

@@ -1,21 +1,21 @@
-/** Metrics of what keeps requests answered: hedges, retries, nodes passed over, waits for a place, requests refused for want of one. */
+/** Metrics of dispatch: hedges, retries, ejections, and the queue for nodes. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 import { combinations, labelSources } from './family.ts';
 import { Gauge } from './gauge.ts';
 import { Histogram } from './histogram.ts';
 
-/** `lost`: the first node answered all the same. `failed`: neither answered. `refused`: not earned by other reads. */
+/** `lost`: the first node won. `failed`: neither answered. `refused`: over the retry budget. */
 const hedgeOutcomes = ['won', 'lost', 'failed', 'refused'] as const;
 const retryOutcomes = ['sent', 'refused'] as const;
-/** Kinds of reads that an upstream may be passed over for. */
+/** Classes of reads that an upstream is ejected from. */
 const readClassNames = ['head', 'archive', 'view'] as const;
 type ReadClassName = (typeof readClassNames)[number];
 const ejectionReasons = ['timeout', 'error', 'outpaced', 'refused', 'error share'] as const;
-/** `full`: too many waited. `late`: no place became free in time. */
+/** `full`: the queue was full. `late`: no permit became free in time. */
 const queueRefusals = ['full', 'late'] as const;
 
-/** Events of hedges, retries, ejections and queues that are counted. */
+/** Counts hedges, retries, ejections and queue events. */
 export type SenderMetrics = ReturnType<typeof createSenderMetrics>;
 
 /** Readings of each scrape. */
@@ -24,12 +24,11 @@ interface SenderGauges {
   readonly nodes: readonly {
     readonly name: string;
     readonly limit: number;
-    /** Classes of reads that it is passed over for. */
     readonly ejected: readonly ReadClassName[];
   }[];
 }
 
-/** Registers the families of hedges, retries, ejections and queues. `read` is called at each scrape. */
+/** Registers the families of dispatch; `read` is called at each scrape. */
 export function createSenderMetrics(registry: Registry, read: () => SenderGauges) {
   const hedges = new Counter(registry, {
     name: 'ledgergate_hedges_total',
@@ -52,11 +51,10 @@ export function createSenderMetrics(registry: Registry, read: () => SenderGauges
   return {
     ...createQueueMetrics(registry, read),
     hedge: (outcome: (typeof hedgeOutcomes)[number]) => hedges.inc({ outcome }),
-    /** A retry of a failed attempt was sent, or not earned by other requests. */
     retry: (outcome: (typeof retryOutcomes)[number]) => retries.inc({ outcome }),
     ejected: (upstream: string, readClass: ReadClassName, reason: (typeof ejectionReasons)[number]) =>
       ejections.inc({ upstream, class: readClass, reason }),
-    /** The upstream is gone: its series end. */
+    /** Ends the series of an upstream that left the fleet. */
     forgetEjections: (gone: string) => ejections.remove(({ upstream }) => upstream === gone),
   };
 }
@@ -78,9 +76,8 @@ function createQueueMetrics(registry: Registry, read: () => SenderGauges) {
     labels: { reason: queueRefusals },
   });
   return {
-    /** A request waited for a place at a node, in vain or not. */
+    /** A queued request got a permit, or gave up. */
     waited: (seconds: number) => waits.observe(seconds),
-    /** A request got no place at a node. */
     refused: (reason: (typeof queueRefusals)[number]) => refusals.inc({ reason }),
   };
 }

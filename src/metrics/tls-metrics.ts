@@ -1,12 +1,12 @@
-/** Metrics of TLS: how long the certificate lasts, whether new ones were taken, and handshakes that failed. */
+/** Metrics of TLS: expiry of the certificate, reloads, failed handshakes. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
 import { Gauge } from './gauge.ts';
 
-/** Events of TLS that are counted. */
+/** Counts events of TLS. */
 export type TlsMetrics = ReturnType<typeof createTlsMetrics>;
 
-/** `expiresMs`, Unix time in milliseconds, is asked at each scrape. */
+/** Registers the families of TLS; `expiresMs`, Unix time in milliseconds, is called at each scrape. */
 export function createTlsMetrics(registry: Registry, expiresMs: () => number) {
   new Gauge(registry, {
     name: 'ledgergate_tls_certificate_expiry_timestamp_seconds',

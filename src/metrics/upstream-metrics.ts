@@ -1,25 +1,25 @@
-/** Metrics of the fleet: attempts, failures, windows, and audits of pinned reads at a second node. */
+/** Metrics of the fleet: attempts, failures, windows, and audits of pinned reads. */
 import type { Registry } from 'prom-client';
 import { Counter } from './counter.ts';
-import { combinations, labelSources } from './family.ts';
+import { combinations, type Join, labelSources } from './family.ts';
 import { Gauge, type Reading } from './gauge.ts';
 import { Histogram } from './histogram.ts';
 
 /**
- * `connection`: refused, reset, cut off. `status`: a status that shows a broken node. `chain`: of another chain.
- * `bad answer`: a success that cannot be what was asked for (`upstream/dispatch/validate.ts` tells what it may be).
- * Two say nothing of the node: `queue`, no connection became free in time, and `size`, more than is read at once.
+ * `connection`: refused, reset, cut off. `status`: a status of a broken node. `chain`: another chain's answer.
+ * `bad answer`: a success that cannot answer the request (`upstream/dispatch/validate.ts`). Two are no fault of the node:
+ * `queue`, no connection became free in time, and `size`, larger than the gateway reads at once.
  */
 const failureKinds = ['connection', 'timeout', 'queue', 'size', 'status', 'chain', 'bad answer'] as const;
-/** Kind of a failed attempt, as its series is labelled. */
+/** Label `kind` of a failed attempt. */
 export type FailureKind = (typeof failureKinds)[number];
 
 const statusClasses = ['1xx', '2xx', '3xx', '4xx', '5xx'] as const;
 
-/** Upper bounds of the buckets that durations of attempts are counted in, in seconds. */
+/** Bucket bounds for durations of attempts, in seconds. */
 export const attemptSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
-/** One node as a scrape sees it. */
+/** Readings of one node. */
 interface UpstreamGauges {
   readonly name: string;
   readonly isUsable: boolean;
@@ -27,13 +27,13 @@ interface UpstreamGauges {
   readonly head: bigint | undefined;
   readonly oldest: bigint | undefined;
   readonly lag: bigint | undefined;
-  /** Versions a second that its oldest version moves by. */
+  /** Versions a second, of its oldest version. */
   readonly edgeSpeed: number | undefined;
-  /** A read is sent there from so many versions above its oldest on. */
+  /** Versions above its oldest from which on it gets reads. */
   readonly edgeMargin: bigint | undefined;
 }
 
-/** The fleet as a scrape sees it. */
+/** Readings of the fleet. */
 interface FleetGauges {
   readonly head: bigint | undefined;
   readonly oldest: bigint | undefined;
@@ -41,10 +41,10 @@ interface FleetGauges {
   readonly isOut: boolean;
 }
 
-/** Events of attempts that are counted. */
+/** Counts attempts and their repairs. */
 export type UpstreamMetrics = ReturnType<typeof createUpstreamMetrics>;
 
-/** `readGauges` and `readFleet` are called at each scrape, so that nothing is counted while requests are served. */
+/** Registers the families of the fleet; `readGauges` and `readFleet` are called at each scrape. */
 export function createUpstreamMetrics(
   registry: Registry,
   readGauges: () => readonly UpstreamGauges[],
@@ -58,7 +58,6 @@ export function createUpstreamMetrics(
       name: 'ledgergate_pruned_answers_repaired_total',
       help: 'Requests that one upstream called pruned and another answered.',
     }).of({}),
-    /** Versions that another replica had shown and no node here had got to in time. */
     unreached: new Counter(registry, {
       name: 'ledgergate_unreached_versions_total',
       help: 'Versions that another replica had shown and that no upstream here got to in time.',
@@ -102,9 +101,9 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
       failures.inc({ upstream, kind });
       duration.of({ upstream }).observe(seconds);
     },
-    /** An upstream limits or sheds requests: the others are asked first for a moment. */
+    /** The upstream limits or sheds requests: for a moment it is asked last. */
     deferred: (upstream: string) => deferrals.inc({ upstream }),
-    /** The upstream is gone: its series end. */
+    /** Ends the series of an upstream that left the fleet. */
     forgetUpstream(gone: string) {
       for (const family of [requests, failures, deferrals, duration])
         family.remove(({ upstream }) => upstream === gone);
@@ -112,16 +111,13 @@ function createAttemptMetrics(registry: Registry, readGauges: () => readonly Ups
   };
 }
 
-/** Whatever a node says, there are no other classes. */
+/** Statuses beyond 599 count as 5xx, so that the label stays bounded. */
 function classOf(status: number): (typeof statusClasses)[number] {
   return statusClasses[Math.floor(status / 100) - 1] ?? '5xx';
 }
 
-/** How the words of several workers become one. */
-type Aggregator = 'sum' | 'min' | 'max';
-
 function createGauges(registry: Registry, read: () => readonly UpstreamGauges[]): void {
-  const gauge = (join: Aggregator, name: string, help: string, value: (upstream: UpstreamGauges) => Reading): void => {
+  const gauge = (join: Join, name: string, help: string, value: (upstream: UpstreamGauges) => Reading): void => {
     new Gauge(registry, {
       name,
       help,
@@ -139,7 +135,7 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
     'Requests to the upstream without their whole answer.',
     (u) => u.inFlight,
   );
-  // An edge only moves up: of several words the highest is the newest.
+  // Edges only rise: the highest value of several workers is the newest.
   gauge('max', 'ledgergate_upstream_head_version', 'Newest ledger version the upstream told.', (u) => u.head);
   gauge('max', 'ledgergate_upstream_oldest_version', 'Oldest ledger version the upstream holds.', (u) => u.oldest);
   gauge(
@@ -163,7 +159,7 @@ function createGauges(registry: Registry, read: () => readonly UpstreamGauges[])
 }
 
 function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
-  const gauge = (join: Aggregator, name: string, help: string, value: (fleet: FleetGauges) => Reading): void => {
+  const gauge = (join: Join, name: string, help: string, value: (fleet: FleetGauges) => Reading): void => {
     new Gauge(registry, { name, help, join, read: () => value(read()) });
   };
   gauge('min', 'ledgergate_outage', '1 while no upstream answers that did before, 0 otherwise.', ({ isOut }) =>
@@ -174,13 +170,13 @@ function createFleetGauges(registry: Registry, read: () => FleetGauges): void {
 }
 
 /**
- * `inconclusive`: the second node gave no final answer. `no second node`: none surely holds the version. `skipped`: too
- * many are under way, or nodes have no connection to spare.
+ * `inconclusive`: the second node gave no final answer. `no second node`: no other surely holds the version. `skipped`:
+ * too many audits are in flight, or nodes have no connection to spare.
  */
 const auditResults = ['equal', 'other spelling', 'disagreement', 'inconclusive', 'no second node', 'skipped'] as const;
 type AuditResult = (typeof auditResults)[number];
 
-/** Events of audits that are counted. */
+/** Counts audits and disagreements. */
 export type AuditMetrics = ReturnType<typeof createAuditMetrics>;
 
 /** Registers the families of audits. */
@@ -197,7 +193,7 @@ export function createAuditMetrics(registry: Registry) {
   });
   return {
     audited: (result: AuditResult) => audits.inc({ result }),
-    /** Names in order, so that a pair has one series. */
+    /** The caller orders the names, so that a pair has one series. */
     disagreed: (upstream: string, other: string) => disagreements.inc({ upstream, other }),
   };
 }

@@ -9,7 +9,7 @@ import type { PeerEvent } from '../gateway/peer-workers.ts';
 import type { FamilyData } from '../metrics/family.ts';
 import type { AdminAnswer } from '../proxy/operations/purge-request.ts';
 import type { Readiness } from '../proxy/operations/operations-server.ts';
-import type { Told } from '../proxy/operations/status/facts.ts';
+import type { ProcessStatus } from '../proxy/operations/status/facts.ts';
 
 /** Messages to a worker; a return value is the answer. */
 export interface WorkerHandlers {
@@ -20,7 +20,7 @@ export interface WorkerHandlers {
   /** An event of a peer. A `submitted` event is answered once it is recorded. */
   published(published: Published): void | Promise<void>;
   readiness(): Promise<Readiness>;
-  status(): Promise<Told>;
+  status(): Promise<ProcessStatus>;
   metrics(): Promise<readonly FamilyData[]>;
   /** Purges this worker, Redis and the other replicas. */
   purge(request: { readonly request: unknown; readonly from: string }): Promise<AdminAnswer>;

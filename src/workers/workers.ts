@@ -17,7 +17,7 @@ import { drainMs } from '../gateway/serving.ts';
 import { createOperationsServer } from '../proxy/operations/operations-server.ts';
 import { Journal, mergeEvents } from '../proxy/operations/status/events.ts';
 import type { StatusFacts } from '../proxy/operations/status/facts.ts';
-import { mergeTold } from '../proxy/operations/status/merge.ts';
+import { mergeStatus } from '../proxy/operations/status/merge.ts';
 import { factsOf } from '../proxy/operations/status/present.ts';
 import { adminOf } from './admin.ts';
 import { HangWatch } from './hang-watch.ts';
@@ -76,7 +76,7 @@ export async function startWorkers(
     },
     onLost: (id, how, againMs) => {
       metrics.restarts.inc();
-      journal.tell('worker lost', { worker: id, how, againMs }, 'a worker ended and is started again');
+      journal.record('worker lost', { worker: id, how, againMs }, 'a worker ended and is started again');
     },
     onGone: ({ id }) => {
       limits.release(id);
@@ -121,14 +121,14 @@ export async function startWorkers(
   let isDraining = false;
   const startedAtMs = Date.now();
   const status = async (): Promise<StatusFacts> => {
-    const told = [...(await pool.askAll(({ channel }) => channel.call('status', undefined, answerMs))).values()];
-    const merged = mergeTold(told);
+    const reports = [...(await pool.askAll(({ channel }) => channel.call('status', undefined, answerMs))).values()];
+    const merged = mergeStatus(reports);
     return factsOf(merged && { ...merged, startedAtMs, events: mergeEvents([merged.events, journal.events]) }, {
       version: packageVersion(),
       nowMs: Date.now(),
       isDraining,
       reload: reloads.status,
-      workers: { wanted: count, answering: told.length },
+      workers: { wanted: count, answering: reports.length },
     });
   };
   const readiness = async () => {

@@ -1,4 +1,4 @@
-/** Alerts are in order, fire when they should, are silent when they should be, and each has its page in the runbook. */
+/** Alerts are valid, fire and stay silent when they should, and each has its section of the runbook. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -53,12 +53,12 @@ test('each alert is shown to fire and to be silent', () => {
   assert.deepEqual([...shown(false)].sort(), names.toSorted());
 });
 
-test('an alert says how urgent it is, what is the matter, how much, and where to read on', () => {
+test('an alert has its urgency, its fault, a figure, and the link to its section', () => {
   for (const { alert, expr, labels, annotations } of alertingRules) {
     assert.ok(labels['severity'] === 'page' || labels['severity'] === 'ticket', alert);
     assert.deepEqual(Object.keys(annotations).sort(), ['description', 'runbook_url', 'summary'], alert);
     assert.equal(annotations['runbook_url'], `docs/runbook.md#${alert.toLowerCase()}`);
-    // Whoever is woken sees figures at once. That nothing answers is one of the few things without any.
+    // An alert shows figures at once; few, such as an outage, have none.
     const text = `${annotations['summary']} ${annotations['description']}`;
     if (alert !== 'LedgergateDown' && alert !== 'LedgergateHeadStalled') assert.match(text, /\$(value|labels)/, alert);
     assert.doesNotMatch(expr, /\bjob\s*[=!]/, `${alert} knows the name of a scrape job`);
@@ -72,7 +72,7 @@ test('the runbook has a section for each alert, in the order of the file, and no
   assert.deepEqual(sections, names);
 });
 
-test('each section of the runbook says what it means, what clients notice, how to look, what to do and what not', () => {
+test('each section of the runbook has meaning, effect on clients, diagnosis, actions and warnings', () => {
   const runbook = readFileSync(new URL('../../docs/runbook.md', import.meta.url), 'utf8');
   const sections = runbook.split(/^## /m).filter((section) => section.startsWith('Ledgergate'));
 
@@ -84,7 +84,7 @@ test('each section of the runbook says what it means, what clients notice, how t
   }
 });
 
-test('the rules are loaded without Helm as docs/operations.md says', { skip: noPromtool }, (t) => {
+test('the rules load without Helm by the commands of docs/operations.md', { skip: noPromtool }, (t) => {
   const operations = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
   const section = /^## Monitoring$.*?(?=^## )/ms.exec(operations)?.[0] ?? '';
   const [, config = ''] = /```yaml\n(.*?)```/s.exec(section) ?? [];

@@ -1,4 +1,4 @@
-/** The dashboard as it is shipped, and its expressions as Grafana would send them. */
+/** The shipped dashboard, and its expressions as Grafana sends them. */
 import { readFileSync } from 'node:fs';
 import { dashboardFile } from './rule-files.ts';
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { hurried } from '../../scripts/ops/rules.ts';
 import { alertsFile, recordingRulesFile } from './rule-files.ts';
 
-test('windows, offsets and waits are shorter, and nothing else is another', () => {
+test('windows, offsets and waits are shorter, and nothing else differs', () => {
   const rules = 'expr: rate(a[5m]) > 0.1 unless a offset 1h and b[1d] > 3600 * c\nfor: 2m\nsummary: for 3 minutes';
 
   const expected =

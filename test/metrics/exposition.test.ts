@@ -54,7 +54,7 @@ level +Inf
   });
 });
 
-test('OpenMetrics calls a family without its _total, quotes help texts, has exemplars and an end', () => {
+test('OpenMetrics drops _total from a family, quotes help texts, has exemplars and an end', () => {
   assert.deepEqual(expose(families, 'application/openmetrics-text'), {
     contentType: contentTypes.openmetrics,
     text: String.raw`# HELP things Things, \"quoted\", of C:\\.\nAll of them.
@@ -99,7 +99,7 @@ for (const [accept, form] of [
   });
 }
 
-test("both forms tell of Node's own histograms as well", async () => {
+test("both forms have Node's own histograms as well", async () => {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const histogram = registry.getSingleMetric('nodejs_gc_duration_seconds') as unknown as Histogram<'kind'>;

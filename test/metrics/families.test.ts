@@ -1,4 +1,3 @@
-/** What families count, and what a scrape reads of them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
@@ -24,16 +23,16 @@ test('a counter with closed labels has every series at 0 before anything is coun
   ]);
 });
 
-test('series of open labels are there as soon as they are known, and end when they are removed', async () => {
+test('series of open labels exist as soon as `known` lists them, and end when they are removed', async () => {
   const registry = new Registry();
   const labels = { node: 'names', kind: ['a', 'b'] } as const;
   let nodes = ['one'];
   const known = () => nodes.flatMap((node) => combinations(labels, { node }));
   const counter = new Counter(registry, { ...options, labels, known });
-  const told = async () =>
+  const read = async () =>
     (await samplesOf(registry)).map(({ labels, value }) => [labels['node'], labels['kind'], value]);
 
-  assert.deepEqual(await told(), [
+  assert.deepEqual(await read(), [
     ['one', 'a', 0],
     ['one', 'b', 0],
   ]);
@@ -41,15 +40,15 @@ test('series of open labels are there as soon as they are known, and end when th
   counter.inc({ node: 'one', kind: 'a' });
   nodes = [];
   counter.remove(({ node }) => node === 'one');
-  assert.deepEqual(await told(), [['two', 'b', 1]]);
+  assert.deepEqual(await read(), [['two', 'b', 1]]);
   counter.inc({ node: 'one', kind: 'a' });
-  assert.deepEqual(await told(), [
+  assert.deepEqual(await read(), [
     ['two', 'b', 1],
     ['one', 'a', 1],
   ]);
 });
 
-test('a gauge is read at each scrape, and what is not known has no series', async () => {
+test('a gauge is read at each scrape, and `undefined` has no series', async () => {
   const registry = new Registry();
   let level: bigint | undefined = 2n ** 53n;
   new Gauge(registry, { name: 'level', help: 'Level.', join: 'max', read: () => level });
@@ -76,8 +75,8 @@ test('buckets of a histogram are added up; a value on a bound is below it', asyn
   const times = new Histogram(registry, { name: 'times', help: 'Times.', labels: { of: ['a'] }, buckets: [1, 2] });
   for (const value of [0.5, 1, 1.5, 2, 100]) times.of({ of: 'a' }).observe(value);
 
-  const told = (await samplesOf(registry)).map(({ metricName, labels, value }) => [metricName, labels['le'], value]);
-  assert.deepEqual(told, [
+  const read = (await samplesOf(registry)).map(({ metricName, labels, value }) => [metricName, labels['le'], value]);
+  assert.deepEqual(read, [
     ['times_bucket', 1, 2],
     ['times_bucket', 2, 4],
     ['times_bucket', '+Inf', 5],
@@ -101,7 +100,7 @@ test('a histogram without labels is there from the start, one with labels when s
   );
 });
 
-test('a bucket remembers the trace of its last observation that has one', async (t) => {
+test('a bucket keeps the trace of its last traced observation', async (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: 5_000 });
   const registry = new Registry();
   const times = new Histogram(registry, { name: 'times', help: 'Times.', buckets: [1, 2] }).of({});

@@ -15,7 +15,7 @@ test('docs/metrics.md is current (npm run generate)', () => {
   assert.equal(readFileSync(path, 'utf8'), metricsMarkdown());
 });
 
-test('counters end in _total and nothing else does; what is measured ends in its unit', () => {
+test('counters alone end in _total; measured values end in their unit', () => {
   for (const { name, type } of own) assert.equal(name.endsWith('_total'), type === 'counter', name);
   const histograms = own.filter(({ type }) => type === 'histogram');
   assert.ok(histograms.length >= 5);

@@ -1,4 +1,3 @@
-/** What several processes count, as one. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
@@ -10,8 +9,8 @@ import { Histogram } from '../../src/metrics/histogram.ts';
 import { joinFamilies } from '../../src/metrics/join.ts';
 import { WorkerMetrics } from '../../src/workers/metrics.ts';
 
-/** What a worker tells that has counted so much, and stands at this level. */
-async function told(count: number, level = 0): Promise<readonly FamilyData[]> {
+/** The families of a worker with this count and this level. */
+async function countsAndLevel(count: number, level = 0): Promise<readonly FamilyData[]> {
   const registry = new Registry();
   new Counter(registry, { name: 'things_total', help: 'Things.', labels: { kind: ['a', 'b'] } }).inc(
     { kind: 'a' },
@@ -42,7 +41,7 @@ function exemplar(trace: string, timestamp: number): Exemplar {
 }
 
 test('counters and histograms of workers are added up by series', async () => {
-  const joined = joinFamilies([await told(3, 5), await told(1, 7)]);
+  const joined = joinFamilies([await countsAndLevel(3, 5), await countsAndLevel(1, 7)]);
 
   assert.deepEqual(valuesOf(joined, 'things_total'), [4, 0]);
   assert.deepEqual(valuesOf(joined, 'times'), [3, 4, 3, 4]);
@@ -115,20 +114,20 @@ test('counts of a worker that is gone or silent stay in the sum, its gauges do n
   const metrics = new WorkerMetrics(() => 2);
   await metrics.families(
     new Map([
-      [1, await told(3, 5)],
-      [2, await told(1, 7)],
+      [1, await countsAndLevel(3, 5)],
+      [2, await countsAndLevel(1, 7)],
     ]),
   );
 
-  const withoutSecond = await metrics.families(new Map([[1, await told(4, 5)]]));
+  const withoutSecond = await metrics.families(new Map([[1, await countsAndLevel(4, 5)]]));
   assert.deepEqual(valuesOf(withoutSecond, 'things_total'), [5, 0]);
   assert.deepEqual(valuesOf(withoutSecond, 'level'), [5]);
 
   metrics.forget(2);
   const replaced = await metrics.families(
     new Map([
-      [1, await told(4, 5)],
-      [3, await told(2, 1)],
+      [1, await countsAndLevel(4, 5)],
+      [3, await countsAndLevel(2, 1)],
     ]),
   );
   assert.deepEqual(valuesOf(replaced, 'things_total'), [7, 0]);

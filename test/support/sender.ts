@@ -61,7 +61,7 @@ export async function senderOf(t: TestContext, answer: Answer, options: MadeUpSe
   const fleet = new Fleet(upstreams, dialectOf('node'), quietEvents);
   const registry = new Registry();
   const metrics = senderMetrics(registry);
-  const log = { debug: () => undefined, tell: () => undefined };
+  const log = { debug: () => undefined, record: () => undefined };
   const bounds = { timeoutMs: 2_000, deadlineMs: 4_000, maxAttempts: 3, waitForVersionMs: 0, stallMs: 300, ...limits };
   const sender = new Sender({ fleet, limits: bounds, metrics, log, onDoubt: () => undefined });
   const counted = async (name: string, label: string, value: string): Promise<number> => {

@@ -32,7 +32,7 @@ function witnessOf(t: TestContext, nodes: readonly FakeNode[]): Witness {
     assert.ok(ledger);
     fleet.observe(upstream, ledger, performance.now());
   }
-  const log = { debug: () => undefined, tell: () => undefined };
+  const log = { debug: () => undefined, record: () => undefined };
   const prober = new Prober(fleet, { intervalMs: 60_000, timeoutMs: 300 }, log);
   t.after(async () => {
     prober.close();

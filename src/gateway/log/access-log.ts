@@ -7,7 +7,7 @@ import type { Principal } from '../../access/keys/principal.ts';
 import { usageSubjectOf } from '../../access/usage/usage-tally.ts';
 import type { AccessLogConfig } from '../../config/config.ts';
 import type { AccessLogMetrics } from '../../metrics/log-metrics.ts';
-import { toldOutcome, toldStatus } from '../../metrics/http-metrics.ts';
+import { countedOutcome, countedStatus } from '../../metrics/http-metrics.ts';
 import type { RequestSummary } from '../../proxy/http/exchange.ts';
 
 export interface AccessLogParts {
@@ -77,8 +77,8 @@ function lineOf(ended: RequestSummary, seconds: number): object {
   return {
     route,
     method,
-    status: toldStatus(ended),
-    outcome: toldOutcome(ended),
+    status: countedStatus(ended),
+    outcome: countedOutcome(ended),
     upstream,
     // As text: pino takes three times as long over a line with a bigint in it.
     version: version?.toString(),

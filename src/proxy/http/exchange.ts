@@ -4,7 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
 import { CancelToken, type CancelSignal } from '../../ledger/stop.ts';
-import type { Finished, HttpMetrics, Outcome, RouteName } from '../../metrics/http-metrics.ts';
+import type { CountedRequest, HttpMetrics, Outcome, RouteName } from '../../metrics/http-metrics.ts';
 import { passedOn } from '../../trace/trace-context.ts';
 import type { Span, SpanName } from '../../trace/span.ts';
 import { clientOf, type AdmittedRequest, type RequestResult } from './admitted-request.ts';
@@ -25,7 +25,7 @@ export interface Caller {
 }
 
 /** A finished request, as metrics, the status page and log lines report it. */
-export interface RequestSummary extends Finished {
+export interface RequestSummary extends CountedRequest {
   readonly method: string | undefined;
   /** Whether the head of an answer was sent. */
   readonly isHeadSent: boolean;

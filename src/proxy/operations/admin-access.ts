@@ -1,30 +1,31 @@
 /**
- * Who may use `/admin/*`. With a token, whoever has it. Without one only this machine, and not by way of a browser that
- * was sent here by another site: such a request has an Origin, or, where a name was bound to this address, the Host of
- * that site.
+ * Access to `/admin/*`: by token, or without one from this machine alone. Without a token, a foreign site must not reach
+ * it through an operator's browser: its requests carry an Origin or, after DNS rebinding, that site's Host.
  */
 import { hash, timingSafeEqual } from 'node:crypto';
 
-export interface AccessRules {
+/** Config of the operations port that decides on access to `/admin/*`. */
+export interface AdminAccessRules {
   readonly token?: string | undefined;
-  /** The address that the operations port listens on, as it is configured. */
+  /** `operations.host`, as configured. */
   readonly host: string;
 }
 
-export interface AccessFacts {
+/** Headers of a request that access depends on. */
+export interface AdminCredentials {
   readonly authorization: string | undefined;
   readonly origin: string | undefined;
-  /** The Host header. */
   readonly host: string | undefined;
 }
 
-export interface Refusal {
+/** 401: the token is missing or wrong. 403: no token could help. */
+interface AdminRefusal {
   readonly status: 401 | 403;
   readonly message: string;
 }
 
-/** Why the request is refused, or `undefined` when it is not. */
-export function findRefusal({ token, host }: AccessRules, request: AccessFacts): Refusal | undefined {
+/** The refusal of a request; `undefined`: access is granted. */
+export function findRefusal({ token, host }: AdminAccessRules, request: AdminCredentials): AdminRefusal | undefined {
   if (token !== undefined) {
     if (isSame(/^Bearer +(\S+)$/i.exec(request.authorization ?? '')?.[1] ?? '', token)) return undefined;
     return { status: 401, message: 'this needs the header "Authorization: Bearer TOKEN", with operations.token' };
@@ -46,7 +47,7 @@ export function isBearer(authorization: string): boolean {
 }
 
 /** `localhost`, or a numeric address of the machine itself. */
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   return /^(?:localhost|127(?:\.\d{1,3}){3}|::1|::ffff:127(?:\.\d{1,3}){3})$/i.test(host);
 }
 
@@ -54,7 +55,7 @@ function hostName(header: string): string {
   return header.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
 }
 
-/** Digests have one length, so the time that it takes tells nothing. */
+/** Compares digests: they have one length, so that timing reveals nothing of the token. */
 function isSame(given: string, token: string): boolean {
   return timingSafeEqual(hash('sha256', given, 'buffer'), hash('sha256', token, 'buffer'));
 }

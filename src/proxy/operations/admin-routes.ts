@@ -2,9 +2,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AdminAnswer } from './purge-request.ts';
 import { rowsOf, usageCsv } from './usage-report.ts';
-import { findRefusal, isBearer, type AccessRules } from './admin-access.ts';
+import { findRefusal, isBearer, type AdminAccessRules } from './admin-access.ts';
 
-/** Functions that answer operators; with several workers they run in other processes. */
+/** Administration behind the routes; with several workers it runs in other processes. */
 export interface AdminFunctions {
   /** `from`: the operator's address. */
   purge(request: unknown, from: string): Promise<AdminAnswer>;
@@ -12,11 +12,11 @@ export interface AdminFunctions {
   usage(request: unknown): Promise<AdminAnswer>;
 }
 
-/** In bytes: the body that nodes accept, escaped inside a JSON text. */
+/** In bytes: room for the largest body that nodes accept, escaped inside JSON. */
 const bodyLimit = 16 * 1024 * 1024;
 
 /** Adds `/admin/purge`, `/admin/explain` and `/admin/usage`. */
-export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: () => AccessRules): void {
+export function addAdminRoutes(app: FastifyInstance, admin: AdminFunctions, rules: () => AdminAccessRules): void {
   const onRequest = guard(rules);
   app.post('/admin/purge', { onRequest, bodyLimit }, async (request, reply) =>
     answer(reply, await admin.purge(request.body, request.ip)),
@@ -40,14 +40,14 @@ export interface LogFunctions {
 }
 
 /** Adds `/admin/log`. */
-export function addLogRoutes(app: FastifyInstance, log: LogFunctions, rules: () => AccessRules): void {
+export function addLogRoutes(app: FastifyInstance, log: LogFunctions, rules: () => AdminAccessRules): void {
   const onRequest = guard(rules);
   app.get('/admin/log', { onRequest }, (_request, reply) => answer(reply, log.show()));
   app.put('/admin/log', { onRequest }, (request, reply) => answer(reply, log.change(request.body, request.ip)));
 }
 
-/** Refuses an operator without rights ahead of the body. */
-function guard(rules: () => AccessRules) {
+/** Refuses a request without access before its body is read. */
+function guard(rules: () => AdminAccessRules) {
   return async ({ headers }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> => {
     const { authorization, origin, host } = headers;
     const refusal = findRefusal(rules(), { authorization, origin, host });
@@ -59,7 +59,7 @@ function guard(rules: () => AccessRules) {
   };
 }
 
-/** Indented: people read it. */
+/** Indented for people. */
 function answer(reply: FastifyReply, { status, body }: AdminAnswer): FastifyReply {
   return reply
     .code(status)

@@ -1,7 +1,4 @@
-/**
- * Answers operators on the operations port. Requests and answers are plain data, so that they can come from, and go to,
- * another process.
- */
+/** Administration of one process. Requests and answers are plain data, so that they can cross to another process. */
 import type { PurgeResult } from '../../cache/purge/purger.ts';
 import { formatScope, type PurgeScope } from '../../cache/purge/purge-scope.ts';
 import type { Journal } from './status/events.ts';
@@ -19,19 +16,17 @@ import {
 /** Parts of the administration of one process. */
 export interface AdminParts extends ScopeParts {
   readonly explainer: Explainer;
-  /** Absent: nobody's usage is counted. */
+  /** Absent without access control. */
   readonly usage?: UsageSource | undefined;
-  /** Forgets here, in Redis, and at the other replicas. */
+  /** Purges this process, Redis and the other replicas. */
   readonly purge: (scope: PurgeScope) => Promise<PurgeResult>;
-  /** Forgets what this process holds. */
+  /** Purges this process alone; resolves with the number of entries. */
   readonly purgeHere: (scope: PurgeScope) => Promise<number>;
-  /** Takes note of purges. */
   readonly journal: Journal;
-  /** Counts purges by what they were of. */
   readonly onPurge: (scope: 'read' | 'account' | 'everything') => void;
 }
 
-/** Each looks through all of memory and Redis. */
+/** Purges in flight at once: each one scans all of memory and Redis. */
 const maxPurges = 4;
 
 /** Answers operators' requests with the cache, the explainer and the usage of one process. */
@@ -47,15 +42,15 @@ export class Admin {
   purge(request: unknown, from: string): Promise<AdminAnswer> {
     return answered(async () => {
       const scope = scopeOf(parsePurgeRequest(request), this.#parts);
-      if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are under way: try again`);
+      if (this.#purges >= maxPurges) throw new AdminFault(503, `${maxPurges} purges are in flight: try again`);
       this.#purges += 1;
       try {
         const purged = await this.#parts.purge(scope);
         this.#parts.onPurge(scope.kind === 'versions' ? 'read' : scope.kind);
         const fields = { from, purge: formatScope(scope), ...purged };
-        this.#parts.journal.tell('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
+        this.#parts.journal.record('purge', fields, 'purged', { what: scope.kind, memory: purged.memory });
         const { isComplete, ...counts } = purged;
-        return { purged: wordsOf(scope), complete: isComplete, ...counts };
+        return { purged: scopeText(scope), complete: isComplete, ...counts };
       } finally {
         this.#purges -= 1;
       }
@@ -70,12 +65,12 @@ export class Admin {
     });
   }
 
-  /** `request`: as the query of the operations port says it. */
+  /** Explains the request that the query describes. */
   explain(request: unknown): Promise<AdminAnswer> {
     return answered(() => this.#parts.explainer.explain(parseDescribed(request, 'the query')));
   }
 
-  /** `request`: as the query of the operations port says it. */
+  /** Reports usage; `request` is the parsed query. */
   usage(request: unknown): Promise<AdminAnswer> {
     return answered(() => reportUsage(this.#parts.usage, request, Date.now()));
   }
@@ -90,7 +85,7 @@ async function answered(serve: () => Promise<AdminAnswer['body']>): Promise<Admi
   }
 }
 
-function wordsOf(scope: PurgeScope): string {
+function scopeText(scope: PurgeScope): string {
   switch (scope.kind) {
     case 'read':
       return `the read ${formatScope(scope).slice('read '.length)}`;

@@ -1,4 +1,4 @@
-/** A request that an operator describes: matched and parsed as a client's, and answered by nobody. */
+/** A request that an operator describes: matched and parsed as a client's, never answered. */
 import { GatewayError } from '../../ledger/errors.ts';
 import type { RouteName } from '../../metrics/http-metrics.ts';
 import type { Need } from '../../upstream/select/need.ts';
@@ -23,14 +23,14 @@ export interface DescribedRequest {
   readonly body?: string | undefined;
 }
 
-/** How the gateway would answer a request. `read`: from its cache first. */
+/** The way the gateway would answer a request; `read`: cache first. */
 export type Parsed =
   | { readonly kind: 'read' | 'wait'; readonly route: RouteName; readonly read: Read }
   | { readonly kind: 'passed'; readonly route: RouteName; readonly need: Need; readonly isLatest: boolean }
   | { readonly kind: 'ledger info' | 'submission' | 'preflight'; readonly route: RouteName }
   | { readonly kind: 'refused'; readonly error: GatewayError };
 
-/** Parses a described request. Never throws: faults are `refused`. */
+/** Parses a described request. Never throws: a fault becomes `refused`. */
 export function parseRequest(router: Router, described: DescribedRequest): Parsed {
   try {
     return parse(router, described);

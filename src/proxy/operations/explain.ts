@@ -1,9 +1,9 @@
-/** Explains how the gateway would answer a request, and the state that decides it. Asks no node and changes nothing. */
+/** Explains the gateway's answer to a request, and the state that decides it. Asks no node and changes no state. */
 import type { CachedResponse } from '../../cache/entry.ts';
 import { keyText } from '../../cache/key.ts';
 import type { ReadThrough } from '../../cache/read-through.ts';
 import type { LedgerVersion } from '../../ledger/version.ts';
-import { explainSelection, type ExplainedSelection } from '../../upstream/select/candidates.ts';
+import { explainSelection } from '../../upstream/select/candidates.ts';
 import type { Fleet } from '../../upstream/fleet.ts';
 import type { Latest } from '../../upstream/latest.ts';
 import { positionOf, type Need } from '../../upstream/select/need.ts';
@@ -18,19 +18,19 @@ import type { Origin, Read } from '../reads/read-result.ts';
 import type { Reader } from '../reads/reader.ts';
 
 /** Parts of an explainer. */
-export interface ExplainerParts {
+interface ExplainerParts {
   readonly fleet: Fleet;
   readonly latest: Latest;
   readonly reader: Reader;
   readonly tiers: ReadThrough<Origin>;
   readonly router: Router;
-  /** How old a state may be by default, in milliseconds. */
+  /** `latest.maxStaleness`. */
   readonly maxStalenessMs: number;
   readonly maxAttempts: number;
 }
 
-/** Plain data, 64-bit numbers as text. */
-export type Explanation = Readonly<Record<string, unknown>>;
+/** Body of the answer: plain data, 64-bit numbers as text. */
+type RequestExplanation = Readonly<Record<string, unknown>>;
 
 /** Explains described requests. */
 export class Explainer {
@@ -40,7 +40,7 @@ export class Explainer {
     this.#parts = parts;
   }
 
-  async explain(request: DescribedRequest): Promise<Explanation> {
+  async explain(request: DescribedRequest): Promise<RequestExplanation> {
     const parsed = parseRequest(this.#parts.router, request);
     switch (parsed.kind) {
       case 'refused': {
@@ -56,7 +56,7 @@ export class Explainer {
       case 'passed':
         return this.#passed(parsed);
       case 'ledger info':
-        return { route: parsed.route, kept: 'never: told anew from what nodes say', latest: this.#latest() };
+        return { route: parsed.route, kept: 'never: made anew from reports of nodes', latest: this.#latest() };
       case 'submission':
         return { route: parsed.route, kept: 'never: one node is asked, once', ...this.#nodes({ kind: 'head' }) };
       case 'preflight':
@@ -64,14 +64,14 @@ export class Explainer {
     }
   }
 
-  async #read(route: string, read: Read): Promise<Explanation> {
+  async #read(route: string, read: Read): Promise<RequestExplanation> {
     const key = this.#parts.reader.keyOf(read);
-    const told = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
+    const head = { route, read: readOf(read), kept: keptOf(read, this.#parts.fleet.head?.version) };
     const nodes = this.#nodes(read.need);
-    if (key === undefined) return { ...told, key: 'none yet: no node has told which chain this is', ...nodes };
+    if (key === undefined) return { ...head, key: 'none yet: no node has reported its chain', ...nodes };
     const { memory, redis } = await this.#parts.tiers.inspect(key);
     return {
-      ...told,
+      ...head,
       key: { text: keyText(key), redis: redis?.name, field: String(key.slot) },
       memory: memory === undefined ? { state: 'absent' } : heldOf(memory),
       redis: redis === undefined ? { reference: 'off' } : { ...redis, name: undefined },
@@ -79,8 +79,8 @@ export class Explainer {
     };
   }
 
-  /** A read that names no version is explained at the one that it would be pinned to now. */
-  async #latestRead(route: string, read: Read): Promise<Explanation> {
+  /** Explains an unpinned read at the version that the gateway would pin it to now. */
+  async #latestRead(route: string, read: Read): Promise<RequestExplanation> {
     const latest = this.#parts.latest.peek();
     if (this.#parts.maxStalenessMs === 0 || latest === undefined) {
       return {
@@ -94,7 +94,7 @@ export class Explainer {
     return { latest: this.#latest(), ...(await this.#read(route, pinTo(read, latest.version))) };
   }
 
-  #latest(): Explanation {
+  #latest(): RequestExplanation {
     const { latest, maxStalenessMs } = this.#parts;
     const bound = `${maxStalenessMs} ms`;
     if (maxStalenessMs === 0) return { state: 'not shared: latest.maxStaleness is 0' };
@@ -109,7 +109,7 @@ export class Explainer {
     };
   }
 
-  #passed({ route, need, isLatest }: Extract<Parsed, { kind: 'passed' }>): Explanation {
+  #passed({ route, need, isLatest }: Extract<Parsed, { kind: 'passed' }>): RequestExplanation {
     const isEncoding = route === 'encode_submission';
     const kept = isEncoding ? 'never: encoded here, or by a node' : 'never: passed through';
     if (!isLatest) return { route, kept, ...this.#nodes(need) };
@@ -117,26 +117,29 @@ export class Explainer {
     return { route, kept, latest: this.#latest(), ...this.#nodes(needOf(version)) };
   }
 
-  #nodes(need: Need): Explanation {
+  #nodes(need: Need): RequestExplanation {
     const { fleet, maxAttempts } = this.#parts;
     const { ordered, leftOut } = explainSelection(
       fleet.candidates(performance.now(), need.kind === 'block' ? 'blocks' : 'versions'),
       need,
     );
-    return { nodes: { asked: askedOf(ordered, need), leftOut: leftOutOf(leftOut, need), maxAttempts } };
+    const asked = ordered.map(({ candidate, behind }) =>
+      nodeOf(candidate, need, { behind: behind && criterionTexts[behind] }),
+    );
+    const others = leftOut.map(({ candidate, because }) => nodeOf(candidate, need, { because: reasons[because] }));
+    return { nodes: { asked, leftOut: others, maxAttempts } };
   }
 }
 
-function readOf({ operation, subject, version, form }: Read): Explanation {
+function readOf({ operation, subject, version, form }: Read): RequestExplanation {
   return { operation, subject, version: version?.toString(), form };
 }
 
-function heldOf({ body, digest, status, isImmutable, coded }: CachedResponse): Explanation {
+function heldOf({ body, digest, status, isImmutable, coded }: CachedResponse): RequestExplanation {
   const codings = Object.fromEntries(Object.entries(coded).map(([coding, bytes]) => [coding, bytes.length]));
   return { state: 'held', status, bytes: body.length, digest, codings, isImmutable };
 }
 
-/** How long the answer is kept, in words. */
 function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): string {
   if (operation === 'transaction') return 'for 10 minutes once it is committed; never while it is pending or unknown';
   const missing = operation === 'view' ? '' : ', and a 404 because it is not there';
@@ -146,18 +149,7 @@ function keptOf({ operation, version }: Read, head: LedgerVersion | undefined): 
     : kept;
 }
 
-function askedOf(ordered: ExplainedSelection<Candidate>['ordered'], need: Need): readonly Explanation[] {
-  return ordered.map(({ candidate, behind }) => ({
-    ...nodeOf(candidate, need),
-    behind: behind === undefined ? undefined : wordsOf[behind],
-  }));
-}
-
-function leftOutOf(leftOut: ExplainedSelection<Candidate>['leftOut'], need: Need): readonly Explanation[] {
-  return leftOut.map(({ candidate, because }) => ({ ...nodeOf(candidate, need), because: becauseOf[because] }));
-}
-
-function nodeOf(candidate: Candidate, need: Need): Explanation {
+function nodeOf(candidate: Candidate, need: Need, place: RequestExplanation): RequestExplanation {
   const { name, tier, health, isSuspect, isEjected, isDeferred, isLagging, window, cost } = candidate;
   const position = positionOf(need);
   return {
@@ -173,13 +165,14 @@ function nodeOf(candidate: Candidate, need: Need): Explanation {
     safeOldest: window?.safeOldest.toString(),
     head: window?.head.toString(),
     cost: Math.round(cost * 10) / 10,
+    ...place,
   };
 }
 
-/** Why a node comes after the one before it. */
-const wordsOf: Readonly<Record<Criterion, string>> = {
+/** Reason for a node's place behind the one before it. */
+const criterionTexts: Readonly<Record<Criterion, string>> = {
   health:
-    'health: it does not answer as well, its head is not believed, it is passed over for such reads, or far behind',
+    'health: it answers worse, other nodes contradict its head, it is ejected from such reads, or it is far behind',
   holding: 'holding: it holds the version less surely',
   distance: 'distance: its head is farther from the version',
   edge: 'edge: its oldest version is farther from the version',
@@ -190,7 +183,7 @@ const wordsOf: Readonly<Record<Criterion, string>> = {
   load: 'load: they are alike; of such nodes two are drawn at random and the cheaper is asked first',
 };
 
-const becauseOf = {
+const reasons = {
   'other chain': 'it is of another chain',
   pruned: 'it has pruned the version, and another one goes deeper',
 } as const;

@@ -1,10 +1,11 @@
 /**
- * The hosts that the operations port answers for. A web page whose owner binds its name to this address (DNS rebinding)
- * reads what the port answers, with the operator's browser and network; its requests carry that name as Host. So a name
- * passes when no stranger can own it in the public DNS, or when the config lists it.
+ * Hosts that the operations port answers for. With DNS rebinding a web page reads the port through an operator's browser,
+ * and its requests carry the page's name as Host. So a name passes when the public DNS cannot hold it, or the config
+ * lists it.
  */
 import { isIP } from 'node:net';
 
+/** Config keys that allow hosts. */
 export interface HostRules {
   /** `operations.host`: the address that the port listens on, which may be a name. */
   readonly host: string;
@@ -14,7 +15,7 @@ export interface HostRules {
 
 /** The parts of a request that name a host (RFC 9112 3.2). */
 export interface HostFacts {
-  /** The Host header; of several, all of them joined by commas. */
+  /** The Host header; several are joined by commas. */
   readonly host: string | undefined;
   readonly target: string;
   readonly httpVersion: string;
@@ -26,12 +27,12 @@ export interface HostRefusal {
   readonly message: string;
 }
 
-/** Why the port does not answer a request, or `undefined` when it does. */
+/** The refusal of a request; `undefined`: the port answers it. */
 export function findHostRefusal(rules: HostRules, { host, target, httpVersion }: HostFacts): HostRefusal | undefined {
-  // A browser always sends a Host. Balancers that probe with HTTP/1.0 send none.
+  // Browsers always send a Host; balancers that probe with HTTP/1.0 send none.
   if (host === undefined && httpVersion !== '1.0') return noHost;
   const authority = absoluteForm.exec(target)?.[1];
-  // An absolute target overrules the Host (RFC 9112 3.2.2), and a proxy in between may have rewritten either.
+  // RFC 9112 3.2.2: an absolute target overrules the Host; a proxy may have rewritten either.
   return findRefusalOf(authority, rules) ?? findRefusalOf(host, rules);
 }
 
@@ -40,10 +41,7 @@ const absoluteForm = /^https?:\/\/([^/?#]*)/i;
 const authorityForm = /^(?:\[([^\]]*)\]|([\w-]+(?:\.[\w-]+)*)\.?)(?::\d{0,5})?$/;
 const noHost: HostRefusal = { status: 400, message: 'the request does not name one host' };
 
-/**
- * Names that nobody can register: single labels (Services, containers, `localhost`), and those below domains that are
- * reserved (RFC 6761, `internal`) or that clusters keep to themselves.
- */
+/** Names outside the public DNS: single labels, reserved domains (RFC 6761, `internal`), and domains of clusters. */
 const privateName = /^[^.]+$|\.(?:localhost|internal|svc|cluster\.local)$/;
 
 function findRefusalOf(authority: string | undefined, rules: HostRules): HostRefusal | undefined {

@@ -1,66 +1,67 @@
-/** The operations port: liveness, readiness, metrics, status, administration. For operators and their tools, not for clients. */
+/** The operations port, for operators and their tools: liveness, readiness, metrics, status, administration. */
 import type { RequestListener, ServerResponse } from 'node:http';
-import fastify, { type FastifyInstance } from 'fastify';
-import type { AccessRules } from './admin-access.ts';
+import fastify, { type FastifyInstance, type FastifyReply } from 'fastify';
+import type { AdminAccessRules } from './admin-access.ts';
 import type { Exposition } from '../../metrics/exposition.ts';
 import type { ReloadResult } from '../../metrics/reload-metrics.ts';
 import type { StatusFacts } from './status/facts.ts';
+import { pagePolicy, statusPage } from './status/page/page.ts';
 import type { Disagreement } from '../reads/audits.ts';
 import { answerBrokenRequest } from '../http/server/broken-request.ts';
 import { enterPipeline } from '../http/server/connection-state.ts';
 import { addAdminRoutes, addLogRoutes, type AdminFunctions, type LogFunctions } from './admin-routes.ts';
 import { createServer, schemaController } from '../http/server/lean-http.ts';
 import { findHostRefusal, type HostRefusal, type HostRules } from './operations-hosts.ts';
-import { addStatusRoutes } from './status-routes.ts';
 
-/** One node as readiness details show it; 64-bit numbers as text. */
+/** One node in the details of `/readyz`; 64-bit numbers are text. */
 export interface UpstreamStatus {
   readonly name: string;
   readonly url: string;
   readonly tier: 'full' | 'archival';
   readonly state: 'unproven' | 'usable' | 'down' | 'foreign';
-  /** Why it is `foreign`. */
+  /** Present while `foreign`. */
   readonly reason?: 'other chain';
   readonly chainId: number | undefined;
   readonly oldest: string | undefined;
   readonly head: string | undefined;
   /** Versions behind the head of the fleet. */
   readonly lag: string | undefined;
-  /** Of several workers, how many call it usable; the rest is the best one's word. */
+  /** Workers that report it usable; the other fields are those of the best report. Absent with one process. */
   readonly usableBy?: number;
 }
 
-/** No node answers that did before: what is known of the ledger stands still. */
+/** No node answers that did before. */
 export interface OutageStatus {
   /** ISO 8601. */
   readonly since: string;
-  /** The version that headers go on telling. */
+  /** The version that headers go on reporting. */
   readonly head: string | undefined;
 }
 
-/** Whether the gateway can answer, and what it knows. */
+/** Readiness of the gateway and its details; workers send it as plain data. */
 export interface Readiness {
-  /** Whether a node is known that can be asked. */
+  /** At least one node is usable. */
   readonly isReady: boolean;
   readonly outage: OutageStatus | undefined;
   readonly upstreams: readonly UpstreamStatus[];
-  /** Functions that nodes encode, because one of them once gave other bytes. */
+  /** Functions left to nodes, after one encoded them differently. */
   readonly distrusted: readonly string[];
   readonly disagreements: readonly Disagreement[];
-  /** `undefined`: there is none. `trouble`: what is wrong with it now. */
+  /** `undefined` without Redis; `trouble`: its present fault. */
   readonly redis: { readonly trouble: string | undefined } | undefined;
-  /** Where several processes serve. */
+  /** Absent with one process. */
   readonly workers?: WorkersStatus;
 }
 
-export interface WorkersStatus {
+/** Numbers of worker processes. */
+interface WorkersStatus {
   readonly wanted: number;
-  /** Those that serve and answered in time. */
+  /** Workers that serve and reported in time. */
   readonly answering: number;
   readonly ready: number;
 }
 
-/** The last time that the config was read again. */
+/** The last reload of the config. */
 export interface ReloadStatus {
   /** ISO 8601. */
   readonly at: string;
@@ -69,16 +70,17 @@ export interface ReloadStatus {
   readonly needsRestart: readonly string[];
 }
 
-/** What the config says of the operations port; asked at each request, for it may change. */
-export interface OperationsRules extends AccessRules, HostRules {
-  /** Whether an outage leaves readiness on: pinned answers that are held are still given. */
+/** Config of the operations port; read at each request, because a reload may change it. */
+interface OperationsRules extends AdminAccessRules, HostRules {
+  /** An outage leaves readiness on, since the cache still answers pinned reads. */
   readonly readyInOutage: boolean;
 }
 
-export interface OperationsParts {
+/** Parts of the gateway behind the port. */
+interface OperationsParts {
   isDraining(): boolean;
   readiness(): Readiness | Promise<Readiness>;
-  /** What a scrape is given. `accept`: the header. */
+  /** The answer to a scrape; `accept`: the header. */
   metrics(accept: string | undefined): Promise<Exposition>;
   readonly admin: AdminFunctions;
   readonly log: LogFunctions;
@@ -88,21 +90,18 @@ export interface OperationsParts {
   status(): StatusFacts | Promise<StatusFacts>;
 }
 
-/**
- * Requests arrive within these bounds or lose their connection: with several workers the process that answers here also
- * accepts clients, and must not run out of descriptors.
- */
+/** Slow requests lose their connection: the primary process also accepts clients and must not run out of descriptors. */
 const httpOptions = {
   maxHeaderSize: 64 * 1024,
   headersTimeout: 5_000,
   requestTimeout: 30_000,
   connectionsCheckingInterval: 1_000,
   keepAliveTimeout: 72_000,
-  // Node would take the first of two Host or Authorization headers; joined they are neither.
+  // Node would take the first of two Host or Authorization headers; joined, they match nothing.
   joinDuplicateHeaders: true,
 };
 
-/** Redis never decides whether the gateway is ready; what is wrong with it is shown all the same. */
+/** Details only: Redis never decides on readiness. */
 function redisOf({ redis }: Readiness): { readonly state: string; readonly reason?: string } {
   if (redis === undefined) return { state: 'off' };
   return redis.trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: redis.trouble };
@@ -113,6 +112,7 @@ function statusOf({ isReady, outage }: Readiness): string {
   return outage === undefined ? 'no usable node is known' : 'outage';
 }
 
+/** Creates the server of the operations port, with all its routes. */
 export function createOperationsServer(parts: OperationsParts): FastifyInstance {
   const app = fastify({
     forceCloseConnections: true,
@@ -128,7 +128,7 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     if (request.raw.url?.includes('#') !== true) return done();
     void reply.code(400).send({ message: 'a request target has no fragment (#)' });
   });
-  // Pages of other sites can send text without asking; they cannot send JSON.
+  // A browser sends a foreign page's text without a CORS preflight, but not its JSON.
   app.removeContentTypeParser('text/plain');
   app.get('/livez', () => ({ status: 'alive' }));
   app.get('/readyz', async (_request, reply) => {
@@ -137,8 +137,8 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     const status = parts.isDraining() ? 'draining' : statusOf(readiness);
     const isReady = status === 'ready' || (status === 'outage' && parts.rules().readyInOutage);
     reply.code(isReady ? 200 : 503);
-    // Addresses stay out of it: readiness is often published further than the configuration.
-    const upstreams = readiness.upstreams.map(({ url: _url, ...shown }) => shown);
+    // No addresses: readiness is often published further than the config.
+    const upstreams = readiness.upstreams.map(({ url: _url, ...published }) => published);
     const redis = redisOf(readiness);
     const reload = parts.reload();
     return { status, outage, upstreams, audit: { disagreements }, encode: { distrusted }, redis, workers, reload };
@@ -148,16 +148,28 @@ export function createOperationsServer(parts: OperationsParts): FastifyInstance 
     reply.header('Vary', 'Accept').type(contentType);
     return text;
   });
-  addStatusRoutes(app, () => parts.status());
+  app.get('/status', async (_request, reply) => {
+    const page = statusPage(await parts.status());
+    return live(reply)
+      .type('text/html; charset=utf-8')
+      .header('content-security-policy', pagePolicy)
+      .header('referrer-policy', 'no-referrer')
+      .send(page);
+  });
+  app.get('/status.json', async (_request, reply) => live(reply).send(await parts.status()));
   addAdminRoutes(app, parts.admin, () => parts.rules());
   addLogRoutes(app, parts.log, () => parts.rules());
   return app;
 }
 
-/** The one place ahead of every route, of what no route takes, and of targets that the router cannot read. */
+function live(reply: FastifyReply): FastifyReply {
+  return reply.header('cache-control', 'no-store').header('x-content-type-options', 'nosniff');
+}
+
+/** Checks the Host ahead of routing, so that unknown routes and malformed targets are covered, too. */
 function answerKnownHosts(handler: RequestListener, rules: () => HostRules): RequestListener {
   return (request, response) => {
-    // A refusal of malformed bytes stands behind the answers to the requests before them.
+    // A refusal of malformed bytes is sent after the answers to the requests before them.
     const turn = enterPipeline(request.socket, response);
     if (turn === 'ignore') return;
     if (turn === 'last') response.shouldKeepAlive = false;
@@ -168,7 +180,7 @@ function answerKnownHosts(handler: RequestListener, rules: () => HostRules): Req
   };
 }
 
-/** The connection ends, so that a body that may follow is not read. */
+/** Closes the connection, so that the server reads no body that may follow. */
 function refuse(response: ServerResponse, { status, message }: HostRefusal): void {
   const body = Buffer.from(JSON.stringify({ message }));
   const head = ['Content-Type', 'application/json; charset=utf-8', 'Content-Length', `${body.length}`];

@@ -7,17 +7,17 @@ import { parseRequest, type DescribedRequest } from './described-request.ts';
 import type { Reader } from '../reads/reader.ts';
 import type { Router } from '../routes/router.ts';
 
-/** Exactly one of them. */
+/** The parsed body of `POST /admin/purge`. */
 export type PurgeRequest =
   { readonly read: DescribedRequest } | { readonly account: string } | { readonly everything: true };
 
-/** An answer to an operator, as plain data: it may cross to another process. */
+/** An answer to an operator: plain data that can cross to another process. */
 export interface AdminAnswer {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** The fault of an operator's request, for its answer. */
+/** An operator's request failed; status and message of the answer. */
 export class AdminFault extends Error {
   override readonly name = 'AdminFault';
   readonly status: 400 | 404 | 503;
@@ -31,7 +31,7 @@ export class AdminFault extends Error {
 const kinds = ['read', 'account', 'everything'] as const;
 const parameters = ['target', 'method', 'accept', 'contentType', 'body'] as const;
 
-/** Throws `AdminFault` 400. */
+/** Parses the body of a purge. Throws `AdminFault` 400. */
 export function parsePurgeRequest(value: unknown): PurgeRequest {
   const expected = 'exactly one of {"read": {…}}, {"account": "0x…"}, {"everything": true}';
   const given = memberNames(value);
@@ -48,7 +48,7 @@ export function parsePurgeRequest(value: unknown): PurgeRequest {
   throw new AdminFault(400, '"account" must be an address as text');
 }
 
-/** Throws `AdminFault` 400. `where` names the place in messages. */
+/** Parses a described request. Throws `AdminFault` 400; `where` names the place in its message. */
 export function parseDescribed(value: unknown, where: string): DescribedRequest {
   const given = memberNames(value);
   if (given === undefined) throw new AdminFault(400, `${where} must be an object`);
@@ -57,7 +57,7 @@ export function parseDescribed(value: unknown, where: string): DescribedRequest 
   for (const name of given) {
     const text = described[name];
     if (typeof text !== 'string') throw new AdminFault(400, `"${name}" must be given once, as text`);
-    // A client's bytes have no half of a surrogate pair: what is replaced for it would be another request.
+    // UTF-8 would replace a lone surrogate, and the text would describe another request.
     if (!text.isWellFormed()) throw new AdminFault(400, `"${name}" must be text that UTF-8 can hold`);
   }
   const { target, ...rest } = described as Readonly<Partial<Record<(typeof parameters)[number], string>>>;
@@ -73,11 +73,11 @@ export interface ScopeParts {
   readonly chainId: () => number | undefined;
 }
 
-/** Throws `AdminFault`: 400, or 503 while no node has told its chain. */
+/** The scope in the cache. Throws `AdminFault`: 400, or 503 while no node has reported its chain. */
 export function scopeOf(request: PurgeRequest, parts: ScopeParts): PurgeScope {
   if ('everything' in request) return { kind: 'everything' };
   const chainId = parts.chainId();
-  if (chainId === undefined) throw new AdminFault(503, 'no node has told which chain this is: try again');
+  if (chainId === undefined) throw new AdminFault(503, 'no node has reported its chain yet: try again');
   if ('read' in request) return scopeOfRead(request.read, chainId, parts);
   const address = findAddress(request.account);
   if (address === undefined) throw new AdminFault(400, `"account" is no address: ${quote(request.account)}`);
@@ -88,7 +88,7 @@ function scopeOfRead(request: DescribedRequest, chainId: number, { router, reade
   const parsed = parseRequest(router, request);
   if (parsed.kind === 'refused') {
     const { status, message } = parsed.error;
-    throw new AdminFault(400, `no read: a client would be told ${status}, ${message}`);
+    throw new AdminFault(400, `no read: a client would get ${status}, ${message}`);
   }
   if (parsed.kind !== 'read') throw new AdminFault(400, 'answers to this request are never kept');
   const key = reader.keyOf(parsed.read);
@@ -102,5 +102,5 @@ function memberNames(value: unknown): readonly string[] | undefined {
 function refuseUnknown(given: readonly string[], known: readonly string[], where: string): void {
   const unknown = given.find((name) => !known.includes(name));
   if (unknown === undefined) return;
-  throw new AdminFault(400, `${where} has an unknown field ${quote(unknown)}; known are ${known.join(', ')}`);
+  throw new AdminFault(400, `${where} has an unknown field ${quote(unknown)}; use ${known.join(', ')}`);
 }

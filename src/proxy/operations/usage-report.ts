@@ -1,9 +1,9 @@
-/** `GET /admin/usage`: who used how much, as JSON or as CSV. Pure but for the report it asks for. */
+/** `GET /admin/usage`: use by key, tenant and hour, as JSON or CSV. Pure but for `UsageSource`. */
 import { maxRows, type UsageReport } from '../../access/usage/usage.ts';
 import { mergeRows, type UsageQuery, type UsageRow } from '../../access/usage/usage-tally.ts';
 import { AdminFault, type AdminAnswer } from './purge-request.ts';
 
-/** Where usage is counted. */
+/** Reads the hourly counts, from Redis or from this process. */
 export interface UsageSource {
   report(query: UsageQuery): Promise<UsageReport>;
 }
@@ -12,17 +12,17 @@ const dayMs = 24 * 3_600_000;
 const longestMs = 40 * dayMs;
 const parameters = new Set(['from', 'to', 'key', 'tenant', 'format']);
 
-/** `request`: as the query of the operations port says it. The last day, where it says nothing. */
+/** Parses the query of the operations port; the default span is the last day. Throws `AdminFault` 400. */
 export function parseUsageQuery(request: unknown, nowMs: number): UsageQuery {
   const given = request as Readonly<Record<string, unknown>>;
   for (const name of Object.keys(given)) {
     if (!parameters.has(name))
-      throw new AdminFault(400, `nothing is known of ${name}: use ${[...parameters].join(', ')}`);
+      throw new AdminFault(400, `unknown parameter ${name}: use ${[...parameters].join(', ')}`);
   }
   const toMs = timeOf(given['to'], 'to') ?? nowMs + 1;
   const fromMs = timeOf(given['from'], 'from') ?? toMs - dayMs;
   if (fromMs >= toMs) throw new AdminFault(400, 'from must be before to');
-  if (toMs - fromMs > longestMs) throw new AdminFault(400, 'usage is kept for 40 days: ask for no more at once');
+  if (toMs - fromMs > longestMs) throw new AdminFault(400, 'usage is kept for 40 days: ask for a shorter span');
   const format = given['format'];
   if (format !== undefined && format !== 'json' && format !== 'csv') {
     throw new AdminFault(400, 'format must be json or csv');
@@ -30,13 +30,13 @@ export function parseUsageQuery(request: unknown, nowMs: number): UsageQuery {
   return { fromMs, toMs, key: textOf(given['key'], 'key'), tenant: textOf(given['tenant'], 'tenant') };
 }
 
-/** The body of the answer; several processes' are merged by `mergeUsage`. */
+/** The answer's body. Throws `AdminFault`: 400 for a bad query or too many rows, 404 without a source. */
 export async function reportUsage(
   source: UsageSource | undefined,
   request: unknown,
   nowMs: number,
 ): Promise<AdminAnswer['body']> {
-  if (source === undefined) throw new AdminFault(404, 'usage is counted where access is configured: it is not');
+  if (source === undefined) throw new AdminFault(404, 'usage is not counted: the config has no access');
   const query = parseUsageQuery(request, nowMs);
   const { source: of, isComplete, rows } = await source.report(query);
   if (rows.length > maxRows) throw new AdminFault(400, `more than ${maxRows} rows: ask for a key or fewer hours`);
@@ -44,7 +44,7 @@ export async function reportUsage(
   return { ...span, source: of, complete: isComplete, rows };
 }
 
-/** One answer of those of several processes that count for themselves. */
+/** Merges the answers of processes that count without Redis; `complete` needs the answer of every process. */
 export function mergeUsage(
   one: AdminAnswer['body'],
   others: readonly (AdminAnswer | undefined)[],
@@ -57,6 +57,7 @@ export function mergeUsage(
   };
 }
 
+/** The rows in the body of an answer; none in an error's. */
 export function rowsOf(body: AdminAnswer['body']): readonly UsageRow[] {
   return (body['rows'] ?? []) as readonly UsageRow[];
 }
@@ -74,7 +75,7 @@ const columns = [
   'saved',
 ] as const satisfies readonly (keyof UsageRow)[];
 
-/** As RFC 4180 has it: CRLF, a header line, quotes where they are needed. */
+/** CSV after RFC 4180: CRLF, a header line, quotes only where a cell needs them. */
 export function usageCsv(rows: readonly UsageRow[]): string {
   const lines = rows.map((row) => columns.map((column) => cellOf(row[column])).join(','));
   return [columns.join(','), ...lines, ''].join('\r\n');
@@ -82,7 +83,7 @@ export function usageCsv(rows: readonly UsageRow[]): string {
 
 function cellOf(value: string | number | null): string {
   if (typeof value === 'number') return String(value);
-  // A sheet takes a text that begins so for a formula, and tenants may be named by others than who reads this.
+  // A spreadsheet would run such a text as a formula; names of tenants may come from outside.
   const text = /^[=+\-@\t\r]/.test(value ?? '') ? `'${value}` : (value ?? '');
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

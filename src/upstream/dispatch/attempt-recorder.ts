@@ -74,7 +74,7 @@ export class AttemptRecorder {
     latencies[readClass].record(elapsedMs, nowMs);
     places.observe(readClass, elapsedMs, nowMs);
     if (!ejections[readClass].answered(nowMs)) return;
-    this.#parts.log.tell('back', { upstream: name, readClass }, 'upstream answers reads of the class again');
+    this.#parts.log.record('back', { upstream: name, readClass }, 'upstream answers reads of the class again');
   }
 
   /** Records that the node shed a request: its concurrency limit falls, and the others are asked first for a moment. */
@@ -88,7 +88,7 @@ export class AttemptRecorder {
     metrics.deferred(name);
     const fields = { upstream: name, pauseMs: Math.round(pauseMs) };
     const message = 'upstream limits or sheds requests: others are asked first';
-    if (isFirst) log.tell('deferred', fields, message);
+    if (isFirst) log.record('deferred', fields, message);
     else log.debug(fields, message);
   }
 
@@ -96,8 +96,8 @@ export class AttemptRecorder {
     const { name, health } = upstream;
     if (health === before) return;
     this.#parts.fleet.refresh();
-    if (health === 'down') this.#parts.log.tell('node down', { upstream: name, ...cause }, 'upstream is down');
-    else this.#parts.log.tell('node usable', { upstream: name, health }, `upstream is ${health}`);
+    if (health === 'down') this.#parts.log.record('node down', { upstream: name, ...cause }, 'upstream is down');
+    else this.#parts.log.record('node usable', { upstream: name, health }, `upstream is ${health}`);
   }
 }
 

@@ -61,5 +61,5 @@ export type NodeChange = 'node usable' | 'node down' | 'ejected' | 'deferred' | 
 export interface UpstreamLog {
   debug(fields: object, message: string): void;
   /** Records a change of a node's state, once per change. */
-  tell(change: NodeChange, fields: object, message: string): void;
+  record(change: NodeChange, fields: object, message: string): void;
 }

@@ -47,7 +47,7 @@ export class Outliers {
       this.#out.add(upstream);
       metrics.ejected(upstream.name, readClass, reason);
       const fields = { upstream: upstream.name, readClass, reason, pauseMs };
-      log.tell('ejected', fields, 'upstream is passed over: others answer reads that it does not');
+      log.record('ejected', fields, 'upstream is passed over: others answer reads that it does not');
     }
   }
 
@@ -88,7 +88,7 @@ export class Outliers {
   #endTrial(readClass: ReadClass, upstream: Upstream, isAnswered: boolean): void {
     const ended = upstream.ejections[readClass].endTrial(isAnswered, performance.now());
     const fields = { upstream: upstream.name, readClass };
-    if (ended === true) this.#parts.log.tell('back', fields, 'upstream is no longer passed over');
+    if (ended === true) this.#parts.log.record('back', fields, 'upstream is no longer passed over');
     else if (ended !== false) this.#parts.log.debug({ ...fields, pauseMs: ended }, 'upstream stays passed over');
   }
 

@@ -211,7 +211,7 @@ export class Prober {
     this.#fleet.refresh();
     const change = upstream.health === 'usable' ? 'node usable' : 'node down';
     const fields = { upstream: upstream.name, health: upstream.health };
-    this.#log.tell(change, fields, `upstream is ${upstream.health}`);
+    this.#log.record(change, fields, `upstream is ${upstream.health}`);
   }
 
   /**

@@ -1,4 +1,4 @@
-/** Access to /admin over real sockets, and what is explained there. */
+/** Access to /admin over real sockets, and the answers of /admin/explain. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,7 +33,7 @@ test('with a token /admin asks for it, and the rest of the port does not', async
   }
 });
 
-test('without a token /admin is closed beyond loopback, and says what to set', async (t) => {
+test('without a token /admin is closed beyond loopback, and its error names the key to set', async (t) => {
   const gateway = await testGateway(t, {
     full: [await fakeNode(t)],
     config: { operations: { host: '0.0.0.0', port: 0 } },
@@ -57,7 +57,7 @@ test('on loopback web pages of other sites are refused', async (t) => {
   assert.equal((await askExplain(gateway, { target: '/v1' }, { host: 'gateway.ledger.svc' })).status, 403);
 });
 
-/** An explanation, as far as tests look at it. */
+/** The members of an explanation that tests read. */
 interface Explanation {
   readonly route?: string;
   readonly kept?: string;
@@ -125,7 +125,7 @@ test('a miss is explained, then a hit, and no node is asked', async (t) => {
   assert.equal(`"${String(hit.memory?.['digest'])}"`, (reply.headers['etag'] ?? '').replace('-gzip', ''));
 });
 
-test('a hit tells its codings', async (t) => {
+test('an explained hit lists its codings', async (t) => {
   const { gateway } = await twoTiers(t);
   const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Padded5000?ledger_version=600';
   const plain = await gateway.get(path);
@@ -135,7 +135,7 @@ test('a hit tells its codings', async (t) => {
   assert.deepEqual([memory?.['bytes'], memory?.['codings']], [plain.body.length, { gzip: coded.body.length }]);
 });
 
-test('a pruned version: who is left out, and with which window', async (t) => {
+test('a pruned version: nodes that pruned it are left out, with their window', async (t) => {
   const { gateway } = await twoTiers(t);
   const shallow = await fakeNode(t, { oldest: 700n, head: 900n });
   const { nodes } = await explain(gateway, { target: `/v1${probe}?ledger_version=20` });
@@ -147,19 +147,19 @@ test('a pruned version: who is left out, and with which window', async (t) => {
   assert.deepEqual([pruned?.['oldest'], pruned?.['safeOldest'], pruned?.['head']], ['500', '500', '900']);
 
   const alone = await testGateway(t, { full: [await fakeNode(t, { oldest: 500n, head: 900n }), shallow] });
-  const told = await explain(alone, { target: `/v1${probe}?ledger_version=20` });
+  const explained = await explain(alone, { target: `/v1${probe}?ledger_version=20` });
   assert.deepEqual(
-    told.nodes?.asked.map(({ name }) => name),
+    explained.nodes?.asked.map(({ name }) => name),
     ['full-0'],
   );
   assert.deepEqual(
-    told.nodes?.leftOut.map(({ name }) => name),
+    explained.nodes?.leftOut.map(({ name }) => name),
     ['full-1'],
   );
-  assert.match(told.nodes?.leftOut[0]?.because ?? '', /pruned the version/);
+  assert.match(explained.nodes?.leftOut[0]?.because ?? '', /pruned the version/);
 });
 
-test('a version above every head: nothing is kept while nobody has got there', async (t) => {
+test('a version above every head: no answer is cached before a node reaches it', async (t) => {
   const { gateway } = await twoTiers(t);
   const { kept, nodes } = await explain(gateway, { target: `/v1${probe}?ledger_version=5000` });
   assert.match(kept ?? '', /Nothing while no node has reached the version: the head is 900/);
@@ -178,26 +178,29 @@ test('a read of latest: the version it would be pinned to, and how old that is',
 
   await gateway.get(probe);
   const before = requests();
-  const told = await explain(gateway, { target });
+  const explained = await explain(gateway, { target });
   await sleep(250);
   const old = await explain(gateway, { target });
 
-  assert.equal(told.latest?.state, 'in use');
-  assert.deepEqual([told.latest?.version, told.read?.version, told.memory?.state], ['900', '900', 'held']);
-  assert.ok((told.latest?.ageMs ?? Infinity) <= 200);
+  assert.equal(explained.latest?.state, 'in use');
+  assert.deepEqual(
+    [explained.latest?.version, explained.read?.version, explained.memory?.state],
+    ['900', '900', 'held'],
+  );
+  assert.ok((explained.latest?.ageMs ?? Infinity) <= 200);
   assert.match(old.latest?.state ?? '', /^(?:too old|in use)/);
   // Only the look that reads of latest ask for themselves, ahead of time.
   assert.ok(requests() - before <= 2);
 });
 
-test('where no staleness is allowed nothing is kept', async (t) => {
+test('with latest.maxStaleness 0 no read of latest is cached', async (t) => {
   const config = { latest: { maxStalenessMs: 0 } };
   const gateway = await testGateway(t, { full: [await fakeNode(t)], config });
-  const told = await explain(gateway, { target: `/v1${probe}` });
-  assert.match(told.kept ?? '', /^never/);
+  const explained = await explain(gateway, { target: `/v1${probe}` });
+  assert.match(explained.kept ?? '', /^never/);
 });
 
-test('a view, a transaction and what is passed through', async (t) => {
+test('a view, a transaction and passed paths are explained', async (t) => {
   const { gateway } = await twoTiers(t);
   const body = '{"arguments":["0x1"],"function":"0x0001::coin::balance","type_arguments":[]}';
   const view = await explain(gateway, { target: '/v1/view?ledger_version=600', method: 'POST', body });
@@ -221,7 +224,7 @@ test('a view, a transaction and what is passed through', async (t) => {
   assert.equal(info.route, 'ledger_info');
 });
 
-test('what a client would be refused is shown as the client would get it', async (t) => {
+test('a refused request is explained by the error that the client would get', async (t) => {
   const { gateway } = await twoTiers(t);
   const paths = ['/accounts/0xzz/module/coin', `${probe}?ledger_version=x`, '/accounts/0x1/../x', '/set_failpoint'];
   for (const path of paths) {
@@ -239,7 +242,7 @@ test('what a client would be refused is shown as the client would get it', async
   assert.equal((await askExplain(gateway, { target: '/v1', verbose: 'yes' })).status, 400);
 });
 
-test('what Redis holds: found, absent, damaged, unavailable', { skip: noRedis }, async (t) => {
+test('a look-up in Redis is explained: found, absent, damaged, unavailable', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const redis = {
     target: { kind: 'single', url: server.url },
@@ -250,10 +253,10 @@ test('what Redis holds: found, absent, damaged, unavailable', { skip: noRedis },
   const gateway = await testGateway(t, { full: [await fakeNode(t)], config: { cache: { redis } } });
   const path = `${probe}?ledger_version=7`;
   const ask = () => explain(gateway, { target: `/v1${path}` });
-  const until = async (is: (told: Explanation) => boolean): Promise<Explanation> => {
+  const until = async (is: (explained: Explanation) => boolean): Promise<Explanation> => {
     for (let tries = 0; tries < 300; tries += 1) {
-      const told = await ask();
-      if (is(told)) return told;
+      const explained = await ask();
+      if (is(explained)) return explained;
       await sleep(10);
     }
     assert.fail(JSON.stringify(await ask()));

@@ -42,7 +42,7 @@ async function readiness({ operationsUrl }: GatewayProcess): Promise<Ready> {
   return JSON.parse((await get(`${operationsUrl}/readyz`)).text) as Ready;
 }
 
-/** Resolves when the gateway has taken another config, with how long that took from `change` on. */
+/** Resolves when another config is in force, with the milliseconds since `change`. */
 async function reloaded(gateway: GatewayProcess, change: () => void): Promise<{ ready: Ready; ms: number }> {
   const before = (await readiness(gateway)).reload?.at;
   const startedMs = performance.now();
@@ -113,7 +113,7 @@ for (const workers of [1, 2]) {
   });
 }
 
-test('a node that is removed finishes what it was sent: a submission that may not be repeated, and a slow stream', async (t) => {
+test('a removed node finishes its requests: a submission that may not be repeated, and a slow stream', async (t) => {
   const [leaving, staying] = [await fakeNode(t, { head }), await fakeNode(t, { head })];
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   const gateway = await gatewayProcess(t, { full: [], config: { upstreams: [upstream('leaving', leaving)] } });
@@ -175,7 +175,7 @@ test('new values are in force without a restart: staleness, log level, memory, e
   assert.equal(await encoded(), 1);
 });
 
-test('a broken file changes nothing, and is told of once with its place; a file that is right again is taken', async (t) => {
+test('a broken file changes nothing and is logged once with its place; a repaired file is applied', async (t) => {
   const node = await fakeNode(t, { head });
   const gateway = await gatewayProcess(t, { full: [node], config: { log: { level: 'warn' } } });
 
@@ -216,7 +216,7 @@ test('keys that take a restart are named, keep their value, and the others of th
   );
 });
 
-test('files that Kubernetes mounts, links into a folder that is swapped, are followed', async (t) => {
+test('mounted files of Kubernetes, links into a swapped folder, are reloaded', async (t) => {
   const nodes = await Promise.all([fakeNode(t, { head }), fakeNode(t, { head })]);
   const folder = mkdtempSync(join(tmpdir(), 'ledgergate-mount-'));
   t.after(() => rmSync(folder, { recursive: true }));
@@ -304,7 +304,7 @@ test('a worker that is started after a reload gets the config that is in force',
   assert.equal((await get(`${gateway.url}${reads}5`)).headers['x-node-chain-id'], '1');
 });
 
-test('new limits are in force at once, and what was asked before still counts', async (t) => {
+test('new limits are in force at once, and earlier requests still count', async (t) => {
   const node = await fakeNode(t, { head });
   const config = (requests: number) => ({
     upstreams: [upstream('a', node)],

@@ -1,4 +1,4 @@
-/** What the log says while the world falls apart under load: each change once, and no more of what goes on changing. */
+/** The log under load and faults: one line per change, and a bound for a state that flaps. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -18,7 +18,7 @@ interface Scene {
   readonly counts: ReadonlyMap<string, number>;
 }
 
-/** At the usual level. */
+/** At level `info`. */
 async function scene(t: TestContext, full: readonly FakeNode[], config: Partial<Config> = {}): Promise<Scene> {
   const counts = new Map<string, number>();
   const gateway = await testGateway(t, {
@@ -36,7 +36,7 @@ async function scene(t: TestContext, full: readonly FakeNode[], config: Partial<
   return { gateway, counts };
 }
 
-/** Clients that read what nobody has read, until `isOver`, which is told how often was asked. */
+/** Clients that read uncached versions until `isOver`, which gets the number of requests. */
 async function load({ gateway }: Scene, isOver: (asked: number) => boolean): Promise<void> {
   let asked = 0;
   const client = async (): Promise<void> => {
@@ -49,7 +49,7 @@ async function load({ gateway }: Scene, isOver: (asked: number) => boolean): Pro
   await Promise.all(Array.from({ length: 8 }, client));
 }
 
-test('a node that dies and comes back is told of once each way, however many requests it failed', async (t) => {
+test('a node that dies and comes back has one line each way, however many requests it failed', async (t) => {
   const [one, other] = [await fakeNode(t), await fakeNode(t)];
   const the = await scene(t, [one, other]);
   const before = new Map(the.counts);
@@ -69,11 +69,11 @@ test('a node that dies and comes back is told of once each way, however many req
   await loading;
 
   const news = [...the.counts].map(([line, count]) => [line, count - (before.get(line) ?? 0)] as const);
-  const told = Object.fromEntries(news.filter(([, count]) => count > 0));
-  assert.deepEqual(told, { '40 upstream is down': 1, '30 upstream is usable': 1 });
+  const changes = Object.fromEntries(news.filter(([, count]) => count > 0));
+  assert.deepEqual(changes, { '40 upstream is down': 1, '30 upstream is usable': 1 });
 });
 
-test('a node that goes down and up all the time takes a few lines', async (t) => {
+test('a flapping node takes a few lines', async (t) => {
   const node = await fakeNode(t);
   const the = await scene(t, [node]);
   let turn = 0;
@@ -87,7 +87,7 @@ test('a node that goes down and up all the time takes a few lines', async (t) =>
   for (const [line, count] of the.counts) stalls.judge(count <= 10, `${count} times "${line}"`);
 });
 
-test('Redis that is gone under load is told of once, and once when it is back', { skip: noRedis }, async (t) => {
+test('an outage of Redis under load is one line, and its end another', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t);
   const redis = { target: { kind: 'single', url: server.url }, keyPrefix: 'lg', timeoutMs: 50, ttlMs: 60_000 } as const;

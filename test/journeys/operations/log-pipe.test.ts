@@ -1,4 +1,4 @@
-/** Whoever is to read the log and does not: serving goes on, memory stays, and the gateway ends when it is told to. */
+/** A log reader that stalls: the gateway goes on serving, its memory stays bounded, and SIGTERM ends it. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,13 +14,13 @@ import { watchStalls } from '../../support/stalls.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=7';
 
-test('a pipe that nobody empties stops nothing: lines are lost and counted', async (t) => {
+test('a full pipe stops nothing: lines are lost and counted', async (t) => {
   const stalls = watchStalls(t);
   const node = await fakeNode(t);
   const file = configFile(t, JSON.stringify(loggingAll(node)));
   const child = spawn(process.execPath, [binary, 'serve', '--config', file]);
   t.after(() => child.kill('SIGKILL'));
-  // Of standard error nothing is read.
+  // The test does not read standard error.
   const { promise: listening, resolve } = Promise.withResolvers<readonly string[]>();
   const urls: string[] = [];
   createInterface({ input: child.stdout }).on('line', (line) => {
@@ -66,7 +66,7 @@ test('a pipe that nobody empties stops nothing: lines are lost and counted', asy
   assert.equal(code, 0);
 });
 
-test('lines that were written last are there at the end', async (t) => {
+test('the last lines are written before the end', async (t) => {
   const node = await fakeNode(t);
   for (const workers of [1, 2]) {
     const running = start(t, ['serve', '--config', configFile(t, JSON.stringify({ ...loggingAll(node), workers }))]);
@@ -81,7 +81,7 @@ test('lines that were written last are there at the end', async (t) => {
   }
 });
 
-/** A gateway before the node that tells of each request. */
+/** A gateway that logs each request. */
 function loggingAll({ url }: FakeNode): object {
   return {
     listen: { host: '127.0.0.1', port: 0 },

@@ -1,4 +1,4 @@
-// Scrapes of a gateway with every part on, under real load, and what a real Prometheus makes of them.
+// Scrapes of a gateway with every part on, under real load, read by a real Prometheus.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -9,7 +9,7 @@ import { Registry } from 'prom-client';
 import { catalogue } from '../../../scripts/metrics-catalogue.ts';
 import { contentTypes, expose } from '../../../src/metrics/exposition.ts';
 import { familiesOf, type Declared, type FamilyData } from '../../../src/metrics/family.ts';
-import { createHttpMetrics, type Finished } from '../../../src/metrics/http-metrics.ts';
+import { createHttpMetrics, type CountedRequest } from '../../../src/metrics/http-metrics.ts';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { WorkerMetrics } from '../../../src/workers/metrics.ts';
 import { until } from '../../support/eventually.ts';
@@ -96,10 +96,10 @@ test('a gateway with every part on, under load', { skip: noRedis || noPrometheus
       assert.ok(described !== undefined, `${family} is not described`);
       assertDeclared(family, labels, described.labels);
     }
-    const told = new Set(text.match(/(?<=^# TYPE )\S+/gm));
+    const exposed = new Set(text.match(/(?<=^# TYPE )\S+/gm));
     assert.deepEqual(
       // With keys, the front takes no part; that its metrics are there is shown in test/front.
-      [...known.keys()].filter((name) => !told.has(name) && !name.startsWith('ledgergate_fast_path_')),
+      [...known.keys()].filter((name) => !exposed.has(name) && !name.startsWith('ledgergate_fast_path_')),
       [],
       'what is described is there',
     );
@@ -131,7 +131,7 @@ test('a gateway with every part on, under load', { skip: noRedis || noPrometheus
   });
 });
 
-const traced = (traceId: string, more: Partial<Finished> = {}): Finished => ({
+const traced = (traceId: string, more: Partial<CountedRequest> = {}): CountedRequest => ({
   route: 'resource',
   status: 200,
   outcome: 'memory',
@@ -141,8 +141,10 @@ const traced = (traceId: string, more: Partial<Finished> = {}): Finished => ({
   ...more,
 });
 
-/** What a worker tells that has answered these requests, each in so many seconds. */
-async function worker(answers: readonly (readonly [Finished, seconds: number])[]): Promise<readonly FamilyData[]> {
+/** The families of a worker that answered these requests, each in its seconds. */
+async function worker(
+  answers: readonly (readonly [CountedRequest, seconds: number])[],
+): Promise<readonly FamilyData[]> {
   const registry = new Registry();
   const metrics = createHttpMetrics(registry);
   for (const [request, seconds] of answers) {
@@ -155,8 +157,8 @@ async function worker(answers: readonly (readonly [Finished, seconds: number])[]
 test('Prometheus finds the traces of requests that any worker answered', { skip: noPrometheus }, async (t) => {
   const first = '4bf92f3577b34da6a3ce929d0e0e4736';
   const second = 'a3ce929d0e0e47364bf92f3577b34da6';
-  const crew = new WorkerMetrics(() => 2);
-  const told = new Map([
+  const pool = new WorkerMetrics(() => 2);
+  const reports = new Map([
     [
       1,
       await worker([
@@ -167,7 +169,7 @@ test('Prometheus finds the traces of requests that any worker answered', { skip:
     [2, await worker([[traced(second, { outcome: 'miss' }), 0.03]])],
   ]);
   const server = createServer((request, response) => {
-    void crew.families(told).then((families) => {
+    void pool.families(reports).then((families) => {
       const { contentType, text } = expose(families, request.headers.accept);
       response.writeHead(200, { 'content-type': contentType }).end(text);
     });
@@ -208,12 +210,12 @@ interface Series {
   readonly value: number;
 }
 
-/** Of every series of the gateway's own, name and labels. */
+/** Name and labels of every series of the gateway's own. */
 function namesOf(text: string): ReadonlySet<string> {
   return new Set(text.match(/^ledgergate_[^ ]+(?= )/gm));
 }
 
-/** The series of a classic text, told apart by hand. */
+/** The series of a classic text, split by hand. */
 function seriesOf(text: string): readonly Series[] {
   const families = new Map(
     [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type = '']) => [name, type]),
@@ -229,7 +231,7 @@ function seriesOf(text: string): readonly Series[] {
   });
 }
 
-/** Every label is declared, and has one of its declared values; what is open comes from the config of the test. */
+/** Every label is declared and has a declared value; open ones come from the config of the test. */
 function assertDeclared(family: string, labels: Series['labels'], declared: Declared): void {
   const { le: _, ...own } = labels;
   assert.deepEqual(Object.keys(own).sort(), Object.keys(declared).sort(), family);

@@ -1,4 +1,4 @@
-// What metrics say, with the values that were made to happen.
+// Metrics of a gateway against the events that the test causes.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -35,7 +35,7 @@ async function observed(
   return [await gateway.metric(`${name}_count`), await gateway.metric(`${name}_bucket{le="${le}"}`)];
 }
 
-test('what was saved is as many requests and bytes as were answered without a node', async (t) => {
+test('saved requests and bytes are those answered without a node', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const path = `${padded(5_000)}?ledger_version=600`;
@@ -75,7 +75,7 @@ test('a signing message that is encoded here saves a request and no bytes; error
   assert.deepEqual(await saved(gateway, 'local'), [1, 0]);
 });
 
-test('what Redis has is saved, and its look-ups are timed', { skip: noRedis }, async (t) => {
+test('a hit in Redis saves a request, and its look-up is timed', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t, { head: 900n });
   const redis = {
@@ -122,13 +122,13 @@ test('staleness is the age of the state that reads of latest share, also of hits
   assert.ok(added >= 0.6 && added < 10, `${added} s`);
 });
 
-test('lag is how far the head has got beyond the version that reads of latest are given', async (t) => {
+test('lag is the distance from the version of a read of latest to the head', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: 10_000 } } });
   await gateway.get(probe);
   assert.deepEqual(await observed(gateway, 'ledgergate_served_version_lag_versions', '0.0'), [1, 1]);
 
-  // Another answer tells a new head, which reads of latest need not follow yet.
+  // Another answer reports a new head, which reads of latest need not follow yet.
   node.clock.head = 975n;
   await gateway.get(`${probe}?ledger_version=600`);
   await gateway.get(probe);
@@ -140,7 +140,7 @@ test('lag is how far the head has got beyond the version that reads of latest ar
   assert.equal(await gateway.metric('ledgergate_served_version_lag_versions_sum'), 150);
 });
 
-test('without any staleness allowed only the lag is observed', async (t) => {
+test('with latest.maxStaleness 0 only the lag is observed', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
 
@@ -194,7 +194,7 @@ test('only requests that waited for a place are in the histogram of waits', asyn
   assert.deepEqual(await observed(gateway, 'ledgergate_upstream_queue_wait_seconds', '0.1'), [1, 0]);
 });
 
-test('what is no request is counted once, and no hang-up is', async (t) => {
+test('malformed bytes are counted once, a hang-up is not', async (t) => {
   const gateway = await testGateway(t, { full: [await fakeNode(t)], times: { headMs: 200, checkMs: 50 } });
   const { port } = gateway;
   const sent = async (bytes: string): Promise<void> => {
@@ -220,7 +220,7 @@ test('what is no request is counted once, and no hang-up is', async (t) => {
   assert.equal(await gateway.metric('ledgergate_http_broken_requests_total'), 3);
 });
 
-test('memory has a bound that is told, and what runs is told too', async (t) => {
+test('the bound of memory and the build are published', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { cache: { memory: { maxBytes: 12_345_678 } } } });
 
@@ -233,7 +233,7 @@ test('memory has a bound that is told, and what runs is told too', async (t) => 
   );
 });
 
-test('an upstream has all its series, at 0, before it has done anything', async (t) => {
+test('an upstream has all its series at 0 before its first request', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
 

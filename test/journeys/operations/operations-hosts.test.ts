@@ -1,4 +1,4 @@
-/** One rule for every route of the operations port: a web page whose name was bound to this address reads nothing. */
+/** One rule for every route of the operations port: a page that uses DNS rebinding reads nothing. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
@@ -74,7 +74,7 @@ test('probes and Prometheus pass by address and by the name of a Service, and so
   assert.deepEqual((await statusesOf(portOf(operationsUrl), heads)).flat(), [200, 200, 200, 200, 200, 200]);
 });
 
-test('a refusal says which key lets the name in, and with that key it is let in', async (t) => {
+test('a refusal names the config key, and with that key the name passes', async (t) => {
   const full = [await fakeNode(t)];
   const ask = async (hosts: readonly string[] | undefined) => {
     const { operationsUrl } = await testGateway(t, { full, config: { operations: { hosts } } });

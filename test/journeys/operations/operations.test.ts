@@ -32,7 +32,7 @@ test('the metrics of a gateway that has served everything pass promtool', { skip
   assert.deepEqual([checked.status, checked.stderr], [0, '']);
 });
 
-test('the metrics tell look-ups, windows and lag of each upstream', async (t) => {
+test('the metrics have look-ups, windows and lag of each upstream', async (t) => {
   const full = await fakeNode(t, { oldest: 500n, head: 900n });
   const archival = await fakeNode(t, { archival: true, head: 890n });
   const gateway = await testGateway(t, { full: [full], archival: [archival] });
@@ -56,7 +56,7 @@ test('the metrics tell look-ups, windows and lag of each upstream', async (t) =>
   for (const [sample, value] of Object.entries(samples)) assert.equal(await gateway.metric(sample), value, sample);
 });
 
-test('requests whose clients hang up are not counted as in flight for ever', async (t) => {
+test('a request leaves the in-flight count when its client hangs up', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   node.fault = { kind: 'hang' };
@@ -71,7 +71,7 @@ test('requests whose clients hang up are not counted as in flight for ever', asy
   await until(async () => (await gateway.metric('ledgergate_http_in_flight_requests')) === 0);
 });
 
-test('liveness and readiness answer on the operations port, and say nothing of addresses', async (t) => {
+test('liveness and readiness answer on the operations port, without addresses', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
 
@@ -83,7 +83,7 @@ test('liveness and readiness answer on the operations port, and say nothing of a
   assert.doesNotMatch(ready.text, /127\.0\.0\.1/);
 });
 
-test('operators who do not get to the end of a request lose their connection', async (t) => {
+test('an operator that does not finish a request loses its connection', async (t) => {
   const gateway = await testGateway(t, { full: [await fakeNode(t)] });
   const socket = connect(Number(new URL(gateway.operationsUrl).port), '127.0.0.1');
   t.after(() => socket.destroy());

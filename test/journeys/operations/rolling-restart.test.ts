@@ -1,4 +1,4 @@
-// Two gateway processes behind a balancer: one after the other is told to end and started again, and no client notices.
+// Two gateway processes behind a balancer, restarted in turn, without a failed request.
 // LEDGERGATE_RESTART_ROUNDS sets how often; the figure of the project's claims is taken with 50.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

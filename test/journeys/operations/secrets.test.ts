@@ -1,4 +1,4 @@
-// What clients and operators trust the gateway with is in no line of its log, at the finest level, and reaches no node.
+// Secrets of clients and operators are in no line of the log, at level `trace`, and reach no node.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { askPurge } from '../../support/admin.ts';
@@ -70,7 +70,7 @@ test('queries, bodies, credentials, and the secrets of the config are in no line
   assert.doesNotMatch(text, new RegExp(`${token}|${password}`));
 });
 
-test('the address that a request without a key is counted by is in no line of the log', async (t) => {
+test('the address that limits a request without a key is in no line of the log', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const lines: LogLine[] = [];
   const access = accessConfig({ anonymous: 'free', trustedProxies: ['127.0.0.0/8'] });

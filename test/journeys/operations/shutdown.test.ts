@@ -31,7 +31,7 @@ test('closing turns readiness off, finishes what is in flight and asks its clien
   await assert.rejects(fetch(gateway.url + at(600)));
 });
 
-test('who still sends while balancers learn of the end is answered, and asked to close', async (t) => {
+test('a request during the drain delay is answered, and its client asked to close', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], drainDelayMs: 2_000 });
   const kept = new Agent({ connections: 1, pipelining: 1 });

@@ -1,4 +1,4 @@
-/** The status page in a real browser: without scripts, with them, on a phone, in the dark, by keyboard and by ear. */
+/** The status page in a real browser: without scripts, with them, on a phone, in the dark, by keyboard, by screen reader. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import type { BrowserContextOptions, Page } from 'playwright-core';
@@ -17,7 +17,7 @@ interface Scene {
   readonly gateway: TestGateway;
   readonly full: FakeNode;
   readonly page: Page;
-  /** What the browser complains about. */
+  /** Complaints of the browser. */
   readonly complaints: readonly string[];
 }
 
@@ -40,7 +40,7 @@ async function scene(t: TestContext, options: BrowserContextOptions = {}): Promi
   return { gateway, full, page, complaints };
 }
 
-test('without scripts everything is there, and the page asks to be loaded again', { skip }, async (t) => {
+test('without scripts the page has every part, and asks to be loaded again', { skip }, async (t) => {
   const { page } = await scene(t, { javaScriptEnabled: false });
 
   for (const heading of ['Fleet', 'Retention windows and traffic', 'Traffic', 'Requests by class', 'Recent events']) {
@@ -51,7 +51,7 @@ test('without scripts everything is there, and the page asks to be loaded again'
   assert.equal(await page.getByRole('button').count(), 0);
 });
 
-test('with scripts it renews itself, keeps the focus, and says when the connection is lost', { skip }, async (t) => {
+test('with scripts it renews itself, keeps the focus, and shows a lost connection', { skip }, async (t) => {
   const { gateway, full, page, complaints } = await scene(t);
   assert.match(await page.title(), /^ready/);
   const events = page.getByRole('region', { name: 'Recent events' }).last();
@@ -72,7 +72,7 @@ test('with scripts it renews itself, keeps the focus, and says when the connecti
   assert.match((await alert.textContent()) ?? '', /^Connection lost/);
 });
 
-test('a page that is paused or hidden asks for nothing', { skip }, async (t) => {
+test('a paused or hidden page sends no request', { skip }, async (t) => {
   const { page } = await scene(t);
   await page.clock.install();
   await page.reload();
@@ -100,7 +100,7 @@ test('a page that is paused or hidden asks for nothing', { skip }, async (t) => 
   assert.equal(await askedIn(20_000), 0);
 });
 
-/** Run in the page: what is wider than it, or cut off by a card. */
+/** Runs in the page: elements wider than it, or cut off by a card. */
 const overflow = `({
   page: document.documentElement.scrollWidth,
   wide: [...document.querySelectorAll('main *')]
@@ -112,7 +112,7 @@ const overflow = `({
   cut: [...document.querySelectorAll('.card')].filter((card) => card.scrollWidth > card.clientWidth + 1).map((card) => card.id),
 })`;
 
-/** Run in the page: what has the focus, and whether that is seen. */
+/** Runs in the page: the focused element, and whether the focus is visible. */
 const focused = `(() => {
   const element = document.activeElement;
   const isSeen = getComputedStyle(element).outlineStyle !== 'none';
@@ -182,7 +182,7 @@ test(
   },
 );
 
-test('on a phone the fleet is a table to whoever hears it', { skip }, async (t) => {
+test('on a phone the fleet is a table to a screen reader', { skip }, async (t) => {
   const { page } = await scene(t, { viewport: { width: 400, height: 800 } });
   const fleet = page.getByRole('table', { name: 'Fleet' });
   assert.equal(await fleet.getByRole('columnheader').count(), 6);

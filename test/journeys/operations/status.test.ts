@@ -1,4 +1,4 @@
-/** What the status page and its JSON tell of a gateway, as its nodes and its traffic change. */
+/** The status page and its JSON, while nodes and traffic change. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../support/eventually.ts';
@@ -11,7 +11,7 @@ import { get, isAlive, noWorker } from '../../support/workers.ts';
 const at = (version: number | bigint, struct = 'Probe'): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::${struct}?ledger_version=${version}`;
 
-test('the facts tell the fleet, its windows, and what became of requests', async (t) => {
+test('the facts hold the fleet, its windows, and the outcomes of requests', async (t) => {
   const [full, archival] = [await fakeNode(t, { oldest: 500n }), await fakeNode(t, { archival: true })];
   const gateway = await testGateway(t, { full: [full], archival: [archival] });
   for (const version of [600, 600, 600, 20]) assert.equal((await gateway.get(at(version))).status, 200);
@@ -44,7 +44,7 @@ test('the facts tell the fleet, its windows, and what became of requests', async
   assert.equal(cache.entries, 2);
 });
 
-test('a node that dies is shown, told of once, and its way back too', async (t) => {
+test('a node that dies is one event, and its return another', async (t) => {
   const [one, other] = [await fakeNode(t), await fakeNode(t)];
   const lines: unknown[] = [];
   const gateway = await testGateway(t, {
@@ -70,12 +70,12 @@ test('a node that dies is shown, told of once, and its way back too', async (t) 
     ({ state }) => state === 'ready',
   );
 
-  // As many events as lines of the log, the newest first.
+  // One event per line of the log, newest first.
   assert.deepEqual(kindsOf(back, 'full-0'), ['node usable', 'node down', 'node usable']);
   assert.deepEqual(lines, ['upstream is usable', 'upstream is down', 'upstream is usable']);
 });
 
-test('an outage is told, and its end', async (t) => {
+test('an outage is an event, and so is its end', async (t) => {
   const node = await fakeNode(t);
   const gateway = await testGateway(t, { full: [node], config: { upstream: { probeIntervalMs: 50 } } });
 
@@ -116,7 +116,7 @@ test('an edge that moves is an event, its steps together', async (t) => {
   );
 });
 
-test('a node that is passed over is shown with the reason', async (t) => {
+test('an ejected node is shown with the reason', async (t) => {
   // Asked first, because its window is the shorter one.
   const [hung, well] = [await fakeNode(t, { oldest: 50_000n, head: 90_000n }), await fakeNode(t, { head: 90_000n })];
   hung.faults.add({ kind: 'hang' }, { when: ({ url }) => url.includes('/resource/') });
@@ -132,7 +132,7 @@ test('a node that is passed over is shown with the reason', async (t) => {
   assert.ok((repairs.find(({ what }) => what === 'retried')?.count.total ?? 0) >= 2);
 });
 
-test('a purge and refusals are told without what they were of', async (t) => {
+test('a purge and refusals are published without their targets', async (t) => {
   const node = await fakeNode(t);
   const gateway = await testGateway(t, { full: [node], isOverloaded: () => true });
   await gateway.get(at(600));
@@ -151,7 +151,7 @@ test('a purge and refusals are told without what they were of', async (t) => {
   assert.doesNotMatch(JSON.stringify(facts), /abcdef0123456789/);
 });
 
-test('the page shows no address of a node, is never kept, and runs nothing but its own script', async (t) => {
+test('the page shows no address of a node, is not cacheable, and runs its own script alone', async (t) => {
   const node = await fakeNode(t);
   const gateway = await testGateway(t, { full: [node] });
 
@@ -166,7 +166,7 @@ test('the page shows no address of a node, is never kept, and runs nothing but i
   assert.match(headers['content-security-policy'] ?? '', /^default-src 'none'; style-src 'sha256-/);
 });
 
-test('with several workers the page is of all of them, and tells of one that is lost', async (t) => {
+test('with several workers the page merges all of them, and reports a lost one', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, {
     full: [node],
@@ -182,7 +182,7 @@ test('with several workers the page is of all of them, and tells of one that is 
   assert.equal(before.workers?.wanted, 2);
   assert.equal(before.windows[2]?.requests, 6);
   const answers = before.events.filter(({ kind }) => kind === 'node usable');
-  // One may have been told by the other, and found nothing new itself.
+  // A worker may have the event from its peer alone.
   const finders = answers.reduce((sum, { workers = 1 }) => sum + workers, 0);
   assert.ok(finders >= 1 && finders <= 2, String(finders));
 

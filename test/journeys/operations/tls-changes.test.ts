@@ -1,4 +1,4 @@
-// A gateway with TLS that leaves, gets another certificate, has several workers, or other clients.
+// A gateway with TLS: drain, new certificates, several workers, other clients.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { askH1, askH2, authority, h2Session, replaceFiles, tlsSocket } from '../
 const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const pinned = (count: number): string => `${probe}?ledger_version=${(count % 900) + 1}`;
 
-test('a gateway that leaves under HTTP/2 load: 0 failed', async (t) => {
+test('a gateway that drains under HTTP/2 load: 0 failed', async (t) => {
   const node = await fakeNode(t, { keepRequests: 1 });
   node.faults.add({ kind: 'latency', ms: 150 }, { when: ({ url }) => url.endsWith('7') });
   const ca = authority(t);
@@ -49,7 +49,7 @@ test('a gateway that leaves under HTTP/2 load: 0 failed', async (t) => {
   assert.deepEqual(crowd.failed, []);
 });
 
-test('a client that fails what is under way at GOAWAY gets it when nothing is', async (t) => {
+test('GOAWAY is sent when no stream is in flight, for clients that fail streams at GOAWAY', async (t) => {
   const node = await fakeNode(t);
   const ca = authority(t);
   const gateway = await testGateway(t, {
@@ -72,7 +72,7 @@ test('a client that fails what is under way at GOAWAY gets it when nothing is', 
   await closed;
 });
 
-test('another certificate under load: 0 failed, new connections are shown it; a bad one changes nothing', async (t) => {
+test('another certificate under load: 0 failed, new connections get it; a bad one changes nothing', async (t) => {
   const node = await fakeNode(t, { keepRequests: 1 });
   const ca = authority(t);
   const tls = ca.certify('first');
@@ -126,7 +126,7 @@ test('another certificate under load: 0 failed, new connections are shown it; a 
   assert.doesNotMatch(JSON.stringify(log), /PRIVATE KEY|no key"/);
 });
 
-test('two workers: each shows the certificate, the new one, too, and leaves politely', async (t) => {
+test('two workers: each serves the certificate, then the new one, and drains', async (t) => {
   const node = await fakeNode(t);
   const ca = authority(t);
   const tls = ca.certify('first');
@@ -168,9 +168,9 @@ test('the public SDK reads and waits over TLS with its own client', async (t) =>
     const [viewed] = await aptos.viewJson({ payload: { function: '0x1::ledgergate_sample::version' } });
     console.log(JSON.stringify([info.ledger_version, reads.map((read) => read.ledger_version), viewed]));
     process.exit(0);`;
-  const told = await runScript(t, script, { NODE_EXTRA_CA_CERTS: ca.file });
+  const output = await runScript(t, script, { NODE_EXTRA_CA_CERTS: ca.file });
   const versions = Array.from({ length: 40 }, (_, at) => String(900 + at));
-  assert.deepEqual(JSON.parse(told.trim().split('\n').at(-1) ?? ''), ['1000', versions, '1000']);
+  assert.deepEqual(JSON.parse(output.trim().split('\n').at(-1) ?? ''), ['1000', versions, '1000']);
 });
 
 function runScript(t: TestContext, script: string, env: Record<string, string>): Promise<string> {

@@ -1,4 +1,4 @@
-/** The client's trace, where nobody records one: it goes on to the node, and to nothing else. */
+/** The client's trace without a recorder: the node gets it, and no other part. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
@@ -14,7 +14,7 @@ function traced({ headers }: { readonly headers: Readonly<Record<string, unknown
   return [headers['traceparent'], headers['tracestate']];
 }
 
-test('reads, passed requests and submissions carry on the trace of their client; what is none is left out', async (t) => {
+test("reads, passed requests and submissions carry on their client's trace; a malformed one is dropped", async (t) => {
   const node = await fakeNode(t);
   const gateway = await testGateway(t, { full: [node] });
   const headers = { traceparent, tracestate };
@@ -36,7 +36,7 @@ test('reads, passed requests and submissions carry on the trace of their client;
   ]);
 });
 
-test('of clients that share a read the one that leads it is the one whose trace goes on, and the key is one', async (t) => {
+test('a coalesced read carries on the trace of its leader', async (t) => {
   const node = await fakeNode(t);
   const gateway = await testGateway(t, { full: [node] });
   const held = Promise.withResolvers<void>();

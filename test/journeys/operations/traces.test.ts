@@ -1,4 +1,4 @@
-/** Traces by OTLP, from the real binary with the example's SDK, looked at in a collector. */
+/** Traces by OTLP, from the real binary with the example's SDK, read from a collector. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test, type TestContext } from 'node:test';
@@ -43,7 +43,7 @@ async function scene(
   return { traces, gateway };
 }
 
-/** A request within a trace of its own, and how that is named. */
+/** A request within a trace of its own, with the trace's id. */
 async function ask(
   { gateway }: Scene,
   path: string,
@@ -63,23 +63,23 @@ interface Story {
   readonly spans: readonly CollectedSpan[];
   readonly server: CollectedSpan;
   readonly tree: string;
-  /** Of the attempts, in the order in which they ended: upstream, reason, verdict. */
+  /** Upstream, reason and verdict of each attempt, in order of their ends. */
   readonly attempts: readonly (readonly unknown[])[];
 }
 
-/** What the collector has of a trace once its server span and so many attempts are there. */
+/** The collected spans of a trace, once its server span and this number of attempts have arrived. */
 async function story({ traces }: Scene, traceId: string, attempts: number): Promise<Story> {
   const spans = await traces.trace(traceId, (found) => {
     return found.some(({ kind }) => kind === 'server') && named(found, 'attempt').length >= attempts;
   });
   const server = spans.find(({ kind }) => kind === 'server');
   assert.ok(server !== undefined);
-  const told = ['ledgergate.upstream', 'ledgergate.attempt.reason', 'ledgergate.attempt.verdict'];
+  const keys = ['ledgergate.upstream', 'ledgergate.attempt.reason', 'ledgergate.attempt.verdict'];
   return {
     spans,
     server,
     tree: traces.tree(spans, server),
-    attempts: named(spans, 'attempt').map(({ attributes }) => told.map((key) => attributes[key])),
+    attempts: named(spans, 'attempt').map(({ attributes }) => keys.map((key) => attributes[key])),
   };
 }
 
@@ -87,19 +87,19 @@ function named(spans: readonly CollectedSpan[], name: string): readonly Collecte
   return spans.filter((span) => span.name === name);
 }
 
-test('a miss is told with its flight and its attempt, the hit after it by one span; client and node are in the trace', async (t) => {
+test('a miss has spans for its flight and attempt, the hit after it one span; client and node are in the trace', async (t) => {
   const node = await fakeNode(t);
   const the = await scene(t, [node], { config: { log: { access: { share: 1 } } } });
 
   const miss = await ask(the, at(7), { headers: { tracestate: 'vendor=1', baggage: 'who=me' } });
   const hit = await ask(the, at(7));
 
-  const told = await story(the, miss.traceId, 1);
-  assert.equal(told.tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt]]');
-  assert.deepEqual(told.attempts, [['full-0', 'first choice', 'final']]);
-  assert.equal(told.server.parentSpanId, miss.parentId);
-  assert.equal(told.server.service, 'gateway-under-test');
-  assert.deepEqual(told.server.attributes, {
+  const recorded = await story(the, miss.traceId, 1);
+  assert.equal(recorded.tree, 'GET /v1/accounts/:address/resource/:type [flight [attempt]]');
+  assert.deepEqual(recorded.attempts, [['full-0', 'first choice', 'final']]);
+  assert.equal(recorded.server.parentSpanId, miss.parentId);
+  assert.equal(recorded.server.service, 'gateway-under-test');
+  assert.deepEqual(recorded.server.attributes, {
     'http.request.method': 'GET',
     'http.route': '/v1/accounts/:address/resource/:type',
     'http.response.status_code': 200,
@@ -109,7 +109,7 @@ test('a miss is told with its flight and its attempt, the hit after it by one sp
     'ledgergate.upstream': 'full-0',
     'ledgergate.served_version': '7',
   });
-  const [attempt] = named(told.spans, 'attempt');
+  const [attempt] = named(recorded.spans, 'attempt');
   const received = node.log.received.filter(({ route }) => route === 'resource').map(({ headers }) => headers);
   assert.equal(received.length, 1);
   assert.equal(received[0]?.['traceparent'], `00-${miss.traceId}-${attempt?.spanId}-01`);
@@ -119,7 +119,7 @@ test('a miss is told with its flight and its attempt, the hit after it by one sp
 
   const [line] = await the.gateway.line(new RegExp(`^.*${miss.traceId}.*$`));
   const { trace_id: traceId, span_id: spanId } = JSON.parse(line) as Record<string, unknown>;
-  assert.deepEqual([traceId, spanId], [miss.traceId, told.server.spanId]);
+  assert.deepEqual([traceId, spanId], [miss.traceId, recorded.server.spanId]);
 
   const ofHit = await story(the, hit.traceId, 0);
   assert.equal(ofHit.spans.length, 1, 'finding it took less than telling of it would');
@@ -127,7 +127,7 @@ test('a miss is told with its flight and its attempt, the hit after it by one sp
   assert.equal(ofHit.server.attributes['ledgergate.served_version'], '7');
 });
 
-test('a node that fails and the retry at another are told apart', async (t) => {
+test('a failed attempt and its retry have spans of their own', async (t) => {
   // The shallower node is asked first.
   const [failing, sound] = [await fakeNode(t, { oldest: 500n }), await fakeNode(t)];
   const the = await scene(t, [failing, sound]);
@@ -148,7 +148,7 @@ test('a node that fails and the retry at another are told apart', async (t) => {
   assert.equal(server.isError, false, 'the client has its answer');
 });
 
-test('what no node answers is an error of the whole; what the client got wrong is none', async (t) => {
+test('a request that no node answers is an error of its trace; a fault of the client is none', async (t) => {
   const node = await fakeNode(t);
   const the = await scene(t, [node]);
   node.fault = { kind: 'reset' };
@@ -167,7 +167,7 @@ test('what no node answers is an error of the whole; what the client got wrong i
   assert.deepEqual([ofRefused.server.isError, ofRefused.server.attributes['ledgergate.outcome']], [false, 'refused']);
 });
 
-test('a hedge is told beside the attempt that it overtakes, which is cancelled and no error', async (t) => {
+test('a hedge has a span beside the attempt that it overtakes, which is cancelled and no error', async (t) => {
   const first = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
   const second = await fakeNode(t, { head: 90_000n });
   const the = await scene(t, [first, second], { config: { upstream: { hedge: { share: 0.5 }, audit: 0 } } });
@@ -189,7 +189,7 @@ test('a hedge is told beside the attempt that it overtakes, which is cancelled a
   assert.ok(spans.every(({ isError }) => !isError));
 });
 
-test('who waits for the read of another is linked to its flight', async (t) => {
+test("a coalesced follower is linked to its leader's flight", async (t) => {
   const node = await fakeNode(t);
   const the = await scene(t, [node]);
   const held = Promise.withResolvers<void>();
@@ -214,7 +214,7 @@ test('who waits for the read of another is linked to its flight', async (t) => {
   }
 });
 
-test('a pruned answer that another node repairs is told, and is no error', async (t) => {
+test('a pruned answer that another node repairs has a span, and is no error', async (t) => {
   const full = await fakeNode(t);
   const archive = await fakeNode(t, { archival: true });
   const upstreams = [
@@ -241,7 +241,7 @@ test('a pruned answer that another node repairs is told, and is no error', async
   );
 });
 
-test('a read of latest is told with the wait for the version that it is pinned to', async (t) => {
+test('a read of latest has a span for the wait for its version', async (t) => {
   const node = await fakeNode(t);
   const the = await scene(t, [node]);
 
@@ -253,7 +253,7 @@ test('a read of latest is told with the wait for the version that it is pinned t
   assert.equal(server.attributes['ledgergate.served_version'], '1000');
 });
 
-test('a hit in Redis is told with the commands it took, without keys', { skip: noRedis }, async (t) => {
+test('a hit in Redis has spans of its commands, without keys', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t);
   const config = { cache: { redis: { url: server.url, timeout: '500ms' } } };
@@ -276,7 +276,7 @@ test('a hit in Redis is told with the commands it took, without keys', { skip: n
   });
 });
 
-test('a signing message that is encoded here has no attempt; one that a node encodes tells why', async (t) => {
+test('a signing message that is encoded here has no attempt; one that a node encodes has the reason', async (t) => {
   const vector = readGroup('13-framework.json').find(({ name }) => name === 'coin transfer');
   assert.ok(vector !== undefined);
   const node = await vectorNode(t, vector.chain_id);
@@ -312,12 +312,12 @@ test('with sampling off nothing is sent to the collector, and the trace goes on 
   assert.equal(reply.status, 200);
   const received = node.log.received.find(({ route }) => route === 'resource');
   assert.match(String(received?.headers['traceparent']), new RegExp(`^00-${traceId}-[0-9a-f]{16}-00$`));
-  // What is left to be sent is sent at the end.
+  // The gateway flushes the exporter at its end.
   assert.equal(await the.gateway.stop(), 0);
   assert.equal(the.traces.requests, 0);
 });
 
-test('workers record too, and what was recorded last is sent before the end', async (t) => {
+test('workers record too, and send their last spans before the end', async (t) => {
   const node = await fakeNode(t);
   const traces = await collector(t);
   const gateway = await gatewayProcess(t, {

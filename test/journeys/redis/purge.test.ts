@@ -347,8 +347,8 @@ const mistakes: readonly (readonly [string, RegExp])[] = [
   ['{"read": {"target": 5}}', /as text/],
   ['{"read": {"target": "/v1"}}', /never kept/],
   ['{"read": {"target": "/v1/accounts/0x1"}}', /never kept/],
-  ['{"read": {"target": "/v1/accounts/0xzz/module/coin"}}', /a client would be told 400/],
-  ['{"read": {"target": "/elsewhere"}}', /a client would be told 404/],
+  ['{"read": {"target": "/v1/accounts/0xzz/module/coin"}}', /a client would get 400/],
+  ['{"read": {"target": "/elsewhere"}}', /a client would get 404/],
   ['{', /JSON/],
 ];
 

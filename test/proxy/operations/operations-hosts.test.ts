@@ -1,4 +1,3 @@
-/** The hosts that the operations port answers for. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { findHostRefusal, type HostFacts, type HostRules } from '../../../src/proxy/operations/operations-hosts.ts';
@@ -69,12 +68,12 @@ test('names of the config pass, whatever their case, port and root, and no other
   assert.deepEqual(Object.fromEntries(met), expected);
 });
 
-test('a request of HTTP/1.0 needs no host, and one that it has counts', () => {
+test('a request of HTTP/1.0 needs no host, but a given one is checked', () => {
   assert.equal(statusOf(usual, { httpVersion: '1.0' }), undefined);
   assert.equal(statusOf(usual, { httpVersion: '1.0', host: 'evil.example' }), 421);
 });
 
-test('of an absolute target its authority counts as well as the Host', () => {
+test('the authority of an absolute target is checked as well as the Host', () => {
   const expected: readonly (readonly [string, string, number | undefined])[] = [
     ['http://127.0.0.1:9090/status.json', '127.0.0.1:9090', undefined],
     ['http://evil.example/status.json', '127.0.0.1:9090', 421],
@@ -86,7 +85,7 @@ test('of an absolute target its authority counts as well as the Host', () => {
   for (const [target, host, status] of expected) assert.equal(statusOf(usual, { target, host }), status, target);
 });
 
-test('a refusal names the host and the key, and is not as long as what was sent', () => {
+test('a refusal names the host and the key, and cuts a long host', () => {
   const facts = { target: '/', httpVersion: '1.1' };
   assert.match(
     findHostRefusal(usual, { ...facts, host: 'gw.example' })?.message ?? '',

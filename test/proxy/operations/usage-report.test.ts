@@ -30,7 +30,7 @@ function serverOf(usage: UsageSource | undefined) {
     app.inject({ path, headers: { authorization: `Bearer ${token}` } });
 }
 
-test('usage as JSON and as CSV, for who has the token', async () => {
+test('usage as JSON and as CSV, behind the token', async () => {
   const queries: UsageQuery[] = [];
   const get = serverOf({
     report: async (query) => {
@@ -59,7 +59,7 @@ test('usage as JSON and as CSV, for who has the token', async () => {
   assert.equal((await get('/admin/usage', 'another-token-of-16')).statusCode, 401);
 });
 
-test('what cannot be asked for is said', async () => {
+test('a bad query gets an error that names its fault', async () => {
   const get = serverOf({ report: async () => ({ source: 'memory', isComplete: true, rows: [] }) });
   for (const [query, part] of [
     ['from=yesterday', 'from must be a time'],
@@ -78,18 +78,18 @@ test('what cannot be asked for is said', async () => {
   assert.equal(none.statusCode, 404);
 });
 
-test('the last day, where nothing is said', () => {
+test('the default span is the last day', () => {
   const nowMs = Date.UTC(2027, 0, 31, 8);
   const { fromMs, toMs } = parseUsageQuery({}, nowMs);
   assert.deepEqual([nowMs - fromMs < 86_400_000, toMs > nowMs], [true, true]);
 });
 
-test('cells that would be read as more than text are made harmless', () => {
+test('a cell that a spreadsheet would run as a formula stays text', () => {
   const csv = usageCsv([{ ...row, tenant: '=cmd|" /C calc"!A0', key: 'a,b' }]);
   assert.ok(csv.includes(`"a,b","'=cmd|"" /C calc""!A0"`), csv);
 });
 
-test('what several processes counted for themselves is added up', () => {
+test('the counts of several processes are added up', () => {
   const body = { source: 'memory', complete: true, rows: [row] };
   const other: AdminAnswer = {
     status: 200,

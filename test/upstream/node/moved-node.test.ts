@@ -61,7 +61,7 @@ async function movingNode(t: TestContext) {
     },
   });
   const fleet = new Fleet([node], dialect, quietEvents);
-  const log = { debug: () => undefined, tell: () => undefined };
+  const log = { debug: () => undefined, record: () => undefined };
   const prober = new Prober(fleet, { intervalMs: 100, timeoutMs: 5_000 }, log);
   t.after(async () => {
     prober.close();
@@ -137,7 +137,7 @@ test('a node that hangs at its new address, too, keeps its connections and goes 
     { intervalMs: 1_000, timeoutMs: 300 },
     {
       debug: () => undefined,
-      tell: () => undefined,
+      record: () => undefined,
     },
   );
   t.after(() => prober.close());

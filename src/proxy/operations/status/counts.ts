@@ -1,12 +1,9 @@
-/**
- * Counts that the status page shows, read from the metric families: nothing is counted a second time for the page.
- * One table maps each series of a family to the cells of the page. Pure.
- */
+/** Counts of the status page, read from the metric families: one table maps series to cells of the page. Pure. */
 import { outcomes, requestSeconds, routes, type Outcome, type RouteName } from '../../../metrics/http-metrics.ts';
 import { attemptSeconds } from '../../../metrics/upstream-metrics.ts';
 import type { FamilyData, Sample } from '../../../metrics/family.ts';
 
-/** Counts by cell. Structured-clone data, so that a worker can send them; cells that are zero are left out. */
+/** Counts by cell, zeros left out. Structured-clone data, so that a worker can send them. */
 export type Counts = ReadonlyMap<string, number>;
 
 /** Refused requests and connections by reason, in the order of the page; cells are `refusal <reason>`. */
@@ -61,7 +58,7 @@ const cellsByFamily: Readonly<Record<string, CellsOf>> = {
 /** The families that `countsOf` reads. */
 export const countedFamilies: readonly string[] = Object.keys(cellsByFamily);
 
-/** Counts since the start, of `families` and of `further` cells that no family has. */
+/** Counts since the start: of `families`, and `further` cells that no family counts. */
 export function countsOf(families: readonly FamilyData[], further: Iterable<readonly [string, number]> = []): Counts {
   const counts = new Map(further);
   for (const { name, values } of families) {
@@ -81,10 +78,10 @@ export function mergeCounts(counted: readonly Counts[]): Counts {
   return sum;
 }
 
-/** Durations as Prometheus has them: upper bounds in seconds, rising, each with the count of all at or below it. */
+/** Cumulative buckets as in Prometheus: rising upper bounds in seconds, with the count at or below each. */
 export type Buckets = readonly (readonly [bound: number, count: number])[];
 
-/** Durations of the requests with this route and outcome; of all routes or outcomes where one is not given. */
+/** Durations of requests with this route and outcome; an absent one means all. */
 export function requestTimes(counts: Counts, of: { readonly route?: RouteName; readonly outcome?: Outcome }): Buckets {
   const series: string[] = [];
   for (const route of of.route === undefined ? routes : [of.route]) {
@@ -111,8 +108,8 @@ export function totalOf(buckets: Buckets): number {
 }
 
 /**
- * The time that `share` of all took at most, in milliseconds; `undefined`: there are none. Linear within a bucket, and
- * the last bound beyond all bounds: the estimate of Prometheus' `histogram_quantile`, so that page and dashboard agree.
+ * The quantile `share` in milliseconds; `undefined` without any duration. The estimate of Prometheus' `histogram_quantile`,
+ * linear within a bucket and at most the last finite bound, so that page and dashboard agree.
  */
 export function quantile(buckets: Buckets, share: number): number | undefined {
   const total = totalOf(buckets);

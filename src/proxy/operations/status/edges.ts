@@ -1,9 +1,9 @@
-/** Lower edges of nodes, watched: a pruner works in steps, and what is told of them is a line a minute, not each step. */
+/** Moves of the nodes' oldest versions. Pruners work in small steps, so that the steps of a minute are one event. */
 import type { StatusEvent } from './events.ts';
 
-/** Steps are told together for so long. */
+/** Steps within this time are one move. */
 const togetherMs = 60_000;
-/** Moves that are remembered of one node. */
+/** Moves per node. */
 const mostMoves = 3;
 
 interface Move {
@@ -13,13 +13,13 @@ interface Move {
   readonly steps: number;
 }
 
-/** Remembers the last moves of each lower edge. */
+/** Records the last moves of each node's oldest version. */
 export class EdgeWatch {
   readonly #last = new Map<string, bigint>();
   readonly #moves = new Map<string, Move[]>();
 
-  /** To be called now and then, with every node of the fleet: one that is left out is forgotten. */
-  look(nodes: readonly { readonly name: string; readonly oldest: bigint | undefined }[], nowMs: number): void {
+  /** Called once a second with every node of the fleet; the moves of a missing node are dropped. */
+  sample(nodes: readonly { readonly name: string; readonly oldest: bigint | undefined }[], nowMs: number): void {
     for (const { name, oldest } of nodes) {
       if (oldest === undefined) continue;
       const before = this.#last.get(name);
@@ -48,7 +48,7 @@ export class EdgeWatch {
   #moved(name: string, from: bigint, to: bigint, nowMs: number): void {
     const moves = this.#moves.get(name) ?? [];
     const open = moves.at(-1);
-    // An edge that goes back is another story: the node was restored.
+    // An edge that goes back is a move of its own: the node was restored.
     const isSame = open !== undefined && nowMs - open.atMs < togetherMs && to > from === open.to > open.from;
     if (isSame) moves[moves.length - 1] = { ...open, to, steps: open.steps + 1 };
     else moves.push({ atMs: nowMs, from, to, steps: 1 });

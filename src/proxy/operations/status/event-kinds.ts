@@ -1,29 +1,27 @@
 /**
- * Events that are worth remembering: a closed set. For each, the level and the bound of its log lines, the fields that
- * tell two of a kind apart, further fields that are remembered, and its sentence. No other field of a log line gets here:
- * causes may hold addresses.
+ * The closed set of events: for each, level and bound of its log lines, the fields that are kept, and its text. No other
+ * field of a log line is kept, because causes may hold addresses.
  */
-
 import { grouped } from './format.ts';
 
 /** Level of the log line of an event. */
 export type Level = 'info' | 'warn' | 'error';
 
-/** Remembered fields of an event: short texts by name. */
+/** Kept fields of an event: short texts by name. */
 export type EventFields = Readonly<Record<string, string>>;
 
-/** Level, fields and wording of one kind of event. */
+/** Level, fields and text of one kind of event. */
 export interface EventKindRule {
   readonly level: Level;
-  /** Fields that tell two events of the kind apart. */
+  /** Kept fields that distinguish two events of the kind. */
   readonly about: readonly string[];
-  /** Further fields that are remembered. */
+  /** Further kept fields. */
   readonly also: readonly string[];
   /** One clause, without a full stop. Fields may be missing. */
-  readonly say: (fields: EventFields) => string;
-  /** Kinds that replace each other, as `node down` and `node usable`, share their log lines. Default: the kind. */
+  readonly text: (fields: EventFields) => string;
+  /** Opposite kinds, such as `node down` and `node usable`, share the bound of their log lines. Default: the kind. */
   readonly topic?: string;
-  /** Log lines at once, about the same thing (`LineThrottle`). Default 10. */
+  /** Log lines at once about one thing (`LineThrottle`). Default 10. */
   readonly lines?: number;
 }
 
@@ -31,9 +29,9 @@ const rule = (
   level: Level,
   about: readonly string[],
   also: readonly string[],
-  say: EventKindRule['say'],
+  text: EventKindRule['text'],
   bounds: Pick<EventKindRule, 'topic' | 'lines'> = {},
-): EventKindRule => ({ level, about, also, say, ...bounds });
+): EventKindRule => ({ level, about, also, text, ...bounds });
 
 const health = { topic: 'health' };
 const redis = { topic: 'redis' };
@@ -56,7 +54,7 @@ function seconds(ms: string | undefined): string {
   return `${Math.round(Number(ms ?? 0) / 100) / 10} s`;
 }
 
-/** The rules of all kinds of events. */
+/** All kinds of events. */
 export const eventKinds = {
   'node usable': rule('info', ['upstream'], [], (f) => `${f['upstream']} answers`, health),
   'node down': rule('warn', ['upstream'], ['health'], (f) => `${f['upstream']} is ${f['health'] ?? 'down'}`, health),
@@ -77,7 +75,7 @@ export const eventKinds = {
     'error',
     ['upstream'],
     ['head'],
-    (f) => `${f['upstream']} tells a head, ${f['head']}, that other nodes contradict`,
+    (f) => `${f['upstream']} reports a head, ${f['head']}, that other nodes contradict`,
   ),
   'nodes changed': rule('info', ['added', 'removed'], [], (f) =>
     [
@@ -119,19 +117,19 @@ export const eventKinds = {
     ['upstream'],
     ['before', 'after'],
     (f) =>
-      `the ledger went back from ${f['before']} to ${f['after']}, as ${f['upstream']} tells: what was held is dropped`,
+      `the ledger went back from ${f['before']} to ${f['after']}, by the report of ${f['upstream']}: the cache is dropped`,
   ),
   'history replaced': rule(
     'error',
     [],
     ['version', 'head'],
-    (f) => `nodes tell another history of the ledger at ${f['version']} than before: what was held is dropped`,
+    (f) => `nodes report another history of the ledger at ${f['version']} than before: the cache is dropped`,
   ),
   outage: rule(
     'error',
     [],
     ['head'],
-    (f) => `no node answers any more; the last head was ${f['head'] ?? 'never told'}`,
+    (f) => `no node answers any more; the last head was ${f['head'] ?? 'never reported'}`,
     outages,
   ),
   'outage over': rule('info', [], ['head'], () => 'a node answers again', outages),
@@ -170,7 +168,8 @@ export const eventKinds = {
     ['upstream', 'other'],
     ['route', 'version', 'loser'],
     (f) =>
-      `${f['upstream']} and ${f['other']} answer a pinned read differently${f['loser'] === undefined ? '' : `; a third node contradicts ${f['loser']}`}`, // Each line is evidence of another read, with digests that are nowhere else.
+      `${f['upstream']} and ${f['other']} answer a pinned read differently${f['loser'] === undefined ? '' : `; a third node contradicts ${f['loser']}`}`,
+    // Each line is evidence: the digests of another read are nowhere else.
     { lines: 100 },
   ),
   'drop incomplete': rule('warn', [], [], () => 'a read that nodes disagree on could not be dropped everywhere'),
@@ -178,7 +177,8 @@ export const eventKinds = {
     'info',
     ['what'],
     ['memory'],
-    (f) => `purged: ${f['what']}`, // An operator did it: each time is logged, with who asked for it.
+    (f) => `purged: ${f['what']}`,
+    // An audit trail: each purge is logged with the operator's address.
     { lines: Infinity },
   ),
   'config applied': rule('info', ['keys'], [], (f) => `another config is in force: ${f['keys']}`),
@@ -189,7 +189,7 @@ export const eventKinds = {
     [],
     (f) => `keys of the config wait for a restart: ${f['needsRestart']}`,
   ),
-  'config refused': rule('error', [], [], () => 'a config was refused: what was in force stays so'),
+  'config refused': rule('error', [], [], () => 'a config was refused: the one before stays in force'),
   certificate: rule(
     'info',
     [],
@@ -201,15 +201,15 @@ export const eventKinds = {
     'info',
     [],
     ['keys'],
-    (f) => `keys were read again${f['keys'] === undefined ? '' : `: ${f['keys']} are known`}`,
+    (f) => `keys were read again${f['keys'] === undefined ? '' : `: ${f['keys']} in all`}`,
   ),
   'keys refused': rule(
     'error',
     [],
     [],
-    () => 'keys cannot be used as they are: those of before stay, or some are left out',
+    () => 'keys are malformed: the ones before stay in force, or some are left out',
   ),
-  'keys away': rule('warn', [], [], () => 'keys in Redis cannot be read: those of before stay in force'),
+  'keys away': rule('warn', [], [], () => 'keys in Redis cannot be read: the ones before stay in force'),
   'worker lost': rule('error', ['worker'], ['againMs'], (f) => `${worker(f)} ended and is started again`),
   'worker back': rule('info', ['worker'], [], (f) => `${worker(f)} serves`),
 } as const satisfies Readonly<Record<string, EventKindRule>>;
@@ -217,12 +217,12 @@ export const eventKinds = {
 /** Name of a kind of event. */
 export type EventKind = keyof typeof eventKinds;
 
-/** Fields that tell events apart and are shown to nobody: the address of a server of Redis. */
-const unshown: ReadonlySet<string> = new Set(['server']);
+/** Fields that distinguish events and are not published: the address of a Redis server. */
+const unpublished: ReadonlySet<string> = new Set(['server']);
 
 /** The fields of an event that may be published. */
 export function withoutAddresses(fields: EventFields): EventFields {
-  return Object.fromEntries(Object.entries(fields).filter(([name]) => !unshown.has(name)));
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !unpublished.has(name)));
 }
 
 function of(server: string | undefined): string {

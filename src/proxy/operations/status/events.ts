@@ -1,68 +1,68 @@
-/** The journal: what changed lately, logged and remembered in one step. */
-import { eventKinds, type EventFields, type EventKind, type EventKindRule, type Level } from './event-kinds.ts';
-import { LineThrottle, type Lines } from './line-throttle.ts';
+/** The journal: changes of state, logged and kept for the status page. */
+import { eventKinds, type EventFields, type EventKind, type EventKindRule } from './event-kinds.ts';
+import { LineThrottle, type LineLog } from './line-throttle.ts';
 
-/** Plain data, so that it can come from another process. */
+/** One change of state: plain data, so that a worker can send it. */
 export interface StatusEvent {
   /** Unix time in milliseconds. */
   readonly atMs: number;
   readonly kind: EventKind;
   readonly fields: EventFields;
-  /** Processes that told it; absent: one. */
+  /** Processes that reported it; absent: one. */
   readonly workers?: number;
 }
 
 const mostEvents = 200;
-/** Most events of one kind about one thing: a node that comes and goes all the time leaves room for other events. */
+/** Events of one kind about one thing: a flapping node leaves room for other events. */
 const mostAlike = 20;
-/** Longer texts are cut: an event is one line. */
+/** Characters of a field, so that an event is one line. */
 const longestField = 200;
 const mostListed = 10;
-/** Log lines of one thing at once. */
+/** Log lines about one thing at once. */
 const usualLines = 10;
-/** Equal events that several workers report within this time are one event. */
+/** Equal events of several workers within this time are one event. */
 const sameMs = 2_000;
 
-/** Logs changes of state, and remembers the last ones. */
+/** Logs changes of state, and keeps the last ones. */
 export class Journal {
-  readonly #log: Lines;
+  readonly #log: LineLog;
   readonly #throttle: LineThrottle;
   readonly #now: () => number;
-  /** Oldest first; `name`: equal for those that are alike. */
+  /** Oldest first; events about the same thing have one `name`. */
   readonly #events: { readonly event: StatusEvent; readonly name: string }[] = [];
 
   /** `now`: Unix time in milliseconds. */
-  constructor(log: Lines, now: () => number = Date.now) {
+  constructor(log: LineLog, now: () => number = Date.now) {
     this.#log = log;
     this.#throttle = new LineThrottle(log);
     this.#now = now;
   }
 
-  /** Logs a change, at the level of its kind, and remembers what the kind remembers of `known`. */
-  tell(kind: EventKind, fields: object, message: string, known = fields): void {
+  /** Logs `fields` at the level of the kind, and keeps those fields of `kept` that the kind lists. */
+  record(kind: EventKind, fields: object, message: string, kept = fields): void {
     const { level, about, topic = kind, lines = usualLines }: EventKindRule = eventKinds[kind];
-    const given = shownFields(kind, fields);
+    const given = keptFields(kind, fields);
     const name = JSON.stringify(about.map((field) => given[field]));
     this.#throttle.write({ level, fields, message }, topic, name, lines);
-    this.note(kind, known);
+    this.note(kind, kept);
   }
 
-  /** Remembers a change that is no line of the log. */
+  /** Keeps a change that is no line of the log. */
   note(kind: EventKind, fields: object): void {
-    this.#remember({ atMs: this.#now(), kind, fields: shownFields(kind, fields) });
+    this.#keep({ atMs: this.#now(), kind, fields: keptFields(kind, fields) });
   }
 
-  /** Logs what is no change of state. */
+  /** Logs details that are no change of state. */
   debug(fields: object, message: string): void {
     this.#log.debug(fields, message);
   }
 
-  /** The last 200, of those that are alike the last 20, oldest first. */
+  /** The last 200, at most 20 of a kind about one thing, oldest first. */
   get events(): readonly StatusEvent[] {
     return this.#events.map(({ event }) => event);
   }
 
-  #remember(event: StatusEvent): void {
+  #keep(event: StatusEvent): void {
     const name = nameOf(event);
     const isAlike = (known: { readonly name: string }): boolean => known.name === name;
     if (this.#events.filter(isAlike).length >= mostAlike) this.#events.splice(this.#events.findIndex(isAlike), 1);
@@ -71,26 +71,16 @@ export class Journal {
   }
 }
 
-/** The level of an event's log line. */
-export function levelOf(kind: EventKind): Level {
-  return eventKinds[kind].level;
-}
-
-/** The event in words. */
-export function sayEvent({ kind, fields }: StatusEvent): string {
-  return eventKinds[kind].say(fields);
-}
-
-/** The fields that the kind remembers, as short texts. */
-function shownFields(kind: EventKind, fields: object): EventFields {
+/** The fields that the kind lists, as short texts. */
+function keptFields(kind: EventKind, fields: object): EventFields {
   const { about, also }: EventKindRule = eventKinds[kind];
   const given = fields as Readonly<Record<string, unknown>>;
-  const shown: Record<string, string> = {};
+  const kept: Record<string, string> = {};
   for (const name of [...about, ...also]) {
     const value = given[name];
-    if (value !== undefined && value !== null) shown[name] = textOf(value);
+    if (value !== undefined && value !== null) kept[name] = textOf(value);
   }
-  return shown;
+  return kept;
 }
 
 function textOf(value: unknown): string {
@@ -101,35 +91,32 @@ function textOf(value: unknown): string {
   return text.length > longestField ? `${text.slice(0, longestField)}…` : text;
 }
 
-/**
- * The journals of several processes as one, oldest first: an event that others report as well within two seconds
- * is one, at the time of the first.
- */
-export function mergeEvents(told: readonly (readonly StatusEvent[])[]): readonly StatusEvent[] {
-  const all = told
-    .flatMap((events, teller) => events.map((event) => ({ event, teller })))
+/** The journals of several processes as one, oldest first; equal events of two seconds become one, at the first's time. */
+export function mergeEvents(journals: readonly (readonly StatusEvent[])[]): readonly StatusEvent[] {
+  const all = journals
+    .flatMap((events, reporter) => events.map((event) => ({ event, reporter })))
     .sort((one, other) => one.event.atMs - other.event.atMs);
-  const merged: { event: StatusEvent; readonly tellers: Set<number> }[] = [];
+  const merged: { event: StatusEvent; readonly reporters: Set<number> }[] = [];
   const latest = new Map<string, (typeof merged)[number]>();
-  for (const { event, teller } of all) {
+  for (const { event, reporter } of all) {
     const name = nameOf(event);
     const known = latest.get(name);
-    if (known !== undefined && event.atMs - known.event.atMs <= sameMs && !known.tellers.has(teller)) {
-      known.tellers.add(teller);
+    if (known !== undefined && event.atMs - known.event.atMs <= sameMs && !known.reporters.has(reporter)) {
+      known.reporters.add(reporter);
     } else {
-      const group = { event, tellers: new Set([teller]) };
+      const group = { event, reporters: new Set([reporter]) };
       merged.push(group);
       latest.set(name, group);
     }
   }
-  return merged.slice(-mostEvents).map(({ event, tellers }) => toldBy(event, tellers.size));
+  return merged.slice(-mostEvents).map(({ event, reporters }) => withReporters(event, reporters.size));
 }
 
-function toldBy(event: StatusEvent, workers: number): StatusEvent {
+function withReporters(event: StatusEvent, workers: number): StatusEvent {
   return workers === 1 ? event : { ...event, workers };
 }
 
-/** Two events with one name are about the same. */
+/** Equal for events of one kind about one thing. */
 function nameOf({ kind, fields }: StatusEvent): string {
   const { about }: EventKindRule = eventKinds[kind];
   return JSON.stringify([kind, ...about.map((name) => fields[name])]);

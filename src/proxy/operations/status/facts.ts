@@ -1,5 +1,5 @@
 /**
- * The facts of the status page. `Told` is the report of one process, in a form that adds up; `StatusFacts` is derived
+ * Facts of the status page. `ProcessStatus` is the report of a process, in a form that adds up; `StatusFacts` is derived
  * from it for people and programs. Both are plain data; 64-bit numbers are text.
  */
 import type { Outcome, RouteName } from '../../../metrics/http-metrics.ts';
@@ -10,33 +10,33 @@ import type { WindowCounts } from './windows.ts';
 
 type NodeState = 'unproven' | 'usable' | 'down' | 'foreign';
 
-/** A class of reads that a node is passed over for, and why. */
-export interface Ejected {
+/** A class of reads that the node is ejected from. */
+export interface EjectedClass {
   readonly readClass: string;
   readonly reason: string;
 }
 
-/** A node as one process sees it. Addresses stay out of it. */
-export interface NodeTold {
+/** The report of one process on a node; it holds no address. */
+export interface NodeStatus {
   readonly name: string;
   readonly tier: 'full' | 'archival';
   readonly state: NodeState;
-  /** Tells a head that the other nodes contradict. */
+  /** The other nodes contradict its head. */
   readonly isSuspect: boolean;
   readonly chainId: number | undefined;
   readonly oldest: string | undefined;
   readonly head: string | undefined;
   /** Versions behind the head of the fleet. */
   readonly lag: string | undefined;
-  /** Versions a second that its lower edge moves by. */
+  /** Versions a second, of its oldest version. */
   readonly edgeSpeed: number;
-  /** How far above `oldest` a read must be to be sent there now. */
+  /** Versions above `oldest` from which on it gets reads now. */
   readonly edgeMargin: string | undefined;
   readonly inFlight: number;
-  /** Requests that it is given at once. */
+  /** Bound of requests in flight. */
   readonly limit: number;
-  readonly ejected: readonly Ejected[];
-  /** Number of workers that call it usable, where there are several. */
+  readonly ejected: readonly EjectedClass[];
+  /** Workers that report it usable; absent with one process. */
   readonly usableBy?: number;
 }
 
@@ -45,10 +45,9 @@ export interface LoadFacts {
   /** Open connections of clients, and their bound. */
   readonly connections: number;
   readonly maxConnections: number;
-  /** How late the event loop is. */
   readonly loopLagMs: number;
   readonly isOverloaded: boolean;
-  /** Requests that wait for a place at a node. */
+  /** Requests queued for a node. */
   readonly waiting: number;
 }
 
@@ -59,7 +58,7 @@ export interface CacheFacts {
   readonly maxBytes: number;
 }
 
-/** Two nodes that gave different final answers to the same pinned reads. */
+/** Pinned reads that two nodes answered differently. */
 export interface DisagreementFacts {
   readonly upstreams: readonly [string, string];
   readonly count: number;
@@ -67,7 +66,7 @@ export interface DisagreementFacts {
 }
 
 /** The report of one process, or of several together. */
-export interface Told {
+export interface ProcessStatus {
   readonly startedAtMs: number;
   readonly isReady: boolean;
   /** No node answers that did before; ISO 8601. */
@@ -77,30 +76,30 @@ export interface Told {
   readonly oldest: string | undefined;
   /** Versions a second. */
   readonly headSpeed: number;
-  readonly nodes: readonly NodeTold[];
+  readonly nodes: readonly NodeStatus[];
   /** Counts of the last seconds, shortest window first. */
   readonly windows: readonly WindowCounts[];
   /** Counts since the start. */
   readonly total: Counts;
   readonly cache: CacheFacts;
-  /** `undefined`: there is none. */
+  /** `undefined` without Redis. */
   readonly redis: { readonly trouble: string | undefined } | undefined;
   readonly isEncoding: boolean;
-  /** Functions that nodes encode, because one of them once gave other bytes. */
+  /** Functions left to nodes, after one encoded them differently. */
   readonly distrusted: readonly string[];
   readonly disagreements: readonly DisagreementFacts[];
   readonly load: LoadFacts;
-  /** End of the certificate that clients are shown; Unix time in milliseconds. */
+  /** End of the served certificate; Unix time in milliseconds. */
   readonly certificateExpiresMs: number | undefined;
   readonly events: readonly StatusEvent[];
 }
 
-/** Facts of the gateway as a whole, which no single process reports. */
-export interface Surroundings {
+/** Facts of the whole gateway, beside the reports of processes. */
+export interface GatewayStatus {
   readonly version: string;
   readonly nowMs: number;
   readonly isDraining: boolean;
-  /** The last time that the config was read again. */
+  /** The last reload of the config. */
   readonly reload: { readonly result: string; readonly needsRestart: readonly string[] } | undefined;
   readonly workers?: WorkersFacts | undefined;
 }
@@ -110,21 +109,21 @@ interface WorkersFacts {
   readonly answering: number;
 }
 
-/** `degraded`: it serves, and something is wrong. */
+/** State of the whole gateway; `degraded`: it serves, with problems. */
 export type OverallState = 'ready' | 'degraded' | 'outage' | 'starting' | 'draining';
 
-/** A node as the page shows it. */
-export interface NodeFacts extends NodeTold {
-  /** Median of the attempts of the last 10 s, failed ones too; `undefined`: there are none. */
+/** A node on the page. */
+export interface NodeFacts extends NodeStatus {
+  /** Median over attempts of the last 10 s, failed ones included; `undefined` without any. */
   readonly p50Ms: number | undefined;
   readonly p99Ms: number | undefined;
   readonly requestsPerSecond: number;
-  /** Attempts without a usable answer: by window, and since the start. */
-  readonly failures: Counted;
+  /** Attempts without a usable answer. */
+  readonly failures: WindowedCount;
 }
 
-/** Counts by window in seconds, and since the start. */
-export interface Counted {
+/** Counts by window, and since the start. */
+export interface WindowedCount {
   readonly last10s: number;
   readonly last100s: number;
   readonly last1000s: number;
@@ -148,21 +147,22 @@ interface OutcomeFacts extends TimedFacts {
   readonly requests: number;
 }
 
-/** Reads of versions that are so far behind the head, `to` not included. */
+/** Reads by distance behind the head, in versions; `to` is excluded. */
 export interface DistanceFacts {
   readonly from: number;
   readonly to: number;
-  /** From memory, from Redis, or with another client's read. */
+  /** Answered from memory, from Redis, or by a coalesced read. */
   readonly held: number;
+  /** Answered by a node. */
   readonly asked: number;
 }
 
-/** Answers to clients in the last so many seconds. */
+/** Answers to clients in the last `seconds`. */
 export interface WindowFacts extends TimedFacts {
   readonly seconds: number;
   readonly coveredSeconds: number;
   readonly requests: number;
-  /** Share of the reads that could be held, 0 to 1, that memory or Redis had; `undefined`: there were none. */
+  /** Share, 0 to 1, of cacheable reads that memory or Redis answered; `undefined` without any. */
   readonly hitShare: number | undefined;
   readonly outcomes: readonly OutcomeFacts[];
   readonly routes: readonly RouteFacts[];
@@ -170,7 +170,7 @@ export interface WindowFacts extends TimedFacts {
   readonly distances: readonly DistanceFacts[];
 }
 
-/** An event as the page shows it. */
+/** An event on the page. */
 export interface EventFacts {
   /** ISO 8601. */
   readonly at: string;
@@ -190,7 +190,7 @@ export interface StatusFacts {
   readonly startedAt: string;
   readonly uptimeSeconds: number;
   readonly state: OverallState;
-  /** The state in words. */
+  /** One sentence for the state. */
   readonly summary: string;
   /** Problems, worst first. */
   readonly problems: readonly string[];
@@ -204,13 +204,13 @@ export interface StatusFacts {
   readonly nodes: readonly NodeFacts[];
   /** Shortest first. */
   readonly windows: readonly WindowFacts[];
-  readonly cache: CacheFacts & { readonly evicted: Counted };
+  readonly cache: CacheFacts & { readonly evicted: WindowedCount };
   readonly redis: { readonly state: 'off' | 'up' | 'degraded'; readonly reason?: string };
-  readonly refusals: readonly { readonly reason: string; readonly count: Counted }[];
-  readonly repairs: readonly { readonly what: string; readonly count: Counted }[];
+  readonly refusals: readonly { readonly reason: string; readonly count: WindowedCount }[];
+  readonly repairs: readonly { readonly what: string; readonly count: WindowedCount }[];
   readonly encode: {
     readonly isOn: boolean;
-    readonly counts: readonly { readonly what: string; readonly count: Counted }[];
+    readonly counts: readonly { readonly what: string; readonly count: WindowedCount }[];
     readonly distrusted: readonly string[];
   };
   readonly disagreements: readonly DisagreementFacts[];

@@ -1,4 +1,4 @@
-/** Numbers as people read them, for the page and the terminal alike. */
+/** Numbers as text, for the page and the terminal. */
 
 const none = '–';
 
@@ -8,7 +8,7 @@ export function grouped(version: string | number | undefined): string {
   return String(version).replace(/\B(?=(\d{3})+$)/g, '\u202f');
 }
 
-/** A large number in three digits: 12.3k. */
+/** A number in at most three digits: `9.4k`, `12M`. */
 export function short(value: number): string {
   const [size, unit] = [
     [1e12, 'T'],
@@ -25,10 +25,10 @@ export function short(value: number): string {
 export function milliseconds(ms: number | undefined): string {
   if (ms === undefined) return none;
   if (ms >= 1_000) return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`;
-  return `${ms < 10 ? ms.toFixed(ms < 1 ? 2 : 1) : ms.toFixed(0)} ms`;
+  return `${inMs(ms)} ms`;
 }
 
-/** As `milliseconds`, where the column names the unit. */
+/** A time in milliseconds, where the column names the unit. */
 export function inMs(ms: number | undefined): string {
   if (ms === undefined) return none;
   return ms < 10 ? ms.toFixed(ms < 1 ? 2 : 1) : ms.toFixed(0);
@@ -39,7 +39,7 @@ export function perSecond(rate: number): string {
   return `${rate < 10 && rate > 0 ? rate.toFixed(1) : short(Math.round(rate))}/s`;
 }
 
-/** Never 100 % while one was not a hit. */
+/** A share of 0 to 1 in percent, rounded down: 100 % means all. */
 export function percent(share: number | undefined): string {
   if (share === undefined) return none;
   const floored = Math.floor(share * 1_000) / 10;

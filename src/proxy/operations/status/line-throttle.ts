@@ -1,45 +1,45 @@
 /**
- * Bounds the log lines of one subject, such as the health of one node: a few at once, then one in ten seconds with
- * `times`, the number of lines that it stands for. The last line is always written, so that the log ends with the state
- * that holds. A subject that was quiet for ten seconds has its lines again.
+ * Bounds the log lines of one subject, such as the health of one node: a few at once, then one in ten seconds, whose
+ * `times` counts the lines it stands for. The last line is always written, so that the log ends with the present state.
  */
 import type { Level } from './event-kinds.ts';
 
 type Write = (fields: object, message: string) => void;
 
-/** The part of a logger that is used. */
-export type Lines = Readonly<Record<'debug' | Level, Write>>;
+/** The part of pino's logger that the journal calls. */
+export type LineLog = Readonly<Record<'debug' | Level, Write>>;
 
-/** One line, before it is written. */
-export interface Line {
+/** A log line before it is written. */
+interface LogLine {
   readonly level: Level;
   readonly fields: object;
   readonly message: string;
 }
 
-interface Subject {
-  /** Lines that may still be written at once. */
+interface ThrottledSubject {
+  /** Lines left before the throttle withholds. */
   left: number;
-  /** The last line that was not written, and how many there were. */
-  withheld: Line | undefined;
+  /** The last withheld line. */
+  withheld: LogLine | undefined;
+  /** Number of withheld lines. */
   times: number;
 }
 
 const pauseMs = 10_000;
-/** More than there are nodes and kinds of events; beyond it a kind is one subject. */
+/** Beyond this number all subjects of a kind share one bound. */
 const mostSubjects = 1_000;
 
-/** One for a log; at most 1,000 subjects have a bound of their own. */
+/** The throttle of one log; at most 1,000 subjects have a bound of their own. */
 export class LineThrottle {
-  readonly #log: Lines;
-  readonly #subjects = new Map<string, Subject>();
+  readonly #log: LineLog;
+  readonly #subjects = new Map<string, ThrottledSubject>();
 
-  constructor(log: Lines) {
+  constructor(log: LineLog) {
     this.#log = log;
   }
 
-  /** Writes `line` now, or its last successor later. `kind`: one of a closed set. `most`: lines of a subject at once. */
-  write(line: Line, kind: string, about: string, most: number): void {
+  /** Writes `line` now, or its last successor later. Kinds are a closed set; `most` bounds a subject's lines at once. */
+  write(line: LogLine, kind: string, about: string, most: number): void {
     const own = `${kind} ${about}`;
     const name = this.#subjects.has(own) || this.#subjects.size < mostSubjects ? own : kind;
     let subject = this.#subjects.get(name);
@@ -57,7 +57,7 @@ export class LineThrottle {
     }
   }
 
-  #wait(name: string, subject: Subject): void {
+  #wait(name: string, subject: ThrottledSubject): void {
     setTimeout(() => {
       const { withheld, times } = subject;
       if (withheld === undefined) {

@@ -1,94 +1,96 @@
 /** The reports of several processes as one. */
 import { mergeEvents } from './events.ts';
-import type { DisagreementFacts, Ejected, NodeTold, Told } from './facts.ts';
+import type { DisagreementFacts, EjectedClass, NodeStatus, ProcessStatus } from './facts.ts';
 import { mergeCounts } from './counts.ts';
 import { mergeWindows } from './windows.ts';
 
-/** Best first. A node that one process reaches is there; a node of another chain is so for everybody. */
+/** Best first: one process that reaches a node proves it usable. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
 
-/** `told`: of the processes that answered. `undefined`: none did. */
-export function mergeTold(told: readonly Told[]): Told | undefined {
-  const [first] = told;
+/** Merges the reports of processes; `undefined` without any. */
+export function mergeStatus(reports: readonly ProcessStatus[]): ProcessStatus | undefined {
+  const [first] = reports;
   if (first === undefined) return undefined;
-  const newest = told.reduce((found, other) => (versionOf(other.head) > versionOf(found.head) ? other : found));
-  const deepest = told.reduce((found, other) => (isDeeper(other.oldest, found.oldest) ? other : found));
-  const isReady = told.some((one) => one.isReady);
-  const sum = (read: (one: Told) => number): number => told.reduce((total, one) => total + read(one), 0);
+  const newest = reports.reduce((found, other) => (versionOf(other.head) > versionOf(found.head) ? other : found));
+  const deepest = reports.reduce((found, other) => (isDeeper(other.oldest, found.oldest) ? other : found));
+  const isReady = reports.some((one) => one.isReady);
+  const sum = (read: (one: ProcessStatus) => number): number => reports.reduce((total, one) => total + read(one), 0);
   return {
-    startedAtMs: Math.min(...told.map(({ startedAtMs }) => startedAtMs)),
+    startedAtMs: Math.min(...reports.map(({ startedAtMs }) => startedAtMs)),
     isReady,
-    outageSince: isReady ? undefined : latest(told.map(({ outageSince }) => outageSince)),
+    outageSince: isReady ? undefined : latest(reports.map(({ outageSince }) => outageSince)),
     chainId: newest.chainId,
     head: newest.head,
     oldest: deepest.oldest,
     headSpeed: newest.headSpeed,
-    nodes: namesOf(told).map((name) =>
-      mergeNode(told.flatMap(({ nodes }) => nodes.filter((node) => node.name === name))),
+    nodes: namesOf(reports).map((name) =>
+      mergeNode(reports.flatMap(({ nodes }) => nodes.filter((node) => node.name === name))),
     ),
-    windows: mergeWindows(told.map(({ windows }) => windows)),
-    total: mergeCounts(told.map(({ total }) => total)),
+    windows: mergeWindows(reports.map(({ windows }) => windows)),
+    total: mergeCounts(reports.map(({ total }) => total)),
     cache: {
       entries: sum(({ cache }) => cache.entries),
       bytes: sum(({ cache }) => cache.bytes),
       maxBytes: sum(({ cache }) => cache.maxBytes),
     },
-    redis: first.redis && { trouble: told.map(({ redis }) => redis?.trouble).find((trouble) => trouble !== undefined) },
+    redis: first.redis && {
+      trouble: reports.map(({ redis }) => redis?.trouble).find((trouble) => trouble !== undefined),
+    },
     isEncoding: first.isEncoding,
-    distrusted: [...new Set(told.flatMap(({ distrusted }) => distrusted))],
-    disagreements: mergeDisagreements(told.flatMap(({ disagreements }) => disagreements)),
+    distrusted: [...new Set(reports.flatMap(({ distrusted }) => distrusted))],
+    disagreements: mergeDisagreements(reports.flatMap(({ disagreements }) => disagreements)),
     load: {
       connections: sum(({ load }) => load.connections),
       maxConnections: sum(({ load }) => load.maxConnections),
-      loopLagMs: Math.max(...told.map(({ load }) => load.loopLagMs)),
-      isOverloaded: told.some(({ load }) => load.isOverloaded),
+      loopLagMs: Math.max(...reports.map(({ load }) => load.loopLagMs)),
+      isOverloaded: reports.some(({ load }) => load.isOverloaded),
       waiting: sum(({ load }) => load.waiting),
     },
-    certificateExpiresMs: earliest(told.map(({ certificateExpiresMs }) => certificateExpiresMs)),
+    certificateExpiresMs: earliest(reports.map(({ certificateExpiresMs }) => certificateExpiresMs)),
     events: mergeEvents([
-      ...told.map(({ events }) => events.filter(({ kind }) => kind !== 'edge moved')),
-      // Each tells of the same steps, put together at other moments.
+      ...reports.map(({ events }) => events.filter(({ kind }) => kind !== 'edge moved')),
+      // Each process groups the same steps of an edge at other moments: one report is enough.
       first.events.filter(({ kind }) => kind === 'edge moved'),
     ]),
   };
 }
 
-/** In the order of the config; a node that some have not heard of yet comes last. */
-function namesOf(told: readonly Told[]): readonly string[] {
-  return [...new Set(told.flatMap(({ nodes }) => nodes.map(({ name }) => name)))];
+/** In the order of the config; a node that some processes lack comes last. */
+function namesOf(reports: readonly ProcessStatus[]): readonly string[] {
+  return [...new Set(reports.flatMap(({ nodes }) => nodes.map(({ name }) => name)))];
 }
 
-/** The word of the process that thinks best of the node, the newest of equals. Not empty. */
-function mergeNode(words: readonly NodeTold[]): NodeTold {
-  const best = words.reduce((found, word) => (isBetter(word, found) ? word : found));
+/** The best report, the newest of equals; sums and maxima come from all. `reports` is not empty. */
+function mergeNode(reports: readonly NodeStatus[]): NodeStatus {
+  const best = reports.reduce((found, report) => (isBetter(report, found) ? report : found));
   return {
     ...best,
-    isSuspect: words.every(({ isSuspect }) => isSuspect),
-    inFlight: words.reduce((sum, { inFlight }) => sum + inFlight, 0),
-    limit: words.reduce((sum, { limit }) => sum + limit, 0),
-    edgeSpeed: Math.max(...words.map(({ edgeSpeed }) => edgeSpeed)),
-    ejected: mergeEjected(words.flatMap(({ ejected }) => ejected)),
-    usableBy: words.filter(({ state }) => state === 'usable').length,
+    isSuspect: reports.every(({ isSuspect }) => isSuspect),
+    inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0),
+    limit: reports.reduce((sum, { limit }) => sum + limit, 0),
+    edgeSpeed: Math.max(...reports.map(({ edgeSpeed }) => edgeSpeed)),
+    ejected: mergeEjected(reports.flatMap(({ ejected }) => ejected)),
+    usableBy: reports.filter(({ state }) => state === 'usable').length,
   };
 }
 
-function isBetter(word: NodeTold, other: NodeTold): boolean {
-  if (word.state !== other.state) return ranks[word.state] < ranks[other.state];
-  return versionOf(word.head) > versionOf(other.head);
+function isBetter(report: NodeStatus, other: NodeStatus): boolean {
+  if (report.state !== other.state) return ranks[report.state] < ranks[other.state];
+  return versionOf(report.head) > versionOf(other.head);
 }
 
-function mergeEjected(words: readonly Ejected[]): readonly Ejected[] {
-  const byClass = new Map(words.toReversed().map((word) => [word.readClass, word]));
+function mergeEjected(ejected: readonly EjectedClass[]): readonly EjectedClass[] {
+  const byClass = new Map(ejected.toReversed().map((one) => [one.readClass, one]));
   return [...byClass.values()].sort((one, other) => (one.readClass < other.readClass ? -1 : 1));
 }
 
-function mergeDisagreements(words: readonly DisagreementFacts[]): readonly DisagreementFacts[] {
+function mergeDisagreements(disagreements: readonly DisagreementFacts[]): readonly DisagreementFacts[] {
   const merged = new Map<string, DisagreementFacts>();
-  for (const word of words) {
-    const pair = word.upstreams.join(' ');
+  for (const one of disagreements) {
+    const pair = one.upstreams.join(' ');
     const known = merged.get(pair);
-    const last = known === undefined || word.last > known.last ? word.last : known.last;
-    merged.set(pair, { upstreams: word.upstreams, count: word.count + (known?.count ?? 0), last });
+    const last = known === undefined || one.last > known.last ? one.last : known.last;
+    merged.set(pair, { upstreams: one.upstreams, count: one.count + (known?.count ?? 0), last });
   }
   return [...merged.values()];
 }

@@ -1,16 +1,16 @@
-/** How the gateway is, in a word, a sentence, and what is wrong with it. */
-import type { NodeTold, OverallState, Surroundings, Told } from './facts.ts';
+/** State of the whole gateway: a word, a sentence, and its problems. */
+import type { NodeStatus, OverallState, GatewayStatus, ProcessStatus } from './facts.ts';
 import { ejectedClasses } from './wording.ts';
 
-/** A certificate that ends sooner than this is a problem. */
+/** A certificate with less left is a problem. */
 const certificateMs = 7 * 24 * 3_600_000;
 
 const summaries: Readonly<Record<OverallState, string>> = {
   ready: 'All is well.',
-  degraded: 'Requests are served, and something is wrong.',
-  outage: 'No node answers: pinned answers that are held are given, nothing else.',
+  degraded: 'The gateway serves, with problems.',
+  outage: 'No node answers: the cache answers pinned reads, other requests fail.',
   starting: 'No node has answered yet.',
-  draining: 'It is about to end, and finishes what is in flight.',
+  draining: 'The gateway drains: it finishes the requests in flight.',
 };
 
 interface Overall {
@@ -19,48 +19,48 @@ interface Overall {
   readonly problems: readonly string[];
 }
 
-/** The overall state. `told`: `undefined` while no process answers. */
-export function overall(told: Told | undefined, around: Surroundings): Overall {
-  const problems = problemsOf(told, around);
-  const state = stateOf(told, around, problems.length);
+/** The overall state; `status` is `undefined` while no process answers. */
+export function overall(status: ProcessStatus | undefined, gateway: GatewayStatus): Overall {
+  const problems = problemsOf(status, gateway);
+  const state = stateOf(status, gateway, problems.length);
   return { state, summary: summaries[state], problems };
 }
 
-function stateOf(told: Told | undefined, { isDraining }: Surroundings, problems: number): OverallState {
+function stateOf(status: ProcessStatus | undefined, { isDraining }: GatewayStatus, problems: number): OverallState {
   if (isDraining) return 'draining';
-  if (told?.isReady !== true) return told?.outageSince === undefined ? 'starting' : 'outage';
+  if (status?.isReady !== true) return status?.outageSince === undefined ? 'starting' : 'outage';
   return problems === 0 ? 'ready' : 'degraded';
 }
 
 /** Problems that an operator can act on, worst first. */
-function problemsOf(told: Told | undefined, { reload, workers, nowMs }: Surroundings): readonly string[] {
+function problemsOf(status: ProcessStatus | undefined, { reload, workers, nowMs }: GatewayStatus): readonly string[] {
   const problems: string[] = [];
   if (workers !== undefined && workers.answering < workers.wanted) {
     problems.push(`${workers.answering} of ${workers.wanted} workers answer`);
   }
-  if (told === undefined) return problems;
-  for (const { upstreams, count } of told.disagreements) {
+  if (status === undefined) return problems;
+  for (const { upstreams, count } of status.disagreements) {
     problems.push(`${upstreams.join(' and ')} answered ${reads(count)} differently`);
   }
-  if (told.distrusted.length > 0) problems.push(`nodes encode ${functions(told.distrusted.length)} differently`);
-  if (told.load.isOverloaded)
+  if (status.distrusted.length > 0) problems.push(`nodes encode ${functions(status.distrusted.length)} differently`);
+  if (status.load.isOverloaded)
     problems.push('the event loop is late: signing messages, and reads that memory does not hold, are refused');
-  problems.push(...told.nodes.flatMap(problemsOfNode));
-  if (told.redis?.trouble !== undefined) problems.push(`Redis: ${told.redis.trouble}`);
+  problems.push(...status.nodes.flatMap(problemsOfNode));
+  if (status.redis?.trouble !== undefined) problems.push(`Redis: ${status.redis.trouble}`);
   if (reload?.result === 'refused') problems.push('the last config was refused');
-  const { certificateExpiresMs: expiresMs } = told;
+  const { certificateExpiresMs: expiresMs } = status;
   if (expiresMs !== undefined && expiresMs - nowMs < certificateMs) {
     problems.push(`the certificate ${expiresMs < nowMs ? 'ended' : 'ends'} ${new Date(expiresMs).toISOString()}`);
   }
   return problems;
 }
 
-function problemsOfNode(node: NodeTold): readonly string[] {
+function problemsOfNode(node: NodeStatus): readonly string[] {
   const { name, state, isSuspect } = node;
   if (state === 'down') return [`${name} is down`];
   if (state === 'foreign') return [`${name} is of another chain`];
   if (state === 'unproven') return [`${name} has not answered yet`];
-  if (isSuspect) return [`${name} tells a head that the other nodes contradict`];
+  if (isSuspect) return [`${name} reports a head that the other nodes contradict`];
   const out = ejectedClasses(node);
   return out.length === 0 ? [] : [`${name} is passed over for ${out.join(' and ')}`];
 }

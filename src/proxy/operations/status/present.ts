@@ -1,16 +1,16 @@
-/** Rates, shares, quantiles and an overall state, from what the processes report. Pure. */
+/** Rates, shares, quantiles and the overall state, from the reports of processes. Pure. */
 import { outcomes, routes } from '../../../metrics/http-metrics.ts';
-import { withoutAddresses } from './event-kinds.ts';
-import { levelOf, sayEvent, type StatusEvent } from './events.ts';
+import { eventKinds, withoutAddresses } from './event-kinds.ts';
+import type { StatusEvent } from './events.ts';
 import type {
-  Counted,
+  WindowedCount,
   EventFacts,
   NodeFacts,
-  NodeTold,
+  NodeStatus,
   StatusFacts,
-  Surroundings,
+  GatewayStatus,
   TimedFacts,
-  Told,
+  ProcessStatus,
   WindowFacts,
 } from './facts.ts';
 import { attemptTimes, encodings, quantile, refusals, repairs, requestTimes, totalOf, type Buckets } from './counts.ts';
@@ -18,64 +18,64 @@ import { binBounds, distancesOf } from './distances.ts';
 import { overall } from './overall.ts';
 import type { WindowCounts } from './windows.ts';
 
-/** Newer ones are told; 200 and the edges are remembered. */
+/** The journal's 200 and moved edges together may be more. */
 const mostEvents = 200;
 
-/** `told`: `undefined` while no process answers. */
-export function factsOf(told: Told | undefined, around: Surroundings): StatusFacts {
-  const { version, nowMs, workers } = around;
-  const startedAtMs = told?.startedAtMs ?? nowMs;
+/** All facts of the page; `status` is `undefined` while no process answers. */
+export function factsOf(status: ProcessStatus | undefined, gateway: GatewayStatus): StatusFacts {
+  const { version, nowMs, workers } = gateway;
+  const startedAtMs = status?.startedAtMs ?? nowMs;
   return {
     name: 'ledgergate',
     version,
     at: iso(nowMs),
     startedAt: iso(startedAtMs),
     uptimeSeconds: Math.max(0, Math.floor((nowMs - startedAtMs) / 1_000)),
-    ...overall(told, around),
+    ...overall(status, gateway),
     workers,
     ledger: {
-      chainId: told?.chainId,
-      head: told?.head,
-      oldest: told?.oldest,
-      versionsPerSecond: round(told?.headSpeed ?? 0),
+      chainId: status?.chainId,
+      head: status?.head,
+      oldest: status?.oldest,
+      versionsPerSecond: round(status?.headSpeed ?? 0),
     },
-    nodes: (told?.nodes ?? []).map((node) => nodeFacts(node, told)),
-    windows: (told?.windows ?? []).map(windowFacts),
+    nodes: (status?.nodes ?? []).map((node) => nodeFacts(node, status)),
+    windows: (status?.windows ?? []).map(windowFacts),
     cache: {
-      ...(told?.cache ?? { entries: 0, bytes: 0, maxBytes: 0 }),
-      evicted: countedOf(told, 'evicted'),
+      ...(status?.cache ?? { entries: 0, bytes: 0, maxBytes: 0 }),
+      evicted: windowedCount(status, 'evicted'),
     },
-    redis: redisFacts(told),
-    refusals: refusals.map((reason) => ({ reason, count: countedOf(told, `refusal ${reason}`) })),
-    repairs: repairs.map((what) => ({ what, count: countedOf(told, `repair ${what}`) })),
+    redis: redisFacts(status),
+    refusals: refusals.map((reason) => ({ reason, count: windowedCount(status, `refusal ${reason}`) })),
+    repairs: repairs.map((what) => ({ what, count: windowedCount(status, `repair ${what}`) })),
     encode: {
-      isOn: told?.isEncoding ?? false,
-      counts: encodings.map((what) => ({ what, count: countedOf(told, `encoding ${what}`) })),
-      distrusted: told?.distrusted ?? [],
+      isOn: status?.isEncoding ?? false,
+      counts: encodings.map((what) => ({ what, count: windowedCount(status, `encoding ${what}`) })),
+      distrusted: status?.distrusted ?? [],
     },
-    disagreements: told?.disagreements ?? [],
-    load: told?.load ?? { connections: 0, maxConnections: 0, loopLagMs: 0, isOverloaded: false, waiting: 0 },
-    certificateExpires: told?.certificateExpiresMs === undefined ? undefined : iso(told.certificateExpiresMs),
-    events: [...(told?.events ?? [])]
+    disagreements: status?.disagreements ?? [],
+    load: status?.load ?? { connections: 0, maxConnections: 0, loopLagMs: 0, isOverloaded: false, waiting: 0 },
+    certificateExpires: status?.certificateExpiresMs === undefined ? undefined : iso(status.certificateExpiresMs),
+    events: [...(status?.events ?? [])]
       .sort((one, other) => other.atMs - one.atMs)
       .slice(0, mostEvents)
       .map(eventFacts),
   };
 }
 
-function countedOf(told: Told | undefined, cell: string): Counted {
-  const [short = 0, middle = 0, long = 0] = (told?.windows ?? []).map(({ counts }) => counts.get(cell) ?? 0);
-  return { last10s: short, last100s: middle, last1000s: long, total: told?.total.get(cell) ?? 0 };
+function windowedCount(status: ProcessStatus | undefined, cell: string): WindowedCount {
+  const [short = 0, middle = 0, long = 0] = (status?.windows ?? []).map(({ counts }) => counts.get(cell) ?? 0);
+  return { last10s: short, last100s: middle, last1000s: long, total: status?.total.get(cell) ?? 0 };
 }
 
-function redisFacts(told: Told | undefined): StatusFacts['redis'] {
-  if (told?.redis === undefined) return { state: 'off' };
-  const { trouble } = told.redis;
+function redisFacts(status: ProcessStatus | undefined): StatusFacts['redis'] {
+  if (status?.redis === undefined) return { state: 'off' };
+  const { trouble } = status.redis;
   return trouble === undefined ? { state: 'up' } : { state: 'degraded', reason: trouble };
 }
 
-function nodeFacts(node: NodeTold, told: Told | undefined): NodeFacts {
-  const recent = told?.windows[0];
+function nodeFacts(node: NodeStatus, status: ProcessStatus | undefined): NodeFacts {
+  const recent = status?.windows[0];
   const times = recent === undefined ? [] : attemptTimes(recent.counts, node.name);
   return {
     ...node,
@@ -83,7 +83,7 @@ function nodeFacts(node: NodeTold, told: Told | undefined): NodeFacts {
     p50Ms: roundTime(quantile(times, 0.5)),
     p99Ms: roundTime(quantile(times, 0.99)),
     requestsPerSecond: rate(recent?.counts.get(`answered ${node.name}`) ?? 0, recent),
-    failures: countedOf(told, `failed ${node.name}`),
+    failures: windowedCount(status, `failed ${node.name}`),
   };
 }
 
@@ -121,7 +121,7 @@ function timed(times: Buckets, window: WindowCounts): TimedFacts {
   };
 }
 
-/** Share of the reads that can be held; passed, local and refused requests are none of them. */
+/** Share of cacheable reads; passed, local and refused requests do not count. */
 function hitShare(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') => number): number | undefined {
   const hits = count('memory') + count('redis');
   const reads = hits + count('collapsed') + count('miss');
@@ -129,17 +129,16 @@ function hitShare(count: (outcome: 'memory' | 'redis' | 'collapsed' | 'miss') =>
 }
 
 function rate(count: number, window: WindowCounts | undefined): number {
-  // A rate of less than a second would be a guess.
+  // A rate over less than a second would be a guess.
   return round(count / Math.max(1, window?.coveredSeconds ?? 1));
 }
 
-function eventFacts(event: StatusEvent): EventFacts {
-  const { atMs, kind, fields, workers } = event;
+function eventFacts({ atMs, kind, fields, workers }: StatusEvent): EventFacts {
   return {
     at: iso(atMs),
     kind,
-    level: levelOf(kind),
-    text: sayEvent(event),
+    level: eventKinds[kind].level,
+    text: eventKinds[kind].text(fields),
     fields: withoutAddresses(fields),
     ...(workers === undefined ? {} : { workers }),
   };
@@ -153,7 +152,7 @@ function round(value: number): number {
   return Math.round(value * 10) / 10;
 }
 
-/** Three digits: an estimate within a bucket has no more. */
+/** Three digits: an estimate within a bucket is no more precise. */
 function roundTime(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Number(ms.toPrecision(3));
 }

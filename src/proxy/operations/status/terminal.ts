@@ -4,27 +4,27 @@ import { bytes, clock, duration, grouped, milliseconds, perSecond, percent, shor
 import { levels, nodeState, stateTones, type NodeTone } from './wording.ts';
 
 interface TerminalOptions {
-  /** Characters in a line; what is longer is cut. */
+  /** Longer lines are cut. */
   readonly columns: number;
   readonly hasColours: boolean;
-  /** Number of events, newest first. */
+  /** Number of events to print. */
   readonly events: number;
 }
 
 const colours: Readonly<Record<NodeTone, string>> = { good: '32', warn: '33', bad: '31', idle: '2' };
 
-/** A cell, and the colour of its text. */
+/** Text, or text with the tone of its colour. */
 type Cell = string | readonly [text: string, tone: NodeTone];
 
 /** The lines of `ledgergate status`, without line ends. */
 export function statusLines(facts: StatusFacts, options: TerminalOptions): readonly string[] {
   const { version, uptimeSeconds, workers, state, summary, problems, ledger, cache, load, redis, encode } = facts;
-  const crew = workers === undefined ? '' : `, ${workers.answering} of ${workers.wanted} workers`;
+  const workersText = workers === undefined ? '' : `, ${workers.answering} of ${workers.wanted} workers`;
   const mismatches = encode.counts.find(({ what }) => what === 'mismatch')?.count.total ?? 0;
   const redisText = redis.reason === undefined ? redis.state : `${redis.state}: ${redis.reason}`;
   const print = (cells: readonly Cell[]): string => line(cells, options);
   return [
-    print([`Ledgergate ${version}, up ${duration(uptimeSeconds)}${crew}, ${clock(facts.at)} UTC`]),
+    print([`Ledgergate ${version}, up ${duration(uptimeSeconds)}${workersText}, ${clock(facts.at)} UTC`]),
     print([[state.toUpperCase(), stateTones[state]], ` ${summary}`]),
     ...problems.map((problem) => print([`  - ${problem}`])),
     print([
@@ -49,11 +49,11 @@ export function statusLines(facts: StatusFacts, options: TerminalOptions): reado
     '',
     ...facts.events
       .slice(0, options.events)
-      .map(({ at, level, text, workers: tellers }) =>
+      .map(({ at, level, text, workers: reporters }) =>
         print([
           `${clock(at)} `,
           [level === 'info' ? '·' : levels[level].sign, levels[level].tone],
-          ` ${text}${tellers === undefined ? '' : ` (${tellers} workers)`}`,
+          ` ${text}${reporters === undefined ? '' : ` (${reporters} workers)`}`,
         ]),
       ),
   ];
@@ -105,7 +105,7 @@ function refusedWords({ refusals }: StatusFacts): string {
   return some.length === 0 ? 'nothing' : some.map(({ reason, count }) => `${short(count.total)} ${reason}`).join(', ');
 }
 
-/** Columns two spaces apart: the first `leading` of them begin at one place, the others end at one. */
+/** Columns two spaces apart: the first `leading` align left, the others right. */
 function table(rows: readonly (readonly Cell[])[], leading: number): readonly (readonly Cell[])[] {
   const widths: number[] = [];
   for (const row of rows) {
@@ -125,7 +125,7 @@ function textOf(cell: Cell): string {
   return printable(typeof cell === 'string' ? cell : cell[0]);
 }
 
-/** One line, cut to what fits. Nothing that is told by others can do more to a terminal than be read. */
+/** One line, cut to the screen. Control characters from outside are replaced, so that they cannot drive the terminal. */
 function line(cells: readonly Cell[], { columns, hasColours }: TerminalOptions): string {
   let left = columns;
   let out = '';

@@ -1,25 +1,25 @@
-/** Counts over the last 10, 100 and 1,000 seconds: differences of snapshots that are taken once a second. */
+/** Counts over the last 10, 100 and 1,000 seconds, as differences of snapshots. */
 import { mergeCounts, type Counts } from './counts.ts';
 
-/** Names of the windows, in seconds. */
+/** In seconds. */
 const spans = [10, 100, 1_000] as const;
-/** A window keeps a snapshot for each tenth of its span, so that it covers its span and at most a tenth more. */
+/** Snapshots per span: a window covers its span and at most a tenth more. */
 const parts = 10;
 
-/** A window: structured-clone data, so that a worker can send it. */
+/** One window: structured-clone data, so that a worker can send it. */
 export interface WindowCounts {
   readonly seconds: number;
-  /** Seconds since the snapshot that the window begins with: fewer than its span after a start. */
+  /** Age of the window's first snapshot in seconds: less than its span after a start. */
   readonly coveredSeconds: number;
   readonly counts: Counts;
 }
 
-/** Cells of nodes that left the fleet stay in the index; beyond this number the windows begin anew without them. */
+/** Cells of departed nodes stay in the index; beyond this number the windows begin anew without them. */
 const mostCells = 50_000;
 
 interface Snapshot {
   readonly atMs: number;
-  /** Counts by the position of the cell in the index: a tenth of the memory of a map. */
+  /** By position of the cell in the index: a tenth of a map's memory. */
   readonly counts: Float64Array;
 }
 
@@ -37,7 +37,7 @@ export class Windows {
     this.#kept = this.#beginAt({ atMs: nowMs, counts: new Float64Array() });
   }
 
-  /** Takes a snapshot of `counts`, those since the start, where a window needs another one. */
+  /** Takes a snapshot of `counts` (since the start) where a window needs one. */
   record(counts: Counts, nowMs: number): void {
     if (this.#index.size > mostCells) {
       this.#index.clear();
@@ -53,7 +53,7 @@ export class Windows {
     }
   }
 
-  /** The windows that end now, shortest first; `counts`: those since the start. */
+  /** The windows that end now, shortest first; `counts` are since the start. */
   read(counts: Counts, nowMs: number): readonly WindowCounts[] {
     this.record(counts, nowMs);
     return this.#kept.map(({ seconds, snapshots: [first] }) => ({
@@ -74,7 +74,7 @@ export class Windows {
     return packed;
   }
 
-  /** A count that went down began again, as the series of a node that left the fleet and came back. */
+  /** A count that fell began again: its node left the fleet and came back. */
   #difference(after: Counts, before: Float64Array): Counts {
     const added = new Map<string, number>();
     for (const [cell, count] of after) {
@@ -85,7 +85,7 @@ export class Windows {
   }
 }
 
-/** The windows of several processes as those of one. */
+/** The windows of several processes as those of one process. */
 export function mergeWindows(processes: readonly (readonly WindowCounts[])[]): readonly WindowCounts[] {
   return (processes[0] ?? []).map(({ seconds }, index) => {
     const same = processes.flatMap((windows) => windows[index] ?? []);

@@ -5,7 +5,7 @@ import type { NodeFacts, OverallState } from './facts.ts';
 /** Tone of a colour on the page and in a terminal. */
 export type NodeTone = 'good' | 'warn' | 'bad' | 'idle';
 
-/** The state of a node in a word, a sign and a tone: the sign is there for whoever sees no colours. */
+/** State of a node as word, sign and tone; the sign makes it readable without colours. */
 export function nodeState({ state, isSuspect, ejected }: Pick<NodeFacts, 'state' | 'isSuspect' | 'ejected'>): {
   readonly word: string;
   readonly sign: string;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventKinds, type EventKind } from '../../../../src/proxy/operations/status/event-kinds.ts';
-import { Journal, mergeEvents, sayEvent, type StatusEvent } from '../../../../src/proxy/operations/status/events.ts';
+import { Journal, mergeEvents, type StatusEvent } from '../../../../src/proxy/operations/status/events.ts';
 import { EdgeWatch } from '../../../../src/proxy/operations/status/edges.ts';
 
 type Line = readonly [level: string, fields: object, message: string];
@@ -13,17 +13,17 @@ function journalOf(now = () => 0) {
   return { journal, lines };
 }
 
-test('a change is logged whole, and remembered without what its kind does not remember', () => {
+test('a change is logged whole, and kept with the fields of its kind', () => {
   const { journal, lines } = journalOf(() => 7);
   const fields = { upstream: 'full-a', kind: 'connection', cause: 'Error: connect ECONNREFUSED 10.0.0.9:8080' };
 
-  journal.tell('node down', fields, 'upstream is down');
+  journal.record('node down', fields, 'upstream is down');
 
   assert.deepEqual(lines, [['warn', fields, 'upstream is down']]);
   assert.deepEqual(journal.events, [{ atMs: 7, kind: 'node down', fields: { upstream: 'full-a' } }]);
 });
 
-test('the last 200 are remembered, oldest first, and long texts are cut', () => {
+test('the last 200 are kept, oldest first, and long texts are cut', () => {
   const { journal } = journalOf();
   for (let turn = 0; turn < 450; turn += 1) journal.note('worker lost', { worker: turn });
 
@@ -33,14 +33,14 @@ test('the last 200 are remembered, oldest first, and long texts are cut', () => 
   );
   journal.note('config applied', { keys: Array.from({ length: 5_000 }, () => 'upstream.timeout') });
   journal.note('encode mismatch', { functionId: 'x'.repeat(100_000), upstream: 'a' });
-  for (const event of journal.events.slice(-2)) assert.ok(sayEvent(event).length < 400, sayEvent(event));
+  for (const { kind, fields } of journal.events.slice(-2)) assert.ok(eventKinds[kind].text(fields).length < 400);
 });
 
-test('a node that comes and goes all the time leaves room for what else has changed', () => {
+test('a flapping node leaves room for other events', () => {
   const { journal, lines } = journalOf();
   journal.note('encode mismatch', { functionId: '0x1::a::b', upstream: 'full-a' });
   for (let turn = 0; turn < 1_000; turn += 1) {
-    journal.tell('node down', { upstream: 'full-a' }, 'upstream is down');
+    journal.record('node down', { upstream: 'full-a' }, 'upstream is down');
     journal.note('node usable', { upstream: 'full-a' });
   }
   journal.note('node down', { upstream: 'full-b' });
@@ -54,9 +54,9 @@ test('a node that comes and goes all the time leaves room for what else has chan
   assert.equal(kinds.length, 1 + 20 + 20 + 1);
 });
 
-test('every kind has words, whatever is missing', () => {
+test('every kind has a text, with any field missing', () => {
   for (const kind of Object.keys(eventKinds) as EventKind[]) {
-    assert.match(sayEvent({ atMs: 0, kind, fields: {} }), /\w/);
+    assert.match(eventKinds[kind].text({}), /\w/);
   }
 });
 
@@ -66,7 +66,7 @@ const at = (atMs: number, upstream: string, kind: EventKind = 'node down'): Stat
   fields: { upstream },
 });
 
-test('what several workers tell within two seconds is one event', () => {
+test('equal events of several workers within two seconds are one event', () => {
   const merged = mergeEvents([
     [at(1_000, 'a'), at(9_000, 'a')],
     [at(1_400, 'a'), at(1_500, 'b')],
@@ -81,7 +81,7 @@ test('what several workers tell within two seconds is one event', () => {
   ]);
 });
 
-test('what one worker tells twice happened twice', () => {
+test('equal events of one worker are two events', () => {
   assert.equal(mergeEvents([[at(1_000, 'a'), at(1_100, 'a')]]).length, 2);
 });
 
@@ -93,14 +93,14 @@ test('merged journals are bounded, too', () => {
 
 test('steps of a pruner within a minute are one event, and three of a node are kept', () => {
   const edges = new EdgeWatch();
-  const look = (oldest: bigint | undefined, atMs: number): void => edges.look([{ name: 'full-a', oldest }], atMs);
-  look(undefined, 0);
-  look(1_000n, 1_000);
-  look(1_000n, 2_000);
+  const sample = (oldest: bigint | undefined, atMs: number): void => edges.sample([{ name: 'full-a', oldest }], atMs);
+  sample(undefined, 0);
+  sample(1_000n, 1_000);
+  sample(1_000n, 2_000);
   assert.deepEqual(edges.events, []);
 
-  look(2_000n, 3_000);
-  look(3_000n, 40_000);
+  sample(2_000n, 3_000);
+  sample(3_000n, 40_000);
   assert.deepEqual(edges.events, [
     {
       atMs: 3_000,
@@ -109,10 +109,10 @@ test('steps of a pruner within a minute are one event, and three of a node are k
     },
   ]);
   // Restored from a backup: another story.
-  look(500n, 41_000);
+  sample(500n, 41_000);
   assert.equal(edges.events.length, 2);
-  for (let turn = 0; turn < 50; turn += 1) look(BigInt(1_000 * turn), 100_000 * (turn + 1));
+  for (let turn = 0; turn < 50; turn += 1) sample(BigInt(1_000 * turn), 100_000 * (turn + 1));
   assert.equal(edges.events.length, 3);
-  edges.look([], 0);
+  edges.sample([], 0);
   assert.deepEqual(edges.events, []);
 });

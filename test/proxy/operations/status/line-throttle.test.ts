@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { Journal } from '../../../../src/proxy/operations/status/events.ts';
-import type { Lines } from '../../../../src/proxy/operations/status/line-throttle.ts';
+import type { LineLog } from '../../../../src/proxy/operations/status/line-throttle.ts';
 
 function watched(t: TestContext) {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const lines: string[] = [];
-  const tell =
+  const write =
     (level: string) =>
     ({ upstream, times }: { readonly upstream?: string; readonly times?: number }, message: string): void =>
       void lines.push([level, upstream, message, times].filter((part) => part !== undefined).join(' '));
-  const log: Lines = { debug: tell('debug'), info: tell('info'), warn: tell('warn'), error: tell('error') };
-  const down = (upstream: string) => journal.tell('node down', { upstream }, 'upstream is down');
-  const usable = (upstream: string) => journal.tell('node usable', { upstream }, 'upstream is usable');
+  const log: LineLog = { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') };
+  const down = (upstream: string) => journal.record('node down', { upstream }, 'upstream is down');
+  const usable = (upstream: string) => journal.record('node usable', { upstream }, 'upstream is usable');
   const journal = new Journal(log);
   return { lines, pass: (ms: number) => t.mock.timers.tick(ms), journal, down, usable };
 }
@@ -26,7 +26,7 @@ test('a change now and then is logged at once, each time', (t) => {
   assert.equal(lines.length, 30);
 });
 
-test('a node that flaps has a few lines, then one in ten seconds, and the log ends with the state that holds', (t) => {
+test('a node that flaps has a few lines, then one in ten seconds, and the log ends with the present state', (t) => {
   const { lines, pass, down, usable } = watched(t);
   for (let index = 0; index < 500; index += 1) {
     down('a');
@@ -54,10 +54,10 @@ test('debug lines are not throttled', (t) => {
 
 test('each purge is a line, and each pair of nodes that disagree has 100', (t) => {
   const { lines, pass, journal } = watched(t);
-  for (let index = 0; index < 50; index += 1) journal.tell('purge', { purge: `account 1 0x${index}` }, 'purged');
+  for (let index = 0; index < 50; index += 1) journal.record('purge', { purge: `account 1 0x${index}` }, 'purged');
   assert.equal(lines.length, 50);
 
-  const differ = (other: string) => journal.tell('disagreement', { upstream: 'a', other }, 'two upstreams differ');
+  const differ = (other: string) => journal.record('disagreement', { upstream: 'a', other }, 'two upstreams differ');
   for (let index = 0; index < 1_000; index += 1) differ('b');
   differ('c');
   assert.equal(lines.length, 50 + 100 + 1);
@@ -67,8 +67,8 @@ test('each purge is a line, and each pair of nodes that disagree has 100', (t) =
 
 test('the lines of one kind stay bounded when every event is about another thing', (t) => {
   const { lines, pass, journal } = watched(t);
-  const tell = (index: number) => journal.tell('encode mismatch', { functionId: `0x1::a::f${index}` }, 'differs');
-  for (let index = 0; index < 5_000; index += 1) tell(index);
+  const mismatch = (index: number) => journal.record('encode mismatch', { functionId: `0x1::a::f${index}` }, 'differs');
+  for (let index = 0; index < 5_000; index += 1) mismatch(index);
   assert.equal(lines.length, 1_010);
   pass(10_000);
   assert.deepEqual(lines.slice(1_010), ['error differs 3990']);

@@ -1,28 +1,28 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Registry } from 'prom-client';
-import { mergeTold } from '../../../../src/proxy/operations/status/merge.ts';
+import { mergeStatus } from '../../../../src/proxy/operations/status/merge.ts';
 import { factsOf } from '../../../../src/proxy/operations/status/present.ts';
 import { countedFamilies, countsOf } from '../../../../src/proxy/operations/status/counts.ts';
 import { createHttpMetrics } from '../../../../src/metrics/http-metrics.ts';
 import { readFamilies } from '../../../../src/metrics/family.ts';
-import { factsFrom, nodeTold, told, windowsOf } from '../../../support/status-told.ts';
+import { factsFrom, nodeStatus, processStatus, windowsOf } from '../../../support/process-status.ts';
 
-test('all is well, and says so', () => {
+test('without problems the state is ready', () => {
   const { state, problems, uptimeSeconds } = factsFrom();
   assert.deepEqual({ state, problems, uptimeSeconds }, { state: 'ready', problems: [], uptimeSeconds: 60 });
 });
 
-test('what is wrong is told, worst first, and makes the whole degraded', () => {
+test('problems are listed worst first and make the state degraded', () => {
   const { state, problems } = factsFrom(
     {
       disagreements: [{ upstreams: ['a', 'b'], count: 2, last: '2026-01-01T00:00:00Z' }],
       distrusted: ['0x1::m::f'],
       nodes: [
-        nodeTold({ name: 'a', state: 'down' }),
-        nodeTold({ name: 'b', ejected: [{ readClass: 'view', reason: 'timeout' }] }),
-        nodeTold({ name: 'c', isSuspect: true }),
-        nodeTold({ name: 'd', state: 'foreign' }),
+        nodeStatus({ name: 'a', state: 'down' }),
+        nodeStatus({ name: 'b', ejected: [{ readClass: 'view', reason: 'timeout' }] }),
+        nodeStatus({ name: 'c', isSuspect: true }),
+        nodeStatus({ name: 'd', state: 'foreign' }),
       ],
       redis: { trouble: 'no answer' },
       certificateExpiresMs: 61_000 + 3_600_000,
@@ -36,7 +36,7 @@ test('what is wrong is told, worst first, and makes the whole degraded', () => {
     'nodes encode a function differently',
     'a is down',
     'b is passed over for views (timeout)',
-    'c tells a head that the other nodes contradict',
+    'c reports a head that the other nodes contradict',
     'd is of another chain',
     'Redis: no answer',
     'the last config was refused',
@@ -44,7 +44,7 @@ test('what is wrong is told, worst first, and makes the whole degraded', () => {
   ]);
 });
 
-test('an outage, a start and an end are told from one another', () => {
+test('an outage, a start and an end are distinct states', () => {
   assert.equal(factsFrom({ isReady: false }).state, 'starting');
   assert.equal(factsFrom({ isReady: false, outageSince: '2026-01-01T00:00:00Z' }).state, 'outage');
   assert.equal(factsFrom({}, { isDraining: true }).state, 'draining');
@@ -52,7 +52,7 @@ test('an outage, a start and an end are told from one another', () => {
   assert.deepEqual({ state, nodes }, { state: 'starting', nodes: [] });
 });
 
-test('the hit share is of reads that can be held', () => {
+test('the hit share is of cacheable reads', () => {
   const registry = new Registry();
   const metrics = createHttpMetrics(registry);
   const outcomes = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
@@ -77,24 +77,24 @@ test('facts have a form in JSON that programs can read: no number that is none, 
   assert.match(text, /"head":"3412674839"/);
 });
 
-test('what several workers tell adds up', () => {
-  const one = told({
+test('the reports of several workers add up', () => {
+  const one = processStatus({
     isReady: false,
     outageSince: '2026-01-01T00:00:00.000Z',
     head: '90',
     oldest: '5',
-    nodes: [nodeTold({ state: 'down', head: '90' })],
+    nodes: [nodeStatus({ state: 'down', head: '90' })],
     total: new Map([['answered full-a', 1]]),
     windows: windowsOf(new Map([['answered full-a', 1]]), 3),
     load: { connections: 1, maxConnections: 100, loopLagMs: 50, isOverloaded: false, waiting: 3 },
     redis: { trouble: undefined },
     distrusted: ['f'],
   });
-  const other = told({
+  const other = processStatus({
     head: '100',
     oldest: '7',
     nodes: [
-      nodeTold({
+      nodeStatus({
         head: '100',
         ejected: [{ readClass: 'view', reason: 'error' }],
       }),
@@ -109,7 +109,7 @@ test('what several workers tell adds up', () => {
     distrusted: ['f', 'g'],
   });
 
-  const merged = mergeTold([one, other]);
+  const merged = mergeStatus([one, other]);
 
   assert.deepEqual([merged?.isReady, merged?.outageSince, merged?.head, merged?.oldest], [true, undefined, '100', '5']);
   const [node] = merged?.nodes ?? [];
@@ -135,23 +135,23 @@ test('what several workers tell adds up', () => {
     waiting: 7,
   });
   assert.deepEqual([merged?.redis, merged?.distrusted], [{ trouble: 'left alone' }, ['f', 'g']]);
-  assert.equal(mergeTold([]), undefined);
+  assert.equal(mergeStatus([]), undefined);
 });
 
-test('a node that only one worker knows of does not disappear', () => {
-  const merged = mergeTold([told({ nodes: [] }), told({ nodes: [nodeTold({ name: 'new' })] })]);
+test('a node that only one worker reports stays', () => {
+  const merged = mergeStatus([processStatus({ nodes: [] }), processStatus({ nodes: [nodeStatus({ name: 'new' })] })]);
   assert.deepEqual(
     merged?.nodes.map(({ name }) => name),
     ['new'],
   );
 });
 
-test('the address of a server of Redis tells events apart, and is shown to nobody', () => {
+test('the address of a Redis server distinguishes events, and is not published', () => {
   const events = ['10.9.8.7:6379', '10.9.8.6:6379'].map(
     (server) => ({ atMs: 1, kind: 'redis away', fields: { server } }) as const,
   );
 
-  const merged = mergeTold([told({ events }), told({ events })]);
+  const merged = mergeStatus([processStatus({ events }), processStatus({ events })]);
   const facts = factsOf(merged, { version: '1', nowMs: 60_000, isDraining: false, reload: undefined });
 
   const text = 'Redis node is left alone until it answers again';

@@ -1,16 +1,14 @@
 /**
- * Retention windows of the nodes and reads of the clients, on one axis of versions.
- *
- * An archive goes back to version 0, a full node holds the last few percent, and most traffic is within a thousand of
- * the head: on an even axis all of it would be one line at the right. So the axis is the distance from the head: even
- * for the first thousand versions, about as far as nodes differ at any moment, and by powers of ten from there on.
+ * Retention windows of nodes and reads of clients, on one axis of versions. Most traffic is within a thousand versions of
+ * the head, while archives go back to 0. So the axis is the distance from the head: linear for the first thousand
+ * versions, logarithmic from there on.
  */
 import type { DistanceFacts, NodeFacts, StatusFacts } from '../facts.ts';
 import { html, type Markup } from './html.ts';
 import { duration, grouped, short } from '../format.ts';
 import { nodeState } from '../wording.ts';
 
-/** Heights, in pixels; widths are percentages of whatever there is. */
+/** Heights in pixels; widths are percentages of the page. */
 const traffic = 76;
 const rowHeight = 34;
 const barHeight = 12;
@@ -21,7 +19,7 @@ export function axisSection(facts: StatusFacts): Markup {
   const { nodes, ledger, windows } = facts;
   const known = nodes.filter(({ head }) => head !== undefined);
   if (ledger.head === undefined || known.length === 0)
-    return html`<p class="none">No node has told its window yet.</p>`;
+    return html`<p class="none">No node has reported its window yet.</p>`;
   const head = BigInt(ledger.head);
   const deepest = known.reduce(
     (found, { oldest }) => (BigInt(oldest ?? head) < found ? BigInt(oldest ?? head) : found),
@@ -37,7 +35,7 @@ export function axisSection(facts: StatusFacts): Markup {
       height="${bottom + foot}"
     >
       <title id="axis-name">Retention windows of the nodes and reads of clients, by versions behind the head</title>
-      <desc id="axis-words">${nodes.map((node) => wordsOf(node)).join(' ')} ${trafficWords(facts)}</desc>
+      <desc id="axis-words">${nodes.map((node) => nodeText(node)).join(' ')} ${trafficWords(facts)}</desc>
       ${ticks(axis, ledger.versionsPerSecond, bottom)} ${trafficBars(axis, facts)}
       ${nodes.map((node, index) => nodeRow(node, axis, head, traffic + index * rowHeight))}
       <text class="tick" x="0" y="${bottom + 32}">version ${grouped(deepest.toString())}</text>
@@ -53,7 +51,7 @@ export function axisSection(facts: StatusFacts): Markup {
     </p>`;
 }
 
-/** Up to here the axis is even, and reads are one bar. */
+/** Versions behind the head up to which the axis is linear and reads are one bar. */
 const near = 1_000;
 
 class Axis {
@@ -65,7 +63,7 @@ class Axis {
     this.#widest = Math.log10(1 + this.farthest / near);
   }
 
-  /** The place of a distance from the head, in percent from the left. */
+  /** The position of a distance from the head, in percent from the left. */
   at(distance: number): number {
     const part = Math.log10(1 + Math.min(Math.max(distance, 0), this.farthest) / near) / this.#widest;
     return Math.round((1 - part) * 10_000) / 100;
@@ -100,7 +98,7 @@ function joinNear(distances: readonly DistanceFacts[]): readonly DistanceFacts[]
   return held + asked === 0 ? far : [{ from: 0, to: 1_024, held, asked }, ...far];
 }
 
-/** Reads by how far back they went; of the height of a bar, the lower part was held here. */
+/** Reads by distance from the head; the lower part of each bar was held here. */
 function trafficBars(axis: Axis, { windows }: StatusFacts): readonly Markup[] {
   const distances = joinNear(windows[1]?.distances ?? []);
   const highest = Math.max(...distances.map(({ held, asked }) => held + asked), 1);
@@ -141,7 +139,7 @@ function nodeRow(node: NodeFacts, axis: Axis, head: bigint, top: number): Markup
     ><tspan class="${tone}">${sign}</tspan> ${name} <tspan class="more">${word === 'usable' ? '' : word}</tspan></text
   >`;
   if (oldest === undefined || newest === undefined) {
-    return html`${label}<text class="label end more" x="100%" y="${top + 13}">tells nothing</text
+    return html`${label}<text class="label end more" x="100%" y="${top + 13}">reports nothing</text
       ><rect class="track" x="0" width="100%" y="${y}" height="${barHeight}" rx="2" />`;
   }
   const [left, right] = [axis.at(Number(head - BigInt(oldest))), axis.at(Number(head - BigInt(newest)))];
@@ -159,10 +157,10 @@ function nodeRow(node: NodeFacts, axis: Axis, head: bigint, top: number): Markup
     />`;
 }
 
-function wordsOf(node: NodeFacts): string {
+function nodeText(node: NodeFacts): string {
   const { name, oldest, head } = node;
   const { word } = nodeState(node);
-  return oldest === undefined ? `${name}, ${word}, tells nothing.` : `${name}, ${word}, holds ${oldest} to ${head}.`;
+  return oldest === undefined ? `${name}, ${word}, reports nothing.` : `${name}, ${word}, holds ${oldest} to ${head}.`;
 }
 
 function trafficWords({ windows }: StatusFacts): string {

@@ -1,11 +1,11 @@
-/** Cache, Redis, the encoder and its proof, what was turned away, and what happened lately. */
-import type { Counted, EventFacts, StatusFacts } from '../facts.ts';
+/** Cache, Redis, the encoder and its proof, refusals, and events. */
+import type { WindowedCount, EventFacts, StatusFacts } from '../facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
 import { meter, table } from './traffic.ts';
 import { bytes, clock, duration, milliseconds, percent, short } from '../format.ts';
 import { levels } from '../wording.ts';
 
-/** All are in `status.json`. */
+/** Events on the page; `status.json` has all. */
 const mostEvents = 60;
 
 /** Memory, Redis, connections, event loop and certificate. */
@@ -35,21 +35,23 @@ function leftOf(expires: string, at: string): string {
   return seconds > 0 ? `ends in ${duration(seconds)}` : `ended ${expires.slice(0, 10)}`;
 }
 
-/** Signing messages and the result of their comparison with nodes. */
+/** Signing messages, and the results of their comparison with nodes. */
 export function encodeSection({ encode }: StatusFacts): Markup {
   const { isOn, counts, distrusted } = encode;
-  const of = (name: string): Counted | undefined => counts.find(({ what }) => what === name)?.count;
+  const of = (name: string): WindowedCount | undefined => counts.find(({ what }) => what === name)?.count;
   const row = (name: string, what: string): readonly Piece[] => countedRow(name, of(what));
   const proof = html`<p>
     ${
       distrusted.length === 0
-        ? html`<span class="good"><span aria-hidden="true">●</span> No node has given other bytes.</span>`
-        : html`<span class="bad"><span aria-hidden="true">■</span> Left to nodes, because one gave other bytes:</span>
+        ? html`<span class="good"><span aria-hidden="true">●</span> No node has encoded other bytes.</span>`
+        : html`<span class="bad"
+              ><span aria-hidden="true">■</span> Left to nodes, because one encoded other bytes:</span
+            >
             ${distrusted.slice(0, 20).join(', ')}${distrusted.length > 20 ? ` and ${distrusted.length - 20} more` : ''}`
     }
   </p>`;
   return html`${isOn ? undefined : html`<p class="none">Nodes encode: it is turned off here.</p>`}${table(
-    'Made, and compared with what a node makes of them',
+    'Encoded, and compared with the bytes of a node',
     ['', '100 s', '1000 s', 'in all'],
     [
       row('encoded here', 'local'),
@@ -64,16 +66,16 @@ export function encodeSection({ encode }: StatusFacts): Markup {
 
 const refusalWords: Readonly<Record<string, string>> = {
   'no key': 'no key',
-  'bad key': 'a key that is not known',
+  'bad key': 'an unknown key',
   'misplaced key': 'a key in the address',
   unread: 'keys not read yet',
   operation: 'not allowed by the key',
   origin: 'a page not allowed by the key',
   limit: 'over a limit',
-  'not counted': 'limits could not be counted',
+  'not counted': 'limits not counted',
   'event loop': 'the event loop is late',
-  'queue full': 'too many wait for a node',
-  'queue late': 'no node had a place in time',
+  'queue full': 'queue for nodes full',
+  'queue late': 'no node free in time',
   connections: 'connections beyond the bound',
 };
 
@@ -88,17 +90,17 @@ const repairWords: Readonly<Record<string, string>> = {
 export function limitSection({ refusals, repairs }: StatusFacts): Markup {
   const refused = refusals.filter(({ count }) => count.total > 0);
   return html`${table(
-    'Turned away',
-    ['Why', '100 s', '1000 s', 'in all'],
+    'Refused',
+    ['Reason', '100 s', '1000 s', 'in all'],
     refused.map(({ reason, count }) => countedRow(refusalWords[reason] ?? reason, count)),
   )}${table(
     'Repaired on the way',
-    ['What', '100 s', '1000 s', 'in all'],
+    ['Repair', '100 s', '1000 s', 'in all'],
     repairs.map(({ what, count }) => countedRow(repairWords[what] ?? what, count)),
   )}`;
 }
 
-function countedRow(name: string, count: Counted | undefined): readonly string[] {
+function countedRow(name: string, count: WindowedCount | undefined): readonly string[] {
   return [name, short(count?.last100s ?? 0), short(count?.last1000s ?? 0), short(count?.total ?? 0)];
 }
 

@@ -6,9 +6,9 @@ import { ejectedClasses, nodeState } from '../wording.ts';
 
 const columns = ['Node', 'Head', 'Oldest', 'Load', 'Answers', 'Failures'] as const;
 
-/** Roles are written out: narrow screens show each row as a card, which takes them from a table otherwise. */
+/** The table of nodes. Its roles are explicit, because narrow screens show rows as cards, which drops implicit roles. */
 export function fleetSection({ nodes, workers }: StatusFacts): Markup {
-  if (nodes.length === 0) return html`<p class="none">Nothing is known of any node yet.</p>`;
+  if (nodes.length === 0) return html`<p class="none">No process has reported its nodes yet.</p>`;
   return html`<table class="fleet" role="table" aria-labelledby="fleet-title">
     <thead role="rowgroup">
       <tr role="row">

@@ -1,6 +1,6 @@
-/** HTML as tagged templates: whatever is put in is text, unless it was made here. */
+/** HTML as tagged templates, which escape every value that is not `Markup`. */
 
-/** Text that is HTML already, and is not escaped again. */
+/** HTML text, which is not escaped again. */
 export class Markup {
   readonly text: string;
 
@@ -9,10 +9,10 @@ export class Markup {
   }
 }
 
-/** A value to put into a template. */
+/** A value of a template; `undefined` is empty. */
 export type Piece = Markup | string | number | undefined | readonly Piece[];
 
-/** Escapes all that is put in, in text and in quoted attributes alike. `undefined` is nothing. */
+/** The template's tag: escapes values, in text and in quoted attributes. */
 export function html(texts: TemplateStringsArray, ...pieces: readonly Piece[]): Markup {
   let out = texts[0] ?? '';
   for (const [index, piece] of pieces.entries()) out += textOf(piece) + (texts[index + 1] ?? '');

@@ -1,7 +1,4 @@
-/**
- * The status page: one answer with everything in it, readable as it is. Where scripts run it renews itself from the
- * same address, so that there is one place that says how things look.
- */
+/** The status page: one self-contained answer. Its script fetches it again, so that only the server renders facts. */
 import { createHash } from 'node:crypto';
 import type { StatusFacts } from '../facts.ts';
 import { html, Markup, type Piece } from './html.ts';
@@ -14,7 +11,7 @@ import { axisSection } from './axis.ts';
 import { clock, duration } from '../format.ts';
 import { stateTones } from '../wording.ts';
 
-/** Nothing from anywhere but this page and its own address; what is in it is told by its hash. */
+/** Content-Security-Policy: the page loads from its own address alone; style and script are allowed by hash. */
 export const pagePolicy = [
   `default-src 'none'`,
   `style-src ${digestOf(style)}`,
@@ -30,12 +27,12 @@ function digestOf(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 
-/** To the letter: the policy knows what is between the tags. */
+/** Byte for byte: the policy holds the hash of the text between the tags. */
 const styling = new Markup(`<style>${style}</style>`);
 const scripting = new Markup(`<script>${script}</script>`);
 
 const signs = { ready: '●', degraded: '▲', outage: '■', starting: '○', draining: '◇' } as const;
-/** The icon has the colour of the state: it is what is seen of a page among many. */
+/** The icon has the colour of the state, visible in a background tab. */
 const iconColours = { good: '1d8348', warn: 'b9770e', bad: 'c0392b', idle: '6c7a89' } as const;
 
 /** The whole page, as HTML. */
@@ -61,7 +58,7 @@ export function statusPage(facts: StatusFacts): string {
           ${section('state', undefined, stateOf(facts))} ${section('fleet', 'Fleet', fleetSection(facts))}
           ${section('axis', 'Retention windows and traffic', axisSection(facts))}
           ${section('windows', 'Traffic', windowSection(facts))}
-          ${section('outcomes', 'Where answers came from', outcomeSection(facts))}
+          ${section('outcomes', 'Sources of answers', outcomeSection(facts))}
           ${section('routes', 'Requests by class', routeSection(facts))}
           ${section('store', 'Cache and Redis', storeSection(facts))}
           ${section('encode', 'Signing messages', encodeSection(facts))}
@@ -80,7 +77,7 @@ export function statusPage(facts: StatusFacts): string {
   return page.text;
 }
 
-/** A part of the page that is renewed by itself. */
+/** A part of the page that the script replaces on its own. */
 function section(name: string, title: string | undefined, content: Piece): Markup {
   if (title === undefined) return html`<section id="${name}" data-live>${content}</section>`;
   return html`<section aria-labelledby="${name}-title" class="card" id="${name}-card">
@@ -91,12 +88,12 @@ function section(name: string, title: string | undefined, content: Piece): Marku
 
 function headerOf(facts: StatusFacts): Markup {
   const { version, uptimeSeconds, workers, at } = facts;
-  const crew = workers === undefined ? '' : `${workers.answering} of ${workers.wanted} workers`;
+  const workersText = workers === undefined ? '' : `${workers.answering} of ${workers.wanted} workers`;
   return html`<header>
     <h1>Ledgergate</h1>
     <p id="about" data-live>
       <span>version ${version}</span>
-      <span>up ${duration(uptimeSeconds)}</span> ${crew === '' ? undefined : html`<span>${crew}</span>`}
+      <span>up ${duration(uptimeSeconds)}</span> ${workersText === '' ? undefined : html`<span>${workersText}</span>`}
     </p>
     <p class="live">
       <span id="shown" data-live>as of <time datetime="${at}">${clock(at)}</time> UTC</span>

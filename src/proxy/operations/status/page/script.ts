@@ -1,4 +1,4 @@
-/** The script of the page: every two seconds the page is fetched again, and what differs is taken over. */
+/** The script of the page: it fetches the page every two seconds and applies the differences. */
 export const script = `
 (() => {
   const everyMs = 2000;
@@ -8,8 +8,8 @@ export const script = `
   let isPaused = false;
   let isBusy = false;
 
-  // In place, so that focus, selection and scrolling stay where they are.
-  const take = (old, next) => {
+  // In place: replaced elements would lose focus, selection and scroll position.
+  const update = (old, next) => {
     if (old.isEqualNode(next)) return;
     for (const { name } of [...old.attributes]) if (!next.hasAttribute(name)) old.removeAttribute(name);
     for (const { name, value } of [...next.attributes]) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
@@ -18,7 +18,7 @@ export const script = `
       const known = old.childNodes[index];
       if (known === undefined) old.append(document.importNode(node, true));
       else if (known.nodeName !== node.nodeName) known.replaceWith(document.importNode(node, true));
-      else if (node.nodeType === Node.ELEMENT_NODE) take(known, node);
+      else if (node.nodeType === Node.ELEMENT_NODE) update(known, node);
       else if (known.nodeValue !== node.nodeValue) known.nodeValue = node.nodeValue;
     });
     while (old.childNodes.length > nodes.length) old.lastChild.remove();
@@ -34,7 +34,7 @@ export const script = `
       if (isPaused) return;
       for (const part of document.querySelectorAll('[data-live]')) {
         const next = page.getElementById(part.id);
-        if (next !== null) take(part, next);
+        if (next !== null) update(part, next);
       }
       document.title = page.title;
       const icon = document.querySelector('link[rel=icon]');
@@ -43,7 +43,7 @@ export const script = `
       connection.hidden = true;
       document.body.classList.remove('lost');
     } catch {
-      if (connection.hidden) connection.textContent = 'Connection lost: what is shown is old.';
+      if (connection.hidden) connection.textContent = 'Connection lost: this page is out of date.';
       connection.hidden = false;
       document.body.classList.add('lost');
       document.title = 'connection lost · Ledgergate';

@@ -1,4 +1,4 @@
-/** How the page looks. Text and signs keep a contrast of 4.5:1 and more, bars of 3:1, in light and in dark. */
+/** Style of the page. Contrast is at least 4.5:1 for text and signs, 3:1 for bars, in light and in dark. */
 export const style = `
 :root {
   color-scheme: light dark;

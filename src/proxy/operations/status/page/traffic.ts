@@ -1,4 +1,4 @@
-/** Rates, hit shares and times: by window, by where answers came from, by class of request. */
+/** Rates, hit shares and times: by window, by source of the answer, by class of request. */
 import type { Outcome, RouteName } from '../../../../metrics/http-metrics.ts';
 import type { StatusFacts, TimedFacts, WindowFacts } from '../facts.ts';
 import { html, type Markup, type Piece } from './html.ts';
@@ -54,7 +54,7 @@ function timedRow(name: string, { requestsPerSecond, p50Ms, p99Ms }: TimedFacts,
   return [name, perSecond(requestsPerSecond), shareCell(share), inMs(p50Ms), inMs(p99Ms)];
 }
 
-/** The window of current traffic that has enough requests for a quantile. */
+/** The window with current traffic and enough requests for a quantile. */
 function middle({ windows }: StatusFacts): WindowFacts | undefined {
   return windows[1];
 }
@@ -92,7 +92,7 @@ function shareCell(share: number | undefined): Markup {
   return html`${share === undefined ? undefined : meter(share)}<span class="share">${percent(share)}</span>`;
 }
 
-/** A bar beside a number that says the same. */
+/** A bar beside the number that it repeats. */
 export function meter(share: number): Markup {
   const width = Math.round(Math.min(1, share) * 1_000) / 10;
   return html`<svg class="meter" aria-hidden="true" width="28" height="8">

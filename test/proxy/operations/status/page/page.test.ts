@@ -13,13 +13,13 @@ import {
   perSecond,
   short,
 } from '../../../../../src/proxy/operations/status/format.ts';
-import { factsFrom, nodeTold } from '../../../../support/status-told.ts';
+import { factsFrom, nodeStatus } from '../../../../support/process-status.ts';
 
 const hostile = `<img src=x onerror="alert(1)">'&\u001b[2J\u202e`;
 
 const hostileFacts = factsFrom(
   {
-    nodes: [nodeTold({ name: hostile, ejected: [{ readClass: hostile, reason: hostile }] })],
+    nodes: [nodeStatus({ name: hostile, ejected: [{ readClass: hostile, reason: hostile }] })],
     redis: { trouble: hostile },
     distrusted: [hostile],
     disagreements: [{ upstreams: [hostile, hostile], count: 1, last: hostile }],
@@ -28,14 +28,14 @@ const hostileFacts = factsFrom(
   { version: hostile },
 );
 
-test('whatever others tell is text on the page', () => {
+test('data from outside is text on the page', () => {
   const page = statusPage(hostileFacts);
   assert.doesNotMatch(page, /<img/);
   assert.doesNotMatch(page, /onerror="/);
   assert.match(page, /&lt;img src=x onerror=&quot;alert\(1\)&quot;&gt;&#39;&amp;/);
 });
 
-test('whatever others tell is text in a terminal', () => {
+test('data from outside is text in a terminal', () => {
   const lines = statusLines(hostileFacts, { columns: 500, hasColours: false, events: 10 });
   assert.doesNotMatch(lines.join(''), /[\p{Cc}\p{Cf}]/u);
   assert.ok(lines.some((line) => line.includes('<img src=x')));
@@ -48,7 +48,7 @@ test('escaping covers what ends a text or a quoted attribute', () => {
   );
 });
 
-test('the policy allows this script and this style, by what they are, and nothing else', () => {
+test('the policy allows this script and this style by hash, and nothing else', () => {
   const page = statusPage(factsFrom());
   for (const [, name, text = ''] of page.matchAll(/<(script|style)>(.*?)<\/\1>/gs)) {
     const digest = createHash('sha256').update(text).digest('base64');
@@ -60,7 +60,7 @@ test('the policy allows this script and this style, by what they are, and nothin
   assert.doesNotMatch(page, / style=| on\w+=|https?:\/\/(?!www\.w3\.org\/2000\/svg)/);
 });
 
-test('there is a page before anything is known', () => {
+test('the page renders before any report', () => {
   const page = statusPage(
     factsFrom({
       isReady: false,
@@ -68,7 +68,7 @@ test('there is a page before anything is known', () => {
       oldest: undefined,
       chainId: undefined,
       nodes: [
-        nodeTold({
+        nodeStatus({
           state: 'unproven',
           head: undefined,
           oldest: undefined,
@@ -78,7 +78,7 @@ test('there is a page before anything is known', () => {
       ],
     }),
   );
-  assert.match(page, /No node has told its window yet/);
+  assert.match(page, /No node has reported its window yet/);
   assert.match(page, /unproven/);
 });
 
@@ -91,7 +91,7 @@ test('lines of a terminal are cut to its width, colours not counted', () => {
   }
 });
 
-test('numbers are written as people read them', () => {
+test('numbers are formatted for people', () => {
   assert.deepEqual([0, 999, 1_000, 12_345, 4_000_000, 3.4e9].map(short), ['0', '999', '1k', '12k', '4M', '3.4G']);
   assert.deepEqual([undefined, 0, 0.5, 0.99999, 1].map(percent), ['–', '0 %', '50.0 %', '99.9 %', '100 %']);
   assert.deepEqual([undefined, 0.05, 4.26, 120, 1_500].map(milliseconds), [

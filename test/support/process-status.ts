@@ -1,10 +1,10 @@
-/** What a process might tell of itself. */
-import type { NodeTold, StatusFacts, Surroundings, Told } from '../../src/proxy/operations/status/facts.ts';
+/** Sample reports of a process, for tests of the status page. */
+import type { NodeStatus, StatusFacts, GatewayStatus, ProcessStatus } from '../../src/proxy/operations/status/facts.ts';
 import { factsOf } from '../../src/proxy/operations/status/present.ts';
 import type { Counts } from '../../src/proxy/operations/status/counts.ts';
 import type { WindowCounts } from '../../src/proxy/operations/status/windows.ts';
 
-export function nodeTold(known: Partial<NodeTold> = {}): NodeTold {
+export function nodeStatus(known: Partial<NodeStatus> = {}): NodeStatus {
   return {
     name: 'full-a',
     tier: 'full',
@@ -23,7 +23,7 @@ export function nodeTold(known: Partial<NodeTold> = {}): NodeTold {
   };
 }
 
-export function told(known: Partial<Told> = {}): Told {
+export function processStatus(known: Partial<ProcessStatus> = {}): ProcessStatus {
   return {
     startedAtMs: 1_000,
     isReady: true,
@@ -32,7 +32,7 @@ export function told(known: Partial<Told> = {}): Told {
     head: '3412674839',
     oldest: '0',
     headSpeed: 190,
-    nodes: [nodeTold()],
+    nodes: [nodeStatus()],
     windows: windowsOf(new Map(), 0),
     total: new Map(),
     cache: { entries: 10, bytes: 1_000, maxBytes: 4_000 },
@@ -52,6 +52,12 @@ export function windowsOf(counts: Counts, coveredSeconds: number): readonly Wind
   return [10, 100, 1_000].map((seconds) => ({ seconds, coveredSeconds, counts }));
 }
 
-export function factsFrom(known: Partial<Told> = {}, around: Partial<Surroundings> = {}): StatusFacts {
-  return factsOf(told(known), { version: '1.2.3', nowMs: 61_000, isDraining: false, reload: undefined, ...around });
+export function factsFrom(known: Partial<ProcessStatus> = {}, gateway: Partial<GatewayStatus> = {}): StatusFacts {
+  return factsOf(processStatus(known), {
+    version: '1.2.3',
+    nowMs: 61_000,
+    isDraining: false,
+    reload: undefined,
+    ...gateway,
+  });
 }
