@@ -13,12 +13,12 @@ import type { PeerWorkers } from './peer-workers.ts';
 import { RedisKeys, type KeysContext } from './redis-keys.ts';
 import type { StatusSource } from './status.ts';
 
-export interface AccessContext extends Omit<LimitsParts, 'desk' | 'plans' | 'journal'> {
+export interface AccessContext extends Omit<LimitsParts, 'limitService' | 'plans' | 'journal'> {
   readonly status: StatusSource;
   /** Who counts requests. Default: as the config says. */
   readonly limits: Limits | undefined;
   /** The other workers of this gateway. */
-  readonly peers: Pick<PeerWorkers, 'desk' | 'lastKeys' | 'publishKeys'> | undefined;
+  readonly peers: Pick<PeerWorkers, 'limitService' | 'lastKeys' | 'publishKeys'> | undefined;
 }
 
 export interface AccessParts {
@@ -41,7 +41,7 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
   const { journal } = status;
   const rules = rulesOf(config);
   let plans: ReadonlySet<string> = new Set(rules.plans.keys());
-  const built = createLimits(config, { ...context, desk: peers?.desk, journal, plans: () => plans });
+  const built = createLimits(config, { ...context, limitService: peers?.limitService, journal, plans: () => plans });
   const { file } = config.keys;
   const store = config.keys.redis ? redis : undefined;
   const sources: KeySource[] = [...(file === undefined ? [] : ['file' as const]), ...(store ? ['redis' as const] : [])];

@@ -6,7 +6,7 @@ import { PlanLimits } from '../access/limits/limits.ts';
 import { FallbackCounter, type WhenRedisIsDown } from '../access/limits/limits-fallback.ts';
 import { MemoryCounter } from '../access/limits/limits-memory.ts';
 import { RedisCounter } from '../access/limits/limits-redis.ts';
-import { RemoteCounter, type Desk } from '../access/limits/limits-remote.ts';
+import { RemoteCounter, type LimitServiceClient } from '../access/limits/limits-remote.ts';
 import type { Limits } from '../access/limits/ticket.ts';
 import { LimitQueue } from '../access/limits/limit-queue.ts';
 import { Usage } from '../access/usage/usage.ts';
@@ -27,7 +27,7 @@ export interface LimitsParts {
   /** Processes of this gateway. */
   readonly processes: number;
   /** The primary, where there are several and no Redis. */
-  readonly desk: Desk | undefined;
+  readonly limitService: LimitServiceClient | undefined;
   /** Names of the plans, now. */
   readonly plans: () => Iterable<string>;
 }
@@ -45,7 +45,7 @@ export interface BuiltLimits {
 }
 
 export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLimits {
-  const { redis, registry, journal, processes, desk, plans } = parts;
+  const { redis, registry, journal, processes, limitService, plans } = parts;
   let current = config;
   const [queue, queueOfAddresses] = [new LimitQueue(), new LimitQueue()];
   const metrics = createLimitMetrics(registry, {
@@ -98,7 +98,7 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
         onFallback: (choice) => metrics.fellBack(choice),
       });
     }
-    if (desk !== undefined) return new RemoteCounter(desk, new MemoryCounter({ now, processes }));
+    if (limitService !== undefined) return new RemoteCounter(limitService, new MemoryCounter({ now, processes }));
     return new MemoryCounter({ now });
   }
 }

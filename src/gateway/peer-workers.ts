@@ -1,5 +1,5 @@
 /** The other workers of one gateway: events between them, and the services of their primary. */
-import type { Desk } from '../access/limits/limits-remote.ts';
+import type { LimitServiceClient } from '../access/limits/limits-remote.ts';
 import type { CacheKey } from '../cache/key.ts';
 import type { Distrusted } from '../encode/distrusted.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
@@ -39,7 +39,7 @@ export interface Submitted {
 /** The other workers, as one worker addresses them. */
 export interface PeerWorkers {
   /** Counts requests for all workers, where Redis does not. */
-  readonly desk: Desk;
+  readonly limitService: LimitServiceClient;
   /** The text of the keys file that another worker put in force; `undefined` before the first. */
   readonly lastKeys: string | undefined;
   /** Functions that the peers leave to nodes. */

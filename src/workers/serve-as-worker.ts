@@ -60,7 +60,7 @@ export async function serveAsWorker(): Promise<void> {
     publish: (event) => link.publish(event),
     publishSubmission: (event) => link.publishSubmission(event),
     publishKeys: (text) => primary.tell('keys', text),
-    desk: {
+    limitService: {
       take: (request) => primary.call('take', request, countedMs),
       settle: (ended) => primary.tell('settle', ended),
     },

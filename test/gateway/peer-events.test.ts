@@ -20,7 +20,7 @@ async function worker(t: TestContext) {
   });
   const published: PeerEvent[] = [];
   const peers = {
-    desk: { take: () => assert.fail('there are no limits'), settle: () => undefined },
+    limitService: { take: () => assert.fail('there are no limits'), settle: () => undefined },
     lastKeys: undefined,
     distrusted: { names: [], marked: { salt: '', table: undefined } },
     publish: (event: PeerEvent) => void published.push(event),

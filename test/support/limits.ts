@@ -49,7 +49,7 @@ export async function replica(t: TestContext, options: ReplicaOptions): Promise<
       registry,
       journal: new Journal(pino({ level: 'trace' }, { write: (line) => void log.push(JSON.parse(line) as LogLine) })),
       processes,
-      desk: undefined,
+      limitService: undefined,
       plans: () => [],
     },
   );

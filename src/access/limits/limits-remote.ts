@@ -2,8 +2,8 @@
 import type { Charge, Count, Counter, Taken } from './counter.ts';
 import type { MemoryCounter } from './limits-memory.ts';
 
-/** The other process. Messages arrive in the order they were sent. */
-export interface Desk {
+/** The limit service of the primary, as a worker calls it. Messages arrive in the order they were sent. */
+export interface LimitServiceClient {
   /** Rejects when there is no answer in time. `id`: of this process, never used twice. */
   take(request: { readonly id: number; readonly charge: Charge }): Promise<Count>;
   /** Also where it is not known whether `id` was admitted. */
@@ -14,14 +14,14 @@ export interface Desk {
 const pauseMs = 1_000;
 
 export class RemoteCounter implements Counter {
-  readonly #desk: Desk;
+  readonly #limitService: LimitServiceClient;
   /** Grants one process's share. */
   readonly #memory: MemoryCounter;
   #lastId = 0;
   #pausedUntilMs = -Infinity;
 
-  constructor(desk: Desk, memory: MemoryCounter) {
-    this.#desk = desk;
+  constructor(limitService: LimitServiceClient, memory: MemoryCounter) {
+    this.#limitService = limitService;
     this.#memory = memory;
   }
 
@@ -29,17 +29,17 @@ export class RemoteCounter implements Counter {
     if (performance.now() < this.#pausedUntilMs) return this.#memory.take(charge);
     const id = (this.#lastId += 1);
     try {
-      const count = await this.#desk.take({ id, charge });
+      const count = await this.#limitService.take({ id, charge });
       if (!count.isAdmitted) return { kind: 'counted', count, settle: () => undefined };
       const settleHere = this.#memory.note(charge);
       const settle = (extraCost: number): void => {
         settleHere(extraCost);
-        this.#desk.settle({ id, extraCost });
+        this.#limitService.settle({ id, extraCost });
       };
       return { kind: 'counted', count, settle };
     } catch {
       this.#pausedUntilMs = performance.now() + pauseMs;
-      this.#desk.settle({ id, extraCost: 0 });
+      this.#limitService.settle({ id, extraCost: 0 });
       return this.#memory.take(charge);
     }
   }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Charge, Taken } from '../../../src/access/limits/counter.ts';
 import { MemoryCounter } from '../../../src/access/limits/limits-memory.ts';
-import { RemoteCounter, type Desk } from '../../../src/access/limits/limits-remote.ts';
+import { RemoteCounter, type LimitServiceClient } from '../../../src/access/limits/limits-remote.ts';
 import { LimitService } from '../../../src/workers/limit-service.ts';
 
 function charge(subject: string, changes: Partial<Charge> = {}): Charge {
@@ -45,7 +45,10 @@ test('workers together get what one process would grant, and a worker that is go
   const bounds = { windowMs: 10_000, requests: 10, concurrency: 6 };
   const join = (id: number) => {
     const { take, settle } = service.handlersFor(id);
-    const remote: Desk = { take: async (request) => structuredClone(take(structuredClone(request))), settle };
+    const remote: LimitServiceClient = {
+      take: async (request) => structuredClone(take(structuredClone(request))),
+      settle,
+    };
     return new RemoteCounter(remote, new MemoryCounter({ now: () => 0, processes: 2 }));
   };
   const hammer = async (...workers: readonly RemoteCounter[]) => {
@@ -76,14 +79,14 @@ test('a request that is counted after the exit of its worker holds no place', as
 test('a primary that does not answer is not waited for twice, and gets back what it may have counted', async () => {
   const settled: number[] = [];
   let asked = 0;
-  const desk: Desk = {
+  const limitService: LimitServiceClient = {
     take: () => {
       asked += 1;
       return Promise.reject(new Error('no answer'));
     },
     settle: ({ id }) => settled.push(id),
   };
-  const counter = new RemoteCounter(desk, new MemoryCounter({ now: () => 0, processes: 3 }));
+  const counter = new RemoteCounter(limitService, new MemoryCounter({ now: () => 0, processes: 3 }));
   const taken = [await counter.take(charge('a')), await counter.take(charge('a'))];
   assert.deepEqual(taken.map(isAdmitted), [true, false], 'one of three: its share of three processes');
   assert.equal(asked, 1);
