@@ -79,14 +79,14 @@ export interface UpstreamLimits {
 
 /** The shared tier. */
 export interface RedisConfig {
-  readonly target: RedisTarget;
+  readonly target: RedisTargetConfig;
   readonly keyPrefix: string;
   /** Most that Redis may add to a read. */
   readonly timeoutMs: number;
   readonly ttlMs: number;
 }
 
-export type RedisTarget =
+export type RedisTargetConfig =
   | { readonly kind: 'single'; readonly url: string }
   | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
   | { readonly kind: 'cluster'; readonly urls: readonly string[] };
@@ -109,7 +109,7 @@ export interface AccessLogConfig {
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 
 /** What a client may ask for. */
-export type Operation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
+export type OperationName = 'read' | 'view' | 'encode' | 'submit' | 'pass';
 
 /** Who may use the gateway, how much, and what that costs. */
 export interface AccessConfig {
@@ -139,7 +139,7 @@ export interface PlanConfig {
   readonly burst?: number | undefined;
   readonly concurrency?: number | undefined;
   readonly waitMs: number;
-  readonly operations: readonly Operation[];
+  readonly operations: readonly OperationName[];
   readonly origins?: readonly string[] | undefined;
 }
 

@@ -5,13 +5,13 @@ import type { Positions } from './source/positions.ts';
 import type { FileConfig } from './schema/schema.ts';
 
 /** A `FileConfig` in which no text is secret any more. Reads as a config file of its own. */
-export type ShownConfig = FileConfig;
+export type RedactedConfig = FileConfig;
 
 /**
  * What came from `${NAME}` is shown as `${NAME}`: any variable may hold a secret, and its name says more than stars.
  * Passwords and tokens written into a file are shown as stars.
  */
-export function shownConfig(file: FileConfig, positions: Positions): ShownConfig {
+export function redactConfig(file: FileConfig, positions: Positions): RedactedConfig {
   const mask = (value: unknown, path: KeyPath): unknown => {
     const template = positions.findTemplate(path);
     if (template !== undefined) return template;
@@ -21,7 +21,7 @@ export function shownConfig(file: FileConfig, positions: Positions): ShownConfig
     if (typeof value !== 'object' || value === null) return value;
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, mask(part, [...path, key])]));
   };
-  return mask(file, []) as ShownConfig;
+  return mask(file, []) as RedactedConfig;
 }
 
 /** `operations.token`, and the credentials of nodes. */

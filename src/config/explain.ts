@@ -6,7 +6,7 @@ import type { Positions } from './source/positions.ts';
 import { isSamePlace, type Problem } from './source/problem.ts';
 import { configJsonSchema } from './schema/schema.ts';
 
-export interface Explained {
+export interface ExplainContext {
   /** What was checked: the file with flags and variables laid over it. */
   readonly root: unknown;
   readonly positions: Positions;
@@ -18,7 +18,7 @@ export interface Explained {
   readonly isSecret?: boolean;
 }
 
-export function explainIssues(issues: readonly z.core.$ZodIssue[], context: Explained): readonly Problem[] {
+export function explainIssues(issues: readonly z.core.$ZodIssue[], context: ExplainContext): readonly Problem[] {
   const problems: Problem[] = [];
   for (const issue of issues) {
     const path = issue.path as KeyPath;
@@ -45,7 +45,7 @@ function quoteValue(value: unknown, path: KeyPath, positions: Positions): string
   return value.includes('://') ? 'another address' : JSON.stringify(value);
 }
 
-function wrongValue(issue: z.core.$ZodIssue, path: KeyPath, context: Explained): string {
+function wrongValue(issue: z.core.$ZodIssue, path: KeyPath, context: ExplainContext): string {
   const value = findValue(context.root, path);
   if (value === undefined) return 'is required';
   if (value === null) return 'is empty: give it a value or leave the key out';
@@ -65,7 +65,7 @@ function alternatives(words: readonly string[]): string {
   return words.join(', ').replace(/, ([^,]*)$/, ' or $1');
 }
 
-function unknownKey(path: KeyPath, context: Explained): Problem {
+function unknownKey(path: KeyPath, context: ExplainContext): Problem {
   const word = String(path.at(-1));
   const { schema = configJsonSchema() } = context;
   const parent = schemaAt(schema, path.slice(0, -1));

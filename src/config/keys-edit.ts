@@ -1,6 +1,6 @@
 /** Changes to the text of a keys file that leave the rest of it as its authors wrote it, comments included. */
 import { isMap, isSeq, parseDocument, type Document, type YAMLSeq } from 'yaml';
-import type { Operation } from './config.ts';
+import type { OperationName } from './config.ts';
 
 /** A key as it is written into the file; what is absent is left out. */
 export interface NewKey {
@@ -8,7 +8,7 @@ export interface NewKey {
   readonly tenant?: string | undefined;
   readonly plan: string;
   readonly sha256: string;
-  readonly operations?: readonly Operation[] | undefined;
+  readonly operations?: readonly OperationName[] | undefined;
   readonly origins?: readonly string[] | undefined;
   readonly expires?: string | undefined;
 }

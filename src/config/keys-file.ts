@@ -1,7 +1,7 @@
 /** The file of keys: strict like the config, and read again while the gateway runs. No message quotes a value. */
 import { z } from 'zod';
 import { operations, origins, planName } from './schema/access-schema.ts';
-import type { Config, Operation } from './config.ts';
+import type { Config, OperationName } from './config.ts';
 import { explainIssues } from './explain.ts';
 import { findValue } from './source/key-path.ts';
 import { nearMissHint } from './source/near-miss.ts';
@@ -17,7 +17,7 @@ export interface FileKey {
   readonly tenant: string;
   readonly plan: string;
   readonly sha256: string;
-  readonly operations?: readonly Operation[] | undefined;
+  readonly operations?: readonly OperationName[] | undefined;
   readonly origins?: readonly string[] | undefined;
   readonly expiresAtMs?: number | undefined;
 }

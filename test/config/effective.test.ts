@@ -92,13 +92,13 @@ encode: { signingDomain: "\${DOMAIN}" }
 `;
   const env = { KEY: 'hunter2', DOMAIN: 'APTOS' };
 
-  const { shown, config } = loadText(t, text, { env });
+  const { redacted, config } = loadText(t, text, { env });
 
-  const yaml = stringify(shown);
+  const yaml = stringify(redacted);
   assert.ok(!yaml.includes('hunter2'), yaml);
-  assert.equal(shown.upstreams[0]?.url, 'https://node/${KEY}/v1');
+  assert.equal(redacted.upstreams[0]?.url, 'https://node/${KEY}/v1');
   const url = 'redis://me:***@r:6379/0?password=***';
-  assert.equal(shown.cache.redis?.url, url);
+  assert.equal(redacted.cache.redis?.url, url);
   const redis = { ...config.cache.redis, target: { kind: 'single', url } };
   assert.deepEqual(loadText(t, yaml, { env }).config, { ...config, cache: { ...config.cache, redis } });
   assert.deepEqual((parse(yaml) as { upstream: unknown }).upstream, {
@@ -116,19 +116,19 @@ encode: { signingDomain: "\${DOMAIN}" }
 test('the token of the operations port is masked, however it was given', (t) => {
   const env = { ADMIN: 'hunter2-hunter2-hunter2' };
   const given = loadText(t, `${oneUpstream}operations: { token: "\${ADMIN}" }\n`, { env });
-  assert.deepEqual([given.config.operations.token, given.shown.operations.token], [env.ADMIN, '${ADMIN}']);
+  assert.deepEqual([given.config.operations.token, given.redacted.operations.token], [env.ADMIN, '${ADMIN}']);
   const written = loadText(t, `${oneUpstream}operations: { token: ${env.ADMIN} }\n`);
   assert.equal(written.config.operations.token, env.ADMIN);
-  assert.ok(!JSON.stringify(written.shown).includes('hunter2'));
+  assert.ok(!JSON.stringify(written.redacted).includes('hunter2'));
   // What is shown reads as a config file.
-  loadText(t, stringify(written.shown));
+  loadText(t, stringify(written.redacted));
 });
 
 test('passwords are masked wherever a redis address may stand', (t) => {
   const nodes = '["redis://:hunter2@a:1", "rediss://hunter2@b:2", "redis://u:hunt@er2@c:3"]';
   for (const servers of [`cluster: ${nodes}`, `sentinel: { name: p, nodes: ${nodes} }`]) {
-    const { shown } = loadText(t, `${oneUpstream}cache: { redis: { ${servers} } }\n`);
-    assert.ok(!/hunt|er2/.test(JSON.stringify(shown)), JSON.stringify(shown));
+    const { redacted } = loadText(t, `${oneUpstream}cache: { redis: { ${servers} } }\n`);
+    assert.ok(!/hunt|er2/.test(JSON.stringify(redacted)), JSON.stringify(redacted));
   }
 });
 

@@ -27,7 +27,7 @@ test('config/example.yaml is sound and names three nodes', () => {
 
 test('config/full.yaml is sound, and says nothing but defaults where there are any', () => {
   const full = loadConfig({ file: path('config/full.yaml') });
-  const upstreams = { path: ['upstreams'], value: full.shown.upstreams, origin: 'test' };
+  const upstreams = { path: ['upstreams'], value: full.redacted.upstreams, origin: 'test' };
   const defaults = loadConfig({ overrides: [upstreams] }).config;
 
   assert.deepEqual(full.config, defaults);

@@ -1,6 +1,14 @@
 /** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs, paths absolute. */
 import { resolve } from 'node:path';
-import type { AccessConfig, Config, LogConfig, PlanConfig, RedisConfig, RedisTarget, TlsConfig } from '../config.ts';
+import type {
+  AccessConfig,
+  Config,
+  LogConfig,
+  PlanConfig,
+  RedisConfig,
+  RedisTargetConfig,
+  TlsConfig,
+} from '../config.ts';
 import type { FileConfig } from './schema.ts';
 import { chainIds } from './schema-parts.ts';
 import { durationMs, sizeBytes } from './units.ts';
@@ -86,7 +94,11 @@ function redisOf(file: FileConfig['cache']['redis']): { readonly redis?: RedisCo
 }
 
 /** Exactly one of the three is there: `consistency.ts` has seen to it. */
-function targetOf({ url, cluster, sentinel }: NonNullable<FileConfig['cache']['redis']>): RedisTarget | undefined {
+function targetOf({
+  url,
+  cluster,
+  sentinel,
+}: NonNullable<FileConfig['cache']['redis']>): RedisTargetConfig | undefined {
   if (url !== undefined) return { kind: 'single', url };
   if (cluster !== undefined) return { kind: 'cluster', urls: cluster };
   return sentinel === undefined ? undefined : { kind: 'sentinel', name: sentinel.name, urls: sentinel.nodes };

@@ -10,7 +10,7 @@ import { Positions } from './positions.ts';
 import { ConfigError, type Where } from './problem.ts';
 import { readText } from './text-file.ts';
 import { configSchema } from '../schema/schema.ts';
-import { type ShownConfig, shownConfig } from '../effective-config.ts';
+import { type RedactedConfig, redactConfig } from '../effective-config.ts';
 import { toConfig } from '../schema/to-config.ts';
 import { readYaml, type YamlSource } from './yaml-source.ts';
 
@@ -27,7 +27,7 @@ export interface LoadedConfig {
   readonly config: Config;
   /** Things that are allowed and probably not meant. */
   readonly warnings: readonly string[];
-  readonly shown: ShownConfig;
+  readonly redacted: RedactedConfig;
   /** Where a value was given, for whoever finds fault with it later. */
   whereIs(path: KeyPath): Where;
 }
@@ -57,7 +57,7 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
       ...sameAddressWarnings(config.upstreams),
       ...hostWarnings(config.operations),
     ],
-    shown: shownConfig(checked.data, positions),
+    redacted: redactConfig(checked.data, positions),
     whereIs: (path) => positions.ofValue(path),
   };
 }
