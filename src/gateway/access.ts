@@ -10,7 +10,7 @@ import { digestOf, FileWatch, readText } from '../config/source/text-file.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
 import type { PeerWorkers } from './peer-workers.ts';
-import { RedisKeys, type KeysContext } from './redis-keys.ts';
+import { AccessKeyPoller, type KeysContext } from './access-key-poller.ts';
 import type { StatusSource } from './status.ts';
 
 export interface AccessContext extends Omit<LimitsParts, 'limitService' | 'plans' | 'journal'> {
@@ -49,7 +49,7 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
   const metrics = createAccessMetrics(registry, () => ({ keys: principals.size, plans }));
   const keys = { principals, plans: () => plans, metrics, journal };
   const watched = file === undefined ? undefined : watchKeys(file, keys, peers);
-  const polled = store === undefined ? undefined : new RedisKeys(store, keys);
+  const polled = store === undefined ? undefined : new AccessKeyPoller(store, keys);
   return {
     principals,
     limits: context.limits ?? built.limits,
@@ -65,8 +65,8 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
       watched?.check(known);
       plans = known;
       principals.setRules(changed);
-      watched?.again();
-      polled?.again();
+      watched?.reapplyPlans();
+      polled?.reapplyPlans();
       built.update(next);
     },
     async close() {
@@ -141,7 +141,7 @@ function watchKeys(file: string, { principals, plans, metrics, journal }: KeysCo
       if (findFit(known) === undefined) parse(inForce?.text ?? '', known);
     },
     /** The plans are others: a file that named one which was not there yet is no longer wrong. */
-    again(): void {
+    reapplyPlans(): void {
       const next = findFit();
       if (next !== undefined && next !== inForce) take(next);
     },

@@ -10,7 +10,7 @@ import type { Origin } from '../proxy/reads/read-result.ts';
 import { LedgerIdentity } from '../upstream/node/ledger-identity.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 import type { FleetParts } from './fleet.ts';
-import type { Settings } from './settings.ts';
+import type { LiveSettings } from './settings.ts';
 import type { SharedCache, SharedCacheParts } from './shared-cache.ts';
 import type { StatusSource } from './status.ts';
 
@@ -24,7 +24,7 @@ export interface CacheContext {
   readonly processes: number;
 }
 
-export function buildCache(config: Config, settings: Settings, parts: FleetParts, context: CacheContext) {
+export function buildCache(config: Config, settings: LiveSettings, parts: FleetParts, context: CacheContext) {
   const { status, buildShared, processes } = context;
   const { fleet, latest, sender, registry, witness } = parts;
   const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
@@ -81,8 +81,9 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
       shared?.history.rolledBack();
       shared?.news.forgetServed();
     },
-    tellServed: (version: LedgerVersion) => shared?.news.tellServed(version),
-    tellRefused: ({ fingerprint }: Upstream, version: LedgerVersion) => shared?.news.tellRefused(fingerprint, version),
+    publishServed: (version: LedgerVersion) => shared?.news.tellServed(version),
+    publishRefused: ({ fingerprint }: Upstream, version: LedgerVersion) =>
+      shared?.news.tellRefused(fingerprint, version),
     redisStatus: () => (shared === undefined ? undefined : { trouble: shared.trouble() }),
     /** Resolves when what is shared can be used, or will have to wait. */
     start: async () => {

@@ -18,7 +18,7 @@ import { Upstream } from '../upstream/node/upstream.ts';
 import { Witness } from '../upstream/witness.ts';
 import { Nodes } from './nodes.ts';
 import type { PeerWorkers } from './peer-workers.ts';
-import type { Settings } from './settings.ts';
+import type { LiveSettings } from './settings.ts';
 
 /** What others want to hear of the fleet. */
 export interface FleetListener {
@@ -33,8 +33,8 @@ export interface FleetListener {
 
 export type FleetParts = ReturnType<typeof buildFleet>;
 
-export interface FleetOptions {
-  readonly settings: Settings;
+export interface FleetContext {
+  readonly settings: LiveSettings;
   /** How late this process runs, in ms. */
   readonly ownLag: () => number;
   /** Bounds the bytes of answers that are read whole. */
@@ -44,7 +44,7 @@ export interface FleetOptions {
   readonly journal: Journal;
 }
 
-export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
+export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetContext) {
   const { settings, answerBudget, peers, ownLag, journal } = options;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
@@ -52,7 +52,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
   const create = ({ name, url, tier, headers }: UpstreamConfig): Upstream =>
     new Upstream({ name, url, tier, headers, connections: config.upstream.connections, ...settings.connect, ownLag });
-  const known = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
+  const configs = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
   const events: FleetEvents = {
     onChange: (change, fields, message) => {
       journal.tell(change, fields, message);
@@ -70,7 +70,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onRefused: (upstream, version) => listener.onRefused(upstream, version),
     onAwaited: () => prober.hurry(),
   };
-  const fleet: Fleet = new Fleet([...known.keys()], dialectOf(config.dialect), events, {
+  const fleet: Fleet = new Fleet([...configs.keys()], dialectOf(config.dialect), events, {
     onHead: (info, upstream) => peers?.publish({ kind: 'head', info, upstream }),
     limits: settings.fleet,
     chainId: config.chainId,
@@ -106,7 +106,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     },
   };
   const latest = new Latest({ fleet, sender, events: latestEvents }, settings.latest);
-  const nodes = new Nodes({ fleet, prober, metrics, log, journal, known, create });
+  const nodes = new Nodes({ fleet, prober, metrics, log, journal, configs, create });
   const witness = new Witness(fleet, prober);
   return { fleet, nodes, prober, sender, latest, registry, witness };
 }

@@ -62,7 +62,7 @@ export async function startGateway(config: Config, options: GatewayOptions = {})
     journal: serving.journal,
     metrics: createReloadMetrics(serving.registry),
     apply,
-    onTaken: (taken) => logAdmin.reload(taken.log),
+    onInForce: ({ log }) => logAdmin.reload(log),
   });
   const operations = createOperationsServer({
     isDraining: () => serving.isDraining,

@@ -18,7 +18,7 @@ export interface NodesParts {
   readonly log: Logger;
   readonly journal: Journal;
   /** Those of the fleet, by what the config said of them. */
-  readonly known: ReadonlyMap<Upstream, UpstreamConfig>;
+  readonly configs: ReadonlyMap<Upstream, UpstreamConfig>;
   readonly create: (config: UpstreamConfig) => Upstream;
 }
 
@@ -38,7 +38,7 @@ export class Nodes {
 
   constructor(parts: NodesParts) {
     this.#parts = parts;
-    this.#configs = new Map(parts.known);
+    this.#configs = new Map(parts.configs);
   }
 
   /**

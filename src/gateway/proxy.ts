@@ -41,11 +41,11 @@ import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { LogControl } from './log/log.ts';
 import type { PeerWorkers } from './peer-workers.ts';
-import type { Settings } from './settings.ts';
+import type { LiveSettings } from './settings.ts';
 import type { StatusSource } from './status.ts';
 
 export interface ProxyContext {
-  readonly settings: Settings;
+  readonly settings: LiveSettings;
   /** Absent: everybody may ask for everything. */
   readonly access: AccessParts | undefined;
   readonly parts: FleetParts;

@@ -11,7 +11,7 @@ export interface ReloadsParts {
   /** Puts the live keys of a config in force; the config in force before has all others. Called by one at a time. */
   readonly apply: (config: Config) => Promise<void>;
   /** A config is in force, whether anything of it has changed or not. */
-  readonly onTaken?: (config: Config) => void;
+  readonly onInForce?: (config: Config) => void;
 }
 
 export class Reloads {
@@ -68,7 +68,7 @@ export class Reloads {
       return;
     }
     this.#config = effective;
-    this.#parts.onTaken?.(effective);
+    this.#parts.onInForce?.(effective);
     this.#note(live.length > 0 ? 'applied' : 'unchanged', restart);
     if (live.length > 0) journal.tell('config applied', { keys: live }, 'the config was read again and is in force');
     else journal.tell('config unchanged', {}, 'the config was read again: nothing has changed that can change now');

@@ -19,7 +19,7 @@ import { buildCache, type Cache } from './cache.ts';
 import { buildFleet } from './fleet.ts';
 import { LogControl } from './log/log.ts';
 import { buildProxy } from './proxy.ts';
-import { createSettings, type Settings } from './settings.ts';
+import { createSettings, type LiveSettings } from './settings.ts';
 import { StatusSource, type StatusParts } from './status.ts';
 
 /** Long enough for a phone in a tunnel; the answer holds a connection to a node meanwhile. */
@@ -95,11 +95,11 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
     },
     onRollback: () => cache.rolledBack(),
     onServed: (version: LedgerVersion, state?: PublishedState) => {
-      cache.tellServed(version);
+      cache.publishServed(version);
       peers?.publish(state === undefined ? { kind: 'served', version } : { kind: 'snapshot', snapshot: state });
     },
     onRefused: (upstream: Upstream, version: LedgerVersion) => {
-      cache.tellRefused(upstream, version);
+      cache.publishRefused(upstream, version);
       peers?.publish({ kind: 'refused', fingerprint: upstream.fingerprint, version });
     },
   };
@@ -225,7 +225,7 @@ export function inactivityMs({ upstream }: Config): number {
 }
 
 /** Counting requests follows a change of the time that Redis is given. */
-function liveRedis({ cache: { redis } }: Config, settings: Settings): RedisConfig | undefined {
+function liveRedis({ cache: { redis } }: Config, settings: LiveSettings): RedisConfig | undefined {
   if (redis === undefined) return undefined;
   return {
     ...redis,

@@ -78,7 +78,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       return draining.isOn;
     },
     readiness: () => readinessOf(parts),
-    status: () => status.told(parts.statusParts),
+    status: () => status.report(parts.statusParts),
     apply(next) {
       const apply = () => applyTo(parts, shareOf(next, processes), options.times);
       applied = applied.then(apply, apply);

@@ -10,7 +10,7 @@ const longestConnectMs = 3_000;
 /** A second attempt is begun after this part of a node's answers has usually come; with all of them, never. */
 const noHedge = { quantile: 1, share: 0 };
 
-export type Settings = ReturnType<typeof createSettings>;
+export type LiveSettings = ReturnType<typeof createSettings>;
 
 /** `stallMs` is no part of the config. */
 export function createSettings(config: Config, stallMs: number) {

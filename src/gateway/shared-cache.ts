@@ -18,7 +18,7 @@ import { SharedTier } from '../cache/redis/shared-tier.ts';
 import { WriteQueue } from '../cache/redis/write-queue.ts';
 import { createRedisMetrics } from '../metrics/redis-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
-import type { Settings } from './settings.ts';
+import type { LiveSettings } from './settings.ts';
 
 export interface SharedCacheParts {
   readonly memory: MemoryCache;
@@ -27,7 +27,7 @@ export interface SharedCacheParts {
   readonly chainId: () => number | undefined;
   /** The ledger's name, once it is known. */
   readonly ledger: () => string | undefined;
-  readonly settings: Settings['redis'];
+  readonly settings: LiveSettings['redis'];
   readonly news: NewsListener;
   /** The fleet's generation. */
   readonly generation: () => number;
@@ -73,7 +73,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     trialKey: `${config.keyPrefix}:trial`,
     onFailure: (kind) => metrics.failed(kind),
     onTrouble: (change) => {
-      tellTrouble(journal, change);
+      recordTrouble(journal, change);
       if (change.trouble === 'circuit open' && !change.isOn) void history.check();
     },
   });
@@ -140,7 +140,7 @@ function troubleOf(link: RedisLink): string | undefined {
 
 const unverified = 'nodes have not confirmed yet which history of the ledger it holds';
 
-function tellTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
+function recordTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
   const details = { reason, ...(server === '' ? {} : { server }) };
   if (trouble === 'circuit open') {
     if (isOn) journal.tell('redis away', details, 'Redis is left alone until it answers again: answers are not shared');

@@ -54,7 +54,7 @@ export class StatusSource {
     clearInterval(this.#timer);
   }
 
-  told(parts: StatusParts): Told {
+  report(parts: StatusParts): Told {
     const { fleet } = parts;
     const nowMs = performance.now();
     const total = this.#sample(parts, nowMs);

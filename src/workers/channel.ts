@@ -4,12 +4,12 @@
 export type Handlers = Readonly<Record<string, (argument: never) => unknown>>;
 
 /** The handlers of `H`, as the other side calls them. */
-type Argument<H, Name extends keyof H> = H[Name] extends (argument: infer A) => unknown ? A : never;
-type Answer<H, Name extends keyof H> = H[Name] extends (argument: never) => infer R ? Awaited<R> : never;
+type ArgumentOf<H, Name extends keyof H> = H[Name] extends (argument: infer A) => unknown ? A : never;
+type ReturnOf<H, Name extends keyof H> = H[Name] extends (argument: never) => infer R ? Awaited<R> : never;
 
 type Message =
   | { readonly kind: 'call'; readonly id: number; readonly name: string; readonly argument: unknown }
-  | { readonly kind: 'tell'; readonly name: string; readonly argument: unknown }
+  | { readonly kind: 'notify'; readonly name: string; readonly argument: unknown }
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'fault'; readonly id: number; readonly message: string };
 
@@ -37,16 +37,16 @@ export class Channel<Theirs extends object> {
     const message = raw as Message;
     if (message.kind === 'answer') this.#pending.get(message.id)?.resolve(message.value);
     else if (message.kind === 'fault') this.#pending.get(message.id)?.reject(new Error(message.message));
-    else if (message.kind === 'tell') this.#handle(message.name, message.argument);
+    else if (message.kind === 'notify') this.#handle(message.name, message.argument);
     else if (message.kind === 'call') this.#answer(message);
   }
 
   /** Calls a handler of the other side. Rejects when that fails, does not answer in time, or the process is gone. */
   call<Name extends keyof Theirs & string>(
     name: Name,
-    argument: Argument<Theirs, Name>,
+    argument: ArgumentOf<Theirs, Name>,
     timeoutMs: number,
-  ): Promise<Answer<Theirs, Name>> {
+  ): Promise<ReturnOf<Theirs, Name>> {
     if (this.#isClosed) return Promise.reject(new Error('the process is gone'));
     const id = (this.#lastId += 1);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
@@ -64,12 +64,12 @@ export class Channel<Theirs extends object> {
       // The argument has no structured clone, or is nested too deeply for one.
       reject(error instanceof Error ? error : new Error(String(error)));
     }
-    return ended as Promise<Answer<Theirs, Name>>;
+    return ended as Promise<ReturnOf<Theirs, Name>>;
   }
 
   /** Sends a message without an answer. */
-  tell<Name extends keyof Theirs & string>(name: Name, argument: Argument<Theirs, Name>): void {
-    if (!this.#isClosed) this.#send({ kind: 'tell', name, argument });
+  notify<Name extends keyof Theirs & string>(name: Name, argument: ArgumentOf<Theirs, Name>): void {
+    if (!this.#isClosed) this.#send({ kind: 'notify', name, argument });
   }
 
   /** The other process is gone: every open call rejects. */

@@ -5,13 +5,13 @@
 import type { WorkerProcess } from './worker-process.ts';
 
 /** A worker as the watch queries it. */
-export type Watched = Pick<WorkerProcess, 'id' | 'channel'>;
+export type WatchedWorker = Pick<WorkerProcess, 'id' | 'channel'>;
 
 export interface HangWatchParts {
   /** The workers that answer at once unless they hang. */
-  readonly workers: () => readonly Watched[];
+  readonly workers: () => readonly WatchedWorker[];
   /** Called once for a worker without an answer for `silentMs`. */
-  readonly onHung: (worker: Watched, silentMs: number) => void;
+  readonly onHung: (worker: WatchedWorker, silentMs: number) => void;
   /** Default 10,000: longer than any garbage collection or listing of a large memory. */
   readonly silentMs?: number;
   /** Default 1,000. */
@@ -21,7 +21,7 @@ export interface HangWatchParts {
 export class HangWatch {
   readonly #timer: NodeJS.Timeout;
   /** Ticks since the open query, by worker. Ticks, because none comes while the primary itself stands still. */
-  readonly #ticks = new WeakMap<Watched, number>();
+  readonly #ticks = new WeakMap<WatchedWorker, number>();
 
   constructor({ workers, onHung, silentMs = 10_000, everyMs = 1_000 }: HangWatchParts) {
     const mostTicks = Math.ceil(silentMs / everyMs);
@@ -45,7 +45,7 @@ export class HangWatch {
     clearInterval(this.#timer);
   }
 
-  #query(worker: Watched, silentMs: number): void {
+  #query(worker: WatchedWorker, silentMs: number): void {
     this.#ticks.set(worker, 0);
     const onEnd = () => this.#ticks.delete(worker);
     worker.channel.call('alive', undefined, silentMs * 10).then(onEnd, onEnd);

@@ -14,13 +14,13 @@ const submittedMs = 250;
 const originMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
 
 export class PeerLink {
-  readonly #primary: Pick<Channel<PrimaryHandlers>, 'call' | 'tell'>;
+  readonly #primary: Pick<Channel<PrimaryHandlers>, 'call' | 'notify'>;
   readonly #newest = new NewestState();
   /** Replacements of the ledger since the start, as far as this worker applied or published them. */
   #ledger: number;
   #isFollowing = false;
 
-  constructor(primary: Pick<Channel<PrimaryHandlers>, 'call' | 'tell'>, ledger: number) {
+  constructor(primary: Pick<Channel<PrimaryHandlers>, 'call' | 'notify'>, ledger: number) {
     this.#primary = primary;
     this.#ledger = ledger;
   }
@@ -33,7 +33,7 @@ export class PeerLink {
       if (this.#isFollowing) return;
       this.#enter(this.#ledger + 1);
     }
-    this.#primary.tell('publish', { ledger: this.#ledger, event: own });
+    this.#primary.notify('publish', { ledger: this.#ledger, event: own });
   }
 
   /** See `PeerWorkers.publishSubmission`. */

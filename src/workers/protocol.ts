@@ -40,7 +40,7 @@ export interface PrimaryHandlers {
   /** Sent once, first: the modules are loaded and the worker waits for `serve`. */
   loaded(): void;
   serving(at: { readonly port: number }): void;
-  failed(failure: Failure): void;
+  failed(failure: StartFailure): void;
   /** An event for the peers. A `submitted` event is answered once they recorded it, or after a bound. */
   publish(published: Published): void | Promise<void>;
   /** The text of the keys file in force, for workers that start while the file is wrong or gone. */
@@ -71,7 +71,7 @@ export interface Setup {
 }
 
 /** The reason of a failed start; the fields of the `listen` error where a port is the reason. */
-export interface Failure {
+export interface StartFailure {
   readonly message: string;
   readonly code?: string | undefined;
   readonly syscall?: string | undefined;

@@ -38,7 +38,7 @@ export class WorkerBroadcast {
     if (!this.#isNews(published)) return undefined;
     const peers = this.#workers().filter((worker) => worker.id !== id);
     if (published.event.kind === 'submitted') return record(peers, published);
-    for (const { channel } of peers) channel.tell('published', published);
+    for (const { channel } of peers) channel.notify('published', published);
     return undefined;
   }
 
@@ -58,7 +58,7 @@ async function record(peers: readonly Peer[], published: Published): Promise<voi
   const recorded = peers.map(async ({ channel, isServing }) => {
     // A worker that starts applies the event before its first request.
     if (isServing) await channel.call('published', published, recordedMs);
-    else channel.tell('published', published);
+    else channel.notify('published', published);
   });
   await Promise.allSettled(recorded);
 }

@@ -1,7 +1,7 @@
 /** The worker processes: forked, forked again after a crash, queried, and drained. */
 import cluster from 'node:cluster';
 import { fileURLToPath } from 'node:url';
-import type { Failure, Setup } from './protocol.ts';
+import type { StartFailure, Setup } from './protocol.ts';
 import { WorkerProcess, type Services } from './worker-process.ts';
 
 export interface PoolEvents {
@@ -127,7 +127,7 @@ export class WorkerPool {
     const worker: WorkerProcess = new WorkerProcess((own) => this.#events.servicesFor(own), {
       loaded: () => {
         worker.setupPort = this.#nextPort();
-        worker.channel.tell('serve', this.#events.setup(worker.setupPort));
+        worker.channel.notify('serve', this.#events.setup(worker.setupPort));
       },
       serving: ({ port }) => {
         this.#port ??= port;
@@ -180,7 +180,7 @@ export class BackOff {
 class ListenFailure extends Error {
   override readonly name = 'ListenFailure';
 
-  constructor({ message, ...details }: Failure) {
+  constructor({ message, ...details }: StartFailure) {
     super(message);
     Object.assign(this, details);
   }

@@ -3,13 +3,13 @@ import cluster, { type Worker } from 'node:cluster';
 import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Channel } from './channel.ts';
-import { closeUntaken } from './handed-over.ts';
-import type { Failure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
+import { closeUnacknowledged } from './connection-handover.ts';
+import type { StartFailure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
 
 /** A process that neither loads nor serves within this time after its last step is stuck. */
 const startMs = 30_000;
 /** A process that was disconnected has this long to exit. */
-export const goodbyeMs = 2_000;
+export const exitMs = 2_000;
 
 /** The messages that other parts of the primary handle. */
 export type Services = Omit<PrimaryHandlers, keyof WorkerProcessEvents>;
@@ -37,7 +37,7 @@ export class WorkerProcess {
   /** Throws where the fork fails at once; where it fails later, `gone` is called. */
   constructor(servicesFor: (worker: WorkerProcess) => Services, events: WorkerProcessEvents) {
     const worker = cluster.fork(compiled());
-    if (worker.isConnected()) closeUntaken(worker.process);
+    if (worker.isConnected()) closeUnacknowledged(worker.process);
     const handlers = {};
     this.id = worker.id;
     this.channel = new Channel<WorkerHandlers>((message) => deliver(worker, message), handlers);
@@ -73,7 +73,7 @@ export class WorkerProcess {
     const gone = new Promise<true>((resolve) => this.#worker.once('exit', () => resolve(true)));
     if (this.isServing) await this.channel.call('drain', undefined, boundMs).catch(() => undefined);
     if (this.#worker.isConnected()) this.#worker.process.disconnect();
-    const isGone = await Promise.race([gone, sleep(goodbyeMs, false, { ref: false })]);
+    const isGone = await Promise.race([gone, sleep(exitMs, false, { ref: false })]);
     if (!isGone) this.kill();
   }
 
@@ -88,7 +88,7 @@ export class WorkerProcess {
         clearTimeout(this.#stuck);
         this.#events.serving(at);
       },
-      failed: (failure: Failure) => {
+      failed: (failure: StartFailure) => {
         this.#events.failed(failure);
         this.kill();
       },

@@ -104,12 +104,12 @@ export async function startWorkers(
     log,
     apply: (inForce) => {
       control.set(inForce);
-      for (const { channel } of pool.workers) channel.tell('log', inForce);
+      for (const { channel } of pool.workers) channel.notify('log', inForce);
     },
   });
   const reloads = new Reloads(config, {
     journal,
-    onTaken: (taken) => logAdmin.reload(taken.log),
+    onInForce: ({ log }) => logAdmin.reload(log),
     metrics: createReloadMetrics(metrics.registry),
     apply: async (next) => {
       inForce = next;

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Channel } from '../../src/workers/channel.ts';
-import { HangWatch, type Watched } from '../../src/workers/hang-watch.ts';
+import { HangWatch, type WatchedWorker } from '../../src/workers/hang-watch.ts';
 import type { WorkerHandlers } from '../../src/workers/protocol.ts';
 import { until } from '../support/eventually.ts';
 
 interface TestWorker {
-  readonly worker: Watched;
+  readonly worker: WatchedWorker;
   isStuck: boolean;
   asked: number;
 }

@@ -120,7 +120,7 @@ test('a ledger that two workers find replaced at once is replaced once', async (
 
 test('a worker that follows a replacement does not publish it again', () => {
   const sent: unknown[] = [];
-  const link = new PeerLink({ tell: (_name, argument) => void sent.push(argument), call: () => assert.fail() }, 0);
+  const link = new PeerLink({ notify: (_name, argument) => void sent.push(argument), call: () => assert.fail() }, 0);
 
   link.receive({ ledger: 1, event: replaced }, () => link.publish(replaced));
   link.publish(replaced);

@@ -64,9 +64,9 @@ test('a worker that cannot start says why, and nothing of what it has heard mean
   };
 
   const event = { kind: 'distrusted', functionId: '0x1::a::b' };
-  worker.send({ kind: 'tell', name: 'published', argument: { ledger: 0, event } });
-  worker.send({ kind: 'tell', name: 'log', argument: { level: 'silent' } });
-  worker.send({ kind: 'tell', name: 'serve', argument: setup });
+  worker.send({ kind: 'notify', name: 'published', argument: { ledger: 0, event } });
+  worker.send({ kind: 'notify', name: 'log', argument: { level: 'silent' } });
+  worker.send({ kind: 'notify', name: 'serve', argument: setup });
   const failure = new Promise((resolve) => {
     worker.on('message', ({ name, argument }: { name?: string; argument?: unknown }) => {
       if (name === 'failed') resolve(argument);

@@ -47,7 +47,7 @@ export class AccessLog {
   /** To be called with every request that has ended. */
   note(ended: RequestSummary, seconds: number): void {
     const { share, slowMs, failed } = this.#parts.rules();
-    if (ended.bug !== undefined) this.#tellFault(ended, ended.bug);
+    if (ended.bug !== undefined) this.#logBug(ended, ended.bug);
     const isFailed = ended.status >= 500 || ended.outcome === 'failed';
     const isExtraordinary = seconds * 1000 > slowMs || (isFailed && failed);
     if (share === 0 && !isExtraordinary) return;
@@ -64,7 +64,7 @@ export class AccessLog {
   }
 
   /** Where it happened and not what with: messages of such errors repeat what they were given. */
-  #tellFault({ route, method }: RequestSummary, bug: unknown): void {
+  #logBug({ route, method }: RequestSummary, bug: unknown): void {
     if (!this.#faults.take()) return;
     const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
     const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
@@ -85,14 +85,14 @@ function lineOf(ended: RequestSummary, seconds: number): object {
     seconds: Math.round(seconds * 1e6) / 1e6,
     upstreamMs: Math.round(upstreamMs * 1e3) / 1e3,
     bytes,
-    ...whose(admitted?.principal),
+    ...principalFields(admitted?.principal),
     trace_id: trace?.traceId,
     span_id: trace?.spanId,
   };
 }
 
 /** Who has no key is counted by an address, which is nobody's name and in no line. */
-function whose(principal: Principal | undefined): object {
+function principalFields(principal: Principal | undefined): object {
   if (principal === undefined) return {};
   const [, tenant, plan] = whoOf(principal);
   return { tenant: tenant ?? undefined, plan };

@@ -239,7 +239,7 @@ test('the config shows where a credential comes from, and never what it is', asy
     const { out, err } = await call(line, env);
     assert.doesNotMatch(out + err, /hush/);
   }
-  // What is redacted can be read again.
+  // The redacted config is a config file.
   assert.deepEqual(
     loadConfig({ file: configFile(t, stringify(redacted)), env }).config.upstreams[0]?.headers?.['authorization'],
     'Bearer hush-from-the-environment',

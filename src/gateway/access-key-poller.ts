@@ -32,7 +32,7 @@ interface Field {
 }
 
 /** The keys of the hash `{keyPrefix}:access:keys`: field = SHA-256, value = the key as JSON. */
-export class RedisKeys {
+export class AccessKeyPoller {
   /** Resolves when they have been read, or could not be. */
   readonly started: Promise<void>;
   readonly #context: KeysContext;
@@ -54,7 +54,7 @@ export class RedisKeys {
   }
 
   /** The plans are others. */
-  again(): void {
+  reapplyPlans(): void {
     if (this.#fields !== undefined && this.#fields.size > 0) this.#take(this.#fields);
   }
 

@@ -21,23 +21,23 @@ interface ClusterMessage {
 type Send = (message: ClusterMessage, handle?: Handle, ...rest: readonly unknown[]) => boolean;
 
 /** Closes the connections that the worker has not taken at its exit. To be called ahead of its first message. */
-export function closeUntaken(worker: ChildProcess): void {
-  const untaken = new Map<number, Handle>();
+export function closeUnacknowledged(worker: ChildProcess): void {
+  const unacknowledged = new Map<number, Handle>();
   const send = worker.send.bind(worker) as unknown as Send;
   const watched: Send = (message, handle, ...rest) => {
     if (message.act === 'newconn' && message.seq !== undefined && handle !== undefined)
-      untaken.set(message.seq, handle);
+      unacknowledged.set(message.seq, handle);
     return send(message, handle, ...rest);
   };
   worker.send = watched as unknown as ChildProcess['send'];
   worker.on('internalMessage', ({ ack }: ClusterMessage) => {
-    if (ack !== undefined) untaken.delete(ack);
+    if (ack !== undefined) unacknowledged.delete(ack);
   });
   worker.once('exit', () => {
     // `disconnect` would be the signal, but it does not come while a connection is in flight on the channel.
     const timer = setTimeout(() => {
-      for (const handle of untaken.values()) handle.close();
-      untaken.clear();
+      for (const handle of unacknowledged.values()) handle.close();
+      unacknowledged.clear();
     }, unreadMs);
     timer.unref();
   });
