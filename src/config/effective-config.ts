@@ -1,15 +1,15 @@
-/** The effective config as it may be shown to people: in the file's own form, without secrets. */
+/** The effective config without secrets, in the form of a config file. */
 import { escapeInterpolation } from './source/interpolate.ts';
 import type { KeyPath } from './source/key-path.ts';
 import type { Positions } from './source/positions.ts';
 import type { FileConfig } from './schema/schema.ts';
 
-/** A `FileConfig` in which no text is secret any more. Reads as a config file of its own. */
+/** A `FileConfig` without secrets, itself a valid config file. */
 export type RedactedConfig = FileConfig;
 
 /**
- * What came from `${NAME}` is shown as `${NAME}`: any variable may hold a secret, and its name says more than stars.
- * Passwords and tokens written into a file are shown as stars.
+ * Replaces interpolated values by their `${NAME}`, since any variable may hold a secret, and passwords and tokens of the
+ * file by stars.
  */
 export function redactConfig(file: FileConfig, positions: Positions): RedactedConfig {
   const mask = (value: unknown, path: KeyPath): unknown => {
@@ -24,13 +24,12 @@ export function redactConfig(file: FileConfig, positions: Positions): RedactedCo
   return mask(file, []) as RedactedConfig;
 }
 
-/** `operations.token`, and the credentials of nodes. */
 function isSecret(path: KeyPath): boolean {
   const [section, , key] = path;
   return path.join('.') === 'operations.token' || (section === 'upstreams' && key === 'headers');
 }
 
-/** `redis://user:password@host` as `redis://user:***@host`; a lone word before the `@` may be a password, too. */
+/** `redis://user:password@host` as `redis://user:***@host`; a lone word before the `@` may be a password. */
 function maskCredentials(text: string): string {
   return text
     .replace(/^([a-z]+:\/\/)([^:/?#]*):.*@/, '$1$2:***@')

@@ -79,7 +79,7 @@ test('what leaves no second attempt is warned about, and only that', (t) => {
   const text = `${oneUpstream}upstream: { maxAttempts: 1 }
 `;
   assert.deepEqual(loadText(t, text).warnings, [
-    'upstream.maxAttempts is 1: what one upstream does not answer, no other is asked',
+    'upstream.maxAttempts is 1: a request that one upstream does not answer fails',
   ]);
   assert.deepEqual(loadText(t, `${oneUpstream}workers: auto\n`).warnings, []);
 });

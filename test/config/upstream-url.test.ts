@@ -28,9 +28,9 @@ test('others are refused with the reason, and never repeated: they may hold a pa
     'http://node/v1?': 'must end with its path: no "?" and no "#"',
     'http://node/v1?key=1': 'must end with its path: no "?" and no "#"',
     'http://node/v1#archival': 'must end with its path: no "?" and no "#"',
-    'http://node:99999/v1': 'is not an address that can be called',
-    'http://no de/v1': 'is not an address that can be called',
-    'http://node\\v1': 'is not an address that can be called',
+    'http://node:99999/v1': 'is not a valid address',
+    'http://no de/v1': 'is not a valid address',
+    'http://node\\v1': 'is not a valid address',
   };
   for (const [url, problem] of Object.entries(table)) {
     assert.deepEqual(problemsOf(t, fleet(url)), [`F:1:29: upstreams[0].url: ${problem}`], url);

@@ -1,6 +1,6 @@
 /**
- * Values that are fine alone and impossible together. The checks run whether or not the schema accepted every value, so
- * that one start reports every problem; a value without a usable form is left to the schema.
+ * Values that are valid alone and contradict each other. The checks also run after schema issues, so that one start
+ * reports every problem; malformed values are the schema's to report.
  */
 import { isFitForCredentials } from '../header-names.ts';
 import { findDurationMs } from './units.ts';
@@ -12,18 +12,18 @@ import { configSchema } from './schema.ts';
 
 type ReadValue = (path: KeyPath) => unknown;
 
-/** A problem, before its place is looked up. `atKey`: at the key and not at its value. */
+/** A problem without its place. `atKey`: the place is the key's, not the value's. */
 interface Contradiction {
   readonly path: KeyPath;
   readonly message: string;
   readonly atKey?: boolean;
 }
 
-/** `root`: the config as given, flags and variables laid over the file. */
+/** The contradictions of `root`: the file, overridden by flags and variables. */
 export function findContradictions(root: unknown, positions: Positions): readonly Problem[] {
   const defaults = configSchema.parse({ upstreams: [{ name: 'any', url: 'http://any.invalid' }] });
   const read: ReadValue = (path) => findValue(root, path) ?? findValue(defaults, path);
-  // Of two keys the one that was written is the one to point at; the other may be a default.
+  // The reported key is one that was written: the other may be a default.
   const given = (path: KeyPath, other: KeyPath): KeyPath => (positions.findValue(path) === undefined ? other : path);
   const contradictions = [
     ...longerThanDeadline(['upstream', 'timeout'], read, given),
@@ -55,7 +55,7 @@ function longerThanDeadline(path: KeyPath, read: ReadValue, given: Given): reado
 
 function samePortTwice(read: ReadValue, given: Given): readonly Contradiction[] {
   const port = read(['operations', 'port']);
-  // Port 0 is picked by the system, which never picks one twice.
+  // The system never picks one port twice for 0.
   if (typeof port !== 'number' || port === 0 || port !== read(['listen', 'port'])) return [];
   if (!sameHost(read(['listen', 'host']), read(['operations', 'host']))) return [];
   const path = given(['operations', 'port'], ['listen', 'port']);
@@ -74,7 +74,7 @@ function repeatedNames(read: ReadValue): readonly Contradiction[] {
   });
 }
 
-/** An upstream that is the gateway itself would send every miss round in a circle. */
+/** An upstream that is the gateway itself would loop every miss. */
 function ownAddress(read: ReadValue): readonly Contradiction[] {
   const port = read(['listen', 'port']);
   return upstreamsOf(read).flatMap((upstream, index) => {
@@ -99,7 +99,7 @@ function redisServers(read: ReadValue): readonly Contradiction[] {
   return [{ path, message: `needs exactly one of url, cluster, sentinel; got ${met}`, atKey: true }];
 }
 
-/** Plans that are named and not there, keys without a place, and an endpoint that would refuse everybody. */
+/** Missing plans, keys without Redis, and an endpoint that would refuse every request. */
 function access(root: unknown): readonly Contradiction[] {
   const at = (...path: string[]): unknown => findValue(root, ['access', ...path]);
   if (!isMapping(at())) return [];
@@ -112,10 +112,10 @@ function access(root: unknown): readonly Contradiction[] {
   if (redis === true && !isMapping(findValue(root, ['cache', 'redis']))) {
     contradictions.push({
       path: ['access', 'keys', 'redis'],
-      message: 'needs cache.redis: that is where the keys are',
+      message: 'needs cache.redis: it holds the keys',
     });
   }
-  // The commonest way there is a key that is left out.
+  // Mostly a forgotten key.
   if (![at('keys', 'file'), redis, name].some((value) => (value ?? false) !== false)) {
     const message = 'needs keys (keys.file or keys.redis), or a plan for requests without one (anonymous)';
     contradictions.push({ path: ['access'], message, atKey: true });
@@ -123,7 +123,7 @@ function access(root: unknown): readonly Contradiction[] {
   return contradictions;
 }
 
-/** Two spellings of one name would be one header; some names mean something on the way to the node. */
+/** Two spellings of one name are one header; reserved names have another meaning to the node. */
 function credentialNames(read: ReadValue): readonly Contradiction[] {
   return upstreamsOf(read).flatMap((upstream, index) => {
     const headers = findValue(upstream, ['headers']);
@@ -146,7 +146,7 @@ function upstreamsOf(read: ReadValue): readonly unknown[] {
   return Array.isArray(upstreams) ? upstreams : [];
 }
 
-/** True when sockets on both hosts would meet: equal, or one of them stands for every address. */
+/** True when sockets on both hosts would collide: equal, or one is a wildcard address. */
 function sameHost(left: unknown, right: unknown): boolean {
   return left === right || isEvery(left) || isEvery(right) || (isLocal(left) && isLocal(right));
 }

@@ -1,4 +1,4 @@
-/** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs, paths absolute. */
+/** Converts a checked file to a `Config`: durations to ms, sizes to bytes, addresses to URLs, paths to absolute ones. */
 import { resolve } from 'node:path';
 import type {
   AccessConfig,
@@ -13,7 +13,7 @@ import type { FileConfig } from './schema.ts';
 import { chainIds } from './schema-parts.ts';
 import { durationMs, sizeBytes } from './units.ts';
 
-/** Names of files are relative to `folder`, the config file's. */
+/** The config of `file`, frozen. `folder`: the config file's, base of relative paths. */
 export function toConfig(file: FileConfig, folder: string): Config {
   return deepFreeze<Config>({
     listen: { ...file.listen, ...tlsOf(file.listen.tls, folder) },
@@ -77,7 +77,7 @@ function accessOf(file: FileConfig['access'], folder: string): { readonly access
   return { access: { ...file, keys, plans: Object.fromEntries(plans) } };
 }
 
-/** The address without a trailing slash: `{url}/accounts/...` must not have two (the root path stays `/`). */
+/** Without a trailing slash, since `{url}/accounts/...` adds one (the root path stays `/`). */
 function upstreamUrl(text: string): URL {
   return new URL(text.replace(/\/+$/, ''));
 }
@@ -93,7 +93,7 @@ function redisOf(file: FileConfig['cache']['redis']): { readonly redis?: RedisCo
   return { redis: { target, keyPrefix, timeoutMs: durationMs(timeout), ttlMs: durationMs(ttl) } };
 }
 
-/** Exactly one of the three is there: `consistency.ts` has seen to it. */
+/** `consistency.ts` ensures that exactly one of the three is set. */
 function targetOf({
   url,
   cluster,
@@ -104,7 +104,7 @@ function targetOf({
   return sentinel === undefined ? undefined : { kind: 'sentinel', name: sentinel.name, urls: sentinel.nodes };
 }
 
-/** Freezes a value and everything it holds. A URL keeps its setters, which work on state no freeze can reach. */
+/** Freezes a value and its parts. A URL stays mutable: its state is internal. */
 function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   for (const part of Object.values(value)) deepFreeze(part);
