@@ -1,4 +1,4 @@
-/** Builds the tiers of the cache, and the news between replicas that share one. */
+/** Builds the tiers of the cache, and the events between replicas that share Redis. */
 import type { Config } from '../config/config.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { MemoryCache } from '../cache/memory/memory.ts';
@@ -14,16 +14,19 @@ import type { LiveSettings } from './settings.ts';
 import type { SharedCache, SharedCacheParts } from './shared-cache.ts';
 import type { StatusSource } from './status.ts';
 
+/** The cache of this process. */
 export type Cache = ReturnType<typeof buildCache>;
 
+/** Parts that the cache needs. */
 export interface CacheContext {
   readonly status: StatusSource;
   /** Absent: memory is the only tier. */
   readonly buildShared: ((parts: SharedCacheParts) => SharedCache) | undefined;
-  /** Processes that serve together. */
+  /** Processes of this gateway. */
   readonly processes: number;
 }
 
+/** Builds memory and, with `cache.redis`, the shared tier. */
 export function buildCache(config: Config, settings: LiveSettings, parts: FleetParts, context: CacheContext) {
   const { status, buildShared, processes } = context;
   const { fleet, latest, sender, registry, witness } = parts;
@@ -60,9 +63,9 @@ export function buildCache(config: Config, settings: LiveSettings, parts: FleetP
     memory,
     tiers,
     metrics,
-    /** Forgets what this process holds, and nothing else. */
+    /** Purges the memory of this process alone. */
     purgeHere: forget,
-    /** Forgets here, in Redis, and at the other replicas. */
+    /** Purges here, in Redis, and at the other replicas. */
     purge: (scope: PurgeScope) =>
       purge(scope, {
         forget,
@@ -71,12 +74,12 @@ export function buildCache(config: Config, settings: LiveSettings, parts: FleetP
             ? undefined
             : { clear: shared.clear, tellPurge: (scope) => shared.news.tellPurge(scope) },
       }),
-    /** Nothing that was read before may be used, not from one moment to the next. */
+    /** Drops every answer of the ledger before. */
     forgetLedger: () => {
-      // At once, and what is under way will not be kept either; only what is on its way to Redis takes a moment.
+      // Synchronous for memory and loads in flight; only writes to Redis finish later.
       void tiers.purge({ kind: 'everything' });
     },
-    /** The ledger went back: see `History.rolledBack`. */
+    /** The ledger was rolled back: see `History.rolledBack`. */
     rolledBack: () => {
       shared?.history.rolledBack();
       shared?.news.forgetServed();
@@ -85,7 +88,7 @@ export function buildCache(config: Config, settings: LiveSettings, parts: FleetP
     publishRefused: ({ fingerprint }: Upstream, version: LedgerVersion) =>
       shared?.news.tellRefused(fingerprint, version),
     redisStatus: () => (shared === undefined ? undefined : { trouble: shared.trouble() }),
-    /** Resolves when what is shared can be used, or will have to wait. */
+    /** Resolves when the shared tier is in use, or known to be unavailable. */
     start: async () => {
       if (shared === undefined) return;
       await Promise.all([identity.look(), shared.started]);

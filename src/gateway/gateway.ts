@@ -1,4 +1,4 @@
-/** Builds everything from a config and joins it; with the files of `gateway/` the only place that constructs things. */
+/** The composition root for one process: builds the gateway from a config. */
 import type { Logger } from 'pino';
 import type { Limits } from '../access/limits/ticket.ts';
 import type { Config } from '../config/config.ts';
@@ -17,7 +17,7 @@ import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import { createOperationsServer, type UpstreamStatus } from '../proxy/operations/operations-server.ts';
 import { factsOf } from '../proxy/operations/status/present.ts';
 
-/** A gateway that listens. */
+/** A listening gateway. */
 export interface RunningGateway {
   /** Base address for clients on this machine, base path included. */
   readonly url: string;
@@ -25,31 +25,32 @@ export interface RunningGateway {
   readonly port: number;
   readonly operationsPort: number;
   fleet(): readonly UpstreamStatus[];
-  /** Takes configs that are read while it runs. */
+  /** Applies configs at run time. */
   readonly reloads: Reloads;
-  /** Turns readiness off, stops accepting, finishes what is in flight within a bound, and frees everything. */
+  /** Turns readiness off, stops accepting, drains requests in flight within a bound, and frees everything. */
   close(): Promise<void>;
 }
 
+/** Options of a gateway beside its config, most of them for tests. */
 export interface GatewayOptions {
   readonly log?: Logger;
-  /** Counts the lines of `log`, where that is given. */
+  /** Counts the lines of `log`, when that is set. */
   readonly logLines?: LogLines | undefined;
-  /** `close` goes on taking new connections for so long, readiness off. Default 0. */
+  /** Milliseconds that `close` still accepts connections for, readiness off. Default 0. */
   readonly drainDelayMs?: number;
-  /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
+  /** The monotonic clock of the encoder's bounds, in ms. */
   readonly now?: () => number;
-  /** A client that takes nothing of a streamed answer for this long, or twice as long after it took much, loses it. Default 30,000. */
+  /** A client that reads nothing of a streamed answer for this many ms, or twice as many after it read much, loses it. Default 30,000. */
   readonly stallMs?: number;
-  /** How long clients may take; what is not given is as usual. */
+  /** Timeouts of clients; absent ones have their defaults. */
   readonly times?: ConnectionTimes;
-  /** Who counts requests. Default: as the config says. */
+  /** Default: built from the config. */
   readonly limits?: Limits;
-  /** Whether there is more work than gets done. Default: told by the event loop. */
+  /** Default: measured by the lag of the event loop. */
   readonly isOverloaded?: () => boolean;
 }
 
-/** Starts listening, in this process. Nodes that are down do not stop it; a port that is taken does. */
+/** Starts a gateway in this process. Rejects when a port is in use; nodes may be down. */
 export async function startGateway(config: Config, options: GatewayOptions = {}): Promise<RunningGateway> {
   const { log, lines } =
     options.log === undefined ? createLog(config.log.level) : { log: options.log, lines: options.logLines };

@@ -1,4 +1,4 @@
-/** Builds what counts clients' requests: in Redis for all replicas, in the primary for all workers, or here. */
+/** Builds the counter of requests: in Redis for all replicas, in the primary for all workers, or in this process. */
 import { randomUUID } from 'node:crypto';
 import type { Registry } from 'prom-client';
 import type { Counter } from '../access/limits/counter.ts';
@@ -17,8 +17,10 @@ import type { AccessConfig, RedisConfig } from '../config/config.ts';
 import { createLimitMetrics, type LimitMetrics } from '../metrics/limit-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 
+/** The part of `access` that limits depend on. */
 export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usage'>;
 
+/** Parts that limits need. */
 export interface LimitsParts {
   /** `cache.redis`: the same server, over a connection of its own. */
   readonly redis: RedisConfig | undefined;
@@ -26,24 +28,26 @@ export interface LimitsParts {
   readonly journal: Journal;
   /** Processes of this gateway. */
   readonly processes: number;
-  /** The primary, where there are several and no Redis. */
+  /** The primary; `undefined` in a single process. */
   readonly limitService: LimitServiceClient | undefined;
-  /** Names of the plans, now. */
+  /** The present names of plans. */
   readonly plans: () => Iterable<string>;
 }
 
+/** The limits of this process. */
 export interface BuiltLimits {
   readonly limits: Limits;
   readonly usage: Usage;
   readonly metrics: LimitMetrics;
-  /** Resolves when Redis can be asked, or is known not to answer. */
+  /** Resolves when Redis is reachable, or known not to be. */
   readonly started: Promise<void>;
-  /** Takes costs and the choice of what to do without Redis. Metrics by key need a restart. */
+  /** Applies costs and `whenRedisIsDown`; metrics by key need a restart. */
   update(config: LimitsConfig): void;
-  /** Reports what is left to report, within the bounds of Redis, and frees everything. */
+  /** Flushes usage and settlements to Redis within its timeouts, and frees everything. */
   close(): Promise<void>;
 }
 
+/** Builds limits and usage from the config. */
 export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLimits {
   const { redis, registry, journal, processes, limitService, plans } = parts;
   let current = config;
@@ -113,12 +117,12 @@ const choices: Readonly<Record<WhenRedisIsDown, string>> = {
 
 function connect(config: RedisConfig, journal: Journal, choice: () => WhenRedisIsDown): RedisLink {
   return new RedisLink((onError) => connectRedis(config.target, onError), {
-    // It may change.
+    // A reload may change it.
     get timeoutMs() {
       return config.timeoutMs;
     },
     trialKey: `${config.keyPrefix}:trial`,
-    // Each request that it did not count is counted.
+    // `FallbackCounter` counts failures per request.
     onFailure: () => undefined,
     onTrouble: ({ server, trouble, isOn, reason }: TroubleChange) => {
       const details = { reason, trouble, whenRedisIsDown: choice(), ...(server === '' ? {} : { server }) };

@@ -1,4 +1,4 @@
-/** Builds what answers clients. */
+/** Builds the proxy: transports, routes and the admin functions. */
 import type { Logger } from 'pino';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.ts';
@@ -44,9 +44,10 @@ import type { PeerWorkers } from './peer-workers.ts';
 import type { LiveSettings } from './settings.ts';
 import type { StatusSource } from './status.ts';
 
+/** Parts that the proxy needs. */
 export interface ProxyContext {
   readonly settings: LiveSettings;
-  /** Absent: everybody may ask for everything. */
+  /** Absent: the endpoint is open. */
   readonly access: AccessParts | undefined;
   readonly parts: FleetParts;
   readonly cache: Cache;
@@ -57,11 +58,11 @@ export interface ProxyContext {
   readonly now: () => number;
   readonly submissions: Submissions;
   readonly peers: PeerWorkers | undefined;
-  /** Absent: nobody's usage is counted. */
+  /** Absent: no usage is counted. */
   readonly usage?: UsageSource | undefined;
-  /** Processes that share what is bounded for all of them. */
+  /** Processes of this gateway, which share its bounds. */
   readonly processes: number;
-  /** On once the gateway begins to stop. */
+  /** On during the drain. */
   readonly draining: { readonly isOn: boolean };
   readonly times: ConnectionTimes;
   readonly overload: Overload;
@@ -70,16 +71,18 @@ export interface ProxyContext {
   readonly tls: TlsListener | undefined;
 }
 
+/** The proxy of this process. */
 export interface Proxy {
   readonly server: FastifyInstance;
-  /** Answers hits ahead of the server; absent where that is turned off, or cannot be. */
+  /** Absent when it is off in the config, and with keys or TLS. */
   readonly fastPath: FastPath | undefined;
   readonly admin: Admin;
   readonly audits: Audits;
-  /** Hands on what was recorded last of traces. */
+  /** Exports the last spans. */
   readonly flushTraces: () => Promise<void>;
 }
 
+/** Builds the server, which does not listen yet, and its routes. */
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const { cache, log, status, proof, submissions, peers, settings, access } = context;
   const { journal, distances } = status;
@@ -150,7 +153,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     tls: context.tls,
   };
   const server = createProxyServer(serverParts);
-  // Keys, limits and TLS are the business of the server alone.
+  // The fast path has neither keys, limits nor TLS.
   const isFast = config.listen.fastPath && access === undefined && context.tls === undefined;
   const fastPath = isFast ? new FastPath(server.server, serverParts, createFastPathMetrics(registry)) : undefined;
   return { server, fastPath, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
@@ -170,12 +173,12 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       },
       isBusy: () => sender.waiting > 0,
       drop: async (key) => {
-        // Before and after: what the others read of Redis in between was still there.
+        // Before and after: in between the others may read it from Redis again.
         peers?.publish({ kind: 'dropped', key });
         const { isComplete } = await cache.purge({ kind: 'read', key });
         peers?.publish({ kind: 'dropped', key });
         if (!isComplete)
-          journal.tell('drop incomplete', {}, 'a read that nodes disagree on could not be dropped everywhere');
+          journal.tell('drop incomplete', {}, 'nodes disagree on a read, and not every cache dropped it');
       },
       onDisagreement: (report) =>
         journal.tell('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
@@ -234,7 +237,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
           journal.tell(
             'encode mismatch',
             mismatch,
-            'a node encodes this function differently: it is left to nodes now',
+            'a node encodes this function differently: nodes encode it from now on',
           );
         },
         onUnread: (unread) =>

@@ -1,17 +1,17 @@
 /**
- * Connections on their way to a worker. The cluster module holds its end of one until the worker acknowledges it: for a
- * worker that exits before, it would hold it for ever, and the client would wait for ever.
+ * Connections in flight to a worker. The cluster module keeps its handle of one until the worker acknowledges it; after an
+ * exit before that it would keep it, and the client would wait, for ever.
  */
 import type { ChildProcess } from 'node:child_process';
 
-/** Acknowledgements of an exited worker may still be unread for so long. */
+/** Acknowledgements of an exited worker may be unread for this long. */
 const unreadMs = 100;
 
 interface Handle {
   close(): void;
 }
 
-/** A connection of the module for a worker (`newconn`, `seq`), or a worker's acknowledgement (`ack`). */
+/** An internal message: a connection for a worker (`newconn`, `seq`), or its acknowledgement (`ack`). */
 interface ClusterMessage {
   readonly act?: string;
   readonly seq?: number;
@@ -20,7 +20,7 @@ interface ClusterMessage {
 
 type Send = (message: ClusterMessage, handle?: Handle, ...rest: readonly unknown[]) => boolean;
 
-/** Closes the connections that the worker has not taken at its exit. To be called ahead of its first message. */
+/** Closes unacknowledged connections when the worker exits. Call it before the first message to the worker. */
 export function closeUnacknowledged(worker: ChildProcess): void {
   const unacknowledged = new Map<number, Handle>();
   const send = worker.send.bind(worker) as unknown as Send;
@@ -34,7 +34,7 @@ export function closeUnacknowledged(worker: ChildProcess): void {
     if (ack !== undefined) unacknowledged.delete(ack);
   });
   worker.once('exit', () => {
-    // `disconnect` would be the signal, but it does not come while a connection is in flight on the channel.
+    // Not on `disconnect`, which is missing while a connection is in flight on the channel.
     const timer = setTimeout(() => {
       for (const handle of unacknowledged.values()) handle.close();
       unacknowledged.clear();

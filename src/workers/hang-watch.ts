@@ -1,14 +1,15 @@
 /**
- * Finds workers that hang: a process that is stopped, or in an endless loop, keeps its connections, and the clients
- * behind them, until it is ended.
+ * Detects hung workers. A stopped process, or one in an endless loop, keeps its connections open, and their clients
+ * waiting, until it is killed.
  */
 import type { WorkerProcess } from './worker-process.ts';
 
-/** A worker as the watch queries it. */
+/** A worker that the watch queries. */
 export type WatchedWorker = Pick<WorkerProcess, 'id' | 'channel'>;
 
+/** Parts and times of a watch, in ms. */
 export interface HangWatchParts {
-  /** The workers that answer at once unless they hang. */
+  /** The loaded workers, which answer at once unless they hang. */
   readonly workers: () => readonly WatchedWorker[];
   /** Called once for a worker without an answer for `silentMs`. */
   readonly onHung: (worker: WatchedWorker, silentMs: number) => void;
@@ -18,9 +19,10 @@ export interface HangWatchParts {
   readonly everyMs?: number;
 }
 
+/** Queries every worker each second. */
 export class HangWatch {
   readonly #timer: NodeJS.Timeout;
-  /** Ticks since the open query, by worker. Ticks, because none comes while the primary itself stands still. */
+  /** Ticks since the open query, by worker: unlike a clock, ticks stop while the primary itself is stopped. */
   readonly #ticks = new WeakMap<WatchedWorker, number>();
 
   constructor({ workers, onHung, silentMs = 10_000, everyMs = 1_000 }: HangWatchParts) {
@@ -28,7 +30,7 @@ export class HangWatch {
     this.#timer = setInterval(() => {
       for (const worker of workers()) {
         const ticks = this.#ticks.get(worker);
-        // One query at a time: messages must not pile up before a worker that is stuck.
+        // One query at a time bounds the messages to a hung worker.
         if (ticks === undefined) {
           this.#query(worker, silentMs);
           continue;
@@ -40,7 +42,6 @@ export class HangWatch {
     this.#timer.unref();
   }
 
-  /** Ends the watch. */
   close(): void {
     clearInterval(this.#timer);
   }

@@ -1,15 +1,16 @@
-/** The newest ledger state that workers published, by kind: what a new worker starts with, and what is no news. */
+/** The newest published ledger state: the start of a new worker, and the filter of older events. */
 import type { LedgerEvent, PeerEvent } from '../gateway/peer-workers.ts';
 
+/** The newest event of each kind of ledger state. */
 export class NewestState {
   readonly #newest = new Map<LedgerEvent['kind'], LedgerEvent>();
 
-  /** One event of each kind at most. */
+  /** At most one event of each kind. */
   get events(): readonly LedgerEvent[] {
     return [...this.#newest.values()];
   }
 
-  /** Records the event. False: an event of its kind that was recorded before is as new. */
+  /** Records the event; false for one that is not newer than the last of its kind. */
   record(event: LedgerEvent): boolean {
     const before = this.#newest.get(event.kind);
     if (before !== undefined && !isNewer(event, before)) return false;
@@ -23,7 +24,7 @@ export class NewestState {
   }
 }
 
-/** Whether the event is state of one ledger: false for events that outlive the ledger. */
+/** Whether the event is state of one ledger; other events outlive a replacement of the ledger. */
 export function isLedgerEvent(event: PeerEvent): event is LedgerEvent {
   return event.kind === 'head' || event.kind === 'served' || event.kind === 'snapshot';
 }
@@ -31,7 +32,7 @@ export function isLedgerEvent(event: PeerEvent): event is LedgerEvent {
 function isNewer(event: LedgerEvent, before: LedgerEvent): boolean {
   const [version, known] = [versionOf(event), versionOf(before)];
   if (version !== known || event.kind !== 'snapshot' || before.kind !== 'snapshot') return version > known;
-  // A quiet ledger keeps its version; the later question renews the snapshot.
+  // A quiet ledger keeps its version: a later request renews the snapshot.
   return event.snapshot.asOfMs > before.snapshot.asOfMs;
 }
 

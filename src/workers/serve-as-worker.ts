@@ -9,21 +9,21 @@ import { Channel } from './channel.ts';
 import { PeerLink } from './peer-link.ts';
 import { unpackConfig, type StartFailure, type PrimaryHandlers, type Setup, type WorkerHandlers } from './protocol.ts';
 
-/** A request waits at most so long for the primary to count it. */
+/** Longest wait of a request for the primary to count it. */
 const countedMs = 100;
 
-/** Waits for the setup, however long. Resolves when the worker serves, or has reported the reason why it cannot. */
+/** Waits for the setup without bound. Resolves when the worker serves, or has reported why it cannot. */
 export async function serveAsWorker(): Promise<void> {
   const set = Promise.withResolvers<Setup>();
   const started = Promise.withResolvers<Serving>();
-  // A query before the start waits for it and fails with it; the primary reads the reason from `failed`.
+  // Queries before the start fail with it; the primary reads the reason from `failed`.
   started.promise.catch(() => undefined);
   const whenServing = (use: (serving: Serving) => void): Promise<void> => started.promise.then(use, () => undefined);
   const own: { link?: PeerLink; flush?: () => Promise<void> } = {};
   const handlers: WorkerHandlers = {
     serve: (setup) => set.resolve(setup),
     alive: () => undefined,
-    // In their order, and those from before the start ahead of the first request.
+    // In order, and events from before the start ahead of the first request.
     published: (published) =>
       whenServing((serving) => own.link?.receive(published, (event) => serving.applyPeerEvent(event))),
     readiness: async () => (await started.promise).readiness(),

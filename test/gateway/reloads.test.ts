@@ -43,7 +43,7 @@ test('a config that cannot be applied is taken back, and told of', async () => {
   assert.equal(reloads.config.latest.maxStalenessMs, 5);
   assert.equal(reloads.status?.result, 'refused');
   assert.deepEqual([await count('applied'), await count('refused')], [1, 1]);
-  assert.match(lines.at(-1) ?? '', /could not be applied: what was in force stays so/);
+  assert.match(lines.at(-1) ?? '', /could not be applied: the config in force stays/);
 });
 
 test('metrics tell whether the config read last is in force, and when one last was', async (t) => {

@@ -120,20 +120,20 @@ test('a key that is taken out of the file is refused within a second, one that i
   assert.equal(await gateway.metric('ledgergate_keys_reloads_total{source="file",result="ok"}'), 1);
 });
 
-test('a file that is wrong or gone changes nothing, and is told once, with its place and without a key', async (t) => {
+test('a file that is wrong or gone changes nothing, and is logged once, with its place and without a key', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const key = testKey('wallet');
   const file = keysFile(t, [key]);
   const lines: LogLine[] = [];
   const access = accessConfig({ keys: { file: file.path, redis: false } });
   const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
-  const told = () => lines.filter(({ msg }) => String(msg).startsWith('the file of keys cannot be used'));
+  const refusals = () => lines.filter(({ msg }) => String(msg).startsWith('keys file refused'));
   const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}');
 
   file.writeText(`keys:\n  - { name: a, plan: fre, sha256: "${key.text}" }\n`);
   await eventually(failed, (count) => count === 1);
   assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
-  assert.deepEqual(told()[0]?.['problems'], [
+  assert.deepEqual(refusals()[0]?.['problems'], [
     `${file.path}:2:22: keys[0].plan: there is no such plan in access.plans (did you mean "free"?)`,
     `${file.path}:2:35: keys[0].sha256: must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)`,
   ]);
@@ -141,7 +141,7 @@ test('a file that is wrong or gone changes nothing, and is told once, with its p
   renameSync(file.path, `${file.path}.away`);
   await eventually(failed, (count) => count === 2);
   assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
-  assert.equal(told().length, 2);
+  assert.equal(refusals().length, 2);
 
   file.write([]);
   await eventually(failed, (count) => count === 3);
@@ -372,7 +372,7 @@ test(
   },
 );
 
-test('until the keys in Redis could be read, nobody is told that theirs is wrong', async (t) => {
+test('until the keys in Redis could be read, no key is refused', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, {
     full: [node],
