@@ -65,7 +65,7 @@ export interface UpstreamConfig {
 }
 
 /** Bounds on the work for one request and on the load of one node. */
-export interface UpstreamLimits {
+interface UpstreamLimits {
   readonly timeoutMs: number;
   readonly deadlineMs: number;
   readonly probeIntervalMs: number;
@@ -149,7 +149,7 @@ export interface PlanConfig {
 }
 
 /** Costs: per request, per ms of a node, per unit of gas, per KiB. */
-export interface CostConfig {
+interface CostConfig {
   readonly hit: number;
   readonly miss: number;
   readonly upstreamMs: number;

@@ -3,7 +3,7 @@ import { isMap, isSeq, parseDocument, type Document, type YAMLSeq } from 'yaml';
 import type { OperationName } from './config.ts';
 
 /** A key of the file; absent fields are left out. */
-export interface NewKey {
+interface NewKey {
   readonly name: string;
   readonly tenant?: string | undefined;
   readonly plan: string;

@@ -11,13 +11,12 @@ export interface TlsPair {
 }
 
 /** A fault of one of the two files. */
-export interface TlsProblem {
+interface TlsProblem {
   readonly at: keyof TlsFiles;
   readonly message: string;
 }
 
-/** The result of an inspection. */
-export interface InspectedPair {
+interface InspectedPair {
   /** Absent when there is a problem. */
   readonly pair?: TlsPair;
   /** Expiry of the certificate, Unix time in ms; absent when it is unreadable. */

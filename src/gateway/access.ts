@@ -13,8 +13,7 @@ import type { PeerWorkers } from './peer-workers.ts';
 import { AccessKeyPoller, type KeysContext } from './access-key-poller.ts';
 import type { StatusSource } from './status.ts';
 
-/** Parts that access control needs. */
-export interface AccessContext extends Omit<LimitsParts, 'limitService' | 'plans' | 'journal'> {
+interface AccessContext extends Omit<LimitsParts, 'limitService' | 'plans' | 'journal'> {
   readonly status: StatusSource;
   /** Default: built from the config. */
   readonly limits: Limits | undefined;

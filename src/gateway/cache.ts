@@ -17,8 +17,7 @@ import type { StatusSource } from './status.ts';
 /** The cache of this process. */
 export type Cache = ReturnType<typeof buildCache>;
 
-/** Parts that the cache needs. */
-export interface CacheContext {
+interface CacheContext {
   readonly status: StatusSource;
   /** Absent: memory is the only tier. */
   readonly buildShared: ((parts: SharedCacheParts) => SharedCache) | undefined;

@@ -11,8 +11,7 @@ import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import { TlsListener } from '../proxy/http/server/tls-server.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 
-/** Parts that TLS needs. */
-export interface EncryptionContext {
+interface EncryptionContext {
   readonly log: Logger;
   readonly journal: Journal;
   readonly times: ConnectionTimes;
@@ -20,7 +19,7 @@ export interface EncryptionContext {
 }
 
 /** The TLS listener of this process. */
-export interface Encryption {
+interface Encryption {
   readonly listener: TlsListener;
   /** Expiry of the certificate in use, Unix time in ms. */
   readonly expiresMs: () => number;

@@ -21,7 +21,7 @@ import type { PeerWorkers } from './peer-workers.ts';
 import type { LiveSettings } from './settings.ts';
 
 /** Listens to events of the fleet. */
-export interface FleetListener {
+interface FleetListener {
   /** The ledger was replaced: no earlier answer is valid. */
   readonly onGeneration: () => void;
   /** The ledger was rolled back. */
@@ -34,8 +34,7 @@ export interface FleetListener {
 /** The fleet and its parts. */
 export type FleetParts = ReturnType<typeof buildFleet>;
 
-/** Parts that the fleet needs. */
-export interface FleetContext {
+interface FleetContext {
   readonly settings: LiveSettings;
   /** Lag of this process's event loop, in ms. */
   readonly ownLag: () => number;

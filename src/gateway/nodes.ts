@@ -11,8 +11,7 @@ import type { Fleet } from '../upstream/fleet.ts';
 import type { Finding, Prober } from '../upstream/node/probe.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 
-/** Parts that `Nodes` needs. */
-export interface NodesParts {
+interface NodesParts {
   readonly fleet: Fleet;
   readonly prober: Prober;
   readonly metrics: Pick<UpstreamMetrics, 'forgetUpstream'> & Pick<SenderMetrics, 'forgetEjections'>;

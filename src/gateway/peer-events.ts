@@ -8,7 +8,7 @@ import type { Cache } from './cache.ts';
 import type { PeerEvent } from './peer-workers.ts';
 
 /** The parts of a worker that events change. */
-export interface PeerEventParts {
+interface PeerEventParts {
   readonly cache: Pick<Cache, 'purgeHere'>;
   readonly fleet: Fleet;
   readonly latest: Latest;

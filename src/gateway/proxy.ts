@@ -44,8 +44,7 @@ import type { PeerWorkers } from './peer-workers.ts';
 import type { LiveSettings } from './settings.ts';
 import type { StatusSource } from './status.ts';
 
-/** Parts that the proxy needs. */
-export interface ProxyContext {
+interface ProxyContext {
   readonly settings: LiveSettings;
   /** Absent: the endpoint is open. */
   readonly access: AccessParts | undefined;

@@ -5,8 +5,7 @@ import type { ReloadMetrics, ReloadResult } from '../metrics/reload-metrics.ts';
 import type { ReloadStatus } from '../proxy/operations/operations-server.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 
-/** Parts that reloads need. */
-export interface ReloadsParts {
+interface ReloadsParts {
   readonly journal: Journal;
   readonly metrics: ReloadMetrics;
   /** Applies the live keys of a config whose other keys are those in force. One call at a time. */

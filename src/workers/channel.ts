@@ -1,7 +1,7 @@
 /** Messages and calls between the primary and a worker: typed by the handlers of each side, and bounded in time. */
 
 /** The handlers of one side, by message type. One argument each; the return value is the answer. */
-export type Handlers = Readonly<Record<string, (argument: never) => unknown>>;
+type Handlers = Readonly<Record<string, (argument: never) => unknown>>;
 
 type ArgumentOf<H, Name extends keyof H> = H[Name] extends (argument: infer A) => unknown ? A : never;
 type ReturnOf<H, Name extends keyof H> = H[Name] extends (argument: never) => infer R ? Awaited<R> : never;

@@ -7,8 +7,7 @@ import type { WorkerProcess } from './worker-process.ts';
 /** A worker that the watch queries. */
 export type WatchedWorker = Pick<WorkerProcess, 'id' | 'channel'>;
 
-/** Parts and times of a watch, in ms. */
-export interface HangWatchParts {
+interface HangWatchParts {
   /** The loaded workers, which answer at once unless they hang. */
   readonly workers: () => readonly WatchedWorker[];
   /** Called once for a worker without an answer for `silentMs`. */

@@ -80,7 +80,7 @@ export interface StartFailure {
 }
 
 /** A config without URL objects, which have no structured clone. */
-export interface PackedConfig extends Omit<Config, 'upstreams'> {
+interface PackedConfig extends Omit<Config, 'upstreams'> {
   readonly upstreams: readonly (Omit<UpstreamConfig, 'url'> & { readonly url: string })[];
 }
 

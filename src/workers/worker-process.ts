@@ -15,7 +15,7 @@ export const exitMs = 2_000;
 export type Services = Omit<PrimaryHandlers, keyof WorkerProcessEvents>;
 
 /** The steps of a worker's life. */
-export interface WorkerProcessEvents extends Pick<PrimaryHandlers, 'loaded' | 'serving' | 'failed'> {
+interface WorkerProcessEvents extends Pick<PrimaryHandlers, 'loaded' | 'serving' | 'failed'> {
   /** The process has exited, or never ran. Called once. */
   gone(how: string): void;
 }

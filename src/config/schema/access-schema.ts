@@ -4,8 +4,7 @@ import { z } from 'zod';
 import { isFitForKeys } from '../header-names.ts';
 import { duration, filled, filledList, flag, hour, named, part, pattern, whole } from './schema-parts.ts';
 
-/** The operations of a plan. */
-export const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
+const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
 
 /** A plan's name. */
 export const planName = named();

@@ -4,7 +4,7 @@
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** An interpolated text. */
-export interface Interpolated {
+interface Interpolated {
   readonly value: string;
   /** Whether `value` contains a variable, so that only the text as written may be printed. */
   readonly replaced: boolean;

@@ -11,7 +11,7 @@ export interface Place {
 }
 
 /** The place of a key in a file; `undefined` when the file lacks it. */
-export type FindPlace = (path: KeyPath) => Place | undefined;
+type FindPlace = (path: KeyPath) => Place | undefined;
 
 /** The places of a file's values and of those that override them. */
 export class Positions {

@@ -27,7 +27,7 @@ export function digestOf(...files: readonly string[]): string | undefined {
 }
 
 /** Start and callbacks of a watch. */
-export interface FileWatchOptions {
+interface FileWatchOptions {
   /** `digestOf` the files, computed before the caller read them. */
   readonly digest: string | undefined;
   /** Called once the files have other contents that no longer change. */

@@ -10,8 +10,7 @@ import type { AccessLogMetrics } from '../../metrics/log-metrics.ts';
 import { toldOutcome, toldStatus } from '../../metrics/http-metrics.ts';
 import type { RequestSummary } from '../../proxy/http/exchange.ts';
 
-/** Parts that the access log needs. */
-export interface AccessLogParts {
+interface AccessLogParts {
   readonly log: Logger;
   readonly metrics: AccessLogMetrics;
   /** Read at each request: a reload may change them. */

@@ -6,8 +6,7 @@ import { durationMs } from '../../config/schema/units.ts';
 import type { AdminAnswer } from '../../proxy/operations/purge-request.ts';
 import type { LogFunctions } from '../../proxy/operations/admin-routes.ts';
 
-/** Parts that `LogAdmin` needs. */
-export interface LogAdminParts {
+interface LogAdminParts {
   readonly log: Logger;
   /** Applies the settings in every process. */
   readonly apply: (inForce: LogConfig) => void;

@@ -6,20 +6,19 @@ import { LogLines } from '../../metrics/log-metrics.ts';
 import { LogOutput } from './log-output.ts';
 
 /** A logger with its counter. */
-export interface CountedLog {
+interface CountedLog {
   readonly log: Logger;
   /** Counts the lines of the logger and its children. */
   readonly lines: LogLines;
 }
 
 /** The log of a serving process. */
-export interface ProcessLog extends CountedLog {
+interface ProcessLog extends CountedLog {
   /** Writes the buffer, for at most a second; awaited before the process ends. */
   readonly flush: () => Promise<void>;
 }
 
-/** Options of `createLog`. */
-export interface LogOptions {
+interface LogOptions {
   /** Default: stdout. */
   readonly to?: DestinationStream;
   /** Fields of every line. */
