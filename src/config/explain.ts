@@ -71,14 +71,8 @@ function unknownKey(path: KeyPath, context: ExplainContext): Problem {
   const word = String(path.at(-1));
   const { schema = configJsonSchema() } = context;
   const parent = schemaAt(schema, path.slice(0, -1));
-  const near = findNearMiss(word, Object.keys(propertiesOf(parent)));
-  const elsewhere = near === undefined ? findElsewhere(schema, word, []) : undefined;
-  const hint =
-    near !== undefined
-      ? ` (did you mean "${near}"?)`
-      : elsewhere !== undefined
-        ? ` (did you mean "${elsewhere}"?)`
-        : '';
+  const near = findNearMiss(word, Object.keys(propertiesOf(parent))) ?? findElsewhere(schema, word, []);
+  const hint = near === undefined ? '' : ` (did you mean "${near}"?)`;
   return { where: context.positions.ofKey(path), path, message: `unknown key${hint}` };
 }
 

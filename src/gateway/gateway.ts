@@ -1,19 +1,16 @@
 /** The composition root for one process: builds the gateway from a config. */
-import type { Logger } from 'pino';
-import type { Limits } from '../access/limits/ticket.ts';
 import type { Config } from '../config/config.ts';
 import { createLog } from './log/log.ts';
 import { LogAdmin } from './log/log-admin.ts';
 import { Reloads } from './reloads.ts';
-import { createBuildMetrics } from '../metrics/reload-metrics.ts';
 import { expose } from '../metrics/exposition.ts';
 import { familiesOf } from '../metrics/family.ts';
 import { createLogMetrics, type LogLines } from '../metrics/log-metrics.ts';
 import { packageVersion } from './package-version.ts';
-import { createReloadMetrics } from '../metrics/reload-metrics.ts';
+import { createBuildMetrics, createReloadMetrics } from '../metrics/reload-metrics.ts';
 import { portOf, reachable, schemeOf } from './address.ts';
 import { startServing } from './serving.ts';
-import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
+import type { ServingOptions } from './serving-graph.ts';
 import { createOperationsServer, type UpstreamStatus } from '../proxy/operations/operations-server.ts';
 import { factsOf } from '../proxy/operations/status/present.ts';
 
@@ -32,22 +29,9 @@ export interface RunningGateway {
 }
 
 /** Options of a gateway beside its config, most of them for tests. */
-export interface GatewayOptions {
-  readonly log?: Logger;
+export interface GatewayOptions extends Partial<Omit<ServingOptions, 'processes' | 'peers'>> {
   /** Counts the lines of `log`, when that is set. */
   readonly logLines?: LogLines | undefined;
-  /** Milliseconds that `close` still accepts connections for, readiness off. Default 0. */
-  readonly drainDelayMs?: number;
-  /** The monotonic clock of the encoder's bounds, in ms. */
-  readonly now?: () => number;
-  /** A client that reads nothing of a streamed answer for this many ms, or twice as many after it read much, loses it. Default 30,000. */
-  readonly stallMs?: number;
-  /** Timeouts of clients; absent ones have their defaults. */
-  readonly times?: ConnectionTimes;
-  /** Default: built from the config. */
-  readonly limits?: Limits;
-  /** Default: measured by the lag of the event loop. */
-  readonly isOverloaded?: () => boolean;
 }
 
 /** Starts a gateway in this process. Rejects when a port is in use; nodes may be down. */

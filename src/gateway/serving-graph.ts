@@ -67,7 +67,7 @@ export interface ServingOptions {
   readonly drainDelayMs?: number | undefined;
   /** The monotonic clock of the encoder's bounds, in ms. */
   readonly now?: (() => number) | undefined;
-  /** A client that reads nothing of a streamed answer for this many ms loses it. Default 30,000. */
+  /** A client that reads nothing of a streamed answer for this many ms, or twice as many after it read much, loses it. Default 30,000. */
   readonly stallMs?: number | undefined;
   /** Timeouts of clients; absent ones have their defaults. */
   readonly times?: ConnectionTimes | undefined;
