@@ -1,4 +1,3 @@
-/** Checks a certificate and its private key. */
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import type { TlsFiles } from './config.ts';
@@ -10,7 +9,6 @@ export interface TlsPair {
   readonly key: string;
 }
 
-/** A fault of one of the two files. */
 interface TlsProblem {
   readonly at: keyof TlsFiles;
   readonly message: string;

@@ -11,7 +11,6 @@ import type { Journal } from '../proxy/operations/status/events.ts';
 /** Consumers of keys, for both sources. */
 export interface KeysContext {
   readonly principals: Principals;
-  /** The present names of plans. */
   readonly plans: () => ReadonlySet<string>;
   readonly metrics: AccessMetrics;
   readonly journal: Journal;

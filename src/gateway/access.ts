@@ -17,7 +17,6 @@ interface AccessContext extends Omit<LimitsParts, 'limitService' | 'plans' | 'jo
   readonly status: StatusSource;
   /** Default: built from the config. */
   readonly limits: Limits | undefined;
-  /** The other workers of this gateway. */
   readonly peers: Pick<PeerWorkers, 'limitService' | 'lastKeys' | 'publishKeys'> | undefined;
 }
 
@@ -79,7 +78,6 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
   };
 }
 
-/** A text of the file with its keys. */
 interface FileKeys {
   readonly text: string;
   readonly keys: readonly FileKey[];
@@ -150,7 +148,6 @@ function watchKeys(file: string, { principals, plans, metrics, journal }: KeysCo
   };
 }
 
-/** The rules of `access/` from the config. */
 function rulesOf({ header, plans: given, anonymous, trustedProxies }: AccessConfig): AccessRules {
   const plans = new Map(Object.entries(given).map(([name, plan]) => [name, planOf(name, plan)]));
   return { header, plans, anonymous: anonymous === undefined ? undefined : plans.get(anonymous), trustedProxies };

@@ -1,4 +1,3 @@
-/** Addresses of a gateway. */
 import type { AddressInfo } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.ts';

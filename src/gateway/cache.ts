@@ -21,7 +21,6 @@ interface CacheContext {
   readonly status: StatusSource;
   /** Absent: memory is the only tier. */
   readonly buildShared: ((parts: SharedCacheParts) => SharedCache) | undefined;
-  /** Processes of this gateway. */
   readonly processes: number;
 }
 

@@ -18,12 +18,10 @@ interface EncryptionContext {
   readonly registry: Registry;
 }
 
-/** The TLS listener of this process. */
 interface Encryption {
   readonly listener: TlsListener;
   /** Expiry of the certificate in use, Unix time in ms. */
   readonly expiresMs: () => number;
-  /** Stops watching the files. */
   close(): void;
 }
 
@@ -49,7 +47,6 @@ export function buildEncryption(config: TlsConfig, { log, journal, times, regist
 interface CertificatesOptions {
   readonly log: Logger;
   readonly journal: Journal;
-  /** A new valid pair. */
   readonly onPair: (pair: TlsPair) => void;
   readonly onReload: (result: 'ok' | 'failed') => void;
 }
@@ -63,7 +60,6 @@ class Certificates {
   /** The last logged reason of a refusal, logged once. */
   #refused: string | undefined;
 
-  /** Throws an Error with the faults of the files. */
   constructor(files: TlsFiles, options: CertificatesOptions) {
     const both = [files.cert, files.key];
     const digest = digestOf(...both);
@@ -82,7 +78,6 @@ class Certificates {
     return this.#pair;
   }
 
-  /** Unix time in milliseconds. */
   get expiresMs(): number {
     return this.#expiresMs;
   }

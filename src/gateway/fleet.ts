@@ -20,11 +20,9 @@ import { Nodes } from './nodes.ts';
 import type { PeerWorkers } from './peer-workers.ts';
 import type { LiveSettings } from './settings.ts';
 
-/** Listens to events of the fleet. */
 interface FleetListener {
   /** The ledger was replaced: no earlier answer is valid. */
   readonly onGeneration: () => void;
-  /** The ledger was rolled back. */
   readonly onRollback: () => void;
   /** See `LatestEvents.onServed`. */
   readonly onServed: LatestEvents['onServed'];
@@ -38,7 +36,6 @@ interface FleetContext {
   readonly settings: LiveSettings;
   /** Lag of this process's event loop, in ms. */
   readonly ownLag: () => number;
-  /** Bounds the bytes of answers in memory. */
   readonly answerBudget: ByteBudget;
   readonly peers: PeerWorkers | undefined;
   readonly journal: Journal;

@@ -20,17 +20,15 @@ import type { Journal } from '../proxy/operations/status/events.ts';
 /** The part of `access` that limits depend on. */
 export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usage'>;
 
-/** Parts that limits need. */
+/** Parts of which limits are built: `redis` and `limitService` decide on the counter. */
 export interface LimitsParts {
   /** `cache.redis`: the same server, over a connection of its own. */
   readonly redis: RedisConfig | undefined;
   readonly registry: Registry;
   readonly journal: Journal;
-  /** Processes of this gateway. */
   readonly processes: number;
   /** The primary; `undefined` in a single process. */
   readonly limitService: LimitServiceClient | undefined;
-  /** The present names of plans. */
   readonly plans: () => Iterable<string>;
 }
 

@@ -48,6 +48,5 @@ export interface PeerWorkers {
   publish(event: PeerEvent): void;
   /** Resolves once the peers recorded the event, or after a timeout; never rejects. */
   publishSubmission(event: Submitted): Promise<void>;
-  /** This text of the keys file is in force here. */
   publishKeys(text: string): void;
 }

@@ -60,7 +60,6 @@ interface ProxyContext {
   readonly usage?: UsageSource | undefined;
   /** Processes of this gateway, which share its bounds. */
   readonly processes: number;
-  /** On during the drain. */
   readonly draining: { readonly isOn: boolean };
   readonly times: ConnectionTimes;
   readonly overload: Overload;
@@ -247,7 +246,6 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   }
 }
 
-/** Records the end of each request beside the metrics. */
 function onEnd(distances: Distances, accessLog: AccessLog) {
   return (summary: RequestSummary, seconds: number): void => {
     distances.count(toldOutcome(summary), summary.version);

@@ -27,13 +27,10 @@ export interface Serving {
   readonly port: number;
   readonly isDraining: boolean;
   readonly registry: Registry;
-  /** Applies an event of another worker. */
   applyPeerEvent(event: PeerEvent): void;
   readonly admin: Admin;
   readiness(): Readiness;
-  /** The facts of this process for the status page. */
   status(): Told;
-  /** Records and logs changes of state. */
   readonly journal: Journal;
   /**
    * Applies the live keys of another config (`config/changes.ts`) without interrupting requests; resolves when they are

@@ -20,7 +20,7 @@ import { createRedisMetrics } from '../metrics/redis-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 import type { LiveSettings } from './settings.ts';
 
-/** Parts that the shared tier needs. */
+/** Parts of which the shared tier is built; the functions reach the fleet. */
 export interface SharedCacheParts {
   readonly memory: MemoryCache;
   readonly registry: Registry;
@@ -30,7 +30,6 @@ export interface SharedCacheParts {
   readonly ledger: () => string | undefined;
   readonly settings: LiveSettings['redis'];
   readonly news: NewsListener;
-  /** The fleet's generation. */
   readonly generation: () => number;
   /** See `MembershipParts.look`. */
   readonly look: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<Look>;

@@ -14,7 +14,6 @@ import { readClasses } from '../upstream/select/need.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 import { statusOf } from './fleet.ts';
 
-/** The sources of a sample. */
 interface Sampled {
   readonly fleet: Fleet;
   readonly registry: Registry;

@@ -1,11 +1,10 @@
-/** Counts requests against limits for all workers, so that several grant no more than one. */
 import { MemoryCounter } from '../access/limits/limits-memory.ts';
 import type { PrimaryHandlers } from './protocol.ts';
 
 /** The `settle` of each request, by its id. */
 type InFlight = Map<number, (extraCost: number) => void>;
 
-/** The counter of the primary. */
+/** The primary's counter of requests for all workers, so that several grant no more than one. */
 export class LimitService {
   readonly #counter = new MemoryCounter({ now: () => performance.now() });
   /** The requests in flight of each live worker. */

@@ -1,4 +1,3 @@
-/** One set of metrics for all processes. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { Counter, type Count } from '../metrics/counter.ts';
 import { familiesOf, type FamilyData } from '../metrics/family.ts';
@@ -33,12 +32,10 @@ export function createPoolMetrics(registry: Registry, readServing: () => number)
 export class WorkerMetrics implements PoolMetrics {
   readonly restarts: Count;
   readonly hangs: Count;
-  /** Metrics that the primary counts. */
   readonly registry = new Registry();
   readonly #last = new Map<number, readonly FamilyData[]>();
   #departed: readonly FamilyData[] = [];
 
-  /** `readServing` is called at each scrape. */
   constructor(readServing: () => number) {
     // Processor time and memory of the primary belong to the gateway; its event loop serves no client.
     collectDefaultMetrics({ register: this.registry });
@@ -50,7 +47,6 @@ export class WorkerMetrics implements PoolMetrics {
     this.hangs = hangs;
   }
 
-  /** The worker has exited. */
   forget(worker: number): void {
     const last = this.#last.get(worker);
     this.#last.delete(worker);

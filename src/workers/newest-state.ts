@@ -1,11 +1,9 @@
-/** The newest published ledger state: the start of a new worker, and the filter of older events. */
 import type { LedgerEvent, PeerEvent } from '../gateway/peer-workers.ts';
 
-/** The newest event of each kind of ledger state. */
+/** The newest published ledger state of each kind: the start of a new worker, and the filter of older events. */
 export class NewestState {
   readonly #newest = new Map<LedgerEvent['kind'], LedgerEvent>();
 
-  /** At most one event of each kind. */
   get events(): readonly LedgerEvent[] {
     return [...this.#newest.values()];
   }
@@ -18,7 +16,6 @@ export class NewestState {
     return true;
   }
 
-  /** The ledger was replaced. */
   clear(): void {
     this.#newest.clear();
   }

@@ -1,11 +1,10 @@
-/** Merges the readiness of several workers. Pure. */
 import type { Disagreement } from '../proxy/reads/audits.ts';
 import type { OutageStatus, Readiness, UpstreamStatus } from '../proxy/operations/operations-server.ts';
 
 /** Best first. A node that one worker reaches is usable; a node of another chain is foreign to all workers. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
 
-/** The readiness of the gateway, from the workers that answered: ready when one is, since connections go to serving workers. */
+/** The readiness of the gateway: ready when one worker is, since connections go to serving workers. */
 export function mergeReadiness(reports: readonly Readiness[], wanted: number): Readiness {
   const [first] = reports;
   const ready = reports.filter(({ isReady }) => isReady).length;

@@ -1,4 +1,3 @@
-/** The primary's end of the events between workers. */
 import { DistrustedFunctions } from '../encode/distrusted.ts';
 import { isLedgerEvent, NewestState } from './newest-state.ts';
 import type { Published, Setup } from './protocol.ts';
@@ -10,7 +9,7 @@ const recordedMs = 200;
 /** A worker that the broadcast addresses. */
 export type Peer = Pick<WorkerProcess, 'id' | 'channel' | 'isServing'>;
 
-/** Forwards each event of a worker to its peers, older state excepted. */
+/** The primary's end of the events between workers: forwards each to the peers, older state excepted. */
 export class WorkerBroadcast {
   readonly #workers: () => readonly Peer[];
   readonly #newest = new NewestState();
@@ -19,7 +18,6 @@ export class WorkerBroadcast {
   /** Replacements of the ledger since the start. */
   #ledger = 0;
 
-  /** `workers`: all workers, read at each event. */
   constructor(workers: () => readonly Peer[]) {
     this.#workers = workers;
   }

@@ -1,4 +1,3 @@
-/** The worker processes: forks, replaces, queries and drains them. */
 import cluster from 'node:cluster';
 import { fileURLToPath } from 'node:url';
 import type { StartFailure, Setup } from './protocol.ts';
@@ -16,7 +15,7 @@ export interface PoolEvents {
   onGone(worker: WorkerProcess): void;
 }
 
-/** A fixed number of workers on one port. */
+/** A fixed number of workers on one port: forks, replaces, queries and drains them. */
 export class WorkerPool {
   readonly #events: PoolEvents;
   readonly #workers = new Map<number, WorkerProcess>();
@@ -87,7 +86,6 @@ export class WorkerPool {
     process.off('exit', this.#killAll);
   }
 
-  /** Kills all workers. */
   kill(): void {
     this.#isClosing = true;
     this.#killAll();

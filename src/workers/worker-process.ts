@@ -1,4 +1,3 @@
-/** One worker process, from its fork to its exit. */
 import cluster, { type Worker } from 'node:cluster';
 import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -115,7 +115,6 @@ function access(root: unknown): readonly Contradiction[] {
       message: 'needs cache.redis: it holds the keys',
     });
   }
-  // Mostly a forgotten key.
   if (![at('keys', 'file'), redis, name].some((value) => (value ?? false) !== false)) {
     const message = 'needs keys (keys.file or keys.redis), or a plan for requests without one (anonymous)';
     contradictions.push({ path: ['access'], message, atKey: true });

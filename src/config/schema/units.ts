@@ -1,5 +1,3 @@
-/** Durations and sizes of config files: a whole number and a unit. */
-
 /** A duration such as `5s`. */
 export const durationPattern = /^\d{1,12}(?:ms|s|m|h|d)$/;
 /** A size such as `256MiB`. */

@@ -1,9 +1,6 @@
-/** Environment variables in config text: `${NAME}`. */
-
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** An interpolated text. */
 interface Interpolated {
   readonly value: string;
   /** Whether `value` contains a variable, so that only the text as written may be printed. */

@@ -1,6 +1,4 @@
-/** "Did you mean": the valid word next to a typo. */
-
-/** The closest of `known`; `undefined` when none is close enough. */
+/** The closest of `known` to a mistyped word; `undefined` when none is close enough. */
 export function findNearMiss(word: string, known: Iterable<string>): string | undefined {
   const plain = plainForm(word);
   let best: { readonly word: string; readonly distance: number } | undefined;

@@ -18,7 +18,6 @@ export class Positions {
   readonly #find: FindPlace;
   readonly #replaced: { readonly path: KeyPath; readonly where: Where }[] = [];
 
-  /** `find`: absent without a file. */
   constructor(find: FindPlace = () => undefined) {
     this.#find = find;
   }

@@ -1,4 +1,3 @@
-/** Problems of a config with their places. */
 import { formatPath, type KeyPath } from './key-path.ts';
 
 /** A place in the file (line and column count from 1), or a flag or variable. */

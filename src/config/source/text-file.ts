@@ -26,7 +26,6 @@ export function digestOf(...files: readonly string[]): string | undefined {
   }
 }
 
-/** Start and callbacks of a watch. */
 interface FileWatchOptions {
   /** `digestOf` the files, computed before the caller read them. */
   readonly digest: string | undefined;

@@ -20,7 +20,6 @@ interface AccessLogParts {
   readonly random?: () => number;
 }
 
-/** A bound on lines. */
 interface Rate {
   readonly perSecond: number;
   /** Burst. */
@@ -45,7 +44,6 @@ export class AccessLog {
     this.#faults = new LineRate(faults, now);
   }
 
-  /** Called at the end of every request. */
   note(ended: RequestSummary, seconds: number): void {
     const { share, slowMs, failed } = this.#parts.rules();
     if (ended.bug !== undefined) this.#logBug(ended, ended.bug);

@@ -27,7 +27,6 @@ export class LogAdmin implements LogFunctions {
     return this.#inForce;
   }
 
-  /** The config was reloaded: its settings are in force. */
   reload(config: LogConfig): void {
     this.#put(config, 'config');
   }

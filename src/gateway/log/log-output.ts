@@ -37,7 +37,6 @@ export class LogOutput {
     });
   }
 
-  /** Lines dropped since the start. */
   get dropped(): number {
     return this.#dropped;
   }

@@ -5,14 +5,12 @@ import type { AccessLogConfig, LogConfig, LogLevel } from '../../config/config.t
 import { LogLines } from '../../metrics/log-metrics.ts';
 import { LogOutput } from './log-output.ts';
 
-/** A logger with its counter. */
 interface CountedLog {
   readonly log: Logger;
   /** Counts the lines of the logger and its children. */
   readonly lines: LogLines;
 }
 
-/** The log of a serving process. */
 interface ProcessLog extends CountedLog {
   /** Writes the buffer, for at most a second; awaited before the process ends. */
   readonly flush: () => Promise<void>;
