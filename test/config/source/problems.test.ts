@@ -9,7 +9,7 @@ interface Case {
   readonly problems: readonly string[];
 }
 
-/** Cases of one wrong line each: it is the second one, below a fleet that is fine. */
+/** One faulty line each, the second one, below a valid fleet. */
 const secondLines: readonly (readonly [line: string, ...problems: string[]])[] = [
   // Unknown keys
   ['dialekt: aptos', 'F:2:1: dialekt: unknown key (did you mean "dialect"?)'],
@@ -231,7 +231,7 @@ for (const { claim, text, problems } of files) {
   test(`wrong: ${claim}`, (t) => assert.deepEqual(problemsOf(t, text), problems));
 }
 
-test('a file that is not there is a problem, too', () => {
+test('a missing file is a problem', () => {
   assert.throws(() => loadConfig({ file: 'no/such.yaml' }), {
     message: 'cannot read no/such.yaml: there is no such file',
   });

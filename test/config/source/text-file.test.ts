@@ -23,7 +23,7 @@ function watched(t: TestContext, file: string, everyMs = 50) {
   return { told, watch, untilChanges };
 }
 
-test('a change is told once, however it is made, and a touch is none', async (t) => {
+test('a change is reported once, however it is made, and a touch is none', async (t) => {
   const file = configFile(t, 'one');
   const { told, untilChanges } = watched(t, file);
 
@@ -38,7 +38,7 @@ test('a change is told once, however it is made, and a touch is none', async (t)
   assert.equal(told.changes, 2);
 });
 
-test('where no change is announced, the looks find it', async (t) => {
+test('without notifications the interval finds a change', async (t) => {
   const target = configFile(t, 'one');
   const link = configFile(t, '');
   rmSync(link);
@@ -50,7 +50,7 @@ test('where no change is announced, the looks find it', async (t) => {
   await untilChanges(1);
 });
 
-test('a file that is being written is read when it is whole', async (t) => {
+test('a file is read once its writer has finished', async (t) => {
   const file = configFile(t, 'one');
   const { told, untilChanges } = watched(t, file, 10_000);
 
@@ -65,12 +65,12 @@ test('a file that is being written is read when it is whole', async (t) => {
 
   await untilChanges(1);
   await sleep(200);
-  // Whoever pauses between two steps for as long as that has written a file that is whole.
+  // A longer pause between two steps makes the first step complete.
   if (longestMs < 50) assert.equal(told.changes, 1);
   else t.diagnostic(`a busy machine: ${Math.round(longestMs)} ms between two steps`);
 });
 
-test('a file that goes and comes back as it was is no change; that it is away is told once', async (t) => {
+test('a missing file is reported once, and its return unchanged is no change', async (t) => {
   const file = configFile(t, 'one');
   const { told } = watched(t, file);
 
@@ -86,7 +86,7 @@ test('a file that goes and comes back as it was is no change; that it is away is
   assert.deepEqual(told, { changes: 0, missing: 1 });
 });
 
-test('a change of one of two files, each in a folder of its own, is a change', async (t) => {
+test('a change of one of two files in two folders is a change', async (t) => {
   const files = [configFile(t, 'certificate'), configFile(t, 'key')];
   const { promise, resolve } = Promise.withResolvers<void>();
   const options = { digest: digestOf(...files), everyMs: 10_000, onChange: resolve, onMissing: () => undefined };
@@ -98,7 +98,7 @@ test('a change of one of two files, each in a folder of its own, is a change', a
   await promise;
 });
 
-test('what somebody else reads just now is not told again', async (t) => {
+test('contents that the caller notes are not reported', async (t) => {
   const file = configFile(t, 'one');
   const { told, watch } = watched(t, file);
 
