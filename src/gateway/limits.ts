@@ -55,17 +55,11 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
     waiting: () => queue.waiting + queueOfAddresses.waiting,
     plans,
   });
-  const link = redis === undefined ? undefined : connect(redis, journal, () => current.whenRedisIsDown);
-  const counted =
-    redis === undefined || link === undefined
-      ? undefined
-      : new RedisCounter(link, { prefix: redis.keyPrefix, onLost: () => metrics.lost('settlement') });
+  const link = redis && connect(redis, journal, () => current.whenRedisIsDown);
+  const counted = link && new RedisCounter(link, { prefix: redis.keyPrefix, onLost: () => metrics.lost('settlement') });
   const usage = new Usage({
     now: () => Date.now(),
-    store:
-      redis === undefined || link === undefined
-        ? undefined
-        : new UsageStore(link, { prefix: redis.keyPrefix, process: randomUUID() }),
+    store: link && new UsageStore(link, { prefix: redis.keyPrefix, process: randomUUID() }),
     onLost: () => metrics.lost('usage'),
   });
   const limits = new PlanLimits({

@@ -197,8 +197,6 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         return settings.sender.maxAttempts;
       },
     });
-    const { usage } = context;
-    const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purged(scope);
     return new Admin({
       router,
       reader,
@@ -207,8 +205,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       purge,
       purgeHere,
       journal,
-      onPurge,
-      usage,
+      onPurge: (scope) => metrics.purged(scope),
+      usage: context.usage,
     });
   }
 

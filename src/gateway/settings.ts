@@ -23,15 +23,9 @@ export function createSettings(config: Config, stallMs: number) {
     /** Replaces the values by those of `next`. */
     apply(next: Config): void {
       const fresh = valuesOf(next);
-      Object.assign(values.connect, fresh.connect);
-      Object.assign(values.sender, fresh.sender);
-      Object.assign(values.hedge, fresh.hedge);
-      Object.assign(values.fleet, fresh.fleet);
-      Object.assign(values.probes, fresh.probes);
-      Object.assign(values.latest, fresh.latest);
-      Object.assign(values.audits, fresh.audits);
-      Object.assign(values.encode, fresh.encode);
-      if (next.cache.redis !== undefined) Object.assign(values.redis, fresh.redis);
+      for (const part of Object.keys(fresh) as (keyof typeof fresh)[]) {
+        if (part !== 'redis' || next.cache.redis !== undefined) Object.assign(values[part], fresh[part]);
+      }
     },
   };
 }

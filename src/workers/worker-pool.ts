@@ -58,7 +58,7 @@ export class WorkerPool {
     for (const outcome of first) {
       outcome.catch((error: unknown) => {
         failures.push(error);
-        if (error instanceof ListenFailure) port.reject(error);
+        if ((error as Partial<StartFailure>).syscall !== undefined) port.reject(error);
       });
     }
     await Promise.race([Promise.allSettled(first), port.promise]);
@@ -136,8 +136,9 @@ export class WorkerPool {
         resolve();
         this.#events.onServing(worker);
       },
-      failed: (failure) =>
-        reject(failure.syscall === undefined ? new Error(failure.message) : new ListenFailure(failure)),
+      failed: ({ message, ...port }) =>
+        // Only a failed `listen` has a port.
+        reject(Object.assign(new Error(message), port.syscall === undefined ? {} : port)),
       gone: (how) => {
         this.#workers.delete(worker.id);
         this.#events.onGone(worker);
@@ -172,15 +173,5 @@ export class BackOff {
     const waitMs = Math.max(0, this.#apartMs - livedMs);
     this.#apartMs = Math.min(longestMs, this.#apartMs * 2);
     return Math.round(waitMs);
-  }
-}
-
-/** The port is not available. */
-class ListenFailure extends Error {
-  override readonly name = 'ListenFailure';
-
-  constructor({ message, ...details }: StartFailure) {
-    super(message);
-    Object.assign(this, details);
   }
 }
