@@ -7,25 +7,25 @@ import { eventually } from '../../support/eventually.ts';
 import { configFile } from '../config-file.ts';
 
 function watched(t: TestContext, file: string, everyMs = 50) {
-  const told = { changes: 0, missing: 0 };
+  const seen = { changes: 0, missing: 0 };
   const watch = new FileWatch([file], {
     digest: digestOf(file),
     everyMs,
-    onChange: () => (told.changes += 1),
-    onMissing: () => (told.missing += 1),
+    onChange: () => (seen.changes += 1),
+    onMissing: () => (seen.missing += 1),
   });
   t.after(() => watch.close());
   const untilChanges = (count: number) =>
     eventually(
-      () => Promise.resolve(told.changes),
+      () => Promise.resolve(seen.changes),
       (changes) => changes >= count,
     );
-  return { told, watch, untilChanges };
+  return { seen, watch, untilChanges };
 }
 
 test('a change is reported once, however it is made, and a touch is none', async (t) => {
   const file = configFile(t, 'one');
-  const { told, untilChanges } = watched(t, file);
+  const { seen, untilChanges } = watched(t, file);
 
   writeFileSync(file, 'two');
   await untilChanges(1);
@@ -35,7 +35,7 @@ test('a change is reported once, however it is made, and a touch is none', async
   utimesSync(file, new Date(), new Date());
   await sleep(300);
 
-  assert.equal(told.changes, 2);
+  assert.equal(seen.changes, 2);
 });
 
 test('without notifications the interval finds a change', async (t) => {
@@ -52,7 +52,7 @@ test('without notifications the interval finds a change', async (t) => {
 
 test('a file is read once its writer has finished', async (t) => {
   const file = configFile(t, 'one');
-  const { told, untilChanges } = watched(t, file, 10_000);
+  const { seen, untilChanges } = watched(t, file, 10_000);
 
   let longestMs = 0;
   for (let length = 0; length < 15; length += 1) {
@@ -60,30 +60,30 @@ test('a file is read once its writer has finished', async (t) => {
     writeFileSync(file, 'x'.repeat(length));
     await sleep(20);
     longestMs = Math.max(longestMs, performance.now() - wroteMs);
-    if (longestMs < 50) assert.equal(told.changes, 0);
+    if (longestMs < 50) assert.equal(seen.changes, 0);
   }
 
   await untilChanges(1);
   await sleep(200);
   // A longer pause between two steps makes the first step complete.
-  if (longestMs < 50) assert.equal(told.changes, 1);
+  if (longestMs < 50) assert.equal(seen.changes, 1);
   else t.diagnostic(`a busy machine: ${Math.round(longestMs)} ms between two steps`);
 });
 
 test('a missing file is reported once, and its return unchanged is no change', async (t) => {
   const file = configFile(t, 'one');
-  const { told } = watched(t, file);
+  const { seen } = watched(t, file);
 
   rmSync(file);
   await eventually(
-    () => Promise.resolve(told.missing),
+    () => Promise.resolve(seen.missing),
     (missing) => missing > 0,
   );
   await sleep(200);
   writeFileSync(file, 'one');
   await sleep(200);
 
-  assert.deepEqual(told, { changes: 0, missing: 1 });
+  assert.deepEqual(seen, { changes: 0, missing: 1 });
 });
 
 test('a change of one of two files in two folders is a change', async (t) => {
@@ -100,11 +100,11 @@ test('a change of one of two files in two folders is a change', async (t) => {
 
 test('contents that the caller notes are not reported', async (t) => {
   const file = configFile(t, 'one');
-  const { told, watch } = watched(t, file);
+  const { seen, watch } = watched(t, file);
 
   writeFileSync(file, 'two');
   watch.note();
   await sleep(300);
 
-  assert.equal(told.changes, 0);
+  assert.equal(seen.changes, 0);
 });

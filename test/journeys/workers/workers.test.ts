@@ -70,11 +70,11 @@ test('readiness reports how many workers count a node as usable', async (t) => {
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2 } });
 
   const { status, text } = await get(`${gateway.operationsUrl}/readyz`);
-  const told = JSON.parse(text) as { readonly upstreams: readonly object[]; readonly workers: object };
+  const reports = JSON.parse(text) as { readonly upstreams: readonly object[]; readonly workers: object };
 
   assert.equal(status, 200);
-  assert.deepEqual(told.workers, { wanted: 2, answering: 2, ready: 2 });
-  assert.partialDeepStrictEqual(told.upstreams, [{ name: 'full-0', state: 'usable', head: '900', usableBy: 2 }]);
+  assert.deepEqual(reports.workers, { wanted: 2, answering: 2, ready: 2 });
+  assert.partialDeepStrictEqual(reports.upstreams, [{ name: 'full-0', state: 'usable', head: '900', usableBy: 2 }]);
 });
 
 test('a killed worker loses its own connections and is replaced; its counts stay', async (t) => {
