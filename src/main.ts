@@ -1,4 +1,4 @@
-/** The process: arguments in, exit code out, signals, and what nobody caught. */
+/** The process: arguments, signals, uncaught errors, exit code. */
 import type { Screen, Terminal } from './commands/command.ts';
 import { runCommand } from './commands/run-command.ts';
 
@@ -11,19 +11,19 @@ const terminal: Terminal = {
   onHangUp: (listener) => void process.on('SIGHUP', listener),
 };
 
-// Somebody who closes the pipe has read enough; a gateway goes on serving all the same.
+// A closed pipe must not end a gateway that serves.
 process.stdout.on('error', () => undefined);
 process.on('uncaughtException', fail);
 process.on('unhandledRejection', fail);
 
 const code = await runCommand(process.argv.slice(2), terminal);
-// Pipes are written asynchronously on some platforms: the exit waits for what was printed.
+// Some platforms write pipes asynchronously: the exit waits for the output.
 process.stdout.write('', () => process.exit(code));
 
 function screenOf(out: NodeJS.WriteStream): Screen | undefined {
-  // Types say that it always is one.
+  // The type lacks `undefined`, the value of a pipe.
   if ((out.isTTY as boolean | undefined) !== true) return undefined;
-  // Some terminals say that they have no size.
+  // Some terminals report 0 columns and rows.
   return {
     get columns() {
       return out.columns || 80;
@@ -36,7 +36,7 @@ function screenOf(out: NodeJS.WriteStream): Screen | undefined {
   };
 }
 
-/** The first signal asks for a polite end, the second one gets an immediate one. */
+/** The first signal starts the drain, the second one ends the process. */
 function stopSignal(): AbortSignal {
   const controller = new AbortController();
   const onSignal = (): void => {
@@ -48,7 +48,7 @@ function stopSignal(): AbortSignal {
   return controller.signal;
 }
 
-/** After a fault nobody expected, the state of the process is unknown: whoever started it starts a fresh one. */
+/** After an uncaught error the state of the process is undefined: a supervisor starts a fresh one. */
 function fail(error: unknown): void {
   terminal.error(`ledgergate: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
   process.exit(1);

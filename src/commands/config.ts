@@ -4,8 +4,8 @@ import { loadGivenConfig } from './given-config.ts';
 
 /** `config FILE`: the effective config as YAML that could be read again, secrets masked. */
 export async function config(call: Call): Promise<ExitCode> {
-  const { shown, warnings } = loadGivenConfig('config', call);
+  const { redacted, warnings } = loadGivenConfig('config', call);
   for (const warning of warnings) call.terminal.error(`warning: ${warning}`);
-  call.terminal.out(stringify(shown).trimEnd());
+  call.terminal.out(stringify(redacted).trimEnd());
   return Promise.resolve(0);
 }

@@ -45,13 +45,13 @@ export const flags = {
   tenant: {
     kind: 'text',
     value: 'NAME',
-    meaning: 'Whose key it is: keys of one tenant share its limits. Default: the name.',
+    meaning: 'Tenant of the key: keys of one tenant share its limits. Default: the name.',
   },
   plan: { kind: 'text', value: 'NAME', meaning: 'A plan of access.plans.' },
   operations: {
     kind: 'list',
     value: 'WORD',
-    meaning: 'What the key may do: read, view, encode, submit, pass. May be repeated. Default: all that its plan may.',
+    meaning: 'Operations of the key: read, view, encode, submit, pass. May be repeated. Default: those of its plan.',
   },
   origins: {
     kind: 'list',

@@ -62,10 +62,10 @@ async function start(config: Config, options: GatewayOptions): Promise<RunningGa
 }
 
 /** The ports, and the state of the fleet so far. */
-function describe(gateway: RunningGateway, { config, shown }: LoadedConfig): readonly string[] {
+function describe(gateway: RunningGateway, { config, redacted }: LoadedConfig): readonly string[] {
   const rows = gateway.fleet().map(({ name, tier, chainId, oldest, head, lag, state }) => {
-    // The address as it may be shown: the one the fleet works with may hold a key that came from the environment.
-    const url = shown.upstreams.find((upstream) => upstream.name === name)?.url;
+    // The redacted address: the fleet's own may hold a key from the environment.
+    const url = redacted.upstreams.find((upstream) => upstream.name === name)?.url;
     return [name, url, tier, chainId, oldest, head, lag, state].map((cell) =>
       cell === undefined ? '-' : String(cell),
     );

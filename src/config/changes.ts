@@ -1,13 +1,13 @@
 /**
- * What differs between the config that is in force and a newly read one: which keys are applied while the gateway runs,
- * and which keep their value until it is started again. A pure function of the two.
+ * The difference between the config in force and a newly read one: keys that change at run time, and keys that keep
+ * their value until a restart. Pure.
  */
 import { isMapping } from './source/key-path.ts';
 import type { Config } from './config.ts';
 
 /**
- * Keys that are applied while the gateway runs, each with all that is below it. Every other key needs a restart: what a
- * later version adds does so until it is named here. The documentation's column "live" is made from this.
+ * Keys that change at run time, each with every key below it. All others need a restart, also keys of later versions
+ * until this list names them. The documentation's column "live" is generated from it.
  */
 export const liveKeys: readonly string[] = [
   'access.anonymous',
@@ -37,7 +37,7 @@ export const liveKeys: readonly string[] = [
   'upstreams',
 ];
 
-/** `restart`: keys whose value has to wait; `live`: keys that change now. Both as the file names them, in order. */
+/** Changed keys, as the file names them, in order: `live` change now, `restart` at the next start. */
 export interface Changes {
   readonly live: readonly string[];
   readonly restart: readonly string[];
@@ -45,11 +45,12 @@ export interface Changes {
   readonly effective: Config;
 }
 
-/** True for a key whose new value is applied while the gateway runs. `key`: as the file names it. */
+/** Whether `key`, as the file names it, changes at run time. */
 export function isLive(key: string): boolean {
   return liveKeys.some((live) => key === live || key.startsWith(`${live}.`) || key.startsWith(`${live}[`));
 }
 
+/** The changes from `current` to `next`, and the config that results at run time. */
 export function compareConfigs(current: Config, next: Config): Changes {
   const live: string[] = [];
   const restart: string[] = [];
@@ -64,7 +65,7 @@ export function compareConfigs(current: Config, next: Config): Changes {
       const entries = names.map((name) => [name, merge(keyOf(key, name), before[name], after[name])] as const);
       return Object.freeze(Object.fromEntries(entries.filter(([, value]) => value !== undefined)));
     }
-    // In the file it is one of `url`, `cluster` and `sentinel`.
+    // The file has `url`, `cluster` or `sentinel` in place of `target`.
     restart.push(key === 'cache.redis.target' ? 'cache.redis' : key);
     return before;
   };
@@ -72,27 +73,27 @@ export function compareConfigs(current: Config, next: Config): Changes {
   return { live, restart, effective };
 }
 
-/** An endpoint is made open or closed by a restart, so that nobody takes one for closed that is not. */
+/** Only a restart opens or closes an endpoint: no operator must believe an open one closed. */
 function isSwitch(key: string, before: unknown, after: unknown): boolean {
   return key === 'access' && (before === undefined || after === undefined);
 }
 
-/** Whether some key below is applied on its own. */
+/** Whether keys below `key` are compared one by one. */
 function isSection(key: string): boolean {
   return key === '' || liveKeys.some((live) => live.startsWith(`${key}.`)) || wholeSections.has(key);
 }
 
-/** Sections without a live key, whose keys are named one by one all the same. */
+/** Sections without a live key whose keys are reported one by one. */
 const wholeSections: ReadonlySet<string> = new Set(['listen']);
 
-/** The file's name of what `Config` calls `timeoutMs`: there the unit stands in the value. */
+/** The file's key: `timeout` for `timeoutMs`, since its value carries the unit. */
 function keyOf(section: string, name: string): string {
   const key = name.replace(/Ms$/, '');
   if (section === '') return key;
   return `${section}.${key}`;
 }
 
-/** By content; a URL by its text. What is absent and what is undefined are the same. */
+/** By content; a URL by its text. An absent value equals `undefined`. */
 function isSame(one: unknown, other: unknown): boolean {
   return one === other || JSON.stringify(one) === JSON.stringify(other);
 }

@@ -1,14 +1,15 @@
-/** What the gateway is told: parsed, checked, defaults filled in, deeply frozen. Durations are ms, sizes bytes. */
+/** The parsed config. Durations are in ms, sizes in bytes. */
 import type { DialectName } from '../ledger/ledger-headers.ts';
 
+/** A checked config with every default, deeply frozen. `docs/configuration.md` describes each key. */
 export interface Config {
   readonly listen: {
     readonly host: string;
     readonly port: number;
     readonly basePath: string;
-    /** Of clients, all processes together. */
+    /** Connections of clients to all processes together. */
     readonly maxConnections: number;
-    /** Whether hits are answered ahead of the HTTP server. */
+    /** Whether the fast path answers hits ahead of the HTTP server. */
     readonly fastPath: boolean;
     /** Absent: plain HTTP. */
     readonly tls?: TlsConfig | undefined;
@@ -17,13 +18,13 @@ export interface Config {
     readonly host: string;
     readonly port: number;
     readonly token?: string | undefined;
-    /** In lower case: names that requests may be for, or `*.` and a domain. Absent: no name was listed, which `check` warns of. */
+    /** Lower case: public names, or `*.` and a domain. Absent: not configured, `check` warns. */
     readonly hosts?: readonly string[] | undefined;
-    /** Whether the gateway stays ready when no node answers any more. */
+    /** Whether the gateway stays ready while no node answers. */
     readonly readyInOutage: boolean;
   };
   readonly dialect: DialectName;
-  /** 1 to 255: nodes of any other chain are never asked. Absent: the chain that most nodes report at the start. */
+  /** 1 to 255: nodes of other chains get no request. Absent: the chain that most nodes report at the start. */
   readonly chainId?: number | undefined;
   readonly workers: number | 'auto';
   readonly upstreams: readonly UpstreamConfig[];
@@ -32,19 +33,19 @@ export interface Config {
   readonly latest: {
     readonly maxStalenessMs: number;
     readonly waitForVersionMs: number;
-    /** Clients may ask for a bound between these two. */
+    /** Bounds of the `Ledgergate-Max-Staleness` of clients. */
     readonly minClientStalenessMs: number;
     readonly maxClientStalenessMs: number;
   };
-  /** Absent: the endpoint is open to everybody. */
+  /** Absent: the endpoint is open. */
   readonly access?: AccessConfig | undefined;
   readonly encode: { readonly enabled: boolean; readonly shadow: number; readonly signingDomain: string };
   readonly log: LogConfig;
 }
 
-/** How connections of clients are encrypted. */
+/** TLS towards clients. */
 export interface TlsConfig extends TlsFiles {
-  /** Names of OpenSSL, best first. Absent: `defaultCiphers`. */
+  /** OpenSSL names, best first. Absent: `defaultCiphers`. */
   readonly ciphers?: readonly string[] | undefined;
 }
 
@@ -54,69 +55,73 @@ export interface TlsFiles {
   readonly key: string;
 }
 
+/** One node. */
 export interface UpstreamConfig {
   readonly name: string;
   readonly url: URL;
   readonly tier: 'full' | 'archival';
-  /** The node's own credentials, names in lower case. */
+  /** Credentials of the gateway at this node, names in lower case. */
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Bounds on the work done for one request, and on the load put on one upstream. */
-export interface UpstreamLimits {
+/** Bounds on the work for one request and on the load of one node. */
+interface UpstreamLimits {
   readonly timeoutMs: number;
   readonly deadlineMs: number;
   readonly probeIntervalMs: number;
   readonly connections: number;
   readonly maxAttempts: number;
-  /** A node whose ledger is farther behind the fleet's serves only what it holds. */
+  /** A node that lags more behind the fleet serves only versions that it holds. */
   readonly maxLagMs: number;
-  /** Absent: no second attempt is made before the first has failed. */
+  /** Absent: no second attempt before the first has failed. */
   readonly hedge?: { readonly quantile: number; readonly share: number } | undefined;
-  /** Share of pinned reads, 0 to 1, that are asked of a second upstream and compared. */
+  /** Share of pinned reads, 0 to 1, whose answer is compared with a second node's. */
   readonly audit: number;
 }
 
-/** The shared tier. */
+/** The cache tier that replicas share. */
 export interface RedisConfig {
-  readonly target: RedisTarget;
+  readonly target: RedisTargetConfig;
   readonly keyPrefix: string;
-  /** Most that Redis may add to a read. */
+  /** Longest delay that Redis may add to a read. */
   readonly timeoutMs: number;
   readonly ttlMs: number;
 }
 
-export type RedisTarget =
+/** Addresses of Redis in one of its three topologies. */
+export type RedisTargetConfig =
   | { readonly kind: 'single'; readonly url: string }
   | { readonly kind: 'sentinel'; readonly name: string; readonly urls: readonly string[] }
   | { readonly kind: 'cluster'; readonly urls: readonly string[] };
 
+/** The log level and the rules of access lines. */
 export interface LogConfig {
   readonly level: LogLevel;
   readonly access: AccessLogConfig;
 }
 
-/** Which requests get a line of their own. */
+/** The requests that get an access line. */
 export interface AccessLogConfig {
-  /** 0 to 1. */
+  /** Share of all requests, 0 to 1. */
   readonly share: number;
-  /** Those that take longer do. */
+  /** Slower requests get a line. */
   readonly slowMs: number;
-  /** Those that are answered 5xx do. */
+  /** Requests answered 5xx get a line. */
   readonly failed: boolean;
 }
 
+/** Levels of pino, least serious first. */
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal' | 'silent';
 
-/** What a client may ask for. */
-export type Operation = 'read' | 'view' | 'encode' | 'submit' | 'pass';
+/** An operation that a plan allows. */
+export type OperationName = 'read' | 'view' | 'encode' | 'submit' | 'pass';
 
-/** Who may use the gateway, how much, and what that costs. */
+/** Keys, plans and costs. */
 export interface AccessConfig {
   /** Lower case. In `authorization` the key follows `Bearer`. */
   readonly header: string;
   readonly keys: {
-    /** Absolute. */
+    /** Absolute path. */
     readonly file?: string | undefined;
     readonly redis: boolean;
   };
@@ -130,7 +135,7 @@ export interface AccessConfig {
   readonly usage: { readonly metricsByKey: boolean };
 }
 
-/** Bounds that are absent do not bound. */
+/** One plan. An absent bound is no bound. */
 export interface PlanConfig {
   readonly windowMs: number;
   readonly requests?: number | undefined;
@@ -139,12 +144,12 @@ export interface PlanConfig {
   readonly burst?: number | undefined;
   readonly concurrency?: number | undefined;
   readonly waitMs: number;
-  readonly operations: readonly Operation[];
+  readonly operations: readonly OperationName[];
   readonly origins?: readonly string[] | undefined;
 }
 
-/** What requests cost: fixed amounts, and amounts by what was done for them. */
-export interface CostConfig {
+/** Costs: per request, per ms of a node, per unit of gas, per KiB. */
+interface CostConfig {
   readonly hit: number;
   readonly miss: number;
   readonly upstreamMs: number;

@@ -1,4 +1,4 @@
-/** Turns the schema's findings into problems a person can act on: where, which key, what was expected, what was met. */
+/** Schema issues as config problems with place, key, expected and given value. */
 import type { z } from 'zod';
 import { findValue, formatPath, isMapping, type KeyPath } from './source/key-path.ts';
 import { findNearMiss, nearMissHint } from './source/near-miss.ts';
@@ -6,19 +6,21 @@ import type { Positions } from './source/positions.ts';
 import { isSamePlace, type Problem } from './source/problem.ts';
 import { configJsonSchema } from './schema/schema.ts';
 
-export interface Explained {
-  /** What was checked: the file with flags and variables laid over it. */
+/** The checked value and its places. */
+export interface ExplainContext {
+  /** The checked value: the file, overridden by flags and variables. */
   readonly root: unknown;
   readonly positions: Positions;
-  /** Already reported; what the schema says about values in the same place would only be an echo. */
+  /** Problems reported before; issues in the same place are left out. */
   readonly known: readonly Problem[];
-  /** What it was checked against, for hints at keys that may have been meant. Default: the config's. */
+  /** JSON Schema for near-miss hints. Default: the config's. */
   readonly schema?: unknown;
-  /** No value is quoted: any of them may be a secret in the wrong place. */
+  /** Messages quote no value: any may be a misplaced secret. */
   readonly isSecret?: boolean;
 }
 
-export function explainIssues(issues: readonly z.core.$ZodIssue[], context: Explained): readonly Problem[] {
+/** One problem for each issue, unknown keys one by one. */
+export function explainIssues(issues: readonly z.core.$ZodIssue[], context: ExplainContext): readonly Problem[] {
   const problems: Problem[] = [];
   for (const issue of issues) {
     const path = issue.path as KeyPath;
@@ -35,7 +37,7 @@ export function explainIssues(issues: readonly z.core.$ZodIssue[], context: Expl
   return problems;
 }
 
-/** How a value may be quoted in a message: never with what a variable holds, never with a password. */
+/** The value as a message quotes it: without contents of variables and without passwords. */
 function quoteValue(value: unknown, path: KeyPath, positions: Positions): string {
   const template = positions.findTemplate(path);
   if (template !== undefined) return JSON.stringify(template);
@@ -45,7 +47,7 @@ function quoteValue(value: unknown, path: KeyPath, positions: Positions): string
   return value.includes('://') ? 'another address' : JSON.stringify(value);
 }
 
-function wrongValue(issue: z.core.$ZodIssue, path: KeyPath, context: Explained): string {
+function wrongValue(issue: z.core.$ZodIssue, path: KeyPath, context: ExplainContext): string {
   const value = findValue(context.root, path);
   if (value === undefined) return 'is required';
   if (value === null) return 'is empty: give it a value or leave the key out';
@@ -65,22 +67,16 @@ function alternatives(words: readonly string[]): string {
   return words.join(', ').replace(/, ([^,]*)$/, ' or $1');
 }
 
-function unknownKey(path: KeyPath, context: Explained): Problem {
+function unknownKey(path: KeyPath, context: ExplainContext): Problem {
   const word = String(path.at(-1));
   const { schema = configJsonSchema() } = context;
   const parent = schemaAt(schema, path.slice(0, -1));
-  const near = findNearMiss(word, Object.keys(propertiesOf(parent)));
-  const elsewhere = near === undefined ? findElsewhere(schema, word, []) : undefined;
-  const hint =
-    near !== undefined
-      ? ` (did you mean "${near}"?)`
-      : elsewhere !== undefined
-        ? ` (did you mean "${elsewhere}"?)`
-        : '';
+  const near = findNearMiss(word, Object.keys(propertiesOf(parent))) ?? findElsewhere(schema, word, []);
+  const hint = near === undefined ? '' : ` (did you mean "${near}"?)`;
   return { where: context.positions.ofKey(path), path, message: `unknown key${hint}` };
 }
 
-/** The full path of a key of that very name in another section, such as `upstream.timeout`. */
+/** The path of a key with the same name in another section, such as `upstream.timeout`. */
 function findElsewhere(schema: unknown, word: string, path: KeyPath): string | undefined {
   for (const [key, child] of Object.entries(propertiesOf(schema))) {
     if (key === word && path.length > 0) return formatPath([...path, key]);

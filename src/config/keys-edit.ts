@@ -1,32 +1,32 @@
-/** Changes to the text of a keys file that leave the rest of it as its authors wrote it, comments included. */
+/** Edits of a keys file that keep its other text, comments included. */
 import { isMap, isSeq, parseDocument, type Document, type YAMLSeq } from 'yaml';
-import type { Operation } from './config.ts';
+import type { OperationName } from './config.ts';
 
-/** A key as it is written into the file; what is absent is left out. */
-export interface NewKey {
+/** A key of the file; absent fields are left out. */
+interface NewKey {
   readonly name: string;
   readonly tenant?: string | undefined;
   readonly plan: string;
   readonly sha256: string;
-  readonly operations?: readonly Operation[] | undefined;
+  readonly operations?: readonly OperationName[] | undefined;
   readonly origins?: readonly string[] | undefined;
   readonly expires?: string | undefined;
 }
 
 const heading = `# Keys of ledgergate: made by \`ledgergate keys create\`, stored as SHA-256 hashes only.\nkeys: []\n`;
 
-/** The text with one more key. `text`: a keys file without faults, or nothing. */
+/** The text with one more key. `text`: a valid keys file, or empty. */
 export function withKey(text: string, key: NewKey): string {
   const document = parseDocument(text.trim() === '' ? heading : text);
   const keys = keysOf(document);
-  // Written on one line, `[]` or `[{ ... }]`, keys would make one long line.
+  // Flow style would put all keys on one line.
   keys.flow = false;
   const given = Object.entries(key).filter(([, value]) => value !== undefined);
   keys.add(document.createNode(Object.fromEntries(given)));
   return document.toString({ lineWidth: 0 });
 }
 
-/** The text without the key of that name, or `undefined` when there is none. */
+/** The text without the key `name`; `undefined` when there is none. */
 export function withoutKey(text: string, name: string): string | undefined {
   const document = parseDocument(text);
   const keys = keysOf(document);

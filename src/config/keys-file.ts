@@ -1,7 +1,7 @@
-/** The file of keys: strict like the config, and read again while the gateway runs. No message quotes a value. */
+/** The keys file: strict like the config, reloaded at run time. No message quotes a value. */
 import { z } from 'zod';
 import { operations, origins, planName } from './schema/access-schema.ts';
-import type { Config, Operation } from './config.ts';
+import type { Config, OperationName } from './config.ts';
 import { explainIssues } from './explain.ts';
 import { findValue } from './source/key-path.ts';
 import { nearMissHint } from './source/near-miss.ts';
@@ -11,20 +11,20 @@ import { pattern } from './schema/schema-parts.ts';
 import { readText } from './source/text-file.ts';
 import { readYaml } from './source/yaml-source.ts';
 
-/** A key as the file says it, `tenant` filled in. */
+/** A key of the file; `tenant` defaults to the name, `sha256` is lower case. */
 export interface FileKey {
   readonly name: string;
   readonly tenant: string;
   readonly plan: string;
   readonly sha256: string;
-  readonly operations?: readonly Operation[] | undefined;
+  readonly operations?: readonly OperationName[] | undefined;
   readonly origins?: readonly string[] | undefined;
   readonly expiresAtMs?: number | undefined;
 }
 
 const nameFault = 'must be a letter, then at most 62 letters, digits or any of "._-"';
 const name = pattern(/^[A-Za-z][\w.-]{0,62}$/, nameFault);
-/** With it whoever sends an empty header would have a key. */
+/** A client with an empty header would have this key. */
 const hashOfNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 const hashFault = 'must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)';
 const expiryFault = 'must be a time in UTC such as "2027-01-01T00:00:00Z"';
@@ -43,10 +43,10 @@ const key = z.strictObject({
 
 const keysFileSchema = z.strictObject({ keys: z.array(key, { error: 'must be a list of keys' }) });
 
-/** More keys belong in Redis: a changed file is parsed in one go, some 75 µs for each key. */
+/** Above it keys belong in Redis: parsing blocks the event loop for some 75 µs a key. */
 const mostKeysInFile = 5_000;
 
-/** A warning for a file of too many keys, or nothing. */
+/** A warning for a file of too many keys, or an empty list. */
 export function keysFileWarnings(file: string, keys: readonly FileKey[]): readonly string[] {
   if (keys.length <= mostKeysInFile) return [];
   return [
@@ -54,7 +54,7 @@ export function keysFileWarnings(file: string, keys: readonly FileKey[]): readon
   ];
 }
 
-/** Reads the keys file of the config, if it names one. Returns warnings, throws ConfigError. */
+/** Reads the keys file that the config names, if any. Returns warnings; throws ConfigError. */
 export function checkKeysFile({ access }: Config): readonly string[] {
   const file = access?.keys.file;
   if (access === undefined || file === undefined) return [];
@@ -62,8 +62,8 @@ export function checkKeysFile({ access }: Config): readonly string[] {
 }
 
 /**
- * The keys that `text` holds. `plans`: the names that a key's plan may have; absent: any. Throws ConfigError with every
- * problem there is.
+ * The keys of `text`. `file`: its name in problems. `plans`: valid plan names; absent: any. Throws ConfigError with all
+ * problems.
  */
 export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<string>): readonly FileKey[] {
   const source = readYaml(text, file, {});
@@ -82,8 +82,8 @@ export function parseKeysFile(text: string, file: string, plans?: ReadonlySet<st
 }
 
 /**
- * One key by itself, as the value of a field in Redis; `undefined` when it is not one. `text` is JSON of a key of the
- * file, which may leave out `sha256`.
+ * One key from a field in Redis; `undefined` when it is invalid. `text`: JSON with the fields of the file, `sha256` is
+ * optional.
  */
 export function findKey(sha256: string, text: string): FileKey | undefined {
   try {
@@ -99,7 +99,7 @@ function fileKey({ name, tenant = name, plan, sha256, operations, origins, expir
   return { name, tenant, plan, sha256: sha256.toLowerCase(), operations, origins, expiresAtMs };
 }
 
-/** Of keys beside each other, and of their plans. */
+/** Names and hashes given twice, and unknown plans. */
 function problemsOf(root: unknown, positions: Positions, plans: ReadonlySet<string> | undefined): readonly Problem[] {
   const twice = [...repeated(root, 'name', positions), ...repeated(root, 'sha256', positions)];
   return plans === undefined ? twice : [...twice, ...unplanned(root, plans, positions)];

@@ -1,7 +1,7 @@
-/** The ciphers that TLS is spoken with, by their OpenSSL names. */
+/** TLS ciphers by their OpenSSL names. */
 import { getCiphers } from 'node:tls';
 
-/** Forward secrecy and authenticated encryption alone (RFC 9325 4.2), best first; without CBC, and without keys by RSA. */
+/** Ciphers with forward secrecy and authenticated encryption (RFC 9325 4.2), best first; no CBC, no RSA key exchange. */
 export const defaultCiphers: readonly string[] = [
   'TLS_AES_128_GCM_SHA256',
   'TLS_AES_256_GCM_SHA384',
@@ -20,10 +20,10 @@ export function isCipher(name: string): boolean {
   return known.has(name.toLowerCase());
 }
 
-/** Made when a name is checked first. */
+/** Lower case; filled by the first check. */
 let known: ReadonlySet<string> | undefined;
 
-/** A warning for each cipher whose traffic is read once the key leaks, or whose padding has been attacked. */
+/** A warning for each cipher without forward secrecy or authenticated encryption. */
 export function weaknessesOf(ciphers: readonly string[]): readonly string[] {
   return ciphers.flatMap((name) => {
     const lacks: string[] = [];

@@ -1,4 +1,3 @@
-/** Whether a certificate and a private key are fit to be served with. */
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
 import type { TlsFiles } from './config.ts';
@@ -10,26 +9,26 @@ export interface TlsPair {
   readonly key: string;
 }
 
-export interface TlsProblem {
+interface TlsProblem {
   readonly at: keyof TlsFiles;
   readonly message: string;
 }
 
-export interface InspectedPair {
-  /** Missing when there is a problem. */
+interface InspectedPair {
+  /** Absent when there is a problem. */
   readonly pair?: TlsPair;
-  /** When the certificate ends, Unix time in milliseconds; where it can be read. */
+  /** Expiry of the certificate, Unix time in ms; absent when it is unreadable. */
   readonly expiresMs?: number;
   readonly problems: readonly TlsProblem[];
-  /** Of a pair that can be served with, and that clients refuse, or soon will. */
+  /** The pair works, and clients refuse it now or soon. */
   readonly warnings: readonly string[];
 }
 
 const dayMs = 24 * 60 * 60 * 1000;
-/** Renewals happen weeks before the end: who is this near has none that works. */
+/** Renewals run weeks before expiry: one this near has failed. */
 const soonMs = 7 * dayMs;
 
-/** Reads both files and says what is wrong with them. Never throws. */
+/** Reads and inspects both files. Never throws. `nowMs`: Unix time. */
 export function readTlsPair(files: TlsFiles, nowMs: number): InspectedPair {
   const problems: TlsProblem[] = [];
   const read = (at: keyof TlsFiles): string => {
@@ -44,7 +43,7 @@ export function readTlsPair(files: TlsFiles, nowMs: number): InspectedPair {
   return problems.length > 0 ? { problems, warnings: [] } : inspectTlsPair(pair, nowMs);
 }
 
-/** Without I/O. Texts never come back in a message: one of them is a secret. */
+/** Inspects PEM texts, without I/O. No message quotes them: the key is a secret. */
 export function inspectTlsPair(pair: TlsPair, nowMs: number): InspectedPair {
   const cert = findCertificate(pair.cert);
   const key = findKey(pair.key);
@@ -72,7 +71,7 @@ function warningsOf({ validFromDate, validToDate }: X509Certificate, nowMs: numb
 
 function findCertificate(text: string): X509Certificate | undefined {
   try {
-    // DER would be read as well, and refused later by TLS.
+    // X509Certificate also accepts DER, which TLS refuses later.
     return text.includes('-----BEGIN') ? new X509Certificate(text) : undefined;
   } catch {
     return undefined;
@@ -87,7 +86,7 @@ function findKey(text: string): KeyObject | undefined {
   }
 }
 
-/** What TLS itself refuses: a key that is too short, a broken certificate behind the first. */
+/** Faults that TLS alone detects: a short key, a broken chain behind the first certificate. */
 function faultOfContext({ cert, key }: TlsPair): string | undefined {
   try {
     createSecureContext({ cert, key });

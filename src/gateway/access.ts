@@ -1,4 +1,4 @@
-/** Builds who may ask and how much: keys from file and Redis, and their limits. */
+/** Builds access control: keys from file and Redis, and their limits. */
 import type { Plan } from '../access/keys/principal.ts';
 import { Principals, type PrincipalRules, type KeySource } from '../access/keys/principals.ts';
 import type { Limits } from '../access/limits/ticket.ts';
@@ -10,32 +10,32 @@ import { digestOf, FileWatch, readText } from '../config/source/text-file.ts';
 import { createAccessMetrics, type AccessMetrics } from '../metrics/access-metrics.ts';
 import { createLimits, type LimitsParts } from './limits.ts';
 import type { PeerWorkers } from './peer-workers.ts';
-import { RedisKeys, type KeysContext } from './redis-keys.ts';
+import { AccessKeyPoller, type KeysContext } from './access-key-poller.ts';
 import type { StatusSource } from './status.ts';
 
-export interface AccessContext extends Omit<LimitsParts, 'limitService' | 'plans' | 'journal'> {
+interface AccessContext extends Omit<LimitsParts, 'limitService' | 'plans' | 'journal'> {
   readonly status: StatusSource;
-  /** Who counts requests. Default: as the config says. */
+  /** Default: built from the config. */
   readonly limits: Limits | undefined;
-  /** The other workers of this gateway. */
   readonly peers: Pick<PeerWorkers, 'limitService' | 'lastKeys' | 'publishKeys'> | undefined;
 }
 
+/** Access control of this process. */
 export interface AccessParts {
   readonly principals: Principals;
   readonly limits: Limits;
   readonly usage: Usage;
   readonly metrics: AccessMetrics;
-  /** Resolves when keys in Redis have been read, or could not be. */
+  /** Resolves after the first attempt to read keys in Redis. */
   readonly started: Promise<void>;
-  /** Throws ConfigError where keys of the file, which would be refused from then on, are of plans that are gone. */
+  /** Throws ConfigError when keys of the file name plans that `config` lacks. */
   check(config: AccessConfig): void;
-  /** Takes plans, costs, addresses and the header; where keys are needs a restart. Throws as `check` does. */
+  /** Applies plans, costs, addresses and the header; sources of keys need a restart. Throws like `check`. */
   update(config: AccessConfig): void;
   close(): Promise<void>;
 }
 
-/** Reads the file of keys at once. Throws ConfigError when that cannot be done, and no other process has read it before. */
+/** Reads the keys file at once. Throws ConfigError when it is invalid and no other worker has a valid one. */
 export function buildAccess(config: AccessConfig, context: AccessContext): AccessParts {
   const { redis, registry, status, peers } = context;
   const { journal } = status;
@@ -49,7 +49,7 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
   const metrics = createAccessMetrics(registry, () => ({ keys: principals.size, plans }));
   const keys = { principals, plans: () => plans, metrics, journal };
   const watched = file === undefined ? undefined : watchKeys(file, keys, peers);
-  const polled = store === undefined ? undefined : new RedisKeys(store, keys);
+  const polled = store === undefined ? undefined : new AccessKeyPoller(store, keys);
   return {
     principals,
     limits: context.limits ?? built.limits,
@@ -65,8 +65,8 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
       watched?.check(known);
       plans = known;
       principals.setRules(changed);
-      watched?.again();
-      polled?.again();
+      watched?.reapplyPlans();
+      polled?.reapplyPlans();
       built.update(next);
     },
     async close() {
@@ -78,21 +78,20 @@ export function buildAccess(config: AccessConfig, context: AccessContext): Acces
   };
 }
 
-/** The keys of a text of the file. */
 interface FileKeys {
   readonly text: string;
   readonly keys: readonly FileKey[];
 }
 
-/** A file that is wrong, or gone, changes nothing: keys that were in force stay so. */
+/** Watches the keys file. An invalid or missing file changes nothing. */
 function watchKeys(file: string, { principals, plans, metrics, journal }: KeysContext, peers: AccessContext['peers']) {
   let inForce: FileKeys | undefined;
-  /** Throws ConfigError. The text in force is not parsed again: no request is answered meanwhile. */
+  /** Throws ConfigError. Reuses the keys in force for the same text: parsing blocks requests. */
   const parse = (text: string, known = plans()): FileKeys => {
     const isFit = inForce?.text === text && inForce.keys.every(({ plan }) => known.has(plan));
     return inForce !== undefined && isFit ? inForce : { text, keys: parseKeysFile(text, file, known) };
   };
-  /** Of the file as it is now; `undefined` where it cannot be used with these plans. */
+  /** The keys of the present file; `undefined` when they are invalid with these plans. */
   const findFit = (known = plans()): FileKeys | undefined => {
     try {
       return parse(readText(file), known);
@@ -110,16 +109,12 @@ function watchKeys(file: string, { principals, plans, metrics, journal }: KeysCo
     putInForce(next);
     metrics.reloaded('file', 'ok');
     const [warning] = keysFileWarnings(file, next.keys);
-    journal.record('keys read', { file, keys: principals.size, warning }, 'the file of keys was read again');
+    journal.record('keys read', { file, keys: principals.size, warning }, 'keys file reloaded');
   };
   const keep = (problems: readonly string[]): void => {
     metrics.reloaded('file', 'failed');
     const why = { file, problems };
-    journal.record(
-      'keys refused',
-      why,
-      'the file of keys cannot be used: the keys that were read before stay in force',
-    );
+    journal.record('keys refused', why, 'keys file refused: the keys in force stay');
   };
   const read = (): void => {
     try {
@@ -129,23 +124,23 @@ function watchKeys(file: string, { principals, plans, metrics, journal }: KeysCo
       keep(error.message.split('\n'));
     }
   };
-  // A worker in the place of another takes the keys that the others have while the file is wrong or gone.
+  // While the file is invalid, a restarted worker takes the keys of the other workers.
   const digest = digestOf(file);
   const fit = findFit();
   putInForce(fit ?? parse(peers?.lastKeys ?? readText(file)));
   const watched = new FileWatch([file], {
-    // A file that cannot be used is reported as a change.
+    // Without a digest an invalid file counts as a change, and is reported.
     digest: fit && digest,
     onChange: read,
     onMissing: read,
   });
   return {
-    /** Throws ConfigError where neither the file as it is now nor the text in force can be used with these plans. */
+    /** Throws ConfigError when both the present file and the text in force are invalid with these plans. */
     check(known: ReadonlySet<string>): void {
       if (findFit(known) === undefined) parse(inForce?.text ?? '', known);
     },
-    /** The plans are others: a file that named one which was not there yet is no longer wrong. */
-    again(): void {
+    /** New plans may make a refused file valid. */
+    reapplyPlans(): void {
       const next = findFit();
       if (next !== undefined && next !== inForce) take(next);
     },
@@ -153,8 +148,7 @@ function watchKeys(file: string, { principals, plans, metrics, journal }: KeysCo
   };
 }
 
-/** What the config says, in the words of `access/`. */
-export function rulesOf({ header, plans: given, anonymous, trustedProxies }: AccessConfig): PrincipalRules {
+function rulesOf({ header, plans: given, anonymous, trustedProxies }: AccessConfig): PrincipalRules {
   const plans = new Map(Object.entries(given).map(([name, plan]) => [name, planOf(name, plan)]));
   return { header, plans, anonymous: anonymous === undefined ? undefined : plans.get(anonymous), trustedProxies };
 }

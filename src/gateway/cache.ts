@@ -1,4 +1,4 @@
-/** Builds the tiers of the cache, and the news between replicas that share one. */
+/** Builds the tiers of the cache, and the events between replicas that share Redis. */
 import type { Config } from '../config/config.ts';
 import type { LedgerVersion } from '../ledger/version.ts';
 import { MemoryCache } from '../cache/memory/memory.ts';
@@ -10,21 +10,22 @@ import type { Origin } from '../proxy/reads/read-result.ts';
 import { LedgerIdentity } from '../upstream/node/ledger-identity.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 import type { FleetParts } from './fleet.ts';
-import type { Settings } from './settings.ts';
+import type { LiveSettings } from './settings.ts';
 import type { SharedCache, SharedCacheParts } from './shared-cache.ts';
 import type { StatusSource } from './status.ts';
 
+/** The cache of this process. */
 export type Cache = ReturnType<typeof buildCache>;
 
-export interface CacheContext {
+interface CacheContext {
   readonly status: StatusSource;
   /** Absent: memory is the only tier. */
   readonly buildShared: ((parts: SharedCacheParts) => SharedCache) | undefined;
-  /** Processes that serve together. */
   readonly processes: number;
 }
 
-export function buildCache(config: Config, settings: Settings, parts: FleetParts, context: CacheContext) {
+/** Builds memory and, with `cache.redis`, the shared tier. */
+export function buildCache(config: Config, settings: LiveSettings, parts: FleetParts, context: CacheContext) {
   const { status, buildShared, processes } = context;
   const { fleet, latest, sender, registry, witness } = parts;
   const metrics = createCacheMetrics(registry, () => ({ ...memory.fill, maxBytes: memory.maxBytes }));
@@ -60,9 +61,9 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
     memory,
     tiers,
     metrics,
-    /** Forgets what this process holds, and nothing else. */
+    /** Purges the memory of this process alone. */
     purgeHere: forget,
-    /** Forgets here, in Redis, and at the other replicas. */
+    /** Purges here, in Redis, and at the other replicas. */
     purge: (scope: PurgeScope) =>
       purge(scope, {
         forget,
@@ -71,12 +72,12 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
             ? undefined
             : { clear: shared.clear, publishPurge: (scope) => shared.news.publishPurge(scope) },
       }),
-    /** Nothing that was read before may be used, not from one moment to the next. */
+    /** Drops every answer of the ledger before. */
     forgetLedger: () => {
-      // At once, and what is under way will not be kept either; only what is on its way to Redis takes a moment.
+      // Synchronous for memory and loads in flight; only writes to Redis finish later.
       void tiers.purge({ kind: 'everything' });
     },
-    /** The ledger went back: see `History.rolledBack`. */
+    /** The ledger was rolled back: see `History.rolledBack`. */
     rolledBack: () => {
       shared?.history.rolledBack();
       shared?.news.forgetServed();
@@ -85,7 +86,7 @@ export function buildCache(config: Config, settings: Settings, parts: FleetParts
     publishRefused: ({ fingerprint }: Upstream, version: LedgerVersion) =>
       shared?.news.publishRefused(fingerprint, version),
     redisStatus: () => (shared === undefined ? undefined : { trouble: shared.trouble() }),
-    /** Resolves when what is shared can be used, or will have to wait. */
+    /** Resolves when the shared tier is in use, or known to be unavailable. */
     start: async () => {
       if (shared === undefined) return;
       await Promise.all([identity.look(), shared.started]);

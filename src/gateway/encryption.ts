@@ -1,4 +1,4 @@
-/** TLS towards clients: its listener, and the certificate, which is read again whenever its files change. */
+/** TLS towards clients: the listener, and its certificate, reloaded when its files change. */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import type { TlsConfig, TlsFiles } from '../config/config.ts';
@@ -11,22 +11,21 @@ import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import { TlsListener } from '../proxy/http/server/tls-server.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 
-export interface EncryptionContext {
+interface EncryptionContext {
   readonly log: Logger;
   readonly journal: Journal;
   readonly times: ConnectionTimes;
   readonly registry: Registry;
 }
 
-export interface Encryption {
+interface Encryption {
   readonly listener: TlsListener;
-  /** Of the certificate that is shown now; Unix time in milliseconds. */
+  /** Expiry of the certificate in use, Unix time in ms. */
   readonly expiresMs: () => number;
-  /** Stops looking at the files. */
   close(): void;
 }
 
-/** Throws when the files, or the ciphers, cannot be used. */
+/** Throws when the files or ciphers are invalid. */
 export function buildEncryption(config: TlsConfig, { log, journal, times, registry }: EncryptionContext): Encryption {
   const certificates = new Certificates(config, {
     log,
@@ -48,7 +47,6 @@ export function buildEncryption(config: TlsConfig, { log, journal, times, regist
 interface CertificatesOptions {
   readonly log: Logger;
   readonly journal: Journal;
-  /** A new pair that is fit to be served with. */
   readonly onPair: (pair: TlsPair) => void;
   readonly onReload: (result: 'ok' | 'failed') => void;
 }
@@ -59,10 +57,9 @@ class Certificates {
   readonly #watch: FileWatch;
   #pair: TlsPair;
   #expiresMs: number;
-  /** What was last said of files that were not taken: the same is not said twice. */
+  /** The last logged reason of a refusal, logged once. */
   #refused: string | undefined;
 
-  /** Throws an Error that says what is wrong with the files. */
   constructor(files: TlsFiles, options: CertificatesOptions) {
     const both = [files.cert, files.key];
     const digest = digestOf(...both);
@@ -81,7 +78,6 @@ class Certificates {
     return this.#pair;
   }
 
-  /** Unix time in milliseconds. */
   get expiresMs(): number {
     return this.#expiresMs;
   }
@@ -90,7 +86,7 @@ class Certificates {
     this.#watch.close();
   }
 
-  /** Reads the files, and takes them where they are new and fit. */
+  /** Reads the files, and applies a new valid pair. */
   #look(): void {
     const nowMs = Date.now();
     const { pair, expiresMs = NaN, problems, warnings } = readTlsPair(this.#files, nowMs);
@@ -99,7 +95,7 @@ class Certificates {
       return;
     }
     const faults = problems.map(({ at, message }) => `listen.tls.${at}: ${message}`);
-    // One that has ended is no reason to give up one that has not.
+    // An expired certificate must not replace a valid one.
     const isWorse = expiresMs <= nowMs && this.#expiresMs > nowMs;
     if (pair === undefined || isWorse) this.#refuse([...faults, ...warnings].join('; '));
     else this.#take(pair, expiresMs, warnings);
@@ -113,7 +109,7 @@ class Certificates {
     onPair(pair);
     onReload('ok');
     const expires = new Date(expiresMs).toISOString();
-    journal.record('certificate', { expires }, 'new connections are shown the new certificate');
+    journal.record('certificate', { expires }, 'certificate reloaded: new connections use it');
     for (const warning of warnings) log.warn(warning);
   }
 
@@ -124,7 +120,7 @@ class Certificates {
     this.#options.journal.record(
       'certificate refused',
       { why },
-      'the certificate files changed and cannot be used: the certificate stays as it was',
+      'certificate files refused: the certificate in use stays',
     );
   }
 }

@@ -1,4 +1,4 @@
-/** Builds the fleet: nodes, what is known of them, and the ways to ask them. */
+/** Builds the fleet: nodes, their state, and the parts that send requests to them. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from 'pino';
 import type { Config, UpstreamConfig } from '../config/config.ts';
@@ -18,41 +18,39 @@ import { Upstream } from '../upstream/node/upstream.ts';
 import { Witness } from '../upstream/witness.ts';
 import { Nodes } from './nodes.ts';
 import type { PeerWorkers } from './peer-workers.ts';
-import type { Settings } from './settings.ts';
+import type { LiveSettings } from './settings.ts';
 
-/** What others want to hear of the fleet. */
-export interface FleetListener {
-  /** From now on nothing that was read before may be used. */
+interface FleetListener {
+  /** The ledger was replaced: no earlier answer is valid. */
   readonly onGeneration: () => void;
-  /** The ledger has gone back. */
   readonly onRollback: () => void;
   /** See `LatestEvents.onServed`. */
   readonly onServed: LatestEvents['onServed'];
   readonly onRefused: (upstream: Upstream, version: LedgerVersion) => void;
 }
 
+/** The fleet and its parts. */
 export type FleetParts = ReturnType<typeof buildFleet>;
 
-export interface FleetOptions {
-  readonly settings: Settings;
-  /** How late this process runs, in ms. */
+interface FleetContext {
+  readonly settings: LiveSettings;
+  /** Lag of this process's event loop, in ms. */
   readonly ownLag: () => number;
-  /** Bounds the bytes of answers that are read whole. */
   readonly answerBudget: ByteBudget;
   readonly peers: PeerWorkers | undefined;
-  /** Takes what is remembered. */
   readonly journal: Journal;
 }
 
-export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetOptions) {
+/** Builds the fleet of the config; no node gets a request before `prober.start`. */
+export function buildFleet(config: Config, log: Logger, listener: FleetListener, options: FleetContext) {
   const { settings, answerBudget, peers, ownLag, journal } = options;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
-  // Gauges under counters' names: promtool takes offence, and their labels are of Node's inner classes.
+  // Gauges with names of counters, which promtool refuses; their labels are internal classes of Node.
   for (const kind of ['handles', 'requests', 'resources']) registry.removeSingleMetric(`nodejs_active_${kind}_total`);
   const create = ({ name, url, tier, headers }: UpstreamConfig): Upstream =>
     new Upstream({ name, url, tier, headers, connections: config.upstream.connections, ...settings.connect, ownLag });
-  const known = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
+  const configs = new Map(config.upstreams.map((upstream) => [create(upstream), upstream]));
   const events: FleetEvents = {
     onChange: (change, fields, message) => {
       journal.record(change, fields, message);
@@ -62,7 +60,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
       const { doubted: chainId } = upstream.chain;
       if (chainId !== undefined) {
         const fields = { upstream: upstream.name, chainId, fleetChainId: fleet.chainId };
-        journal.record('chain doubted', fields, 'an answer is of an other chain: the ledger info decides');
+        journal.record('chain doubted', fields, 'an answer names another chain: the ledger info decides');
       }
       void prober.look(upstream);
     },
@@ -70,7 +68,7 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onRefused: (upstream, version) => listener.onRefused(upstream, version),
     onAwaited: () => prober.hurry(),
   };
-  const fleet: Fleet = new Fleet([...known.keys()], dialectOf(config.dialect), events, {
+  const fleet: Fleet = new Fleet([...configs.keys()], dialectOf(config.dialect), events, {
     onHead: (info, upstream) => peers?.publish({ kind: 'head', info, upstream }),
     limits: settings.fleet,
     chainId: config.chainId,
@@ -102,15 +100,19 @@ export function buildFleet(config: Config, log: Logger, listener: FleetListener,
     onServed: (version, state) => listener.onServed(version, state),
     onUnreached: (version) => {
       metrics.unreached.inc();
-      log.warn({ version, head: fleet.head?.version }, 'no node here has reached the version of another replica');
+      log.warn(
+        { version, head: fleet.head?.version },
+        'no node of this replica has reached the version of another replica',
+      );
     },
   };
   const latest = new Latest({ fleet, sender, events: latestEvents }, settings.latest);
-  const nodes = new Nodes({ fleet, prober, metrics, log, journal, known, create });
+  const nodes = new Nodes({ fleet, prober, metrics, log, journal, configs, create });
   const witness = new Witness(fleet, prober);
   return { fleet, nodes, prober, sender, latest, registry, witness };
 }
 
+/** The state of each node. */
 export function statusOf(fleet: Fleet): readonly UpstreamStatus[] {
   const head = fleet.head?.version;
   return fleet.upstreams.map(({ name, url, tier, health, chain, chainId, window: { info } }) => ({
@@ -134,7 +136,7 @@ function placesOf(fleet: Fleet) {
   }));
 }
 
-/** What is known while no node answers. */
+/** The outage, while no node answers. */
 export function outageOf(fleet: Fleet): OutageStatus | undefined {
   const { outageSinceMs, head } = fleet;
   if (outageSinceMs === undefined) return undefined;
@@ -146,7 +148,7 @@ function gaugesOf(fleet: Fleet) {
   const nowMs = performance.now();
   return fleet.upstreams.map(({ name, health, inFlight, window }) => {
     const { info, edgeSpeed } = window;
-    // As a request sees it that is sent now; how long it takes to get there differs by milliseconds.
+    // The view of a request sent now, without its milliseconds to the node.
     const view = window.at(nowMs);
     return {
       name,

@@ -1,4 +1,4 @@
-/** Builds what counts clients' requests: in Redis for all replicas, in the primary for all workers, or here. */
+/** Builds the counter of requests: in Redis for all replicas, in the primary for all workers, or in this process. */
 import { randomUUID } from 'node:crypto';
 import type { Registry } from 'prom-client';
 import type { LimitCounter } from '../access/limits/counter.ts';
@@ -17,33 +17,35 @@ import type { AccessConfig, RedisConfig } from '../config/config.ts';
 import { createLimitMetrics, type LimitMetrics } from '../metrics/limit-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 
+/** The part of `access` that limits depend on. */
 export type LimitsConfig = Pick<AccessConfig, 'costs' | 'whenRedisIsDown' | 'usage'>;
 
+/** Parts of which limits are built: `redis` and `limitService` decide on the counter. */
 export interface LimitsParts {
   /** `cache.redis`: the same server, over a connection of its own. */
   readonly redis: RedisConfig | undefined;
   readonly registry: Registry;
   readonly journal: Journal;
-  /** Processes of this gateway. */
   readonly processes: number;
-  /** The primary, where there are several and no Redis. */
+  /** The primary; `undefined` in a single process. */
   readonly limitService: LimitServiceClient | undefined;
-  /** Names of the plans, now. */
   readonly plans: () => Iterable<string>;
 }
 
+/** The limits of this process. */
 export interface BuiltLimits {
   readonly limits: Limits;
   readonly usage: Usage;
   readonly metrics: LimitMetrics;
-  /** Resolves when Redis can be asked, or is known not to answer. */
+  /** Resolves when Redis is reachable, or known not to be. */
   readonly started: Promise<void>;
-  /** Takes costs and the choice of what to do without Redis. Metrics by key need a restart. */
+  /** Applies costs and `whenRedisIsDown`; metrics by key need a restart. */
   update(config: LimitsConfig): void;
-  /** Reports what is left to report, within the bounds of Redis, and frees everything. */
+  /** Flushes usage and settlements to Redis within its timeouts, and frees everything. */
   close(): Promise<void>;
 }
 
+/** Builds limits and usage from the config. */
 export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLimits {
   const { redis, registry, journal, processes, limitService, plans } = parts;
   let current = config;
@@ -53,17 +55,11 @@ export function createLimits(config: LimitsConfig, parts: LimitsParts): BuiltLim
     waiting: () => queue.waiting + queueOfAddresses.waiting,
     plans,
   });
-  const link = redis === undefined ? undefined : connect(redis, journal, () => current.whenRedisIsDown);
-  const counted =
-    redis === undefined || link === undefined
-      ? undefined
-      : new RedisCounter(link, { prefix: redis.keyPrefix, onLost: () => metrics.lost('settlement') });
+  const link = redis && connect(redis, journal, () => current.whenRedisIsDown);
+  const counted = link && new RedisCounter(link, { prefix: redis.keyPrefix, onLost: () => metrics.lost('settlement') });
   const usage = new Usage({
     now: () => Date.now(),
-    store:
-      redis === undefined || link === undefined
-        ? undefined
-        : new UsageStore(link, { prefix: redis.keyPrefix, process: randomUUID() }),
+    store: link && new UsageStore(link, { prefix: redis.keyPrefix, process: randomUUID() }),
     onLost: () => metrics.lost('usage'),
   });
   const limits = new PlanLimits({
@@ -113,12 +109,12 @@ const choices: Readonly<Record<WhenRedisIsDown, string>> = {
 
 function connect(config: RedisConfig, journal: Journal, choice: () => WhenRedisIsDown): RedisLink {
   return new RedisLink((onError) => connectRedis(config.target, onError), {
-    // It may change.
+    // A reload may change it.
     get timeoutMs() {
       return config.timeoutMs;
     },
     trialKey: `${config.keyPrefix}:trial`,
-    // Each request that it did not count is counted.
+    // `FallbackCounter` counts failures per request.
     onFailure: () => undefined,
     onTrouble: ({ server, trouble, isOn, reason }: TroubleChange) => {
       const details = { reason, trouble, whenRedisIsDown: choice(), ...(server === '' ? {} : { server }) };

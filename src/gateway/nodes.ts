@@ -1,6 +1,6 @@
 /**
- * Makes the fleet what the config lists, while it runs. A node that is new, or has another address or tier, is asked for
- * its ledger before one that goes is let go; one that goes finishes what it was sent, and then its connections close.
+ * Applies a changed list of nodes at run time. A new node, or one with another address or tier, reports its ledger before
+ * removed nodes leave; a removed node finishes its requests in flight, then its connections close.
  */
 import type { Logger } from 'pino';
 import type { UpstreamConfig } from '../config/config.ts';
@@ -11,39 +11,40 @@ import type { Fleet } from '../upstream/fleet.ts';
 import type { ProbeResult, Prober } from '../upstream/node/probe.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 
-export interface NodesParts {
+interface NodesParts {
   readonly fleet: Fleet;
   readonly prober: Prober;
   readonly metrics: Pick<UpstreamMetrics, 'forgetUpstream'> & Pick<SenderMetrics, 'forgetEjections'>;
   readonly log: Logger;
   readonly journal: Journal;
-  /** Those of the fleet, by what the config said of them. */
-  readonly known: ReadonlyMap<Upstream, UpstreamConfig>;
+  /** The nodes of the fleet, with their configs. */
+  readonly configs: ReadonlyMap<Upstream, UpstreamConfig>;
   readonly create: (config: UpstreamConfig) => Upstream;
 }
 
-/** First answers of new nodes are waited for so long before the old ones are let go. */
+/** Longest wait for the first answers of new nodes. */
 const firstLookMs = 700;
-/** Who waits in turn for a place at a node may be given one for as long after it was taken out. */
+/** A queued request may still get a permit of a removed node for this long. */
 const handedOutMs = 2_500;
 const lookAgainMs = 100;
-/** Answers that are still being handed on then are cut off. */
+/** Answers still in flight after this are cut off. */
 const longestMs = 300_000;
 
+/** The nodes of the config, in the fleet or on their way out. */
 export class Nodes {
   readonly #parts: NodesParts;
   readonly #configs: Map<Upstream, UpstreamConfig>;
-  /** Taken out, with the timer that looks whether they are done. */
+  /** Removed nodes, each with its timer that polls for idleness. */
   readonly #leaving = new Map<Upstream, NodeJS.Timeout>();
 
   constructor(parts: NodesParts) {
     this.#parts = parts;
-    this.#configs = new Map(parts.known);
+    this.#configs = new Map(parts.configs);
   }
 
   /**
-   * Resolves when the fleet is as `wanted`. Rejects, and leaves it as it was, when none of these nodes can be asked
-   * while one of before can: a wrong address must not end what works. Not to be called again before.
+   * Resolves when the fleet is as `wanted`. Rejects without a change when none of these nodes is usable while one of the
+   * present ones is: a wrong address must not cause an outage. One call at a time.
    */
   async follow(wanted: readonly UpstreamConfig[]): Promise<void> {
     const { fleet, prober, journal } = this.#parts;
@@ -61,7 +62,7 @@ export class Nodes {
       throw new Error('none of the upstreams answers as a node of this chain');
     }
     const gone = before.filter((upstream) => !after.includes(upstream));
-    // The new ones speak first, so that there is never a fleet of which nobody can be asked.
+    // New nodes join before old ones leave: the fleet always has a usable node.
     fleet.replace([...after, ...gone], performance.now());
     for (const [upstream, config] of added) {
       this.#configs.set(upstream, config);
@@ -93,7 +94,7 @@ export class Nodes {
     return info !== undefined && (chainId === undefined || info.chainId === chainId);
   }
 
-  /** Ends what nodes that were taken out still do. */
+  /** Closes removed nodes at once. */
   async close(): Promise<void> {
     const leaving = [...this.#leaving];
     this.#leaving.clear();
@@ -113,7 +114,11 @@ export class Nodes {
       const sinceMs = performance.now() - releasedMs;
       const isIdle = upstream.inFlight === 0 && upstream.places.inFlight === 0;
       if (sinceMs < handedOutMs || (!isIdle && sinceMs < longestMs)) return;
-      if (!isIdle) this.#parts.log.warn({ upstream: upstream.name }, 'a removed upstream did not finish in time');
+      if (!isIdle)
+        this.#parts.log.warn(
+          { upstream: upstream.name },
+          'removed upstream did not drain in time: its requests in flight are cut off',
+        );
       clearInterval(timer);
       this.#leaving.delete(upstream);
       this.#end(upstream);
@@ -125,7 +130,7 @@ export class Nodes {
   #end(upstream: Upstream): void {
     const { name } = upstream;
     void upstream.close();
-    // One of the same name has taken its place, or is about to go itself.
+    // Another node of the same name still uses the metrics.
     const isUsed = [...this.#parts.fleet.upstreams, ...this.#leaving.keys()].some((other) => other.name === name);
     if (isUsed) return;
     this.#parts.metrics.forgetUpstream(name);
@@ -137,7 +142,7 @@ function isUsable({ health }: Upstream): boolean {
   return health === 'usable';
 }
 
-/** Whatever the config says of a node makes it another one, but for its place in the list. */
+/** Any difference in its config makes a new node; its place in the list does not. */
 function isSame(one: UpstreamConfig | undefined, other: UpstreamConfig): boolean {
   return JSON.stringify(one) === JSON.stringify(other);
 }

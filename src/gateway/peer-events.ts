@@ -1,4 +1,4 @@
-/** Applies events of other workers to this one. Each is checked against the state here, like an answer of a node. */
+/** Applies events of other workers, checked against the state here like an answer of a node. */
 import type { ShadowProof } from '../encode/shadow.ts';
 import type { LedgerInfo } from '../ledger/ledger-headers.ts';
 import type { Submissions } from '../proxy/routes/submissions.ts';
@@ -8,7 +8,7 @@ import type { Cache } from './cache.ts';
 import type { PeerEvent } from './peer-workers.ts';
 
 /** The parts of a worker that events change. */
-export interface PeerEventParts {
+interface PeerEventParts {
   readonly cache: Pick<Cache, 'purgeHere'>;
   readonly fleet: Fleet;
   readonly latest: Latest;
@@ -58,7 +58,7 @@ function observe(fleet: Fleet, name: string, info: LedgerInfo): boolean {
   if (upstream === undefined) return false;
   if (info.version > (upstream.window.info?.version ?? -1n)) {
     const nowMs = performance.now();
-    // It has just answered a peer: an outage seen here is over.
+    // The node has just answered a peer: an outage here is over.
     upstream.recordAnswer(upstream.latencyMs(nowMs), nowMs);
     fleet.observe(upstream, info, nowMs);
     fleet.refresh();

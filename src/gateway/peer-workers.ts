@@ -7,7 +7,7 @@ import type { LedgerVersion } from '../ledger/version.ts';
 import type { NodeReport } from '../upstream/fleet.ts';
 import type { PublishedState } from '../upstream/latest.ts';
 
-/** The ledger state that a worker shows its clients; only newer state is published. */
+/** Ledger state that a worker answers clients with; only newer state is published. */
 export type LedgerEvent =
   /** Answers carry this head in their headers; the node named `upstream` reported it. */
   | { readonly kind: 'head'; readonly upstream: string; readonly info: LedgerInfo }
@@ -21,7 +21,7 @@ export type PeerEvent =
   | LedgerEvent
   /** The node with this fingerprint refused `version` as pruned. */
   | { readonly kind: 'refused'; readonly fingerprint: string; readonly version: LedgerVersion }
-  /** The ledger went back or is another one: every worker drops the state of the ledger before. */
+  /** The ledger was rolled back or replaced: every worker drops its state of the ledger. */
   | { readonly kind: 'ledger replaced'; readonly reports: readonly NodeReport[] }
   | Submitted
   /** A node encoded this function differently. */
@@ -38,16 +38,15 @@ export interface Submitted {
 
 /** The other workers, as one worker addresses them. */
 export interface PeerWorkers {
-  /** Counts requests for all workers, where Redis does not. */
+  /** Counts requests for all workers, without Redis. */
   readonly limitService: LimitServiceClient;
-  /** The text of the keys file that another worker put in force; `undefined` before the first. */
+  /** The keys file that another worker has in force; `undefined` before the first. */
   readonly lastKeys: string | undefined;
   /** Functions that the peers leave to nodes. */
   readonly distrusted: Distrusted;
-  /** Sends the event on its way before it returns. */
+  /** Sends the event before it returns. */
   publish(event: PeerEvent): void;
-  /** Resolves once the peers recorded the event, or after a bound; never rejects. */
+  /** Resolves once the peers recorded the event, or after a timeout; never rejects. */
   publishSubmission(event: Submitted): Promise<void>;
-  /** This text of the keys file is in force here. */
   publishKeys(text: string): void;
 }

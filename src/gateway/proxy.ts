@@ -1,4 +1,4 @@
-/** Builds what answers clients. */
+/** Builds the proxy: transports, routes and the admin functions. */
 import type { Logger } from 'pino';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.ts';
@@ -22,7 +22,6 @@ import { Encoder } from '../proxy/routes/encode-submission.ts';
 import type { RequestSummary } from '../proxy/http/exchange.ts';
 import { Explainer } from '../proxy/operations/explain.ts';
 import { Freshness } from '../proxy/reads/freshness.ts';
-import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
 import { ModuleSource } from '../proxy/routes/module-source.ts';
 import { PassThrough } from '../proxy/routes/pass-through.ts';
 import { Reader } from '../proxy/reads/reader.ts';
@@ -31,7 +30,7 @@ import { RequestSpans } from '../proxy/http/request-span.ts';
 import { ResponseWriter } from '../proxy/http/response-writer.ts';
 import { Router } from '../proxy/routes/router.ts';
 import { createProxyServer } from '../proxy/http/server/server.ts';
-import type { Overload, ServerParts } from '../proxy/routes/server-parts.ts';
+import type { ConnectionTimes, Overload, ServerParts } from '../proxy/routes/server-parts.ts';
 import type { UsageSource } from '../proxy/operations/usage-report.ts';
 import type { UnsentAnswers } from '../proxy/http/unsent-answers.ts';
 import { ShadowChecks } from '../proxy/routes/shadow-checks.ts';
@@ -46,12 +45,12 @@ import type { Cache } from './cache.ts';
 import type { FleetParts } from './fleet.ts';
 import type { LogControl } from './log/log.ts';
 import type { PeerWorkers } from './peer-workers.ts';
-import type { Settings } from './settings.ts';
+import type { LiveSettings } from './settings.ts';
 import type { StatusSource } from './status.ts';
 
-export interface ProxyContext {
-  readonly settings: Settings;
-  /** Absent: everybody may ask for everything. */
+interface ProxyContext {
+  readonly settings: LiveSettings;
+  /** Absent: the endpoint is open. */
   readonly access: AccessParts | undefined;
   readonly parts: FleetParts;
   readonly cache: Cache;
@@ -62,11 +61,10 @@ export interface ProxyContext {
   readonly now: () => number;
   readonly submissions: Submissions;
   readonly peers: PeerWorkers | undefined;
-  /** Absent: nobody's usage is counted. */
+  /** Absent: no usage is counted. */
   readonly usage?: UsageSource | undefined;
-  /** Processes that share what is bounded for all of them. */
+  /** Processes of this gateway, which share its bounds. */
   readonly processes: number;
-  /** On once the gateway begins to stop. */
   readonly draining: { readonly isOn: boolean };
   readonly times: ConnectionTimes;
   readonly overload: Overload;
@@ -75,16 +73,18 @@ export interface ProxyContext {
   readonly tls: TlsListener | undefined;
 }
 
+/** The proxy of this process. */
 export interface Proxy {
   readonly server: FastifyInstance;
-  /** Answers hits ahead of the server; absent where that is turned off, or cannot be. */
+  /** Absent when it is off in the config, and with keys or TLS. */
   readonly fastPath: FastPath | undefined;
   readonly admin: Admin;
   readonly audits: Audits;
-  /** Hands on what was recorded last of traces. */
+  /** Exports the last spans. */
   readonly flushTraces: () => Promise<void>;
 }
 
+/** Builds the server, which does not listen yet, and its routes. */
 export function buildProxy(config: Config, context: ProxyContext): Proxy {
   const { cache, log, status, proof, submissions, peers, settings, access } = context;
   const { journal, distances } = status;
@@ -155,7 +155,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
     tls: context.tls,
   };
   const server = createProxyServer(serverParts);
-  // Keys, limits and TLS are the business of the server alone.
+  // The fast path has neither keys, limits nor TLS.
   const isFast = config.listen.fastPath && access === undefined && context.tls === undefined;
   const fastPath = isFast ? new FastPath(server.server, serverParts, createFastPathMetrics(registry)) : undefined;
   return { server, fastPath, admin: buildAdmin(), audits, flushTraces: async () => tracer?.flush() };
@@ -175,12 +175,12 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       },
       isBusy: () => sender.waiting > 0,
       drop: async (key) => {
-        // Before and after: what the others read of Redis in between was still there.
+        // Before and after: in between the others may read it from Redis again.
         peers?.publish({ kind: 'dropped', key });
         const { isComplete } = await cache.purge({ kind: 'read', key });
         peers?.publish({ kind: 'dropped', key });
         if (!isComplete)
-          journal.record('drop incomplete', {}, 'a read that nodes disagree on could not be dropped everywhere');
+          journal.record('drop incomplete', {}, 'nodes disagree on a read, and not every cache dropped it');
       },
       onDisagreement: (report) =>
         journal.record('disagreement', report, 'two upstreams answer a pinned read differently: it is dropped'),
@@ -202,8 +202,6 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
         return settings.sender.maxAttempts;
       },
     });
-    const { usage } = context;
-    const onPurge = (scope: 'read' | 'account' | 'everything'): void => metrics.purged(scope);
     return new Admin({
       router,
       reader,
@@ -212,8 +210,8 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
       purge,
       purgeHere,
       journal,
-      onPurge,
-      usage,
+      onPurge: (scope) => metrics.purged(scope),
+      usage: context.usage,
     });
   }
 
@@ -239,7 +237,7 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
           journal.record(
             'encode mismatch',
             mismatch,
-            'a node encodes this function differently: it is left to nodes now',
+            'a node encodes this function differently: nodes encode it from now on',
           );
         },
         onNodeRefusal: (refusal) =>
@@ -251,7 +249,6 @@ export function buildProxy(config: Config, context: ProxyContext): Proxy {
   }
 }
 
-/** Records the end of each request beside the metrics. */
 function onEnd(distances: Distances, accessLog: AccessLog) {
   return (summary: RequestSummary, seconds: number): void => {
     distances.count(countedOutcome(summary), summary.version);

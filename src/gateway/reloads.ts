@@ -1,19 +1,20 @@
-/** The config that is in force, and what becomes of others that are read while the gateway runs. */
+/** The config in force, and its replacement at run time. */
 import { compareConfigs } from '../config/changes.ts';
 import type { Config } from '../config/config.ts';
 import type { ReloadMetrics, ReloadResult } from '../metrics/reload-metrics.ts';
 import type { ReloadStatus } from '../proxy/operations/operations-server.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 
-export interface ReloadsParts {
+interface ReloadsParts {
   readonly journal: Journal;
   readonly metrics: ReloadMetrics;
-  /** Puts the live keys of a config in force; the config in force before has all others. Called by one at a time. */
+  /** Applies the live keys of a config whose other keys are those in force. One call at a time. */
   readonly apply: (config: Config) => Promise<void>;
-  /** A config is in force, whether anything of it has changed or not. */
-  readonly onTaken?: (config: Config) => void;
+  /** A valid config was read, changed or not. */
+  readonly onInForce?: (config: Config) => void;
 }
 
+/** Applies configs one after the other, and records the results. */
 export class Reloads {
   readonly #parts: ReloadsParts;
   #config: Config;
@@ -25,30 +26,26 @@ export class Reloads {
     this.#parts = parts;
   }
 
-  /** What the gateway does: of keys that need a restart, the values it was started with. */
+  /** The config in force: keys that need a restart have their values of the start. */
   get config(): Config {
     return this.#config;
   }
 
-  /** The last time; `undefined` since the start. */
+  /** The last reload; `undefined` before the first. */
   get status(): ReloadStatus | undefined {
     return this.#status;
   }
 
-  /** A config was read and found to be in order. Never rejects: what cannot be put in force changes nothing. */
+  /** Applies a valid config. Never rejects: a failure restores the config before. */
   take(config: Config): Promise<void> {
     this.#last = this.#last.then(() => this.#take(config));
     return this.#last;
   }
 
-  /** A config was read and is wrong, for these reasons. */
+  /** Records an invalid config. */
   refuse(problems: readonly string[]): void {
     const { journal } = this.#parts;
-    journal.record(
-      'config refused',
-      { problems },
-      'the config is wrong: nothing of it is applied, what was in force stays so',
-    );
+    journal.record('config refused', { problems }, 'the config is invalid: the config in force stays');
     this.#note('refused', this.#status?.needsRestart ?? []);
   }
 
@@ -60,20 +57,20 @@ export class Reloads {
       if (live.length > 0) await apply(effective);
     } catch (error) {
       const fields = { cause: String(error) };
-      journal.record('config refused', fields, 'the config could not be applied: what was in force stays so');
+      journal.record('config refused', fields, 'the config could not be applied: the config in force stays');
       await apply(before).catch((again: unknown) =>
-        journal.record('config refused', { cause: String(again) }, 'nor could the one before'),
+        journal.record('config refused', { cause: String(again) }, 'the config in force could not be restored'),
       );
       this.#note('refused', this.#status?.needsRestart ?? []);
       return;
     }
     this.#config = effective;
-    this.#parts.onTaken?.(effective);
+    this.#parts.onInForce?.(effective);
     this.#note(live.length > 0 ? 'applied' : 'unchanged', restart);
-    if (live.length > 0) journal.record('config applied', { keys: live }, 'the config was read again and is in force');
-    else journal.record('config unchanged', {}, 'the config was read again: nothing has changed that can change now');
+    if (live.length > 0) journal.record('config applied', { keys: live }, 'the config was reloaded and is in force');
+    else journal.record('config unchanged', {}, 'the config was reloaded: no live key has changed');
     if (restart.length === 0) return;
-    journal.record('config restart', { needsRestart: restart }, 'keys of the config that take a restart have changed');
+    journal.record('config restart', { needsRestart: restart }, 'changed keys of the config need a restart');
   }
 
   #note(result: ReloadResult, needsRestart: readonly string[]): void {

@@ -1,4 +1,4 @@
-/** Builds and joins the parts of a process that answers clients. Nothing listens, and no node is asked, before it is started. */
+/** Builds and joins the parts of a serving process. No part listens or sends a request before the start. */
 import type { Logger } from 'pino';
 import type { Limits } from '../access/limits/ticket.ts';
 import type { ConnectionTimes } from '../proxy/routes/server-parts.ts';
@@ -19,17 +19,17 @@ import { buildCache, type Cache } from './cache.ts';
 import { buildFleet } from './fleet.ts';
 import { LogControl } from './log/log.ts';
 import { buildProxy } from './proxy.ts';
-import { createSettings, type Settings } from './settings.ts';
+import { createSettings, type LiveSettings } from './settings.ts';
 import { StatusSource, type StatusParts } from './status.ts';
 
-/** Long enough for a phone in a tunnel; the answer holds a connection to a node meanwhile. */
+/** Covers a phone in a tunnel; the answer occupies a connection to a node meanwhile. */
 const usualStallMs = 30_000;
 
 type Optional = Awaited<ReturnType<typeof loadOptional>>;
 
 /**
- * How to build the parts that only some configs ask for, with their modules, which other configs do not load. A config
- * that asks for one more of them is taken over by a restart. Absent: not asked for.
+ * Builders of the parts that only some configs need; other configs do not load their modules. A part that is absent at the
+ * start needs a restart.
  */
 export async function loadOptional({ access, cache: { redis }, listen: { tls } }: Config) {
   return {
@@ -43,7 +43,7 @@ function of<C, Context, Part>(config: C, build: (config: C, context: Context) =>
   return (context) => build(config, context);
 }
 
-/** The part of the config that one of `processes` may take. */
+/** The config of one of `processes`: its share of connections and memory. */
 export function shareOf(config: Config, processes: number): Config {
   if (processes === 1) return config;
   const { memory } = config.cache;
@@ -57,30 +57,31 @@ export function shareOf(config: Config, processes: number): Config {
   };
 }
 
+/** The parts of a serving process. */
 export type Parts = ReturnType<typeof buildParts>;
 
 /** Options of one serving process beside its config. */
 export interface ServingOptions {
   readonly log: Logger;
-  /** `close` goes on taking new connections for so long. Default 0. */
+  /** Milliseconds that `close` still accepts connections for. Default 0. */
   readonly drainDelayMs?: number | undefined;
-  /** The clock of the encoder's bounds, monotonic, in milliseconds; tests move it. */
+  /** The monotonic clock of the encoder's bounds, in ms. */
   readonly now?: (() => number) | undefined;
-  /** A client that takes nothing of a streamed answer for this long loses it. Default 30,000. */
+  /** A client that reads nothing of a streamed answer for this many ms, or twice as many after it read much, loses it. Default 30,000. */
   readonly stallMs?: number | undefined;
-  /** How long clients may take; what is not given is as usual. */
+  /** Timeouts of clients; absent ones have their defaults. */
   readonly times?: ConnectionTimes | undefined;
-  /** Whether there is more work than gets done; tests say so. Default: told by the event loop. */
+  /** Default: measured by the lag of the event loop. */
   readonly isOverloaded?: (() => boolean) | undefined;
-  /** Who counts requests; tests do it themselves. Default: as the config says. */
+  /** Default: built from the config. */
   readonly limits?: Limits | undefined;
-  /** Processes that serve together: what is bounded for the gateway as a whole is shared among them. Default 1. */
+  /** Processes that share the bounds of the gateway. Default 1. */
   readonly processes?: number | undefined;
-  /** The other workers, where several serve. */
+  /** The other workers; absent in a single process. */
   readonly peers?: PeerWorkers | undefined;
 }
 
-/** `config`: the share of this process. `optional`: as `loadOptional` of it. */
+/** `config`: the share of this process. `optional`: the result of `loadOptional`. */
 export function buildParts(config: Config, options: ServingOptions, optional: Optional) {
   const { log, now = () => performance.now(), processes = 1, peers, limits } = options;
   const draining = { isOn: false };
@@ -204,7 +205,7 @@ export function buildParts(config: Config, options: ServingOptions, optional: Op
   };
 }
 
-/** Ends everything that goes on in the background. */
+/** Closes every part, timers and connections to nodes and Redis included. */
 export async function freeParts(parts: Parts): Promise<void> {
   const { fleet, nodes, lag, status, encryption, prober, latest, sender, proxy, cache, access } = parts;
   lag.close();
@@ -219,13 +220,13 @@ export async function freeParts(parts: Parts): Promise<void> {
   await Promise.all([nodes.close(), ...fleet.upstreams.map((upstream) => upstream.close())]);
 }
 
-/** Whoever waits for a slow node is not idle. */
+/** Idle timeout of clients' connections, longer than the deadline: a client that waits for a node is not idle. */
 export function inactivityMs({ upstream }: Config): number {
   return Math.max(usualInactivityMs, upstream.deadlineMs + 15_000);
 }
 
-/** Counting requests follows a change of the time that Redis is given. */
-function liveRedis({ cache: { redis } }: Config, settings: Settings): RedisConfig | undefined {
+/** The Redis config with the live timeout, for the counter of requests. */
+function liveRedis({ cache: { redis } }: Config, settings: LiveSettings): RedisConfig | undefined {
   if (redis === undefined) return undefined;
   return {
     ...redis,

@@ -1,4 +1,4 @@
-/** The part of the gateway that answers clients: built, listening, and drained. There is one in every process. */
+/** The part of the gateway that answers clients, one in every serving process: start, reload and drain. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Registry } from 'prom-client';
 import type { Config, LogConfig } from '../config/config.ts';
@@ -22,39 +22,36 @@ import {
   type ServingOptions,
 } from './serving-graph.ts';
 
+/** A serving process. */
 export interface Serving {
   readonly port: number;
   readonly isDraining: boolean;
   readonly registry: Registry;
-  /** Applies an event of another worker. */
   applyPeerEvent(event: PeerEvent): void;
   readonly admin: Admin;
   readiness(): Readiness;
-  /** What this process knows, for the status page. */
   status(): ProcessStatus;
-  /** Remembers and logs changes of state. */
   readonly journal: Journal;
   /**
-   * Takes over the live keys of another config (`config/changes.ts`) without ending anything; resolves when they are in
-   * force. Not to be called again before.
+   * Applies the live keys of another config (`config/changes.ts`) without interrupting requests; resolves when they are
+   * in force. One call at a time.
    */
   apply(config: Config): Promise<void>;
-  /** What is logged from now on. */
   setLog(config: LogConfig): void;
-  /** Stops accepting, finishes what is in flight within a bound, and frees everything. */
+  /** Stops accepting, drains requests in flight within a bound, and frees everything. */
   close(): Promise<void>;
   /** Frees everything at once. */
   stop(): Promise<void>;
 }
 
-/** What is in flight when the gateway stops has this long to finish. */
+/** Requests in flight have this long to finish when the gateway stops. */
 export const drainMs = 10_000;
-/** The first answers of the nodes are waited for this long, so that a start is ready when it says so. */
+/** Longest wait of the start for the first answers of nodes, without which the gateway is not ready. */
 const firstProbeMs = 1_500;
-/** So is the answer to which ledger it is: until then nothing is shared. */
+/** Longest wait of the start for the ledger's identity, without which no answer is shared. */
 const firstLookMs = 300;
 
-/** Starts listening for clients. Nodes that are down do not stop it; a port that is taken does. */
+/** Starts listening for clients. Rejects when the port is in use; nodes may be down. */
 export async function startServing(whole: Config, options: ServingOptions): Promise<Serving> {
   const { processes = 1 } = options;
   const config = shareOf(whole, processes);
@@ -90,7 +87,7 @@ export async function startServing(whole: Config, options: ServingOptions): Prom
       await drain(proxy.server, parts.connections, {
         delayMs: options.drainDelayMs ?? 0,
         maxMs: drainMs,
-        onCutOff: () => options.log.warn({ drainMs }, 'requests were still in flight at the end of the drain'),
+        onCutOff: () => options.log.warn({ drainMs }, 'requests still in flight at the end of the drain were cut off'),
       });
       await freeParts(parts);
       await proxy.flushTraces();
@@ -113,17 +110,17 @@ async function start(parts: Parts, config: Config): Promise<void> {
   await proxy.server.listen({ host: config.listen.host, port: config.listen.port });
 }
 
-/** Puts the live keys of `next`, this process's share of it, in force. */
+/** Applies the live keys of `next`, this process's share of the config. */
 async function applyTo(parts: Parts, next: Config, times: ConnectionTimes | undefined): Promise<void> {
   const { access, cache, nodes, prober, proxy, settings } = parts;
   if (next.access !== undefined) access?.check(next.access);
   settings.apply(next);
-  // Before what cannot be taken back: it may find that the config must not be applied.
+  // Before irreversible steps: it may reject the config.
   await nodes.follow(next.upstreams);
   if (next.access !== undefined) access?.update(next.access);
   proxy.server.server.timeout = times?.inactivityMs ?? inactivityMs(next);
   prober.reschedule();
-  // In the background: what is too much goes in steps.
+  // In the background: evicts in steps.
   void cache.memory.resize(next.cache.memory.maxBytes);
 }
 

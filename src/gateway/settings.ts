@@ -1,36 +1,31 @@
 /**
- * What running parts read of the config: plain objects, the same for as long as the process runs, whose values a reload
- * replaces. So a reload costs a request no more than reading a property, and no part is built anew.
+ * The live values of the config: plain objects that last as long as the process, whose properties a reload replaces. A
+ * request reads a property, and a reload rebuilds no part.
  */
 import type { Config, RedisConfig } from '../config/config.ts';
 
-/** A probe that takes longer than this says the same as none. */
+/** A slower probe counts as failed. */
 const longestProbeMs = 2_000;
 const longestConnectMs = 3_000;
-/** A second attempt is begun after this part of a node's answers has usually come; with all of them, never. */
+/** Quantile 1: no attempt is ever slow enough for a hedge. */
 const noHedge = { quantile: 1, share: 0 };
 
-export type Settings = ReturnType<typeof createSettings>;
+/** Live values, by the part that reads them. */
+export type LiveSettings = ReturnType<typeof createSettings>;
 
-/** `stallMs` is no part of the config. */
+/** `stallMs`: not part of the config. */
 export function createSettings(config: Config, stallMs: number) {
   const values = valuesOf(config);
   const sender = Object.assign(values.sender, { stallMs, hedge: values.hedge });
   return {
     ...values,
     sender,
-    /** Takes over the values of `next`. */
+    /** Replaces the values by those of `next`. */
     apply(next: Config): void {
       const fresh = valuesOf(next);
-      Object.assign(values.connect, fresh.connect);
-      Object.assign(values.sender, fresh.sender);
-      Object.assign(values.hedge, fresh.hedge);
-      Object.assign(values.fleet, fresh.fleet);
-      Object.assign(values.probes, fresh.probes);
-      Object.assign(values.latest, fresh.latest);
-      Object.assign(values.audits, fresh.audits);
-      Object.assign(values.encode, fresh.encode);
-      if (next.cache.redis !== undefined) Object.assign(values.redis, fresh.redis);
+      for (const part of Object.keys(fresh) as (keyof typeof fresh)[]) {
+        if (part !== 'redis' || next.cache.redis !== undefined) Object.assign(values[part], fresh[part]);
+      }
     },
   };
 }
@@ -50,7 +45,7 @@ function valuesOf({ upstream, latest, encode, cache }: Config) {
   };
 }
 
-/** `followMs`: how long another replica's read of the same key is waited for. */
+/** `followMs`: longest wait for another replica's read of the same key. */
 function redisOf(redis: RedisConfig | undefined, followMs: number) {
   return { timeoutMs: redis?.timeoutMs ?? 0, ttlMs: redis?.ttlMs ?? 0, followMs };
 }

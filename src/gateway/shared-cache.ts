@@ -1,4 +1,4 @@
-/** Builds the shared tier: answers, leases and news in Redis. */
+/** Builds the shared tier: answers, leases and events in Redis. */
 import type { Registry } from 'prom-client';
 import type { RedisConfig } from '../config/config.ts';
 import type { MemoryCache } from '../cache/memory/memory.ts';
@@ -18,8 +18,9 @@ import { SharedTier } from '../cache/redis/shared-tier.ts';
 import { WriteQueue } from '../cache/redis/write-queue.ts';
 import { createRedisMetrics } from '../metrics/redis-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
-import type { Settings } from './settings.ts';
+import type { LiveSettings } from './settings.ts';
 
+/** Parts of which the shared tier is built; the functions reach the fleet. */
 export interface SharedCacheParts {
   readonly memory: MemoryCache;
   readonly registry: Registry;
@@ -27,9 +28,8 @@ export interface SharedCacheParts {
   readonly chainId: () => number | undefined;
   /** The ledger's name, once it is known. */
   readonly ledger: () => string | undefined;
-  readonly settings: Settings['redis'];
+  readonly settings: LiveSettings['redis'];
   readonly news: NewsListener;
-  /** The fleet's generation. */
   readonly generation: () => number;
   /** Asks nodes for the history: see `MembershipParts.readRoots`. */
   readonly readRoots: (known: Checkpoint | undefined, wantsNext: boolean) => Promise<CheckpointReport>;
@@ -37,13 +37,13 @@ export interface SharedCacheParts {
   readonly onReplaced: (version: bigint) => void;
   /** See `MembershipParts.onForeign`. */
   readonly onForeign: () => void;
-  /** Processes of this gateway: each asks nodes as much less often. */
+  /** Processes of this gateway, which share the rate of comparisons. */
   readonly processes: number;
 }
 
-/** Milliseconds between two comparisons of the history by one process: each node is asked less than once a second. */
+/** Interval of comparisons of the history by a single process: each node gets fewer than one request a second. */
 const historyMs = 2_500;
-/** Of these, so many may be missed before a term passes for one without members. */
+/** A term without a beat for this many intervals has no members. */
 const missedBeats = 2.4;
 
 export interface SharedCache extends SecondTier {
@@ -53,11 +53,12 @@ export interface SharedCache extends SecondTier {
   readonly history: History;
   /** Deletes from Redis; see `clearRedis`. */
   readonly clear: (scope: PurgeScope) => Promise<number | undefined>;
-  /** What is wrong with Redis now, without its addresses. */
+  /** The present fault of Redis, without its addresses. */
   readonly trouble: () => string | undefined;
   close(): void;
 }
 
+/** Connects to Redis in the background. */
 export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): SharedCache {
   const { memory, journal, settings } = parts;
   const metrics = createRedisMetrics(parts.registry, () => ({
@@ -73,7 +74,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
     trialKey: `${config.keyPrefix}:trial`,
     onFailure: (kind) => metrics.failed(kind),
     onTrouble: (change) => {
-      tellTrouble(journal, change);
+      recordTrouble(journal, change);
       if (change.trouble === 'circuit open' && !change.isOn) void history.check();
     },
   });
@@ -102,7 +103,7 @@ export function buildSharedCache(config: RedisConfig, parts: SharedCacheParts): 
   });
   const state = new SharedState(
     link,
-    // Its troubles are those of the other connection, which tells them.
+    // The other connection reports the same faults.
     connectSubscriber(config.target, () => undefined),
     parts.news,
     { prefix: config.keyPrefix, ledger: () => ledgerName(parts), history: () => history.term?.id },
@@ -138,9 +139,9 @@ function troubleOf(link: RedisLink): string | undefined {
   return unwritten === undefined ? undefined : `takes no writes: ${withoutAddress(unwritten)}`;
 }
 
-const unverified = 'nodes have not confirmed yet which history of the ledger it holds';
+const unverified = 'nodes have not confirmed the history of its ledger yet';
 
-function tellTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
+function recordTrouble(journal: Journal, { server, trouble, isOn, reason }: TroubleChange): void {
   const details = { reason, ...(server === '' ? {} : { server }) };
   if (trouble === 'circuit open') {
     if (isOn)
@@ -151,13 +152,13 @@ function tellTrouble(journal: Journal, { server, trouble, isOn, reason }: Troubl
   } else journal.record('redis writable', details, 'Redis takes writes again');
 }
 
-/** What tells this ledger from every other: chain id and first transaction. */
+/** The identity of the ledger: chain id and first transaction. */
 function ledgerName({ chainId, ledger }: SharedCacheParts): string | undefined {
   const [chain, name] = [chainId(), ledger()];
   return chain === undefined || name === undefined ? undefined : `${chain}.${name}`;
 }
 
-/** The names for the ledger and the history of the moment, made once for each. */
+/** The Redis keys of the present ledger and history, created once for each. */
 function keysOf(
   prefix: string,
   ledger: () => string | undefined,

@@ -1,4 +1,4 @@
-/** The facts of this process for the status page: metric families, sampled once a second, and the state of its parts. */
+/** The facts of this process for the status page: metric families, sampled once a second, and the state of parts. */
 import { performance } from 'node:perf_hooks';
 import type { Registry } from 'prom-client';
 import { readFamilies } from '../metrics/family.ts';
@@ -14,10 +14,8 @@ import { readClasses } from '../upstream/select/need.ts';
 import type { Upstream } from '../upstream/node/upstream.ts';
 import { statusOf } from './fleet.ts';
 
-/** The sources of the sample of each second. */
 interface Sampled {
   readonly fleet: Fleet;
-  /** Holds the families of this process. */
   readonly registry: Registry;
 }
 
@@ -31,6 +29,7 @@ export interface StatusParts extends Sampled {
   certificateExpiresMs(): number | undefined;
 }
 
+/** Samples this process, and builds its report. */
 export class StatusSource {
   readonly journal: Journal;
   readonly distances = new Distances();
@@ -43,7 +42,6 @@ export class StatusSource {
     this.journal = new Journal(log);
   }
 
-  /** Samples the counts and the fleet each second. */
   start(sampled: Sampled): void {
     this.#sample(sampled, performance.now());
     this.#timer = setInterval(() => this.#sample(sampled, performance.now()), 1_000);
@@ -54,7 +52,6 @@ export class StatusSource {
     clearInterval(this.#timer);
   }
 
-  /** The report of this process, for the status page. */
   report(parts: StatusParts): ProcessStatus {
     const { fleet } = parts;
     const nowMs = performance.now();
@@ -80,7 +77,7 @@ export class StatusSource {
     };
   }
 
-  /** Reads the metric families, and takes a snapshot where a window needs one. */
+  /** Reads the metric families, and records a snapshot when a window needs one. */
   #sample({ fleet, registry }: Sampled, nowMs: number): Counts {
     this.distances.head = fleet.head?.version;
     const edges = fleet.upstreams.map(({ name, window }) => ({ name, oldest: window.info?.oldestVersion }));
@@ -117,7 +114,7 @@ function nodesOf(fleet: Fleet, nowMs: number): readonly NodeStatus[] {
   });
 }
 
-/** How far above its told edge a read must be to be sent there now. */
+/** Versions above the reported edge that a read needs to be sent to the node now. */
 function marginOf({ window }: Upstream, nowMs: number): string | undefined {
   const view = window.at(nowMs);
   return view === undefined ? undefined : (view.safeOldest - view.oldest).toString();

@@ -1,4 +1,4 @@
-/** Operators' requests: one worker answers for all; a purge reaches every worker before it is confirmed. */
+/** Admin requests: one worker answers for all; a purge reaches every worker before the response. */
 import type { AdminFunctions } from '../proxy/operations/admin-routes.ts';
 import {
   AdminFault,
@@ -9,18 +9,18 @@ import {
 import { mergeUsage } from '../proxy/operations/usage-report.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
-/** A purge scans Redis in steps. */
+/** Bounds a purge, which scans Redis in steps. */
 const purgeMs = 310_000;
 const explainMs = 5_000;
-/** Redis may hold weeks of many keys. */
+/** Redis may hold weeks of usage of many keys. */
 const usageMs = 30_000;
-const nobody: AdminAnswer = { status: 503, body: { message: 'no worker serves now: try again' } };
-const silent: AdminAnswer = { status: 503, body: { message: 'a worker did not answer: try again' } };
+const noWorker: AdminAnswer = { status: 503, body: { message: 'no worker serves now: try again' } };
+const noAnswer: AdminAnswer = { status: 503, body: { message: 'a worker did not answer: try again' } };
 
-/** `serving`: the serving workers, read at each request. */
+/** The admin functions of the gateway. `serving`: the serving workers, read at each request. */
 export function adminOf(serving: () => readonly WorkerProcess[]): AdminFunctions {
   return {
-    // Parsed first: a body may be nested deeper than a message can be.
+    // Parsed here: a message cannot carry every nesting of a body.
     purge: (request, from) => {
       try {
         return purgeAll(serving, parsePurgeRequest(request), from);
@@ -30,15 +30,15 @@ export function adminOf(serving: () => readonly WorkerProcess[]): AdminFunctions
       }
     },
     async explain(request) {
-      const [speaker] = serving();
-      if (speaker === undefined) return nobody;
-      return speaker.channel.call('explain', request, explainMs).catch(() => silent);
+      const [chosen] = serving();
+      if (chosen === undefined) return noWorker;
+      return chosen.channel.call('explain', request, explainMs).catch(() => noAnswer);
     },
     async usage(request) {
-      const [speaker, ...others] = serving();
-      if (speaker === undefined) return nobody;
-      const ask = ({ channel }: WorkerProcess) => channel.call('usage', request, usageMs).catch(() => silent);
-      const answer = await ask(speaker);
+      const [chosen, ...others] = serving();
+      if (chosen === undefined) return noWorker;
+      const ask = ({ channel }: WorkerProcess) => channel.call('usage', request, usageMs).catch(() => noAnswer);
+      const answer = await ask(chosen);
       // Redis has the usage of all workers.
       if (answer.status !== 200 || answer.body['source'] !== 'memory') return answer;
       return { ...answer, body: mergeUsage(answer.body, await Promise.all(others.map(ask))) };
@@ -51,19 +51,19 @@ async function purgeAll(
   request: PurgeRequest,
   from: string,
 ): Promise<AdminAnswer> {
-  const [speaker] = serving();
-  if (speaker === undefined) return nobody;
+  const [chosen] = serving();
+  if (chosen === undefined) return noWorker;
   const purgeOthers = () =>
-    Promise.all(serving().flatMap((worker) => (worker === speaker ? [] : [purgeHere(worker, request)])));
-  // The others first: Redis must not get back an answer that they hold.
+    Promise.all(serving().flatMap((worker) => (worker === chosen ? [] : [purgeHere(worker, request)])));
+  // The others first: no worker may write a held answer back to Redis.
   const before = await purgeOthers();
-  const answer = await speaker.channel.call('purge', { request, from }, purgeMs).catch(() => silent);
-  // And again, also workers started meanwhile: until now Redis gave them answers that it had still to purge.
+  const answer = await chosen.channel.call('purge', { request, from }, purgeMs).catch(() => noAnswer);
+  // And again, with workers that started meanwhile: they may have read answers that Redis still had.
   const after = await purgeOthers();
   return answer.status === 200 ? { ...answer, body: withOthers(answer.body, [...before, ...after]) } : answer;
 }
 
-/** The number of reads that the worker dropped; `undefined` when it did not answer. */
+/** The number of reads that the worker dropped; `undefined` without an answer. */
 async function purgeHere({ channel }: WorkerProcess, request: PurgeRequest): Promise<number | undefined> {
   const answer = await channel.call('purgeHere', request, purgeMs).catch(() => undefined);
   const memory = answer?.body['memory'];

@@ -1,15 +1,14 @@
 /** Messages and calls between the primary and a worker: typed by the handlers of each side, and bounded in time. */
 
 /** The handlers of one side, by message type. One argument each; the return value is the answer. */
-export type Handlers = Readonly<Record<string, (argument: never) => unknown>>;
+type Handlers = Readonly<Record<string, (argument: never) => unknown>>;
 
-/** The handlers of `H`, as the other side calls them. */
-type Argument<H, Name extends keyof H> = H[Name] extends (argument: infer A) => unknown ? A : never;
-type Answer<H, Name extends keyof H> = H[Name] extends (argument: never) => infer R ? Awaited<R> : never;
+type ArgumentOf<H, Name extends keyof H> = H[Name] extends (argument: infer A) => unknown ? A : never;
+type ReturnOf<H, Name extends keyof H> = H[Name] extends (argument: never) => infer R ? Awaited<R> : never;
 
 type Message =
   | { readonly kind: 'call'; readonly id: number; readonly name: string; readonly argument: unknown }
-  | { readonly kind: 'tell'; readonly name: string; readonly argument: unknown }
+  | { readonly kind: 'notify'; readonly name: string; readonly argument: unknown }
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'fault'; readonly id: number; readonly message: string };
 
@@ -26,32 +25,32 @@ export class Channel<Theirs extends object> {
   #lastId = 0;
   #isClosed = false;
 
-  /** `send` hands a message to the other process; an undelivered one is lost, and a call of it times out. */
+  /** `send`: delivers to the other process, or loses the message; a lost call times out. */
   constructor(send: (message: object) => void, handlers: object) {
     this.#send = send;
     this.#handlers = handlers as Handlers;
   }
 
-  /** Parses and handles a message of the other side; messages arrive in the order in which they were sent. */
+  /** Handles a message of the other side; messages arrive in order. */
   take(raw: unknown): void {
     const message = raw as Message;
     if (message.kind === 'answer') this.#pending.get(message.id)?.resolve(message.value);
     else if (message.kind === 'fault') this.#pending.get(message.id)?.reject(new Error(message.message));
-    else if (message.kind === 'tell') this.#handle(message.name, message.argument);
+    else if (message.kind === 'notify') this.#handle(message.name, message.argument);
     else if (message.kind === 'call') this.#answer(message);
   }
 
-  /** Calls a handler of the other side. Rejects when that fails, does not answer in time, or the process is gone. */
+  /** Calls a handler of the other side. Rejects when that fails, times out, or the process has exited. */
   call<Name extends keyof Theirs & string>(
     name: Name,
-    argument: Argument<Theirs, Name>,
+    argument: ArgumentOf<Theirs, Name>,
     timeoutMs: number,
-  ): Promise<Answer<Theirs, Name>> {
-    if (this.#isClosed) return Promise.reject(new Error('the process is gone'));
+  ): Promise<ReturnOf<Theirs, Name>> {
+    if (this.#isClosed) return Promise.reject(new Error('the process has exited'));
     const id = (this.#lastId += 1);
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const timer = setTimeout(() => reject(new Error(`${name}: no answer within ${timeoutMs} ms`)), timeoutMs);
-    // Connections keep a process alive, calls do not.
+    // A call alone must not keep the process alive.
     timer.unref();
     this.#pending.set(id, { resolve, reject });
     const ended = promise.finally(() => {
@@ -61,33 +60,33 @@ export class Channel<Theirs extends object> {
     try {
       this.#send({ kind: 'call', id, name, argument });
     } catch (error) {
-      // The argument has no structured clone, or is nested too deeply for one.
+      // The argument has no structured clone, or is too deeply nested for one.
       reject(error instanceof Error ? error : new Error(String(error)));
     }
-    return ended as Promise<Answer<Theirs, Name>>;
+    return ended as Promise<ReturnOf<Theirs, Name>>;
   }
 
   /** Sends a message without an answer. */
-  tell<Name extends keyof Theirs & string>(name: Name, argument: Argument<Theirs, Name>): void {
-    if (!this.#isClosed) this.#send({ kind: 'tell', name, argument });
+  notify<Name extends keyof Theirs & string>(name: Name, argument: ArgumentOf<Theirs, Name>): void {
+    if (!this.#isClosed) this.#send({ kind: 'notify', name, argument });
   }
 
-  /** The other process is gone: every open call rejects. */
+  /** The other process has exited: rejects every open call. */
   close(): void {
     this.#isClosed = true;
-    for (const pending of this.#pending.values()) pending.reject(new Error('the process is gone'));
+    for (const pending of this.#pending.values()) pending.reject(new Error('the process has exited'));
   }
 
   #handle(name: string, argument: unknown): unknown {
     const handler = this.#handlers[name];
-    if (handler === undefined) throw new Error(`no handler of ${name}`);
+    if (handler === undefined) throw new Error(`no handler for ${name}`);
     return handler(argument as never);
   }
 
   #answer({ id, name, argument }: Message & { readonly kind: 'call' }): void {
     new Promise((resolve) => resolve(this.#handle(name, argument)))
       .then((value) => this.#send({ kind: 'answer', id, value }))
-      // Also an answer without a structured clone.
+      // Reached also for a value without a structured clone.
       .catch((error: unknown) => this.#send({ kind: 'fault', id, message: String(error) }));
   }
 }

@@ -1,16 +1,16 @@
-/** Counts clients' requests against their limits for all workers: several of them grant no more than one would. */
 import { MemoryCounter } from '../access/limits/limits-memory.ts';
 import type { PrimaryHandlers } from './protocol.ts';
 
-/** Settles a request, by its id. */
+/** The `settle` of each request, by its id. */
 type InFlight = Map<number, (extraCost: number) => void>;
 
+/** The primary's counter of requests for all workers, so that several grant no more than one. */
 export class LimitService {
   readonly #counter = new MemoryCounter({ now: () => performance.now() });
   /** The requests in flight of each live worker. */
   readonly #inFlight = new Map<number, InFlight>();
 
-  /** The messages of one worker, which is alive until `release`. */
+  /** The handlers of one worker, until `release`. */
   handlersFor(worker: number): Pick<PrimaryHandlers, 'take' | 'settle'> {
     const requests: InFlight = new Map();
     this.#inFlight.set(worker, requests);
@@ -18,7 +18,7 @@ export class LimitService {
       take: ({ id, charge }) => {
         const { count, settle } = this.#counter.take(charge);
         if (!count.isAdmitted) return count;
-        // A message that is read after the exit of its worker holds no place.
+        // Read after the exit of its worker: settled at once.
         if (this.#inFlight.get(worker) === requests) requests.set(id, settle);
         else settle(0);
         return count;
@@ -30,7 +30,7 @@ export class LimitService {
     };
   }
 
-  /** The worker has exited, and its requests with it. */
+  /** The worker has exited: settles its requests. */
   release(worker: number): void {
     for (const settle of this.#inFlight.get(worker)?.values() ?? []) settle(0);
     this.#inFlight.delete(worker);

@@ -1,15 +1,14 @@
-/** The newest ledger state that workers published, by kind: what a new worker starts with, and what is no news. */
 import type { LedgerEvent, PeerEvent } from '../gateway/peer-workers.ts';
 
+/** The newest published ledger state of each kind: the start of a new worker, and the filter of older events. */
 export class NewestState {
   readonly #newest = new Map<LedgerEvent['kind'], LedgerEvent>();
 
-  /** One event of each kind at most. */
   get events(): readonly LedgerEvent[] {
     return [...this.#newest.values()];
   }
 
-  /** Records the event. False: an event of its kind that was recorded before is as new. */
+  /** Records the event; false for one that is not newer than the last of its kind. */
   record(event: LedgerEvent): boolean {
     const before = this.#newest.get(event.kind);
     if (before !== undefined && !isNewer(event, before)) return false;
@@ -17,13 +16,12 @@ export class NewestState {
     return true;
   }
 
-  /** The ledger was replaced. */
   clear(): void {
     this.#newest.clear();
   }
 }
 
-/** Whether the event is state of one ledger: false for events that outlive the ledger. */
+/** Whether the event is state of one ledger; other events outlive a replacement of the ledger. */
 export function isLedgerEvent(event: PeerEvent): event is LedgerEvent {
   return event.kind === 'head' || event.kind === 'served' || event.kind === 'snapshot';
 }
@@ -31,7 +29,7 @@ export function isLedgerEvent(event: PeerEvent): event is LedgerEvent {
 function isNewer(event: LedgerEvent, before: LedgerEvent): boolean {
   const [version, known] = [versionOf(event), versionOf(before)];
   if (version !== known || event.kind !== 'snapshot' || before.kind !== 'snapshot') return version > known;
-  // A quiet ledger keeps its version; the later question renews the snapshot.
+  // A quiet ledger keeps its version: a later request renews the snapshot.
   return event.snapshot.asOfMs > before.snapshot.asOfMs;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A worker's end of the events between workers. Like replicas, workers share no state: each publishes what it is about
- * to show before its client is answered, and applies the events of its peers as they arrive.
+ * A worker's end of the events between workers. Like replicas, workers share no state: each publishes new state before it
+ * answers a client with it, and applies the events of its peers as they arrive.
  */
 import { performance } from 'node:perf_hooks';
 import type { PeerEvent, Submitted } from '../gateway/peer-workers.ts';
@@ -8,19 +8,20 @@ import type { Channel } from './channel.ts';
 import { isLedgerEvent, NewestState } from './newest-state.ts';
 import type { PrimaryHandlers, Published } from './protocol.ts';
 
-/** A submission waits at most so long for the other workers to record it. */
+/** Longest wait of a submission for the other workers to record it. */
 const submittedMs = 250;
-/** `process.hrtime` counts from one origin in all processes of a machine, `performance.now` from each process's start. */
+/** All processes of a machine share the origin of `process.hrtime`; `performance.now` starts with each process. */
 const originMs = Number(process.hrtime.bigint()) / 1e6 - performance.now();
 
+/** Publishes the events of this worker once, and filters those of its peers. */
 export class PeerLink {
-  readonly #primary: Pick<Channel<PrimaryHandlers>, 'call' | 'tell'>;
+  readonly #primary: Pick<Channel<PrimaryHandlers>, 'call' | 'notify'>;
   readonly #newest = new NewestState();
-  /** Replacements of the ledger since the start, as far as this worker applied or published them. */
+  /** Replacements of the ledger that this worker applied or published since the start. */
   #ledger: number;
   #isFollowing = false;
 
-  constructor(primary: Pick<Channel<PrimaryHandlers>, 'call' | 'tell'>, ledger: number) {
+  constructor(primary: Pick<Channel<PrimaryHandlers>, 'call' | 'notify'>, ledger: number) {
     this.#primary = primary;
     this.#ledger = ledger;
   }
@@ -33,17 +34,17 @@ export class PeerLink {
       if (this.#isFollowing) return;
       this.#enter(this.#ledger + 1);
     }
-    this.#primary.tell('publish', { ledger: this.#ledger, event: own });
+    this.#primary.notify('publish', { ledger: this.#ledger, event: own });
   }
 
   /** See `PeerWorkers.publishSubmission`. */
   publishSubmission(event: Submitted): Promise<void> {
     const published = { ledger: this.#ledger, event };
-    // At worst a peer that is stuck asks another node first.
+    // Without the record a peer merely asks another node first.
     return this.#primary.call('publish', published, submittedMs).catch(() => undefined);
   }
 
-  /** Applies an event of a peer, unless it is about a ledger that was replaced since. */
+  /** Applies an event of a peer, unless its ledger was replaced since. */
   receive({ ledger, event }: Published, apply: (event: PeerEvent) => void): void {
     if (event.kind === 'ledger replaced') return this.#follow(ledger, () => apply(event));
     const isOfLedger = isLedgerEvent(event) || event.kind === 'refused';
@@ -53,7 +54,7 @@ export class PeerLink {
   }
 
   #follow(ledger: number, apply: () => void): void {
-    // This worker replaced the ledger by itself.
+    // This worker has replaced the ledger already.
     if (ledger <= this.#ledger) return;
     this.#enter(ledger);
     this.#isFollowing = true;
@@ -70,7 +71,7 @@ export class PeerLink {
   }
 }
 
-/** The event with its time on another clock. */
+/** The event with its time shifted to another clock. */
 function moved<Event extends PeerEvent>(event: Event, byMs: number): Event {
   if (event.kind !== 'snapshot') return event;
   return { ...event, snapshot: { ...event.snapshot, asOfMs: event.snapshot.asOfMs + byMs } };

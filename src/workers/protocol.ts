@@ -15,9 +15,9 @@ import type { ProcessStatus } from '../proxy/operations/status/facts.ts';
 export interface WorkerHandlers {
   /** Sent once, in answer to `loaded`. */
   serve(setup: Setup): void;
-  /** The answer shows that the event loop of the worker turns. */
+  /** The answer proves that the event loop runs. */
   alive(): void;
-  /** An event of a peer. A `submitted` event is answered once it is recorded. */
+  /** An event of a peer; the answer to `submitted` follows its record. */
   published(published: Published): void | Promise<void>;
   readiness(): Promise<Readiness>;
   status(): Promise<ProcessStatus>;
@@ -28,7 +28,7 @@ export interface WorkerHandlers {
   purgeHere(request: unknown): Promise<AdminAnswer>;
   explain(request: unknown): Promise<AdminAnswer>;
   usage(request: unknown): Promise<AdminAnswer>;
-  /** Puts the live keys of a config in force. Answers once they are, or with the reason of a refusal. */
+  /** Applies the live keys of a config; the answer is the reason of a refusal, or `undefined`. */
   apply(config: PackedConfig): Promise<string | undefined>;
   log(config: LogConfig): void;
   /** Finishes the requests in flight, then answers. */
@@ -40,10 +40,10 @@ export interface PrimaryHandlers {
   /** Sent once, first: the modules are loaded and the worker waits for `serve`. */
   loaded(): void;
   serving(at: { readonly port: number }): void;
-  failed(failure: Failure): void;
-  /** An event for the peers. A `submitted` event is answered once they recorded it, or after a bound. */
+  failed(failure: StartFailure): void;
+  /** An event for the peers; the answer to `submitted` follows their records, or a timeout. */
   publish(published: Published): void | Promise<void>;
-  /** The text of the keys file in force, for workers that start while the file is wrong or gone. */
+  /** The text of the keys file in force, for workers that start while the file is invalid or missing. */
   keys(text: string): void;
   /** Counts a request of a client against its limits, for all workers. */
   take(request: { readonly id: number; readonly charge: Charge }): LimitCount;
@@ -51,7 +51,7 @@ export interface PrimaryHandlers {
   settle(ended: { readonly id: number; readonly extraCost: number }): void;
 }
 
-/** A peer event, and the ledger that its worker was on: the number of replacements of the ledger since the start. */
+/** A peer event; `ledger`: the number of ledger replacements since the start at the worker that published it. */
 export interface Published {
   readonly ledger: number;
   readonly event: PeerEvent;
@@ -70,8 +70,8 @@ export interface Setup {
   readonly keys: string | undefined;
 }
 
-/** The reason of a failed start; the fields of the `listen` error where a port is the reason. */
-export interface Failure {
+/** The reason of a failed start; fields of the `listen` error when the port failed. */
+export interface StartFailure {
   readonly message: string;
   readonly code?: string | undefined;
   readonly syscall?: string | undefined;
@@ -79,12 +79,12 @@ export interface Failure {
   readonly port?: number | undefined;
 }
 
-/** A config as a message: a URL has no structured clone. */
-export interface PackedConfig extends Omit<Config, 'upstreams'> {
+/** A config without URL objects, which have no structured clone. */
+interface PackedConfig extends Omit<Config, 'upstreams'> {
   readonly upstreams: readonly (Omit<UpstreamConfig, 'url'> & { readonly url: string })[];
 }
 
-/** `config` as a message. */
+/** The message of a config. */
 export function packConfig(config: Config): PackedConfig {
   return { ...config, upstreams: config.upstreams.map((upstream) => ({ ...upstream, url: upstream.url.href })) };
 }

@@ -1,29 +1,28 @@
-/** The readiness of several workers as that of one gateway. Pure. */
 import type { Disagreement } from '../proxy/reads/audits.ts';
 import type { OutageStatus, Readiness, UpstreamStatus } from '../proxy/operations/operations-server.ts';
 
 /** Best first. A node that one worker reaches is usable; a node of another chain is foreign to all workers. */
 const ranks = { usable: 0, unproven: 1, down: 2, foreign: 3 } as const;
 
-/** `told`: by the workers that answered. Ready when one of them is: connections go to serving workers. */
-export function mergeReadiness(told: readonly Readiness[], wanted: number): Readiness {
-  const [first] = told;
-  const ready = told.filter(({ isReady }) => isReady).length;
-  const trouble = told.map(({ redis }) => redis?.trouble).find((reason) => reason !== undefined);
+/** The readiness of the gateway: ready when one worker is, since connections go to serving workers. */
+export function mergeReadiness(reports: readonly Readiness[], wanted: number): Readiness {
+  const [first] = reports;
+  const ready = reports.filter(({ isReady }) => isReady).length;
+  const trouble = reports.map(({ redis }) => redis?.trouble).find((reason) => reason !== undefined);
   return {
     isReady: ready > 0,
-    outage: ready > 0 ? undefined : mergeOutage(told.flatMap(({ outage }) => outage ?? [])),
+    outage: ready > 0 ? undefined : mergeOutage(reports.flatMap(({ outage }) => outage ?? [])),
     upstreams: (first?.upstreams ?? []).map(({ name }) =>
-      mergeUpstream(told.flatMap(({ upstreams }) => upstreams.filter((upstream) => upstream.name === name))),
+      mergeUpstream(reports.flatMap(({ upstreams }) => upstreams.filter((upstream) => upstream.name === name))),
     ),
-    distrusted: [...new Set(told.flatMap(({ distrusted }) => distrusted))],
-    disagreements: mergeDisagreements(told.flatMap(({ disagreements }) => disagreements)),
+    distrusted: [...new Set(reports.flatMap(({ distrusted }) => distrusted))],
+    disagreements: mergeDisagreements(reports.flatMap(({ disagreements }) => disagreements)),
     redis: first?.redis === undefined ? undefined : { trouble },
-    workers: { wanted, answering: told.length, ready },
+    workers: { wanted, answering: reports.length, ready },
   };
 }
 
-/** Since the last worker noticed; with the newest head of all. */
+/** The outage since the last worker noticed it, with the newest head of all. */
 function mergeOutage(reports: readonly OutageStatus[]): OutageStatus | undefined {
   const [first] = reports;
   if (first === undefined) return undefined;
@@ -53,7 +52,7 @@ function addDisagreements(one: Disagreement, other: Disagreement): Disagreement 
   };
 }
 
-/** The best report of the node, the newest of equals. Not empty: one worker reported each node. */
+/** The best report of a node, the newest of equals. `reports` is not empty: one worker reported each node. */
 function mergeUpstream(reports: readonly UpstreamStatus[]): UpstreamStatus {
   const best = reports.reduce((found, report) => (isBetter(report, found) ? report : found));
   return { ...best, usableBy: reports.filter(({ state }) => state === 'usable').length };

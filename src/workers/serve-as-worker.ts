@@ -7,23 +7,23 @@ import { familiesOf } from '../metrics/family.ts';
 import { createLogMetrics } from '../metrics/log-metrics.ts';
 import { Channel } from './channel.ts';
 import { PeerLink } from './peer-link.ts';
-import { unpackConfig, type Failure, type PrimaryHandlers, type Setup, type WorkerHandlers } from './protocol.ts';
+import { unpackConfig, type StartFailure, type PrimaryHandlers, type Setup, type WorkerHandlers } from './protocol.ts';
 
-/** A request waits at most so long for the primary to count it. */
+/** Longest wait of a request for the primary to count it. */
 const countedMs = 100;
 
-/** Waits for the setup, however long. Resolves when the worker serves, or has reported the reason why it cannot. */
+/** Waits for the setup without bound. Resolves when the worker serves, or has reported why it cannot. */
 export async function serveAsWorker(): Promise<void> {
   const set = Promise.withResolvers<Setup>();
   const started = Promise.withResolvers<Serving>();
-  // A query before the start waits for it and fails with it; the primary reads the reason from `failed`.
+  // Queries before the start fail with it; the primary reads the reason from `failed`.
   started.promise.catch(() => undefined);
   const whenServing = (use: (serving: Serving) => void): Promise<void> => started.promise.then(use, () => undefined);
   const own: { link?: PeerLink; flush?: () => Promise<void> } = {};
   const handlers: WorkerHandlers = {
     serve: (setup) => set.resolve(setup),
     alive: () => undefined,
-    // In their order, and those from before the start ahead of the first request.
+    // In order, and events from before the start ahead of the first request.
     published: (published) =>
       whenServing((serving) => own.link?.receive(published, (event) => serving.applyPeerEvent(event))),
     readiness: async () => (await started.promise).readiness(),
@@ -45,7 +45,7 @@ export async function serveAsWorker(): Promise<void> {
   };
   const primary = new Channel<PrimaryHandlers>(sendToPrimary, handlers);
   process.on('message', (message) => primary.take(message));
-  primary.tell('loaded', undefined);
+  primary.notify('loaded', undefined);
   const { config: packed, drainDelayMs, processes, distrusted, ledger, published, keys } = await set.promise;
   process.title = 'ledgergate worker';
   const config = unpackConfig(packed);
@@ -59,20 +59,20 @@ export async function serveAsWorker(): Promise<void> {
     distrusted,
     publish: (event) => link.publish(event),
     publishSubmission: (event) => link.publishSubmission(event),
-    publishKeys: (text) => primary.tell('keys', text),
+    publishKeys: (text) => primary.notify('keys', text),
     limitService: {
       take: (request) => primary.call('take', request, countedMs),
-      settle: (ended) => primary.tell('settle', ended),
+      settle: (ended) => primary.notify('settle', ended),
     },
   };
   try {
     const serving = await startServing(config, { log, drainDelayMs, processes, peers });
     createLogMetrics(serving.registry, lines);
     started.resolve(serving);
-    primary.tell('serving', { port: serving.port });
+    primary.notify('serving', { port: serving.port });
   } catch (error) {
     started.reject(error);
-    primary.tell('failed', failureOf(error));
+    primary.notify('failed', failureOf(error));
   }
 }
 
@@ -81,7 +81,7 @@ function sendToPrimary(message: object): void {
   process.send?.(message, undefined, {}, () => undefined);
 }
 
-function failureOf(error: unknown): Failure {
-  const { code, syscall, address, port } = error as NodeJS.ErrnoException & Pick<Failure, 'address' | 'port'>;
+function failureOf(error: unknown): StartFailure {
+  const { code, syscall, address, port } = error as NodeJS.ErrnoException & Pick<StartFailure, 'address' | 'port'>;
   return { message: error instanceof Error ? error.message : String(error), code, syscall, address, port };
 }

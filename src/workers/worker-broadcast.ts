@@ -1,24 +1,23 @@
-/** The primary's end of the events between workers: it forwards each to the peers of its worker. */
 import { DistrustedFunctions } from '../encode/distrusted.ts';
 import { isLedgerEvent, NewestState } from './newest-state.ts';
 import type { Published, Setup } from './protocol.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
-/** A worker that does not record a submission in this time is not waited for. */
+/** Longest wait for a worker to record a submission. */
 const recordedMs = 200;
 
-/** A worker as the broadcast addresses it. */
+/** A worker that the broadcast addresses. */
 export type Peer = Pick<WorkerProcess, 'id' | 'channel' | 'isServing'>;
 
+/** The primary's end of the events between workers: forwards each to the peers, older state excepted. */
 export class WorkerBroadcast {
   readonly #workers: () => readonly Peer[];
   readonly #newest = new NewestState();
-  /** Functions that nodes encode, also for workers that start later. */
+  /** Functions that only nodes encode, also for workers that start later. */
   readonly #distrusted = new DistrustedFunctions();
   /** Replacements of the ledger since the start. */
   #ledger = 0;
 
-  /** `workers`: all of them, read at each event. */
   constructor(workers: () => readonly Peer[]) {
     this.#workers = workers;
   }
@@ -32,20 +31,20 @@ export class WorkerBroadcast {
 
   /**
    * Forwards an event of worker `id`. The promise of a `submitted` event resolves once the serving peers recorded it.
-   * Events wait in the pipe of a worker that hangs; the hang watch bounds that to ten seconds of them.
+   * Events queue in the pipe of a hung worker; the hang watch bounds that to ten seconds of events.
    */
   publish(id: number, published: Published): Promise<void> | undefined {
     if (!this.#isNews(published)) return undefined;
     const peers = this.#workers().filter((worker) => worker.id !== id);
     if (published.event.kind === 'submitted') return record(peers, published);
-    for (const { channel } of peers) channel.tell('published', published);
+    for (const { channel } of peers) channel.notify('published', published);
     return undefined;
   }
 
   #isNews({ ledger, event }: Published): boolean {
     if (event.kind === 'distrusted') this.#distrusted.add(event.functionId);
     if (event.kind === 'ledger replaced') {
-      // Several workers find a replacement at about the same time: the first is forwarded.
+      // Several workers detect one replacement: the first event wins.
       if (ledger <= this.#ledger) return false;
       this.#ledger = ledger;
       this.#newest.clear();
@@ -56,9 +55,9 @@ export class WorkerBroadcast {
 
 async function record(peers: readonly Peer[], published: Published): Promise<void> {
   const recorded = peers.map(async ({ channel, isServing }) => {
-    // A worker that starts applies the event before its first request.
+    // A starting worker applies the event before its first request.
     if (isServing) await channel.call('published', published, recordedMs);
-    else channel.tell('published', published);
+    else channel.notify('published', published);
   });
   await Promise.allSettled(recorded);
 }

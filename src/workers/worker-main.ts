@@ -1,6 +1,6 @@
 /**
- * The entry of a worker's process. A terminal's Ctrl-C and a service manager's SIGTERM or SIGHUP reach the whole group:
- * the primary alone acts on them. A worker whose primary is gone ends: nothing hands it connections any more.
+ * The entry of a worker process. A terminal's Ctrl-C and a service manager's SIGTERM or SIGHUP reach the whole group: the
+ * primary alone acts on them. A worker ends with its primary, the source of its connections.
  */
 import cluster from 'node:cluster';
 
@@ -8,12 +8,12 @@ process.on('SIGTERM', () => undefined);
 process.on('SIGINT', () => undefined);
 process.on('SIGHUP', () => undefined);
 process.on('disconnect', () => process.exit(0));
-// The cluster module acknowledges connections to a primary that may be gone; `disconnect` is the event that counts.
+// The cluster module acknowledges connections also to an exited primary; `disconnect` handles its exit.
 cluster.worker?.on('error', () => undefined);
 process.on('uncaughtException', fail);
 process.on('unhandledRejection', fail);
 
-// Signals arrive while the modules load, too.
+// Imported last: signals also arrive while modules load.
 const { serveAsWorker } = await import('./serve-as-worker.ts');
 await serveAsWorker();
 

@@ -1,11 +1,11 @@
-/** The worker processes: forked, forked again after a crash, queried, and drained. */
 import cluster from 'node:cluster';
 import { fileURLToPath } from 'node:url';
-import type { Failure, Setup } from './protocol.ts';
+import type { StartFailure, Setup } from './protocol.ts';
 import { WorkerProcess, type Services } from './worker-process.ts';
 
+/** Callbacks of the pool. */
 export interface PoolEvents {
-  /** The setup of the next worker, which listens on `port`. */
+  /** The setup of a worker that listens on `port`. */
   setup(port: number): Setup;
   servicesFor(worker: WorkerProcess): Services;
   onServing(worker: WorkerProcess): void;
@@ -15,6 +15,7 @@ export interface PoolEvents {
   onGone(worker: WorkerProcess): void;
 }
 
+/** A fixed number of workers on one port: forks, replaces, queries and drains them. */
 export class WorkerPool {
   readonly #events: PoolEvents;
   readonly #workers = new Map<number, WorkerProcess>();
@@ -23,22 +24,21 @@ export class WorkerPool {
   #port: number | undefined;
   #isClosing = false;
 
-  /** `port`: to listen on; 0 picks a free one. */
+  /** `port`: 0 picks a free one. */
   constructor(port: number, events: PoolEvents) {
     this.#askedPort = port;
     this.#events = events;
-    // The primary accepts, and hands each connection to the next worker in turn. With SO_REUSEPORT a hash of the
-    // addresses would decide, and most of a balancer's few long connections may fall on one worker. The primary also
-    // keeps the port open while a worker restarts.
+    // The primary hands connections to the workers in turn. SO_REUSEPORT hashes addresses, which may put most of a
+    // balancer's few long connections on one worker. The primary also keeps the port open while a worker restarts.
     cluster.schedulingPolicy = cluster.SCHED_RR;
-    // Source where this file is source. Arguments are public, so the config travels in a message.
+    // Source or built code, like this file. Arguments are public, so the config travels in a message.
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
     const exec = fileURLToPath(new URL(`worker-main.${extension}`, import.meta.url));
     cluster.setupPrimary({ exec, args: [], serialization: 'advanced' });
     process.on('exit', this.#killAll);
   }
 
-  /** All workers, also those that start. */
+  /** All workers, starting ones included. */
   get workers(): readonly WorkerProcess[] {
     return [...this.#workers.values()];
   }
@@ -48,8 +48,8 @@ export class WorkerPool {
   }
 
   /**
-   * Starts `count` workers. Resolves with the port when each serves or failed, and one serves. Rejects when none does,
-   * or the port cannot be had.
+   * Starts `count` workers. Resolves with the port once each serves or has failed. Rejects when none serves, or the port
+   * is not available.
    */
   async start(count: number): Promise<number> {
     const failures: unknown[] = [];
@@ -58,27 +58,27 @@ export class WorkerPool {
     for (const outcome of first) {
       outcome.catch((error: unknown) => {
         failures.push(error);
-        if (error instanceof ListenFailure) port.reject(error);
+        if ((error as Partial<StartFailure>).syscall !== undefined) port.reject(error);
       });
     }
     await Promise.race([Promise.allSettled(first), port.promise]);
-    if (this.#port === undefined || this.serving.length === 0) throw failures[0] ?? new Error('no worker has started');
+    if (this.#port === undefined || this.serving.length === 0) throw failures[0] ?? new Error('no worker serves');
     return this.#port;
   }
 
-  /** Queries every serving worker; the answers that came in time, by worker. */
+  /** Queries every serving worker; the answers in time, by worker id. */
   async askAll<T>(ask: (worker: WorkerProcess) => Promise<T>): Promise<ReadonlyMap<number, T>> {
     const answers = await Promise.allSettled(
       this.serving.map(async (worker): Promise<[number, T]> => [worker.id, await ask(worker)]),
     );
     const fulfilled = answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []));
-    // `onGone` has dealt with a worker that exited meanwhile.
+    // `onGone` has handled workers that exited meanwhile.
     return new Map(fulfilled.filter(([id]) => this.#workers.has(id)));
   }
 
   /**
    * Drains every worker for at most `boundMs`, and ends it. The cluster module listens until the last worker closed its
-   * listener, and then resets connections that no worker has taken.
+   * listener, and then resets unacknowledged connections.
    */
   async close(boundMs: number): Promise<void> {
     this.#isClosing = true;
@@ -86,13 +86,12 @@ export class WorkerPool {
     process.off('exit', this.#killAll);
   }
 
-  /** Ends all at once. */
   kill(): void {
     this.#isClosing = true;
     this.#killAll();
   }
 
-  /** Ends one worker at once; another one takes its place. */
+  /** Kills one worker; another one takes its place. */
   end(id: number, why: string): void {
     this.#workers.get(id)?.end(why);
   }
@@ -101,12 +100,12 @@ export class WorkerPool {
     for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGKILL');
   };
 
-  /** Forks a worker, and another one after its exit. Resolves when it serves; rejects when it ends before. */
+  /** Forks a worker, and another one after its exit. Resolves when it serves; rejects when it exits before. */
   #launch(backOff: BackOff): Promise<void> {
     const startedAtMs = performance.now();
     const outcome = Promise.withResolvers<void>();
     const onEnd = (how: string, id?: number): void => {
-      outcome.reject(new Error(`a worker ended while it started: ${how}`));
+      outcome.reject(new Error(`a worker exited before it served: ${how}`));
       if (this.#isClosing) return;
       const againMs = backOff.next(performance.now() - startedAtMs);
       this.#events.onLost(id, how, againMs);
@@ -117,7 +116,7 @@ export class WorkerPool {
     try {
       this.#fork(outcome, onEnd);
     } catch (error) {
-      // No memory or descriptor for one more process: the others go on.
+      // No memory or descriptor for one more process: the others still serve.
       onEnd(String(error));
     }
     return outcome.promise;
@@ -127,18 +126,19 @@ export class WorkerPool {
     const worker: WorkerProcess = new WorkerProcess((own) => this.#events.servicesFor(own), {
       loaded: () => {
         worker.setupPort = this.#nextPort();
-        worker.channel.tell('serve', this.#events.setup(worker.setupPort));
+        worker.channel.notify('serve', this.#events.setup(worker.setupPort));
       },
       serving: ({ port }) => {
         this.#port ??= port;
-        // Clients use one port: a worker on another one gets no connection.
+        // A worker on another port gets no connection.
         if (port !== this.#port) return worker.kill();
         worker.isServing = true;
         resolve();
         this.#events.onServing(worker);
       },
-      failed: (failure) =>
-        reject(failure.syscall === undefined ? new Error(failure.message) : new ListenFailure(failure)),
+      failed: ({ message, ...port }) =>
+        // Only a failed `listen` has a port.
+        reject(Object.assign(new Error(message), port.syscall === undefined ? {} : port)),
       gone: (how) => {
         this.#workers.delete(worker.id);
         this.#events.onGone(worker);
@@ -149,8 +149,8 @@ export class WorkerPool {
   }
 
   /**
-   * The port of the other workers' setup: where that is 0 it stands for the port that the first one found. The port is
-   * given up with its last listener; clients use it by then, so it is asked for by number.
+   * The port of the other workers' setup; the cluster module maps 0 to the port of the first. With the last listener the
+   * port closes; clients use it by then, so the next setup has its number.
    */
   #nextPort(): number {
     const set = this.workers.filter(({ setupPort }) => setupPort !== undefined);
@@ -160,10 +160,10 @@ export class WorkerPool {
 
 const firstMs = 100;
 const longestMs = 10_000;
-/** A process that lived this long did not crash at its start. */
+/** A worker that lived this long did not crash at its start. */
 const settledMs = 30_000;
 
-/** The time between the starts in one place: a worker that crashes at once must not take the machine along. */
+/** Exponential back-off of one worker's restarts, so that crashes at the start do not exhaust the machine. */
 export class BackOff {
   #apartMs = firstMs;
 
@@ -173,15 +173,5 @@ export class BackOff {
     const waitMs = Math.max(0, this.#apartMs - livedMs);
     this.#apartMs = Math.min(longestMs, this.#apartMs * 2);
     return Math.round(waitMs);
-  }
-}
-
-/** A port cannot be listened on. */
-class ListenFailure extends Error {
-  override readonly name = 'ListenFailure';
-
-  constructor({ message, ...details }: Failure) {
-    super(message);
-    Object.assign(this, details);
   }
 }

@@ -1,25 +1,25 @@
-/** One worker process, from its fork to its exit. */
 import cluster, { type Worker } from 'node:cluster';
 import { getCompileCacheDir } from 'node:module';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Channel } from './channel.ts';
-import { closeUntaken } from './handed-over.ts';
-import type { Failure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
+import { closeUnacknowledged } from './connection-handover.ts';
+import type { StartFailure, PrimaryHandlers, WorkerHandlers } from './protocol.ts';
 
-/** A process that neither loads nor serves within this time after its last step is stuck. */
+/** A process that neither loads nor serves within this time after its last step is hung. */
 const startMs = 30_000;
-/** A process that was disconnected has this long to exit. */
-export const goodbyeMs = 2_000;
+/** A disconnected process has this long to exit. */
+export const exitMs = 2_000;
 
 /** The messages that other parts of the primary handle. */
 export type Services = Omit<PrimaryHandlers, keyof WorkerProcessEvents>;
 
 /** The steps of a worker's life. */
-export interface WorkerProcessEvents extends Pick<PrimaryHandlers, 'loaded' | 'serving' | 'failed'> {
-  /** The process has exited, or was never there. Called once. */
+interface WorkerProcessEvents extends Pick<PrimaryHandlers, 'loaded' | 'serving' | 'failed'> {
+  /** The process has exited, or never ran. Called once. */
   gone(how: string): void;
 }
 
+/** A forked worker: its state, its channel and its end. */
 export class WorkerProcess {
   readonly id: number;
   readonly channel: Channel<WorkerHandlers>;
@@ -30,14 +30,14 @@ export class WorkerProcess {
   readonly #worker: Worker;
   readonly #events: WorkerProcessEvents;
   #isGone = false;
-  /** Set where the primary ended it. */
+  /** Set when the primary ended it. */
   #endReason: string | undefined;
   #stuck: NodeJS.Timeout | undefined;
 
-  /** Throws where the fork fails at once; where it fails later, `gone` is called. */
+  /** Throws when the fork fails at once; a later failure calls `gone`. */
   constructor(servicesFor: (worker: WorkerProcess) => Services, events: WorkerProcessEvents) {
     const worker = cluster.fork(compiled());
-    if (worker.isConnected()) closeUntaken(worker.process);
+    if (worker.isConnected()) closeUnacknowledged(worker.process);
     const handlers = {};
     this.id = worker.id;
     this.channel = new Channel<WorkerHandlers>((message) => deliver(worker, message), handlers);
@@ -47,7 +47,7 @@ export class WorkerProcess {
     this.#expect('load');
     worker.on('message', (message: unknown) => this.channel.take(message));
     worker.on('error', (error: Error) => {
-      // `exit` reports the end of a process that ran; this error alone reports one that never did.
+      // A process that never ran has no `exit`, only this error.
       if (worker.process.pid !== undefined) return;
       delete cluster.workers?.[worker.id];
       this.#leave(String(error));
@@ -55,25 +55,25 @@ export class WorkerProcess {
     worker.once('exit', (code: number | null, signal: string | null) => this.#leave(signal ?? `code ${code}`));
   }
 
-  /** Ends it at once. */
+  /** Kills it; `gone` reports `why`. */
   end(why: string): void {
     this.#endReason = why;
     this.kill();
   }
 
-  /** Ends it at once; `gone` reports the signal. */
+  /** Kills it; `gone` reports the signal. */
   kill(): void {
     this.#worker.process.kill('SIGKILL');
   }
 
-  /** Lets it finish the requests in flight, for at most `boundMs`, and ends it. */
+  /** Drains its requests in flight for at most `boundMs`, and ends it. */
   async close(boundMs: number): Promise<void> {
     if (this.#isGone) return;
-    // An undeliverable message is an `error` and not the end.
+    // Not by `gone`: an undeliverable message emits `error` and is no exit.
     const gone = new Promise<true>((resolve) => this.#worker.once('exit', () => resolve(true)));
     if (this.isServing) await this.channel.call('drain', undefined, boundMs).catch(() => undefined);
     if (this.#worker.isConnected()) this.#worker.process.disconnect();
-    const isGone = await Promise.race([gone, sleep(goodbyeMs, false, { ref: false })]);
+    const isGone = await Promise.race([gone, sleep(exitMs, false, { ref: false })]);
     if (!isGone) this.kill();
   }
 
@@ -88,7 +88,7 @@ export class WorkerProcess {
         clearTimeout(this.#stuck);
         this.#events.serving(at);
       },
-      failed: (failure: Failure) => {
+      failed: (failure: StartFailure) => {
         this.#events.failed(failure);
         this.kill();
       },
@@ -116,7 +116,7 @@ function deliver(worker: Worker, message: object): void {
   if (worker.isConnected()) worker.send(message, undefined, undefined, () => undefined);
 }
 
-/** Workers load the modules of this process, so they share its compile cache. */
+/** Workers load the same modules, so they share the compile cache. */
 function compiled(): Readonly<Record<string, string>> {
   const folder = getCompileCacheDir();
   return folder === undefined ? {} : { NODE_COMPILE_CACHE: folder };

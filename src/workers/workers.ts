@@ -1,6 +1,6 @@
 /**
- * The gateway in several processes. Workers serve clients on one port; this process, the primary, reads the config,
- * accepts connections, replaces workers that end, forwards their events, and answers operators.
+ * The gateway in several processes. Workers serve clients on one port; the primary reads the config, accepts connections,
+ * replaces exited workers, forwards their events, and serves the operations port.
  */
 import type { Config } from '../config/config.ts';
 import type { GatewayOptions, RunningGateway } from '../gateway/gateway.ts';
@@ -8,10 +8,9 @@ import { createLog, LogControl } from '../gateway/log/log.ts';
 import { LogAdmin } from '../gateway/log/log-admin.ts';
 import { packageVersion } from '../gateway/package-version.ts';
 import { Reloads } from '../gateway/reloads.ts';
-import { createBuildMetrics } from '../metrics/reload-metrics.ts';
 import { expose } from '../metrics/exposition.ts';
 import { createLogMetrics } from '../metrics/log-metrics.ts';
-import { createReloadMetrics } from '../metrics/reload-metrics.ts';
+import { createBuildMetrics, createReloadMetrics } from '../metrics/reload-metrics.ts';
 import { portOf, reachable, schemeOf } from '../gateway/address.ts';
 import { drainMs } from '../gateway/serving.ts';
 import { createOperationsServer } from '../proxy/operations/operations-server.ts';
@@ -29,16 +28,16 @@ import { WorkerBroadcast } from './worker-broadcast.ts';
 import { WorkerPool } from './worker-pool.ts';
 import type { WorkerProcess } from './worker-process.ts';
 
-/** Operators' tools wait for a second or more; a worker without an answer by then is left out. */
+/** Clients of the operations port wait for a second or more; a report leaves out a slower worker. */
 const answerMs = 800;
-/** A serving worker that has not confirmed a config by then is logged. */
+/** Later confirmations of a config are logged as missing. */
 const applyMs = 5_000;
-/** One that starts confirms it once it serves. */
+/** A starting worker confirms a config once it serves. */
 const startMs = 30_000;
-/** Beyond its own bounds a worker has this long to end its drain. */
+/** Time for a drain beyond the worker's own bounds. */
 export const slackMs = 5_000;
 
-/** Starts listening, in `count` processes. Nodes that are down do not stop it; a port that is taken does. */
+/** Starts `count` worker processes. Rejects when the port is in use; nodes may be down. */
 export async function startWorkers(
   config: Config,
   count: number,
@@ -76,7 +75,7 @@ export async function startWorkers(
     },
     onLost: (id, how, againMs) => {
       metrics.restarts.inc();
-      journal.record('worker lost', { worker: id, how, againMs }, 'a worker ended and is started again');
+      journal.record('worker lost', { worker: id, how, againMs }, 'a worker exited and is being replaced');
     },
     onGone: ({ id }) => {
       limits.release(id);
@@ -87,14 +86,14 @@ export async function startWorkers(
     workers: () => pool.workers.filter(({ isLoaded }) => isLoaded),
     onHung: ({ id }, silentMs) => {
       metrics.hangs.inc();
-      pool.end(id, `no sign of life for ${silentMs / 1_000} s`);
+      pool.end(id, `no answer for ${silentMs / 1_000} s`);
     },
   });
-  /** The reason of a refusal; `undefined` also for a worker that does not answer in time, which is logged. */
+  /** The reason of a refusal; `undefined` also for a timeout, which is logged. */
   const applyAt = async ({ id, channel, isServing }: WorkerProcess, next: Config): Promise<string | undefined> => {
     const applied = channel.call('apply', packConfig(next), isServing ? applyMs : startMs + applyMs);
     const reported = applied.catch((error: unknown) => {
-      log.error({ worker: id, cause: String(error) }, 'a worker did not take over the config');
+      log.error({ worker: id, cause: String(error) }, 'a worker did not apply the config');
       return undefined;
     });
     return isServing ? reported : undefined;
@@ -104,12 +103,12 @@ export async function startWorkers(
     log,
     apply: (inForce) => {
       control.set(inForce);
-      for (const { channel } of pool.workers) channel.tell('log', inForce);
+      for (const { channel } of pool.workers) channel.notify('log', inForce);
     },
   });
   const reloads = new Reloads(config, {
     journal,
-    onTaken: (taken) => logAdmin.reload(taken.log),
+    onInForce: ({ log }) => logAdmin.reload(log),
     metrics: createReloadMetrics(metrics.registry),
     apply: async (next) => {
       inForce = next;
@@ -132,15 +131,15 @@ export async function startWorkers(
     });
   };
   const readiness = async () => {
-    const told = await pool.askAll(({ channel }) => channel.call('readiness', undefined, answerMs));
-    return mergeReadiness([...told.values()], count);
+    const reports = await pool.askAll(({ channel }) => channel.call('readiness', undefined, answerMs));
+    return mergeReadiness([...reports.values()], count);
   };
   const operations = createOperationsServer({
     isDraining: () => isDraining,
     readiness,
     metrics: async (accept) => {
-      const told = await pool.askAll(({ channel }) => channel.call('metrics', undefined, answerMs));
-      return expose(await metrics.families(told), accept);
+      const reports = await pool.askAll(({ channel }) => channel.call('metrics', undefined, answerMs));
+      return expose(await metrics.families(reports), accept);
     },
     admin: adminOf(() => pool.serving),
     log: logAdmin,

@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test';
 
 const config = (t: TestContext, text: string): Config => loadText(t, oneUpstream + text).config;
 
-test('the same config, written otherwise, changes nothing', (t) => {
+test('the same config in another form changes nothing', (t) => {
   const before = config(t, 'upstream: { timeout: 1s }\ncache: { redis: { url: "redis://a:1" } }');
   const after = config(t, 'cache: { redis: { url: "redis://a:1" } }\nupstream: { timeout: 1000ms }');
 
@@ -18,7 +18,7 @@ test('the same config, written otherwise, changes nothing', (t) => {
   assert.equal(effective, before);
 });
 
-/** What is written in addition, and what that changes. */
+/** Added lines, and the changes that follow. */
 const cases: readonly (readonly [
   before: string,
   after: string,
@@ -56,7 +56,7 @@ for (const [before, after, live, restart] of cases) {
   });
 }
 
-test('the effective config has the new values of live keys and the old ones of all others', (t) => {
+test('the effective config has new values of live keys alone', (t) => {
   const before = config(t, '');
   const after = loadText(
     t,
@@ -73,7 +73,7 @@ test('the effective config has the new values of live keys and the old ones of a
   assert.ok(Object.isFrozen(effective) && Object.isFrozen(effective.upstream));
 });
 
-test('the keys of an endpoint that is closed are live; closing or opening one is not', (t) => {
+test('keys of a closed endpoint are live; closing or opening one needs a restart', (t) => {
   const open = config(t, '');
   const access = { header: 'authorization' } as NonNullable<Config['access']>;
   const closed: Config = { ...open, access };
@@ -89,7 +89,7 @@ test('the keys of an endpoint that is closed are live; closing or opening one is
   }
 });
 
-test('every live key is a key of the file, and the documentation says which are live', () => {
+test('every live key is a key of the file, and the documentation lists the live ones', () => {
   const rows = configurationMarkdown().split('\n');
   for (const key of liveKeys) {
     const row = rows.find((line) => line.startsWith(`| \`${key}\` |`));

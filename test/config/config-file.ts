@@ -1,4 +1,3 @@
-/** Config texts as files, and what loading them says. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +5,7 @@ import type { TestContext } from 'node:test';
 import { type LoadedConfig, loadConfig, type LoadOptions } from '../../src/config/source/load.ts';
 import { ConfigError, formatProblem } from '../../src/config/source/problem.ts';
 
-/** Writes `text` to a file of its own, which goes when the test ends. */
+/** Writes `text` to a file that is deleted after the test. */
 export function configFile(t: TestContext, text: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'ledgergate-config-'));
   t.after(() => rmSync(folder, { recursive: true }));
@@ -19,7 +18,7 @@ export function loadText(t: TestContext, text: string, options: LoadOptions = {}
   return loadConfig({ ...options, file: configFile(t, text) });
 }
 
-/** Every problem as it is printed, with `F` for the name of the file. None: an empty list. */
+/** The printed problems, with `F` for the name of the file. */
 export function problemsOf(t: TestContext, text: string, options: LoadOptions = {}): readonly string[] {
   const file = configFile(t, text);
   try {
@@ -31,5 +30,5 @@ export function problemsOf(t: TestContext, text: string, options: LoadOptions = 
   }
 }
 
-/** A fleet that is fine, in one line, so that other lines can be counted. */
+/** A valid fleet in one line, so that other lines can be counted. */
 export const oneUpstream = 'upstreams: [{ name: a, url: "http://10.0.0.1/v1" }]\n';

@@ -4,7 +4,7 @@ import { parse, stringify } from 'yaml';
 import { loadConfig } from '../../src/config/source/load.ts';
 import { configFile, loadText, oneUpstream } from './config-file.ts';
 
-test('what a file leaves out is the default of the contract, in ms and bytes', (t) => {
+test('absent keys have the defaults of the contract, in ms and bytes', (t) => {
   const { config, warnings } = loadText(t, oneUpstream);
 
   const { upstreams, ...rest } = config;
@@ -32,7 +32,7 @@ test('what a file leaves out is the default of the contract, in ms and bytes', (
   assert.deepEqual(warnings, []);
 });
 
-test('the config is frozen to its last object', (t) => {
+test('the config is deeply frozen', (t) => {
   const { config } = loadText(t, oneUpstream);
   const thawed: string[] = [];
   const visit = (value: unknown, path: string): void => {
@@ -46,7 +46,7 @@ test('the config is frozen to its last object', (t) => {
   assert.deepEqual(thawed, []);
 });
 
-test('a flag or variable beats the file, and the file the default', (t) => {
+test('a flag or variable overrides the file, and the file the default', (t) => {
   const text = `${oneUpstream}listen: { port: 1000, host: 10.0.0.7 }\n`;
 
   const { config } = loadText(t, text, { overrides: [{ path: ['listen', 'port'], value: 2000, origin: '--port' }] });
@@ -60,7 +60,7 @@ test('a flag or variable beats the file, and the file the default', (t) => {
   });
 });
 
-test('a wrong flag is reported by its name, whatever the file says', (t) => {
+test('a wrong flag is reported by its name, whatever the file has', (t) => {
   const file = configFile(t, `${oneUpstream}dialect: node\n`);
   const overrides = [
     { path: ['dialect'], value: 'apto', origin: '--dialect' },
@@ -75,16 +75,16 @@ test('a wrong flag is reported by its name, whatever the file says', (t) => {
   });
 });
 
-test('what leaves no second attempt is warned about, and only that', (t) => {
+test('a config without a second attempt is a warning', (t) => {
   const text = `${oneUpstream}upstream: { maxAttempts: 1 }
 `;
   assert.deepEqual(loadText(t, text).warnings, [
-    'upstream.maxAttempts is 1: what one upstream does not answer, no other is asked',
+    'upstream.maxAttempts is 1: a request that one upstream does not answer fails',
   ]);
   assert.deepEqual(loadText(t, `${oneUpstream}workers: auto\n`).warnings, []);
 });
 
-test('what is shown holds no secret, and reads as the same config', (t) => {
+test('the redacted config has no secret, and loads as the same config', (t) => {
   const text = `upstreams: [{ name: a, url: "https://node/\${KEY}/v1" }]
 cache:
   redis: { url: "redis://me:hunter2@r:6379/0?password=hunter2", keyPrefix: lg }
@@ -92,13 +92,13 @@ encode: { signingDomain: "\${DOMAIN}" }
 `;
   const env = { KEY: 'hunter2', DOMAIN: 'APTOS' };
 
-  const { shown, config } = loadText(t, text, { env });
+  const { redacted, config } = loadText(t, text, { env });
 
-  const yaml = stringify(shown);
+  const yaml = stringify(redacted);
   assert.ok(!yaml.includes('hunter2'), yaml);
-  assert.equal(shown.upstreams[0]?.url, 'https://node/${KEY}/v1');
+  assert.equal(redacted.upstreams[0]?.url, 'https://node/${KEY}/v1');
   const url = 'redis://me:***@r:6379/0?password=***';
-  assert.equal(shown.cache.redis?.url, url);
+  assert.equal(redacted.cache.redis?.url, url);
   const redis = { ...config.cache.redis, target: { kind: 'single', url } };
   assert.deepEqual(loadText(t, yaml, { env }).config, { ...config, cache: { ...config.cache, redis } });
   assert.deepEqual((parse(yaml) as { upstream: unknown }).upstream, {
@@ -116,23 +116,23 @@ encode: { signingDomain: "\${DOMAIN}" }
 test('the token of the operations port is masked, however it was given', (t) => {
   const env = { ADMIN: 'hunter2-hunter2-hunter2' };
   const given = loadText(t, `${oneUpstream}operations: { token: "\${ADMIN}" }\n`, { env });
-  assert.deepEqual([given.config.operations.token, given.shown.operations.token], [env.ADMIN, '${ADMIN}']);
+  assert.deepEqual([given.config.operations.token, given.redacted.operations.token], [env.ADMIN, '${ADMIN}']);
   const written = loadText(t, `${oneUpstream}operations: { token: ${env.ADMIN} }\n`);
   assert.equal(written.config.operations.token, env.ADMIN);
-  assert.ok(!JSON.stringify(written.shown).includes('hunter2'));
-  // What is shown reads as a config file.
-  loadText(t, stringify(written.shown));
+  assert.ok(!JSON.stringify(written.redacted).includes('hunter2'));
+  // The redacted config is a config file.
+  loadText(t, stringify(written.redacted));
 });
 
-test('passwords are masked wherever a redis address may stand', (t) => {
+test('passwords are masked in every form of a redis address', (t) => {
   const nodes = '["redis://:hunter2@a:1", "rediss://hunter2@b:2", "redis://u:hunt@er2@c:3"]';
   for (const servers of [`cluster: ${nodes}`, `sentinel: { name: p, nodes: ${nodes} }`]) {
-    const { shown } = loadText(t, `${oneUpstream}cache: { redis: { ${servers} } }\n`);
-    assert.ok(!/hunt|er2/.test(JSON.stringify(shown)), JSON.stringify(shown));
+    const { redacted } = loadText(t, `${oneUpstream}cache: { redis: { ${servers} } }\n`);
+    assert.ok(!/hunt|er2/.test(JSON.stringify(redacted)), JSON.stringify(redacted));
   }
 });
 
-test('an operations port beyond this machine says that public names have to be listed', (t) => {
+test('an operations port beyond this machine warns that public names have to be listed', (t) => {
   const warningsOf = (operations: string) => loadText(t, `${oneUpstream}operations: ${operations}\n`).warnings;
 
   for (const host of ['127.0.0.1', '127.1.2.3', '"::1"', 'localhost']) {
@@ -144,12 +144,12 @@ test('an operations port beyond this machine says that public names have to be l
   assert.deepEqual(others, []);
 });
 
-test('names of the operations port are kept in lower case', (t) => {
+test('names of the operations port are lower case', (t) => {
   const { config } = loadText(t, `${oneUpstream}operations: { hosts: [Gateway.Example, "*.Svc.Example"] }\n`);
   assert.deepEqual(config.operations.hosts, ['gateway.example', '*.svc.example']);
 });
 
-test('the chain is a number, whether the file names it or not', (t) => {
+test('the chain is a number, also when the file has its name', (t) => {
   const chainIdOf = (text: string) => loadText(t, oneUpstream + text).config.chainId;
 
   assert.deepEqual(['', 'chainId: 7', 'chainId: mainnet', 'chainId: testnet'].map(chainIdOf), [undefined, 7, 1, 2]);

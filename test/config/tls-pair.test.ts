@@ -13,7 +13,7 @@ function at(cert: string, key: string): readonly string[] {
   return inspectTlsPair({ cert, key }, Date.now()).problems.map((problem) => `${problem.at}: ${problem.message}`);
 }
 
-test('a certificate and its key are a pair, and when the certificate ends is known', (t) => {
+test('a certificate and its key are a pair with an expiry', (t) => {
   const files = authority(t).certify('a');
   const { pair, expiresMs = 0, problems, warnings } = readTlsPair(files, Date.now());
   assert.deepEqual([problems, warnings], [[], []]);
@@ -21,7 +21,7 @@ test('a certificate and its key are a pair, and when the certificate ends is kno
   assert.ok(Math.abs(expiresMs - Date.now() - 30 * dayMs) < dayMs / 24);
 });
 
-test('what is wrong is said of the file that is wrong, and nothing of what stands in it', (t) => {
+test('a fault names its file and quotes nothing of it', (t) => {
   const ca = authority(t);
   const one = ca.certify('one');
   const text = { cert: readFileSync(one.cert, 'utf8'), key: readFileSync(one.key, 'utf8') };
@@ -34,7 +34,7 @@ test('what is wrong is said of the file that is wrong, and nothing of what stand
   assert.equal(at('', '').length, 2);
 });
 
-test('a certificate that has ended, ends within seven days, or has not begun is a warning', (t) => {
+test('an expired, soon expired or not yet valid certificate is a warning', (t) => {
   const files = authority(t).certify('a');
   const warningAt = (days: number): string | undefined =>
     readTlsPair(files, Date.now() + days * dayMs).warnings.map((text) => text.replace(/ at \S+?Z/, ''))[0];
@@ -44,7 +44,7 @@ test('a certificate that has ended, ends within seven days, or has not begun is 
   assert.match(warningAt(-2) ?? '', /is not valid before/);
 });
 
-test('check finds the files beside the config, and says where the wrong one is named', async (t) => {
+test('check reads the files relative to the config, and reports the place of a faulty one', async (t) => {
   const ca = authority(t);
   ca.certify('a');
   const check = async (tls: string) => {
@@ -62,7 +62,7 @@ test('check finds the files beside the config, and says where the wrong one is n
   assert.match(soon.out, /warning: listen\.tls\.cert expires at/);
 });
 
-test('check refuses a cipher that OpenSSL does not know, and warns of one that is weak', async (t) => {
+test('check refuses a cipher that OpenSSL lacks, and warns of a weak one', async (t) => {
   const ca = authority(t);
   ca.certify('a');
   const check = async (ciphers: string) => {
@@ -86,12 +86,12 @@ test('check refuses a cipher that OpenSSL does not know, and warns of one that i
   ]);
 });
 
-test('both files or none', (t) => {
+test('cert and key are both required', (t) => {
   assert.match(problemsOf(t, `listen: { tls: { cert: a.crt } }\n${oneUpstream}`).join(), /listen\.tls\.key/);
   assert.match(problemsOf(t, `listen: { tls: { key: a.key } }\n${oneUpstream}`).join(), /listen\.tls\.cert/);
 });
 
-test('a gateway does not start with files that cannot be used', async (t) => {
+test('a gateway does not start with invalid files', async (t) => {
   const file = configFile(t, `listen: { port: 0, tls: { cert: none.crt, key: none.key } }\n${oneUpstream}`);
   const { code, err } = await call(['serve', '--config', file, '--operations-port', '0']);
   assert.equal(code, 2);

@@ -4,7 +4,7 @@ import { loadText, problemsOf } from './config-file.ts';
 
 const fleet = (url: string): string => `upstreams: [{ name: a, url: ${JSON.stringify(url)} }]\n`;
 
-test('base addresses that can be called are taken, a trailing slash or not', (t) => {
+test('valid base addresses are accepted, with or without a trailing slash', (t) => {
   const table = {
     'http://10.0.0.1:8080/v1': 'http://10.0.0.1:8080/v1',
     'http://10.0.0.1:8080/v1/': 'http://10.0.0.1:8080/v1',
@@ -18,7 +18,7 @@ test('base addresses that can be called are taken, a trailing slash or not', (t)
   }
 });
 
-test('others are refused with the reason, and never repeated: they may hold a password', (t) => {
+test('others are refused with the reason, without a quote: they may contain a password', (t) => {
   const table = {
     'ftp://node/v1': 'expected a base address such as "http://10.0.0.1:8080/v1", got another address',
     '10.0.0.1:8080/v1': 'expected a base address such as "http://10.0.0.1:8080/v1", got "10.0.0.1:8080/v1"',
@@ -28,9 +28,9 @@ test('others are refused with the reason, and never repeated: they may hold a pa
     'http://node/v1?': 'must end with its path: no "?" and no "#"',
     'http://node/v1?key=1': 'must end with its path: no "?" and no "#"',
     'http://node/v1#archival': 'must end with its path: no "?" and no "#"',
-    'http://node:99999/v1': 'is not an address that can be called',
-    'http://no de/v1': 'is not an address that can be called',
-    'http://node\\v1': 'is not an address that can be called',
+    'http://node:99999/v1': 'is not a valid address',
+    'http://no de/v1': 'is not a valid address',
+    'http://node\\v1': 'is not a valid address',
   };
   for (const [url, problem] of Object.entries(table)) {
     assert.deepEqual(problemsOf(t, fleet(url)), [`F:1:29: upstreams[0].url: ${problem}`], url);

@@ -1,4 +1,3 @@
-/** Events of other workers are checked like answers of a node before they count. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { pino } from 'pino';
@@ -11,7 +10,7 @@ import { ledgerInfo } from '../support/ledger-info.ts';
 
 const chainId = 4;
 
-/** A worker before two nodes at version 900, whose reads may be an hour old. */
+/** A worker with two nodes at version 900 and a staleness of an hour. */
 async function worker(t: TestContext) {
   const full = [await fakeNode(t, { head: 900n, chainId }), await fakeNode(t, { head: 900n, chainId })];
   const config = testConfig({
@@ -51,7 +50,7 @@ function snapshot(info: LedgerInfo, { upstream = 'full-0', ageMs = 0 } = {}): Pe
 const now = BigInt(Date.now()) * 1_000n;
 const at = (version: bigint) => ledgerInfo({ version, timestampUsec: now + version });
 
-test('reads share the snapshot of a peer, and no node is asked for one', async (t) => {
+test('reads share the snapshot of a peer without a request to a node', async (t) => {
   const { serving, looks, read } = await worker(t);
   serving.applyPeerEvent(snapshot(at(900n)));
   assert.deepEqual([await read(), looks()], [['900', '900'], 0]);
@@ -65,7 +64,7 @@ const useless: Readonly<Record<string, PeerEvent>> = {
 };
 
 for (const [what, event] of Object.entries(useless)) {
-  test(`a snapshot ${what} is not shared: a node is asked for one`, async (t) => {
+  test(`a snapshot ${what} is not shared: a node gets a request`, async (t) => {
     const { serving, looks, read } = await worker(t);
     serving.applyPeerEvent(event);
     assert.deepEqual(await read(), ['900', '900']);
@@ -80,7 +79,7 @@ test('an older snapshot of a peer does not replace a newer one', async (t) => {
   assert.deepEqual([await read(), looks()], [['900', '900'], 0]);
 });
 
-test('a worker publishes the head and the version of an answer before its client gets it', async (t) => {
+test('a worker publishes the head and version of an answer ahead of its client', async (t) => {
   const { published, read } = await worker(t);
   await read();
   const kinds = published.map((event) => event.kind);

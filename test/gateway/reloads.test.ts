@@ -1,4 +1,3 @@
-/** Configs that are put in force, and those that cannot be. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pino } from 'pino';
@@ -28,7 +27,7 @@ function reloadsOf(apply: (config: Config) => Promise<void>) {
   return { reloads, lines, count, gauge };
 }
 
-test('a config that cannot be applied is taken back, and told of', async () => {
+test('a config that cannot be applied is undone and logged', async () => {
   const applied: number[] = [];
   const { reloads, lines, count } = reloadsOf(async ({ latest }) => {
     applied.push(latest.maxStalenessMs);
@@ -43,10 +42,10 @@ test('a config that cannot be applied is taken back, and told of', async () => {
   assert.equal(reloads.config.latest.maxStalenessMs, 5);
   assert.equal(reloads.status?.result, 'refused');
   assert.deepEqual([await count('applied'), await count('refused')], [1, 1]);
-  assert.match(lines.at(-1) ?? '', /could not be applied: what was in force stays so/);
+  assert.match(lines.at(-1) ?? '', /could not be applied: the config in force stays/);
 });
 
-test('metrics tell whether the config read last is in force, and when one last was', async (t) => {
+test('metrics report whether the last config is in force, and the time of the last success', async (t) => {
   t.mock.timers.enable({ apis: ['Date'], now: 1_000_000 });
   const { reloads, gauge } = reloadsOf(() => Promise.resolve());
   assert.deepEqual([await gauge('successful'), await gauge('success_timestamp_seconds')], [1, 1_000]);
@@ -59,7 +58,7 @@ test('metrics tell whether the config read last is in force, and when one last w
   assert.deepEqual([await gauge('successful'), await gauge('success_timestamp_seconds')], [1, 1_005]);
 });
 
-test('one is put in force after the other, the last one last', async () => {
+test('configs are applied one after the other, in order', async () => {
   const applied: number[] = [];
   let underWay = 0;
   const { reloads } = reloadsOf(async ({ latest }) => {
@@ -75,7 +74,7 @@ test('one is put in force after the other, the last one last', async () => {
   assert.equal(reloads.config.latest.maxStalenessMs, 3);
 });
 
-test('what nothing of is live is not applied', async () => {
+test('a config without changed live keys is not applied', async () => {
   const { reloads, count } = reloadsOf(() => assert.fail('applied'));
 
   await reloads.take({ ...config, dialect: 'aptos' });

@@ -4,12 +4,12 @@ import { test } from 'node:test';
 import { drainDelayMs } from '../../src/commands/serve.ts';
 import { drainMs } from '../../src/gateway/serving.ts';
 import { slackMs } from '../../src/workers/workers.ts';
-import { goodbyeMs } from '../../src/workers/worker-process.ts';
+import { exitMs } from '../../src/workers/worker-process.ts';
 import { container, matrix, only, refusal, render, withoutHelm } from '../support/helm.ts';
 
 const skip = withoutHelm();
 const alone = (drainDelayMs + drainMs) / 1000;
-const withWorkers = (drainDelayMs + drainMs + slackMs + goodbyeMs) / 1000;
+const withWorkers = (drainDelayMs + drainMs + slackMs + exitMs) / 1000;
 
 function graceOf(values: unknown, ci?: string): number {
   return only(render({ values, ci }), 'Deployment').spec.template.spec.terminationGracePeriodSeconds;

@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import type { AccessOperation, Plan, Principal } from '../../src/access/keys/principal.ts';
 import type { Settled, Ticket } from '../../src/access/limits/ticket.ts';
 import type { Costs } from '../../src/access/limits/cost.ts';
-import type { RedisTarget } from '../../src/config/config.ts';
+import type { RedisTargetConfig } from '../../src/config/config.ts';
 import { createLimits, type BuiltLimits, type LimitsConfig } from '../../src/gateway/limits.ts';
 import { Journal } from '../../src/proxy/operations/status/events.ts';
 import type { LogLine } from './gateway.ts';
@@ -30,7 +30,7 @@ export interface Replica extends BuiltLimits {
 }
 
 export interface ReplicaOptions {
-  readonly target?: RedisTarget;
+  readonly target?: RedisTargetConfig;
   readonly timeoutMs?: number;
   readonly config?: Partial<LimitsConfig>;
   readonly processes?: number;

@@ -3,13 +3,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import type { RedisTarget } from '../../src/config/config.ts';
+import type { RedisTargetConfig } from '../../src/config/config.ts';
 import { until } from './redis-replica.ts';
 import { freePort } from './free-port.ts';
 import { redisServer, RedisServer } from './redis-server.ts';
 
 export interface Watched {
-  readonly target: RedisTarget;
+  readonly target: RedisTargetConfig;
   readonly primary: RedisServer;
   readonly second: RedisServer;
 }
@@ -47,7 +47,7 @@ export async function watchedServers(t: TestContext): Promise<Watched> {
 const slotCount = 16_384;
 
 export interface TestCluster {
-  readonly target: RedisTarget;
+  readonly target: RedisTargetConfig;
   readonly servers: readonly RedisServer[];
   /** The server that holds the slot now. */
   ownerOf(slot: number): Promise<RedisServer>;

@@ -1,9 +1,8 @@
-/** The wait between the starts in one place. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BackOff } from '../../src/workers/worker-pool.ts';
 
-test('a worker that crashes at once is started less and less often, up to every 10 s', () => {
+test('a worker that crashes at once restarts at growing intervals of up to 10 s', () => {
   const backOff = new BackOff();
   const waits = Array.from({ length: 9 }, () => backOff.next(0));
   assert.deepEqual(waits, [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);

@@ -1,4 +1,3 @@
-/** Calls between processes, and what becomes of those that cannot be made. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,14 +7,14 @@ interface Theirs {
   double(value: unknown): unknown;
 }
 
-/** Two ends, joined as processes are: what has no structured clone cannot be sent. */
+/** Two ends, with structured clones in between as between processes. */
 function channelTo(handlers: Theirs): Channel<Theirs> {
   const here: Channel<Theirs> = new Channel((message) => there.take(structuredClone(message)), {});
   const there: Channel<object> = new Channel((message) => here.take(structuredClone(message)), handlers);
   return here;
 }
 
-test('a call is answered, or fails as the other side does', async () => {
+test('a call resolves or rejects like the handler', async () => {
   const channel = channelTo({
     double: (value) => {
       if (typeof value !== 'number') throw new TypeError('no number');
@@ -26,17 +25,17 @@ test('a call is answered, or fails as the other side does', async () => {
   await assert.rejects(channel.call('double', 'x', 1_000), /no number/);
 });
 
-test('a question that cannot be sent fails at once, and not once more when its time is over', async () => {
+test('a call without a structured clone rejects at once, and only once', async () => {
   const channel = channelTo({ double: (value) => value });
   await assert.rejects(
     channel.call('double', () => {}, 20),
     { name: 'DataCloneError' },
   );
-  // A rejection that nobody waits for would end the process.
+  // A second, unhandled rejection would end the process.
   await sleep(60);
 });
 
-test('an answer that cannot be sent is a fault', async () => {
+test('an answer without a structured clone is a fault', async () => {
   const channel = channelTo({ double: () => () => {} });
   await assert.rejects(channel.call('double', 1, 1_000), /DataCloneError/);
 });

@@ -1,19 +1,18 @@
-/** Which workers count as hung. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Channel } from '../../src/workers/channel.ts';
-import { HangWatch, type Watched } from '../../src/workers/hang-watch.ts';
+import { HangWatch, type WatchedWorker } from '../../src/workers/hang-watch.ts';
 import type { WorkerHandlers } from '../../src/workers/protocol.ts';
 import { until } from '../support/eventually.ts';
 
 interface TestWorker {
-  readonly worker: Watched;
+  readonly worker: WatchedWorker;
   isStuck: boolean;
   asked: number;
 }
 
-/** A worker that answers at the next turn of the event loop, unless it is stuck. */
+/** A worker that answers at the next turn of the event loop, unless it is hung. */
 function worker(id: number): TestWorker {
   const channel: Channel<WorkerHandlers> = new Channel((message) => {
     watched.asked += 1;
@@ -36,7 +35,7 @@ function watch(t: TestContext, workers: readonly TestWorker[]): { readonly hung:
   return { hung };
 }
 
-test('a worker that does not answer is hung, once, and gets one query', async (t) => {
+test('a worker without an answer counts as hung once, and gets one query', async (t) => {
   const [well, stuck] = [worker(1), worker(2)];
   stuck.isStuck = true;
   const { hung } = watch(t, [well, stuck]);
@@ -61,7 +60,7 @@ test('an answer resets the silence of a worker', async (t) => {
   assert.deepEqual(hung, []);
 });
 
-test('no worker is hung while the primary itself stands still', async (t) => {
+test('no worker counts as hung while the primary itself is stopped', async (t) => {
   const other = worker(1);
   const { hung } = watch(t, [other]);
   for (let pause = 0; pause < 3; pause += 1) {

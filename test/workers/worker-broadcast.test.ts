@@ -1,4 +1,3 @@
-/** Events between workers: which of them are forwarded, to whom, and what a worker that starts gets. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PeerEvent } from '../../src/gateway/peer-workers.ts';
@@ -9,7 +8,7 @@ import type { PrimaryHandlers, Published, WorkerHandlers } from '../../src/worke
 import { WorkerBroadcast, type Peer } from '../../src/workers/worker-broadcast.ts';
 import { ledgerInfo } from '../support/ledger-info.ts';
 
-/** Workers joined with one broadcast as processes are, their messages delivered by `deliver`. */
+/** Workers on one broadcast; `deliver` delivers their messages. */
 function joined(count: number) {
   const broadcast: WorkerBroadcast = new WorkerBroadcast(() => workers.map(({ peer }) => peer));
   const inFlight: (() => void)[] = [];
@@ -53,7 +52,7 @@ const snapshot = (version: bigint, asOfMs: number): PeerEvent => ({
   snapshot: { info: ledgerInfo({ version }), body: Buffer.from('{}'), asOfMs, upstream: 'a' },
 });
 
-test('an event reaches every worker but its own, and state that is no newer reaches none', async () => {
+test('an event reaches every peer of its worker, older state none', async () => {
   const { workers, deliver } = joined(3);
   const [one, two, three] = workers;
   assert.ok(one !== undefined && two !== undefined && three !== undefined);
@@ -69,7 +68,7 @@ test('an event reaches every worker but its own, and state that is no newer reac
   assert.deepEqual(applied, [[served(101n)], [served(100n)], [served(100n), served(101n)]]);
 });
 
-test('of two snapshots of one version the one that was asked for later counts', async () => {
+test('of two snapshots of one version the later request wins', async () => {
   const { workers, deliver } = joined(2);
   const [one, two] = workers;
   assert.ok(one !== undefined && two !== undefined);
@@ -83,7 +82,7 @@ test('of two snapshots of one version the one that was asked for later counts', 
   assert.deepEqual(asOf, [10, 20]);
 });
 
-test('state of a ledger that was replaced is dropped wherever it is on its way', async () => {
+test('state of a replaced ledger is dropped in flight', async () => {
   const { broadcast, workers, deliver } = joined(3);
   const [one, two, three] = workers;
   assert.ok(one !== undefined && two !== undefined && three !== undefined);
@@ -102,7 +101,7 @@ test('state of a ledger that was replaced is dropped wherever it is on its way',
   assert.deepEqual(broadcast.setup.published, [{ ledger: 1, event: served(50n) }]);
 });
 
-test('a ledger that two workers find replaced at once is replaced once', async () => {
+test('a replacement that two workers detect at once happens once', async () => {
   const { broadcast, workers, deliver } = joined(3);
   const [one, two, three] = workers;
   assert.ok(one !== undefined && two !== undefined && three !== undefined);
@@ -120,7 +119,7 @@ test('a ledger that two workers find replaced at once is replaced once', async (
 
 test('a worker that follows a replacement does not publish it again', () => {
   const sent: unknown[] = [];
-  const link = new PeerLink({ tell: (_name, argument) => void sent.push(argument), call: () => assert.fail() }, 0);
+  const link = new PeerLink({ notify: (_name, argument) => void sent.push(argument), call: () => assert.fail() }, 0);
 
   link.receive({ ledger: 1, event: replaced }, () => link.publish(replaced));
   link.publish(replaced);
@@ -143,7 +142,7 @@ test('a submission is confirmed once the serving peers recorded it', async () =>
   assert.deepEqual([two.applied, workers[2]?.applied], [[event], [event]]);
 });
 
-test('functions of one account push no function of another out of the setup', () => {
+test('functions of one account evict no function of another from the setup', () => {
   const { broadcast } = joined(1);
   const publish = (functionId: string): void =>
     void broadcast.publish(1, { ledger: 0, event: { kind: 'distrusted', functionId } });

@@ -10,7 +10,7 @@ import { testConfig } from '../support/gateway.ts';
 
 const exec = fileURLToPath(new URL('../../src/workers/worker-main.ts', import.meta.url));
 
-test('a worker that is handed a connection as its primary takes leave ends without a word', async (t) => {
+test('a worker that gets a connection from an exiting primary ends without output', async (t) => {
   const server = createServer({ pauseOnConnect: true });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -27,7 +27,7 @@ test('a worker that is handed a connection as its primary takes leave ends witho
   const said = text(worker.stderr ?? assert.fail());
   await once(worker, 'message');
 
-  // As the cluster module hands it over. The worker reads it when nobody hears the answer any more.
+  // A message of the cluster module, read after the channel to the primary has closed.
   worker.kill('SIGSTOP');
   const { _handle: handle } = accepted as Socket & { readonly _handle?: Socket };
   worker.send({ cmd: 'NODE_CLUSTER', act: 'newconn', key: 'none', seq: 1 }, handle);
@@ -38,11 +38,11 @@ test('a worker that is handed a connection as its primary takes leave ends witho
   assert.deepEqual([code, await said], [0, '']);
 });
 
-test('a worker that cannot start says why, and nothing of what it has heard meanwhile', async (t) => {
+test('a worker that cannot start reports the reason alone', async (t) => {
   const server = createServer();
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  // By itself, so that it listens by itself: on a port that is taken.
+  // Forked without the cluster module, so that it listens itself, on a port in use.
   const worker = fork(exec, [], { serialization: 'advanced', stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
   t.after(() => {
     worker.kill('SIGKILL');
@@ -64,9 +64,9 @@ test('a worker that cannot start says why, and nothing of what it has heard mean
   };
 
   const event = { kind: 'distrusted', functionId: '0x1::a::b' };
-  worker.send({ kind: 'tell', name: 'published', argument: { ledger: 0, event } });
-  worker.send({ kind: 'tell', name: 'log', argument: { level: 'silent' } });
-  worker.send({ kind: 'tell', name: 'serve', argument: setup });
+  worker.send({ kind: 'notify', name: 'published', argument: { ledger: 0, event } });
+  worker.send({ kind: 'notify', name: 'log', argument: { level: 'silent' } });
+  worker.send({ kind: 'notify', name: 'serve', argument: setup });
   const failure = new Promise((resolve) => {
     worker.on('message', ({ name, argument }: { name?: string; argument?: unknown }) => {
       if (name === 'failed') resolve(argument);

@@ -1,4 +1,3 @@
-/** Processes that cannot be started. */
 import assert from 'node:assert/strict';
 import cluster from 'node:cluster';
 import { test } from 'node:test';
@@ -10,7 +9,7 @@ const failures = [
 ];
 
 for (const { how, settings, reason } of failures) {
-  test(`a failed fork is tried again, where it fails ${how}`, async () => {
+  test(`a fork that fails ${how} is repeated`, async () => {
     const lost: string[] = [];
     const { promise: again, resolve } = Promise.withResolvers<void>();
     const events = {

@@ -1,4 +1,3 @@
-/** Processes that load and do not serve, and messages that do not arrive. */
 import assert from 'node:assert/strict';
 import cluster from 'node:cluster';
 import { test, type TestContext } from 'node:test';
@@ -7,7 +6,7 @@ import { WorkerProcess, type Services } from '../../src/workers/worker-process.t
 
 const longMs = 60_000;
 
-/** A process that has loaded its modules, and how it ends. */
+/** A loaded process, and the reason of its end. */
 async function loaded(t: TestContext) {
   cluster.setupPrimary({ exec: fileURLToPath(new URL('../../src/workers/worker-main.ts', import.meta.url)) });
   t.mock.timers.enable({ apis: ['setTimeout'] });
@@ -24,7 +23,7 @@ async function loaded(t: TestContext) {
   return { worker, gone: gone.promise };
 }
 
-test('a worker that has loaded and does not serve is ended', async (t) => {
+test('a loaded worker that does not serve is killed', async (t) => {
   const { gone } = await loaded(t);
 
   t.mock.timers.tick(longMs);
@@ -32,7 +31,7 @@ test('a worker that has loaded and does not serve is ended', async (t) => {
   assert.equal(await gone, 'did not serve within 30 s');
 });
 
-test('a message that cannot be delivered does not keep a process from being ended', async (t) => {
+test('an undeliverable message does not prevent the end of a process', async (t) => {
   const { worker, gone } = await loaded(t);
 
   const closed = worker.close(longMs);

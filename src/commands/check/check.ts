@@ -58,13 +58,13 @@ async function lookAtRedis({ config }: GivenConfig): Promise<RedisInspection> {
   return inspectRedis(await probeRedis(redis.target, { keyPrefix: redis.keyPrefix, timeoutMs: redisTimeoutMs }));
 }
 
-async function lookAtFleet({ config, shown }: GivenConfig): Promise<Inspection> {
+async function lookAtFleet({ config, redacted }: GivenConfig): Promise<Inspection> {
   const { dialect, upstream } = config;
   const probed = await Promise.all(
     config.upstreams.map(async ({ name, tier, url, headers }, index) => ({
       name,
       tier,
-      url: shown.upstreams[index]?.url ?? '',
+      url: redacted.upstreams[index]?.url ?? '',
       outcome: await probe(url, { dialect, timeoutMs: upstream.timeoutMs, headers }),
     })),
   );

@@ -1,13 +1,15 @@
-/** The keys below `access`: who may use the gateway, how much, and what that costs. */
+/** The schema of `access`: keys, plans and costs. */
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { isFitForKeys } from '../header-names.ts';
 import { duration, filled, filledList, flag, hour, named, part, pattern, whole } from './schema-parts.ts';
 
-export const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
+const operationNames = ['read', 'view', 'encode', 'submit', 'pass'] as const;
 
+/** A plan's name. */
 export const planName = named();
 
+/** A list of at least one operation. */
 export const operations = filledList(
   z.enum(operationNames),
   `expected a list of ${operationNames.join(', ')}`,
@@ -15,6 +17,7 @@ export const operations = filledList(
 );
 
 const originFault = 'expected an origin such as "https://app.example": scheme, host, perhaps a port';
+/** A list of origins (RFC 6454) without `null`. */
 export const origins = z.array(pattern(/^https?:\/\/[^\s/?#@,]+$/, originFault), {
   error: 'expected a list of origins',
 });
@@ -22,16 +25,16 @@ export const origins = z.array(pattern(/^https?:\/\/[^\s/?#@,]+$/, originFault),
 const most = whole(1, 1_000_000_000);
 
 const plan = z.strictObject({
-  window: duration('10s', 1_000, hour).describe('Sliding span that requests and cost are counted over.'),
+  window: duration('10s', 1_000, hour).describe('Sliding window of requests and cost.'),
   requests: most.optional().describe('Most requests within the window. Absent: any number.'),
   cost: most.optional().describe('Most cost within the window, see costs. Absent: any.'),
   burst: most.optional().describe('Most requests within a second. Absent: any number.'),
-  concurrency: most.optional().describe('Most requests under way at once. Absent: any number.'),
-  wait: duration('0ms', 0, 60_000).describe('How long a request over a limit waits for its turn before it gets 429.'),
+  concurrency: most.optional().describe('Most requests in flight. Absent: any number.'),
+  wait: duration('0ms', 0, 60_000).describe('Longest wait of a request over a limit before it gets 429.'),
   operations: operations
     .default([...operationNames])
-    .describe('What may be done: read (resources, modules, transactions, ledger info), view, encode, submit, pass.'),
-  origins: origins.optional().describe('Pages that may use it (Origin). Absent: any.'),
+    .describe('Allowed operations: read (resources, modules, transactions, ledger info), view, encode, submit, pass.'),
+  origins: origins.optional().describe('Allowed origins of pages (Origin). Absent: any.'),
 });
 
 const amount = (fallback: number) => part(0, 1_000_000, fallback);
@@ -39,16 +42,16 @@ const amount = (fallback: number) => part(0, 1_000_000, fallback);
 const costs = z
   .strictObject({
     hit: amount(1).describe('An answer from memory or Redis.'),
-    miss: amount(2).describe('A read that a node was asked for.'),
-    upstreamMs: amount(0.1).describe('Each millisecond that a node took over it.'),
-    gasUnit: amount(0.01).describe('Each unit of gas that a view used.'),
-    encode: amount(1).describe('A signing message made here.'),
-    encodeKiB: amount(1).describe('Each KiB of the body of a request for one.'),
+    miss: amount(2).describe('A read that a node answered.'),
+    upstreamMs: amount(0.1).describe('Each millisecond of a node.'),
+    gasUnit: amount(0.01).describe('Each unit of gas of a view.'),
+    encode: amount(1).describe('A signing message of the gateway.'),
+    encodeKiB: amount(1).describe('Each KiB of the body of an encode request.'),
     submit: amount(10).describe('A submission.'),
-    pass: amount(2).describe('A request that is passed through.'),
+    pass: amount(2).describe('A request that passes through.'),
   })
   .prefault({})
-  .describe('What requests cost.');
+  .describe('Costs of requests.');
 
 function isNetwork(text: string): boolean {
   const [address = '', bits = '0'] = text.split('/');
@@ -58,39 +61,40 @@ function isNetwork(text: string): boolean {
 
 const cidrFault = 'expected an address or a network such as "10.0.0.0/8" or "fd00::/8"';
 
+/** The section `access`. */
 export const access = z
   .strictObject({
     header: pattern(/^[a-z][a-z\d-]{0,62}$/, 'expected a header name such as "authorization" or "x-api-key"')
-      .refine(isFitForKeys, { error: 'has another meaning, or is passed on to nodes: keys must never reach one' })
+      .refine(isFitForKeys, { error: 'has another meaning, or is forwarded to nodes: keys must never reach one' })
       .default('authorization')
       .describe('Header that holds the key, lower case; in authorization it follows "Bearer".'),
     keys: z
       .strictObject({
         file: filled('expected a path')
           .optional()
-          .describe('File of keys, beside the config file unless it is an absolute path. Read again when it changes.'),
-        redis: flag(false).describe('Keys in Redis (cache.redis) as well.'),
+          .describe('File of keys, relative to the config file. Reloaded when it changes.'),
+        redis: flag(false).describe('Keys also come from Redis (cache.redis).'),
       })
       .prefault({})
-      .describe('Where keys are kept, as SHA-256 hashes.'),
+      .describe('Sources of keys, stored as SHA-256 hashes.'),
     anonymous: planName.optional().describe('Plan of requests without a key, per client address. Absent: 401.'),
     trustedProxies: z
       .array(pattern(/^[\da-fA-F.:]+(?:\/\d{1,3})?$/, cidrFault).refine(isNetwork, { error: cidrFault }), {
         error: 'expected a list of networks',
       })
       .default([])
-      .describe('X-Forwarded-For is believed from these networks only.'),
+      .describe('Networks whose X-Forwarded-For counts.'),
     whenRedisIsDown: z
       .enum(['local', 'refuse', 'allow'])
       .default('local')
-      .describe('Limits without Redis: local counts in each replica, refuse answers 503, allow counts nothing.'),
+      .describe('Limits while Redis is down: local counts in each replica, refuse answers 503, allow counts nothing.'),
     plans: z.record(planName, plan, { error: 'expected plans by name' }).describe('Limits by name.'),
     costs,
     usage: z
       .strictObject({
-        metricsByKey: flag(false).describe('Metrics by key as well as by plan: as many series as there are keys.'),
+        metricsByKey: flag(false).describe('Metrics by key as well as by plan: one series per key.'),
       })
       .prefault({})
-      .describe('What is told of who used how much.'),
+      .describe('Usage reports.'),
   })
-  .describe('Keys and limits. Absent: the endpoint is open to everybody.');
+  .describe('Keys and limits. Absent: the endpoint is open.');

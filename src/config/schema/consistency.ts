@@ -1,6 +1,6 @@
 /**
- * Values that are fine alone and impossible together. The checks run whether or not the schema accepted every value, so
- * that one start reports every problem; a value without a usable form is left to the schema.
+ * Values that are valid alone and contradict each other. The checks also run after schema issues, so that one start
+ * reports every problem; malformed values are the schema's to report.
  */
 import { isFitForCredentials } from '../header-names.ts';
 import { findDurationMs } from './units.ts';
@@ -10,22 +10,22 @@ import type { Positions } from '../source/positions.ts';
 import type { Problem } from '../source/problem.ts';
 import { configSchema } from './schema.ts';
 
-type Read = (path: KeyPath) => unknown;
+type ReadValue = (path: KeyPath) => unknown;
 
-/** A problem, before its place is looked up. `atKey`: at the key and not at its value. */
-interface Finding {
+/** A problem without its place. `atKey`: the place is the key's, not the value's. */
+interface Contradiction {
   readonly path: KeyPath;
   readonly message: string;
   readonly atKey?: boolean;
 }
 
-/** `root`: the config as given, flags and variables laid over the file. */
+/** The contradictions of `root`: the file, overridden by flags and variables. */
 export function findContradictions(root: unknown, positions: Positions): readonly Problem[] {
   const defaults = configSchema.parse({ upstreams: [{ name: 'any', url: 'http://any.invalid' }] });
-  const read: Read = (path) => findValue(root, path) ?? findValue(defaults, path);
-  // Of two keys the one that was written is the one to point at; the other may be a default.
+  const read: ReadValue = (path) => findValue(root, path) ?? findValue(defaults, path);
+  // The reported key is one that was written: the other may be a default.
   const given = (path: KeyPath, other: KeyPath): KeyPath => (positions.findValue(path) === undefined ? other : path);
-  const findings = [
+  const contradictions = [
     ...longerThanDeadline(['upstream', 'timeout'], read, given),
     ...longerThanDeadline(['latest', 'waitForVersion'], read, given),
     ...samePortTwice(read, given),
@@ -35,7 +35,7 @@ export function findContradictions(root: unknown, positions: Positions): readonl
     ...access(root),
     ...credentialNames(read),
   ];
-  return findings.map(({ path, message, atKey }) => ({
+  return contradictions.map(({ path, message, atKey }) => ({
     where: atKey === true ? positions.ofKey(path) : positions.ofValue(path),
     path,
     message,
@@ -44,7 +44,7 @@ export function findContradictions(root: unknown, positions: Positions): readonl
 
 type Given = (path: KeyPath, other: KeyPath) => KeyPath;
 
-function longerThanDeadline(path: KeyPath, read: Read, given: Given): readonly Finding[] {
+function longerThanDeadline(path: KeyPath, read: ReadValue, given: Given): readonly Contradiction[] {
   const deadlinePath = ['upstream', 'deadline'];
   const deadline = findDurationMs(read(deadlinePath));
   const part = findDurationMs(read(path));
@@ -53,16 +53,16 @@ function longerThanDeadline(path: KeyPath, read: Read, given: Given): readonly F
   return [{ path: given(path, deadlinePath), message }];
 }
 
-function samePortTwice(read: Read, given: Given): readonly Finding[] {
+function samePortTwice(read: ReadValue, given: Given): readonly Contradiction[] {
   const port = read(['operations', 'port']);
-  // Port 0 is picked by the system, which never picks one twice.
+  // The system never picks one port twice for 0.
   if (typeof port !== 'number' || port === 0 || port !== read(['listen', 'port'])) return [];
   if (!sameHost(read(['listen', 'host']), read(['operations', 'host']))) return [];
   const path = given(['operations', 'port'], ['listen', 'port']);
   return [{ path, message: `listen.port and operations.port are both ${port}` }];
 }
 
-function repeatedNames(read: Read): readonly Finding[] {
+function repeatedNames(read: ReadValue): readonly Contradiction[] {
   const first = new Map<string, number>();
   return upstreamsOf(read).flatMap((upstream, index) => {
     const name = findValue(upstream, ['name']);
@@ -74,8 +74,8 @@ function repeatedNames(read: Read): readonly Finding[] {
   });
 }
 
-/** An upstream that is the gateway itself would send every miss round in a circle. */
-function ownAddress(read: Read): readonly Finding[] {
+/** An upstream that is the gateway itself would loop every miss. */
+function ownAddress(read: ReadValue): readonly Contradiction[] {
   const port = read(['listen', 'port']);
   return upstreamsOf(read).flatMap((upstream, index) => {
     const text = findValue(upstream, ['url']);
@@ -89,7 +89,7 @@ function ownAddress(read: Read): readonly Finding[] {
   });
 }
 
-function redisServers(read: Read): readonly Finding[] {
+function redisServers(read: ReadValue): readonly Contradiction[] {
   const path = ['cache', 'redis'];
   const redis = read(path);
   if (!isMapping(redis)) return [];
@@ -99,29 +99,31 @@ function redisServers(read: Read): readonly Finding[] {
   return [{ path, message: `needs exactly one of url, cluster, sentinel; got ${met}`, atKey: true }];
 }
 
-/** Plans that are named and not there, keys without a place, and an endpoint that would refuse everybody. */
-function access(root: unknown): readonly Finding[] {
+/** Missing plans, keys without Redis, and an endpoint that would refuse every request. */
+function access(root: unknown): readonly Contradiction[] {
   const at = (...path: string[]): unknown => findValue(root, ['access', ...path]);
   if (!isMapping(at())) return [];
   const [name, plans, redis] = [at('anonymous'), at('plans'), at('keys', 'redis')];
-  const findings: Finding[] = [];
+  const contradictions: Contradiction[] = [];
   if (typeof name === 'string' && isMapping(plans) && !Object.hasOwn(plans, name)) {
     const message = `there is no plan "${name}" in access.plans${nearMissHint(name, Object.keys(plans))}`;
-    findings.push({ path: ['access', 'anonymous'], message });
+    contradictions.push({ path: ['access', 'anonymous'], message });
   }
   if (redis === true && !isMapping(findValue(root, ['cache', 'redis']))) {
-    findings.push({ path: ['access', 'keys', 'redis'], message: 'needs cache.redis: that is where the keys are' });
+    contradictions.push({
+      path: ['access', 'keys', 'redis'],
+      message: 'needs cache.redis: it holds the keys',
+    });
   }
-  // The commonest way there is a key that is left out.
   if (![at('keys', 'file'), redis, name].some((value) => (value ?? false) !== false)) {
     const message = 'needs keys (keys.file or keys.redis), or a plan for requests without one (anonymous)';
-    findings.push({ path: ['access'], message, atKey: true });
+    contradictions.push({ path: ['access'], message, atKey: true });
   }
-  return findings;
+  return contradictions;
 }
 
-/** Two spellings of one name would be one header; some names mean something on the way to the node. */
-function credentialNames(read: Read): readonly Finding[] {
+/** Two spellings of one name are one header; reserved names have another meaning to the node. */
+function credentialNames(read: ReadValue): readonly Contradiction[] {
   return upstreamsOf(read).flatMap((upstream, index) => {
     const headers = findValue(upstream, ['headers']);
     const names = isMapping(headers) ? Object.keys(headers) : [];
@@ -138,12 +140,12 @@ function credentialNames(read: Read): readonly Finding[] {
   });
 }
 
-function upstreamsOf(read: Read): readonly unknown[] {
+function upstreamsOf(read: ReadValue): readonly unknown[] {
   const upstreams = read(['upstreams']);
   return Array.isArray(upstreams) ? upstreams : [];
 }
 
-/** True when sockets on both hosts would meet: equal, or one of them stands for every address. */
+/** True when sockets on both hosts would collide: equal, or one is a wildcard address. */
 function sameHost(left: unknown, right: unknown): boolean {
   return left === right || isEvery(left) || isEvery(right) || (isLocal(left) && isLocal(right));
 }

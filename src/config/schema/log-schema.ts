@@ -1,16 +1,17 @@
-/** The keys of `log`, as the config file has them, and as an operator may change them at run time. */
+/** The schema of `log`, and of its changes at run time. */
 import { z } from 'zod';
 import { duration, flag, hour, share } from './schema-parts.ts';
 
 const level = z
   .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
   .default('info')
-  .describe('Least serious line that is written. Bodies, query strings and credentials are in none.');
+  .describe('Least serious level of lines. No line holds bodies, query strings or credentials.');
 
-const accessShare = share(0).describe('Share of all requests that get a line, 0 to 1.');
-const slow = duration('2s', 0, hour).describe('Requests that take longer get one, whatever the share.');
-const failed = flag(true).describe('Requests that are answered 5xx get one, whatever the share.');
+const accessShare = share(0).describe('Share of all requests that get an access line, 0 to 1.');
+const slow = duration('2s', 0, hour).describe('Slower requests get one, whatever the share.');
+const failed = flag(true).describe('Requests answered 5xx get one, whatever the share.');
 
+/** The section `log`. */
 export const log = z
   .strictObject({
     level,
@@ -18,13 +19,13 @@ export const log = z
       .strictObject({ share: accessShare, slow, failed })
       .prefault({})
       .describe(
-        'Which requests get a line of their own, at level info. Slow and failed ones beyond the share: at most 50 a second for each process.',
+        'Access lines, at level info. Slow and failed requests beyond the share: at most 50 lines a second for each process.',
       ),
   })
   .prefault({})
   .describe('Log lines.');
 
-/** What is not given stays as it is. */
+/** A change of an operator; absent keys keep their values. */
 export const logChange = z.strictObject({
   level: level.removeDefault().optional(),
   access: z

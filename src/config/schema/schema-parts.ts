@@ -1,19 +1,19 @@
-/** Forms that several keys of the config have: numbers in bounds, durations and sizes with units, addresses. */
+/** Forms that several keys share: bounded numbers, durations and sizes with units, addresses. */
 import { z } from 'zod';
 import { durationPattern, findDurationMs, findSizeBytes, sizePattern } from './units.ts';
 
 /** Chain ids by the names of public networks. */
 export const chainIds = { mainnet: 1, testnet: 2 } as const;
 
-/** In ms; bounds of durations are multiples of it. */
+/** One hour in ms. */
 export const hour = 3_600_000;
 
-/** A text of this form. `error` is the message for every other value. */
+/** A text of this form; `error` for every other value. */
 export function pattern(form: RegExp, error: string) {
   return z.string({ error }).regex(form, { error, abort: true });
 }
 
-/** A text that is not empty: a file or a name. */
+/** A text that is not empty. */
 export function filled(error: string) {
   return z.string({ error }).min(1, { error: 'must not be empty' });
 }
@@ -23,7 +23,7 @@ export function flag(fallback: boolean) {
   return z.boolean({ error: 'expected true or false' }).default(fallback);
 }
 
-/** A list with at least one item; `error` is the message for what is no list, `empty` for an empty one. */
+/** A list with at least one item; `empty` is the message for an empty list, `error` for other values. */
 export function filledList<T extends z.ZodType>(item: T, error: string, empty: string) {
   return z.array(item, { error }).min(1, { error: empty });
 }
@@ -49,7 +49,7 @@ export function duration(fallback: string, minMs: number, maxMs: number) {
   const error = 'expected a duration with a unit (ms, s, m, h, d), such as "5s" or "200ms"';
   return pattern(durationPattern, error)
     .refine((text) => isBetween(findDurationMs(text), minMs, maxMs), {
-      // Node's timers fire at once when told to wait longer than 2^31 ms: bounded here, no timer can be.
+      // Node's timers fire at once above 2^31 ms.
       error: `expected a duration from ${shortDuration(minMs)} to ${shortDuration(maxMs)}`,
     })
     .default(fallback);
@@ -75,7 +75,7 @@ export function redisUrl() {
   return pattern(/^rediss?:\/\/[^\s/?#]+(?:[/?][^\s#]*)?$/, 'must be an address such as "redis://10.0.0.1:6379"');
 }
 
-/** A name that fits into labels and paths. */
+/** A name that is valid in labels and paths. */
 export function named() {
   return pattern(/^[A-Za-z][\w.-]{0,62}$/, 'expected a letter, then at most 62 letters, digits or any of "._-"');
 }

@@ -1,75 +1,75 @@
-/** Makes the gateway's own `Config` of a checked file: durations become ms, sizes bytes, addresses URLs, paths absolute. */
+/** Converts a checked file to a `Config`: durations to ms, sizes to bytes, addresses to URLs, paths to absolute ones. */
 import { resolve } from 'node:path';
-import type { AccessConfig, Config, LogConfig, PlanConfig, RedisConfig, RedisTarget, TlsConfig } from '../config.ts';
+import type {
+  AccessConfig,
+  Config,
+  LogConfig,
+  PlanConfig,
+  RedisConfig,
+  RedisTargetConfig,
+  TlsConfig,
+} from '../config.ts';
 import type { FileConfig } from './schema.ts';
 import { chainIds } from './schema-parts.ts';
 import { durationMs, sizeBytes } from './units.ts';
 
-/** Names of files are relative to `folder`, the config file's. */
+type RedisFile = NonNullable<FileConfig['cache']['redis']>;
+
+/** The config of `file`, frozen. `folder`: the config file's, base of relative paths. */
 export function toConfig(file: FileConfig, folder: string): Config {
+  const { listen, operations, chainId, upstream, cache, latest, log } = file;
   return deepFreeze<Config>({
-    listen: { ...file.listen, ...tlsOf(file.listen.tls, folder) },
-    operations: { ...file.operations, ...hostsOf(file.operations.hosts) },
+    listen: { ...listen, tls: listen.tls && tlsOf(listen.tls, folder) },
+    operations: { ...operations, hosts: operations.hosts?.map((name) => name.toLowerCase()) },
     dialect: file.dialect,
-    ...chainIdOf(file.chainId),
+    chainId: typeof chainId === 'string' ? chainIds[chainId] : chainId,
     workers: file.workers,
     upstreams: file.upstreams.map(({ name, url, tier, headers }) => ({
       name,
       url: upstreamUrl(url),
       tier,
-      ...(headers === undefined ? {} : { headers: lowerCase(headers) }),
+      headers: headers && lowerCase(headers),
     })),
     upstream: {
-      timeoutMs: durationMs(file.upstream.timeout),
-      deadlineMs: durationMs(file.upstream.deadline),
-      probeIntervalMs: durationMs(file.upstream.probeInterval),
-      connections: file.upstream.connections,
-      maxAttempts: file.upstream.maxAttempts,
-      maxLagMs: durationMs(file.upstream.maxLag),
-      ...(file.upstream.hedge === false ? {} : { hedge: file.upstream.hedge }),
-      audit: file.upstream.audit,
+      timeoutMs: durationMs(upstream.timeout),
+      deadlineMs: durationMs(upstream.deadline),
+      probeIntervalMs: durationMs(upstream.probeInterval),
+      connections: upstream.connections,
+      maxAttempts: upstream.maxAttempts,
+      maxLagMs: durationMs(upstream.maxLag),
+      hedge: upstream.hedge === false ? undefined : upstream.hedge,
+      audit: upstream.audit,
     },
-    cache: { memory: { maxBytes: sizeBytes(file.cache.memory.maxBytes) }, ...redisOf(file.cache.redis) },
+    cache: { memory: { maxBytes: sizeBytes(cache.memory.maxBytes) }, redis: cache.redis && redisOf(cache.redis) },
     latest: {
-      maxStalenessMs: durationMs(file.latest.maxStaleness),
-      waitForVersionMs: durationMs(file.latest.waitForVersion),
-      minClientStalenessMs: durationMs(file.latest.minClientStaleness),
-      maxClientStalenessMs: durationMs(file.latest.maxClientStaleness),
+      maxStalenessMs: durationMs(latest.maxStaleness),
+      waitForVersionMs: durationMs(latest.waitForVersion),
+      minClientStalenessMs: durationMs(latest.minClientStaleness),
+      maxClientStalenessMs: durationMs(latest.maxClientStaleness),
     },
-    ...accessOf(file.access, folder),
+    access: file.access && accessOf(file.access, folder),
     encode: file.encode,
-    log: logOf(file.log),
+    log: logOf(log),
   });
-}
-
-function hostsOf(hosts: FileConfig['operations']['hosts']): { readonly hosts?: readonly string[] } {
-  return hosts === undefined ? {} : { hosts: hosts.map((name) => name.toLowerCase()) };
-}
-
-function chainIdOf(chainId: FileConfig['chainId']): { readonly chainId?: number } {
-  if (chainId === undefined) return {};
-  return { chainId: typeof chainId === 'number' ? chainId : chainIds[chainId] };
 }
 
 function logOf({ level, access: { slow, ...access } }: FileConfig['log']): LogConfig {
   return { level, access: { ...access, slowMs: durationMs(slow) } };
 }
 
-function tlsOf(file: FileConfig['listen']['tls'], folder: string): { readonly tls?: TlsConfig } {
-  if (file === undefined) return {};
-  return { tls: { ...file, cert: resolve(folder, file.cert), key: resolve(folder, file.key) } };
+function tlsOf(file: NonNullable<FileConfig['listen']['tls']>, folder: string): TlsConfig {
+  return { ...file, cert: resolve(folder, file.cert), key: resolve(folder, file.key) };
 }
 
-function accessOf(file: FileConfig['access'], folder: string): { readonly access?: AccessConfig } {
-  if (file === undefined) return {};
+function accessOf(file: NonNullable<FileConfig['access']>, folder: string): AccessConfig {
   const plans = Object.entries(file.plans).map(([name, { window, wait, ...plan }]): [string, PlanConfig] => {
     return [name, { ...plan, windowMs: durationMs(window), waitMs: durationMs(wait) }];
   });
-  const keys = file.keys.file === undefined ? file.keys : { ...file.keys, file: resolve(folder, file.keys.file) };
-  return { access: { ...file, keys, plans: Object.fromEntries(plans) } };
+  const keys = { ...file.keys, file: file.keys.file && resolve(folder, file.keys.file) };
+  return { ...file, keys, plans: Object.fromEntries(plans) };
 }
 
-/** The address without a trailing slash: `{url}/accounts/...` must not have two (the root path stays `/`). */
+/** Without a trailing slash, since `{url}/accounts/...` adds one (the root path stays `/`). */
 function upstreamUrl(text: string): URL {
   return new URL(text.replace(/\/+$/, ''));
 }
@@ -78,23 +78,24 @@ function lowerCase(headers: Readonly<Record<string, string>>): Readonly<Record<s
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 }
 
-function redisOf(file: FileConfig['cache']['redis']): { readonly redis?: RedisConfig } {
-  const target = file === undefined ? undefined : targetOf(file);
-  if (file === undefined || target === undefined) return {};
-  const { keyPrefix, timeout, ttl } = file;
-  return { redis: { target, keyPrefix, timeoutMs: durationMs(timeout), ttlMs: durationMs(ttl) } };
+function redisOf({ keyPrefix, timeout, ttl, ...servers }: RedisFile): RedisConfig | undefined {
+  const target = targetOf(servers);
+  return target && { target, keyPrefix, timeoutMs: durationMs(timeout), ttlMs: durationMs(ttl) };
 }
 
-/** Exactly one of the three is there: `consistency.ts` has seen to it. */
-function targetOf({ url, cluster, sentinel }: NonNullable<FileConfig['cache']['redis']>): RedisTarget | undefined {
+/** `consistency.ts` ensures that exactly one of the three is set. */
+function targetOf({ url, cluster, sentinel }: Partial<RedisFile>): RedisTargetConfig | undefined {
   if (url !== undefined) return { kind: 'single', url };
   if (cluster !== undefined) return { kind: 'cluster', urls: cluster };
-  return sentinel === undefined ? undefined : { kind: 'sentinel', name: sentinel.name, urls: sentinel.nodes };
+  return sentinel && { kind: 'sentinel', name: sentinel.name, urls: sentinel.nodes };
 }
 
-/** Freezes a value and everything it holds. A URL keeps its setters, which work on state no freeze can reach. */
+/** Freezes a value and its parts, without keys that are undefined. A URL stays mutable: its state is internal. */
 function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
-  for (const part of Object.values(value)) deepFreeze(part);
+  for (const [key, part] of Object.entries(value)) {
+    if (part === undefined) Reflect.deleteProperty(value, key);
+    else deepFreeze(part);
+  }
   return Object.freeze(value);
 }

@@ -1,6 +1,6 @@
-/** Durations and sizes as config files write them: a whole number and a unit, never a bare number. */
-
+/** A duration such as `5s`. */
 export const durationPattern = /^\d{1,12}(?:ms|s|m|h|d)$/;
+/** A size such as `256MiB`. */
 export const sizePattern = /^\d{1,12}(?:B|KiB|MiB|GiB|TiB)$/;
 
 const msPerUnit: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -12,22 +12,22 @@ const bytesPerUnit: Readonly<Record<string, number>> = {
   TiB: 2 ** 40,
 };
 
-/** `5s` as 5000, or `undefined` when `text` is not a duration with a unit. */
+/** `5s` as 5000; `undefined` for anything but a duration. */
 export function findDurationMs(text: unknown): number | undefined {
   return typeof text === 'string' && durationPattern.test(text) ? amount(text, msPerUnit) : undefined;
 }
 
-/** `256MiB` as 268435456, or `undefined` when `text` is not a size with a unit. */
+/** `256MiB` as 268435456; `undefined` for anything but a size. */
 export function findSizeBytes(text: unknown): number | undefined {
   return typeof text === 'string' && sizePattern.test(text) ? amount(text, bytesPerUnit) : undefined;
 }
 
-/** As `findDurationMs`, for text the schema has already accepted. */
+/** `findDurationMs` of text that the schema accepted. Throws RangeError for other text. */
 export function durationMs(text: string): number {
   return accepted(findDurationMs(text), text);
 }
 
-/** As `findSizeBytes`, for text the schema has already accepted. */
+/** `findSizeBytes` of text that the schema accepted. Throws RangeError for other text. */
 export function sizeBytes(text: string): number {
   return accepted(findSizeBytes(text), text);
 }

@@ -1,14 +1,14 @@
-/** `${NAME}` in config text stands for an environment variable; `$${` is a literal `${`. */
-
+/** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface Interpolated {
+interface Interpolated {
   readonly value: string;
-  /** True when a variable was put in: the text as written is then what may be shown to people. */
+  /** Whether `value` contains a variable, so that only the text as written may be printed. */
   readonly replaced: boolean;
   readonly faults: readonly string[];
 }
 
+/** Replaces `${NAME}` by the variable, `$${` by `${`. Faults name the variable, never a value. */
 export function interpolate(text: string, env: Environment): Interpolated {
   const faults: string[] = [];
   let replaced = false;
@@ -24,7 +24,7 @@ export function interpolate(text: string, env: Environment): Interpolated {
   return { value, replaced, faults };
 }
 
-/** The text that interpolates to `value`, so that shown config can be read back. */
+/** The text that interpolates to `value`. */
 export function escapeInterpolation(value: string): string {
   return value.replaceAll('${', '$${');
 }

@@ -1,7 +1,7 @@
-/** Where a key stands in a config file: `['upstreams', 1, 'tier']`, written `upstreams[1].tier`. */
-
+/** The path of a key in a config file: `['upstreams', 1, 'tier']`, written `upstreams[1].tier`. */
 export type KeyPath = readonly (string | number)[];
 
+/** The path as text. */
 export function formatPath(path: KeyPath): string {
   let text = '';
   for (const part of path) {
@@ -12,12 +12,12 @@ export function formatPath(path: KeyPath): string {
   return text;
 }
 
-/** True for `path` itself and everything below it. */
+/** Whether `path` is `ancestor` or below it. */
 export function isWithin(path: KeyPath, ancestor: KeyPath): boolean {
   return ancestor.every((part, index) => path[index] === part);
 }
 
-/** The value at `path`, or `undefined` when something on the way is missing. */
+/** The value at `path`, `undefined` when there is none. */
 export function findValue(root: unknown, path: KeyPath): unknown {
   let value = root;
   for (const part of path) {
@@ -27,6 +27,7 @@ export function findValue(root: unknown, path: KeyPath): unknown {
   return value;
 }
 
+/** Whether `value` is an object and no list. */
 export function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

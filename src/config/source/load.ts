@@ -1,4 +1,4 @@
-/** Joins file, environment, flags and defaults into the one Config everything else is built from. */
+/** Loads the config from file, environment, flags and defaults. */
 import { dirname, resolve } from 'node:path';
 import type { Config } from '../config.ts';
 import { findContradictions } from '../schema/consistency.ts';
@@ -10,29 +10,30 @@ import { Positions } from './positions.ts';
 import { ConfigError, type Where } from './problem.ts';
 import { readText } from './text-file.ts';
 import { configSchema } from '../schema/schema.ts';
-import { type ShownConfig, shownConfig } from '../effective-config.ts';
+import { type RedactedConfig, redactConfig } from '../effective-config.ts';
 import { toConfig } from '../schema/to-config.ts';
 import { readYaml, type YamlSource } from './yaml-source.ts';
 
+/** The sources of a config. */
 export interface LoadOptions {
   readonly file?: string;
-  /** Laid over the file in order: the last one wins. */
+  /** Override the file, in order: the last one wins. */
   readonly overrides?: readonly Override[];
-  /** What `${NAME}` may stand for. */
+  /** Variables for `${NAME}`. */
   readonly env?: Environment;
 }
 
+/** A valid config and its report. */
 export interface LoadedConfig {
-  /** Deeply frozen. */
   readonly config: Config;
-  /** Things that are allowed and probably not meant. */
+  /** Values that are valid and probably unintended. */
   readonly warnings: readonly string[];
-  readonly shown: ShownConfig;
-  /** Where a value was given, for whoever finds fault with it later. */
+  readonly redacted: RedactedConfig;
+  /** The place of a value, for problems found later. */
   whereIs(path: KeyPath): Where;
 }
 
-/** Throws ConfigError with every problem there is. */
+/** Throws ConfigError with all problems. */
 export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): LoadedConfig {
   const source: YamlSource =
     file === undefined ? { value: {}, problems: [], positions: new Positions() } : readYaml(readText(file), file, env);
@@ -57,15 +58,14 @@ export function loadConfig({ file, overrides = [], env = {} }: LoadOptions): Loa
       ...sameAddressWarnings(config.upstreams),
       ...hostWarnings(config.operations),
     ],
-    shown: shownConfig(checked.data, positions),
+    redacted: redactConfig(checked.data, positions),
     whereIs: (path) => positions.ofValue(path),
   };
 }
 
-/** Not wrong, but rarely what is wanted of a gateway in front of several nodes. */
 function attemptWarnings({ maxAttempts }: Config['upstream']): readonly string[] {
   if (maxAttempts > 1) return [];
-  return ['upstream.maxAttempts is 1: what one upstream does not answer, no other is asked'];
+  return ['upstream.maxAttempts is 1: a request that one upstream does not answer fails'];
 }
 
 function sameAddressWarnings(upstreams: Config['upstreams']): readonly string[] {
@@ -77,10 +77,10 @@ function sameAddressWarnings(upstreams: Config['upstreams']): readonly string[] 
   });
 }
 
-/** Beyond this machine monitoring may ask by a public name, and would be refused. An empty list says that none does. */
+/** Monitoring on other machines may use a public name, which gets 421 unless `hosts` lists it. */
 function hostWarnings({ host, hosts }: Config['operations']): readonly string[] {
   if (hosts !== undefined || /^(?:localhost|127\..*|::1)$/.test(host)) return [];
   return [
-    `operations.host is ${host} and operations.hosts is not set: a request for a public name, such as gateway.example, gets 421. List the names that are used, or [] for none`,
+    `operations.host is ${host} and operations.hosts is not set: a request for a public name, such as gateway.example, gets 421. List the public names, or [] for none`,
   ];
 }

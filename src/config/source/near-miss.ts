@@ -1,13 +1,11 @@
-/** "Did you mean": the known word that somebody who typed another one most likely meant. */
-
-/** The closest of `known`, or `undefined` when nothing is close enough to be worth saying. */
+/** The closest of `known` to a mistyped word; `undefined` when none is close enough. */
 export function findNearMiss(word: string, known: Iterable<string>): string | undefined {
   const plain = plainForm(word);
   let best: { readonly word: string; readonly distance: number } | undefined;
   for (const candidate of known) {
     const target = plainForm(candidate);
     const distance = editDistance(plain, target);
-    // A third of the letters wrong is a typo; more is another word, and a wrong hint costs more than none.
+    // A third of wrong letters is a typo, more is another word: a wrong hint is worse than none.
     const tolerated = Math.max(1, Math.floor(Math.max(plain.length, target.length) / 3));
     if (distance <= tolerated && distance < target.length && (best === undefined || distance < best.distance)) {
       best = { word: candidate, distance };
@@ -16,7 +14,7 @@ export function findNearMiss(word: string, known: Iterable<string>): string | un
   return best?.word;
 }
 
-/** ` (did you mean "tier"?)`, or nothing: to be appended to a message. */
+/** ` (did you mean "tier"?)`, or an empty text: the end of a message. */
 export function nearMissHint(word: string, known: Iterable<string>): string {
   const near = findNearMiss(word, known);
   return near === undefined ? '' : ` (did you mean "${near}"?)`;
@@ -27,7 +25,7 @@ function plainForm(word: string): string {
   return word.toLowerCase().replaceAll(/[_-]/g, '');
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours that turn one word into the other. */
+/** Optimal string alignment distance: insertions, deletions, replacements and swaps of neighbours. */
 function editDistance(left: string, right: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: right.length + 1 }, (_, column) => column);

@@ -1,18 +1,18 @@
-/** What flags and LEDGERGATE_* variables say about the config: laid over the file. */
+/** Flags and LEDGERGATE_* variables, which override the file. */
 import { isMapping, type KeyPath } from './key-path.ts';
 import type { Positions } from './positions.ts';
 
-/** One value from outside the file; `origin` is the flag or the variable, as a person would type it. */
+/** One value from outside the file; `origin`: the flag or variable as typed. */
 export interface Override {
   readonly path: KeyPath;
   readonly value: unknown;
   readonly origin: string;
 }
 
-/** Values given on the command line or in the environment, by name of the flag. */
+/** Values of flags and variables, by name of the flag. */
 export type GivenSettings = ReadonlyMap<string, { readonly values: readonly string[]; readonly origin: string }>;
 
-/** The flags that stand for one config key each. */
+/** Flags of one config key each. */
 const keyOfFlag: Readonly<Record<string, KeyPath>> = {
   host: ['listen', 'host'],
   port: ['listen', 'port'],
@@ -22,7 +22,7 @@ const keyOfFlag: Readonly<Record<string, KeyPath>> = {
   'log-level': ['log', 'level'],
 };
 
-/** Turns flags into overrides. Nothing is judged here: a wrong value gets the schema's message, with the flag's name. */
+/** Flags as overrides, unchecked: the schema reports a wrong value by the flag's name. */
 export function overridesOf(given: GivenSettings): readonly Override[] {
   const overrides: Override[] = [];
   for (const [flag, path] of Object.entries(keyOfFlag)) {
@@ -34,7 +34,7 @@ export function overridesOf(given: GivenSettings): readonly Override[] {
   return [...overrides, ...upstreamOverrides(given)];
 }
 
-/** `--upstream` and `--archival` name a whole fleet: together they replace the file's list, names are derived. */
+/** `--upstream` and `--archival` together replace the file's list; names are derived. */
 function upstreamOverrides(given: GivenSettings): readonly Override[] {
   const list: Override[] = [];
   for (const [flag, tier] of [
@@ -54,12 +54,12 @@ function upstreamOverrides(given: GivenSettings): readonly Override[] {
   return first === undefined ? [] : [{ path: ['upstreams'], value: [], origin: first.origin }, ...list];
 }
 
-/** Lays `overrides` over `root`, in order, and returns the result; `root` and its parts are not changed. */
+/** A copy of `root` with the overrides in order; their places are recorded in `positions`. */
 export function applyOverrides(root: unknown, overrides: readonly Override[], positions: Positions): unknown {
   let result = root;
   for (const { path, value, origin } of overrides) {
     const laid = withValue(result, path, value);
-    // A section that is no mapping in the file is a problem of its own; there is nothing to lay a value over.
+    // The section is no mapping, which the schema reports.
     if (laid === undefined) continue;
     result = laid;
     positions.replace(path, { kind: 'setting', name: origin });

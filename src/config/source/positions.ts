@@ -1,49 +1,48 @@
-/** Where each value of a config was given, in a file or outside it, so that problems can point there. */
+/** The places of config values, in a file or outside it, for problems. */
 import { isWithin, type KeyPath } from './key-path.ts';
 import type { Where } from './problem.ts';
 
-/** Where one key and its value stand. */
+/** The place of one key and its value. */
 export interface Place {
   readonly key: Where;
   readonly value: Where;
-  /** The text as written of a value that variables were put into: what may be shown instead of the value. */
+  /** The text as written, where it contains variables: printed instead of the value. */
   readonly template?: string | undefined;
 }
 
-/** Finds the place of a key in a file; `undefined` where the file does not give it. */
-export type FindPlace = (path: KeyPath) => Place | undefined;
+/** The place of a key in a file; `undefined` when the file lacks it. */
+type FindPlace = (path: KeyPath) => Place | undefined;
 
-/** The places of a file, and those of values laid over it by flags and variables. */
+/** The places of a file's values and of those that override them. */
 export class Positions {
   readonly #find: FindPlace;
   readonly #replaced: { readonly path: KeyPath; readonly where: Where }[] = [];
 
-  /** `find`: looks into the file; absent where there is none. */
   constructor(find: FindPlace = () => undefined) {
     this.#find = find;
   }
 
-  /** Another source has replaced the value at `path` and everything below it. */
+  /** Another source overrides the value at `path` and everything below it. */
   replace(path: KeyPath, where: Where): void {
     this.#replaced.push({ path, where });
   }
 
-  /** The text as written of a value that holds a variable, `undefined` for every other value. */
+  /** The text as written of a value with variables, `undefined` for others. */
   findTemplate(path: KeyPath): string | undefined {
     return this.#at(path)?.template;
   }
 
-  /** Where the value was given, or `undefined` when it is a default. */
+  /** The place of a value, `undefined` for a default. */
   findValue(path: KeyPath): Where | undefined {
     return this.#at(path)?.value;
   }
 
-  /** Where the value stands, or the nearest thing around it that stands somewhere. */
+  /** The place of the value, or of the nearest parent that has one. */
   ofValue(path: KeyPath): Where {
     return this.#nearest(path)?.value ?? { kind: 'nowhere' };
   }
 
-  /** Where the key itself is written. */
+  /** The place of the key, or of the nearest parent that has one. */
   ofKey(path: KeyPath): Where {
     return this.#nearest(path)?.key ?? { kind: 'nowhere' };
   }

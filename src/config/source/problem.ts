@@ -1,19 +1,19 @@
-/** What is wrong with a config, and where: every problem of a load is reported, not only the first. */
 import { formatPath, type KeyPath } from './key-path.ts';
 
-/** A place in the file (line and column count from 1), or the flag or variable that gave the value. */
+/** A place in the file (line and column count from 1), or a flag or variable. */
 export type Where =
   | { readonly kind: 'file'; readonly file: string; readonly line: number; readonly column: number }
   | { readonly kind: 'setting'; readonly name: string }
   | { readonly kind: 'nowhere' };
 
+/** A fault of the value at `path`. */
 export interface Problem {
   readonly where: Where;
   readonly path: KeyPath;
   readonly message: string;
 }
 
-/** Thrown when a config cannot be used; `problems` in the order in which a reader of the file meets them. */
+/** An invalid config; `problems`: all of them, in the order of the file. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
   readonly problems: readonly Problem[];
@@ -25,14 +25,14 @@ export class ConfigError extends Error {
   }
 }
 
-/** `file:line:column: key.path: message`, the form editors and terminals make clickable. */
+/** `file:line:column: key.path: message`, clickable in editors and terminals. */
 export function formatProblem(problem: Problem): string {
   return [formatWhere(problem.where), formatPath(problem.path), problem.message]
     .filter((part) => part !== '')
     .join(': ');
 }
 
-export function formatWhere(where: Where): string {
+function formatWhere(where: Where): string {
   switch (where.kind) {
     case 'file':
       return `${where.file}:${where.line}:${where.column}`;
@@ -43,6 +43,7 @@ export function formatWhere(where: Where): string {
   }
 }
 
+/** Whether both places are known and equal. */
 export function isSamePlace(left: Where, right: Where): boolean {
   return left.kind !== 'nowhere' && formatWhere(left) === formatWhere(right);
 }

@@ -1,10 +1,10 @@
-/** Files that operators write: config, keys, certificates. They are read whole, and watched for changes. */
+/** Files of operators (config, keys, certificates): read whole, watched for changes. */
 import { createHash } from 'node:crypto';
 import { readFileSync, watch, type FSWatcher } from 'node:fs';
 import { dirname } from 'node:path';
 import { ConfigError } from './problem.ts';
 
-/** The file as text. Throws ConfigError when it cannot be read. */
+/** The file as text. Throws ConfigError when it is unreadable. */
 export function readText(file: string): string {
   try {
     return readFileSync(file, 'utf8');
@@ -15,7 +15,7 @@ export function readText(file: string): string {
   }
 }
 
-/** SHA-256 over the contents of the files, in hex; `undefined` when one cannot be read. */
+/** SHA-256 of the files' contents together, in hex; `undefined` when one is unreadable. */
 export function digestOf(...files: readonly string[]): string | undefined {
   try {
     const digest = createHash('sha256');
@@ -26,28 +26,26 @@ export function digestOf(...files: readonly string[]): string | undefined {
   }
 }
 
-/** Start and callbacks of a watch. */
-export interface FileWatchOptions {
-  /** `digestOf` the contents in force, taken before they were read. */
+interface FileWatchOptions {
+  /** `digestOf` the files, computed before the caller read them. */
   readonly digest: string | undefined;
-  /** The files have other contents, and have stopped changing. */
+  /** Called once the files have other contents that no longer change. */
   readonly onChange: () => void;
-  /** Called once when a file has been away for some seconds, until it is back. */
+  /** Called once when a file is missing for three looks in a row. */
   readonly onMissing: () => void;
-  /** How often the files are read where no change was announced. Default 1,000. */
+  /** Interval of looks without a notification of the file system. Default 1,000. */
   readonly everyMs?: number;
 }
 
-/** Contents that stay the same for so long are whole: writers take several steps, and pairs of files two. */
+/** Contents unchanged for this long are complete: writers take several steps, pairs of files two. */
 const settleMs = 100;
-/** A file that is put in place anew is away for fewer looks than this. */
+/** A replaced file is missing for fewer looks. */
 const looksUntilMissing = 3;
 
 /**
- * Reports when files have other contents. Their folders are watched and not they themselves, because editors and tools
- * put another file in a file's place, and Kubernetes swaps a link beside it; some file systems announce nothing, so the
- * files are also read at an interval. A half-written file may be valid with another meaning, so only contents that have
- * settled count.
+ * Reports new contents of files. It watches their folders, because editors replace the file and Kubernetes swaps a link
+ * beside it, and reads at an interval, because some file systems notify nothing. Only settled contents count: a
+ * half-written file may be valid with another meaning.
  */
 export class FileWatch {
   readonly #files: readonly string[];
@@ -69,7 +67,7 @@ export class FileWatch {
     this.#watchers = [...new Set(files.map((file) => dirname(file)))].flatMap((folder) => this.#watch(folder));
   }
 
-  /** The contents of the moment are no change: the caller reads them. */
+  /** Takes the present contents as no change: the caller reads them. */
   note(): void {
     this.#known = digestOf(...this.#files) ?? this.#known;
   }
@@ -80,7 +78,7 @@ export class FileWatch {
     for (const watcher of this.#watchers) watcher.close();
   }
 
-  /** A folder that cannot be watched, or goes, is no reason to fail: the interval has to do then. */
+  /** Without a watchable folder the interval remains. */
   #watch(folder: string): readonly FSWatcher[] {
     try {
       const watcher = watch(folder, { persistent: false }, () => this.#lookSoon());

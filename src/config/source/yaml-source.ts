@@ -1,4 +1,4 @@
-/** Reads a YAML text into plain values, with environment variables put in, and finds where each stands in the text. */
+/** YAML text as plain values, variables interpolated, with their places in the text. */
 import { createRequire } from 'node:module';
 import type * as Yaml from 'yaml';
 import type { Alias, Node, Scalar } from 'yaml';
@@ -7,9 +7,9 @@ import type { KeyPath } from './key-path.ts';
 import { Positions, type Place } from './positions.ts';
 import type { Problem, Where } from './problem.ts';
 
-/** A text that was read. */
+/** A parsed text. */
 export interface YamlSource {
-  /** `undefined` when the text is not YAML at all; there are problems then. */
+  /** `undefined`, with problems, when the text is not YAML. */
   readonly value: unknown;
   readonly problems: readonly Problem[];
   readonly positions: Positions;
@@ -17,10 +17,10 @@ export interface YamlSource {
 
 const require = createRequire(import.meta.url);
 
-/** More aliases than any honest config has: a bound on what an alias that holds itself can expand to. */
+/** Bounds the expansion of an alias that contains itself. */
 const maxAliases = 100;
 
-/** `file`: its name in problems. `env`: the values of `${NAME}`. */
+/** Parses `text`. `file`: its name in problems. `env`: the values of `${NAME}`. */
 export function readYaml(text: string, file: string, env: Environment): YamlSource {
   const reader = new YamlReader(text, file, env);
   const { problems } = reader;
@@ -30,7 +30,7 @@ export function readYaml(text: string, file: string, env: Environment): YamlSour
 
 class YamlReader {
   readonly problems: Problem[];
-  /** Loaded with the first file: a start by flags alone has none, and a check every few seconds mostly none either. */
+  /** Loaded with the first file: health checks every few seconds mostly have none. */
   readonly #yaml = require('yaml') as typeof Yaml;
   readonly #file: string;
   readonly #env: Environment;
@@ -41,7 +41,7 @@ class YamlReader {
   constructor(text: string, file: string, env: Environment) {
     this.#file = file;
     this.#env = env;
-    // Keys given twice are reported below, with their path.
+    // `#readMapping` reports duplicate keys with their path.
     const options = { lineCounter: this.#lines, prettyErrors: false, uniqueKeys: false };
     this.#document = this.#yaml.parseDocument(text, options);
     this.problems = [...this.#document.errors, ...this.#document.warnings].map(({ pos, code, message }) => ({
@@ -64,7 +64,7 @@ class YamlReader {
     return isScalar(node) ? this.#readScalar(node, path) : null;
   }
 
-  /** Where `path` stands: keys below an alias where its anchor is, the alias itself where it is written. */
+  /** The place of `path`: of a key below an alias that at the anchor, of the alias itself its own. */
   find(path: KeyPath): Place | undefined {
     let at: { readonly key?: unknown; readonly value: unknown } | undefined = { value: this.#document.contents };
     for (const part of path) {
@@ -75,7 +75,7 @@ class YamlReader {
       if (at === undefined) return undefined;
     }
     const keyOffset = (at.key as Node | undefined)?.range?.[0];
-    // A value that is left out stands where its key does.
+    // An empty value has the place of its key.
     const offset = (at.value as Node | null)?.range?.[0] ?? keyOffset ?? 0;
     const text = this.#yaml.isScalar(at.value) && typeof at.value.value === 'string' ? at.value.value : '';
     const template = interpolate(text, this.#env).replaced ? text : undefined;
@@ -98,7 +98,7 @@ class YamlReader {
         entries.set(name, { value: this.#read(value, [...path, name]), line, column });
       }
     }
-    // Not by assignment: a key spelled __proto__ has to arrive as an ordinary, unknown key.
+    // Not by assignment: `__proto__` must stay an ordinary, unknown key.
     return Object.fromEntries([...entries].map(([name, { value }]) => [name, value]));
   }
 
@@ -112,7 +112,7 @@ class YamlReader {
   #readAlias(alias: Alias, path: KeyPath): unknown {
     this.#aliases += 1;
     if (this.#aliases > maxAliases) {
-      if (this.#aliases === maxAliases + 1) this.#report(alias, [], 'too many aliases, or one that holds itself');
+      if (this.#aliases === maxAliases + 1) this.#report(alias, [], 'too many aliases, or one that contains itself');
       return null;
     }
     const target = alias.resolve(this.#document);
@@ -120,7 +120,7 @@ class YamlReader {
     return this.#read(target, path);
   }
 
-  /** A key that YAML reads as a number or a truth value is taken as it is written: an unknown key like any other. */
+  /** Numbers and booleans as keys count as written: unknown keys like any other. */
   #nameOf(key: unknown): string | undefined {
     if (!this.#yaml.isScalar(key)) return undefined;
     return typeof key.value === 'string' ? key.value : key.source;
@@ -136,7 +136,7 @@ class YamlReader {
   }
 }
 
-/** An unquoted `${PORT}` is read as YAML reads what it stands for: a number or a truth value; otherwise text. */
+/** An unquoted variable is typed like YAML: number, boolean, otherwise text. */
 function plainValue(text: string): unknown {
   if (/^-?\d+(?:\.\d+)?$/.test(text)) return Number(text);
   if (text === 'true' || text === 'false') return text === 'true';

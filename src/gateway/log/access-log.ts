@@ -1,6 +1,6 @@
 /**
- * One line for a request: for a share of all, and for those that failed or were slow, so that what went wrong can be
- * found afterwards. It tells the route by its template; paths, queries, bodies and keys are in none.
+ * Access lines: for a share of all requests, and for failed or slow ones. A line names the route by its template and
+ * contains no path, query, body or key.
  */
 import type { Logger } from 'pino';
 import type { Principal } from '../../access/keys/principal.ts';
@@ -10,28 +10,28 @@ import type { AccessLogMetrics } from '../../metrics/log-metrics.ts';
 import { countedOutcome, countedStatus } from '../../metrics/http-metrics.ts';
 import type { RequestSummary } from '../../proxy/http/exchange.ts';
 
-export interface AccessLogParts {
+interface AccessLogParts {
   readonly log: Logger;
   readonly metrics: AccessLogMetrics;
-  /** Asked at each request, for it may change. */
+  /** Read at each request: a reload may change them. */
   readonly rules: () => AccessLogConfig;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
   readonly random?: () => number;
 }
 
-/** Bounds how many lines are written, however often there is a reason for one. */
 interface Rate {
   readonly perSecond: number;
-  /** At once, after a time without any. */
+  /** Burst. */
   readonly most: number;
 }
 
-/** When everything fails, so many lines tell it as well as all. */
+/** Failed and slow requests. */
 const extraordinary = { perSecond: 50, most: 100 };
-/** A fault of ours is the same each time. */
+/** Bugs repeat. */
 const faults = { perSecond: 1, most: 10 };
 
+/** Writes access lines, and lines for bugs. */
 export class AccessLog {
   readonly #parts: AccessLogParts;
   readonly #rate: LineRate;
@@ -44,10 +44,9 @@ export class AccessLog {
     this.#faults = new LineRate(faults, now);
   }
 
-  /** To be called with every request that has ended. */
   note(ended: RequestSummary, seconds: number): void {
     const { share, slowMs, failed } = this.#parts.rules();
-    if (ended.bug !== undefined) this.#tellFault(ended, ended.bug);
+    if (ended.bug !== undefined) this.#logBug(ended, ended.bug);
     const isFailed = ended.status >= 500 || ended.outcome === 'failed';
     const isExtraordinary = seconds * 1000 > slowMs || (isFailed && failed);
     if (share === 0 && !isExtraordinary) return;
@@ -63,8 +62,8 @@ export class AccessLog {
     log.info(lineOf(ended, seconds), 'answered');
   }
 
-  /** Where it happened and not what with: messages of such errors repeat what they were given. */
-  #tellFault({ route, method }: RequestSummary, bug: unknown): void {
+  /** Stack and name only: messages of such errors may quote the request. */
+  #logBug({ route, method }: RequestSummary, bug: unknown): void {
     if (!this.#faults.take()) return;
     const { name, stack = '' } = bug instanceof Error ? bug : { name: typeof bug };
     const at = stack.split('\n').filter((line) => /^\s+at /.test(line));
@@ -80,19 +79,19 @@ function lineOf(ended: RequestSummary, seconds: number): object {
     status: countedStatus(ended),
     outcome: countedOutcome(ended),
     upstream,
-    // As text: pino takes three times as long over a line with a bigint in it.
+    // Text: a bigint triples pino's time for a line.
     version: version?.toString(),
     seconds: Math.round(seconds * 1e6) / 1e6,
     upstreamMs: Math.round(upstreamMs * 1e3) / 1e3,
     bytes,
-    ...whose(admitted?.principal),
+    ...principalFields(admitted?.principal),
     trace_id: trace?.traceId,
     span_id: trace?.spanId,
   };
 }
 
-/** Who has no key is counted by an address, which is nobody's name and in no line. */
-function whose(principal: Principal | undefined): object {
+/** Empty without a key: lines contain no client address. */
+function principalFields(principal: Principal | undefined): object {
   if (principal === undefined) return {};
   const [, tenant, plan] = usageSubjectOf(principal);
   return { tenant: tenant ?? undefined, plan };
@@ -112,7 +111,7 @@ class LineRate {
     this.#atMs = now();
   }
 
-  /** Whether one more may be written now; it counts as written then. */
+  /** Takes a token; false when none is left. */
   take(): boolean {
     const nowMs = this.#now();
     const { perSecond, most } = this.#rate;

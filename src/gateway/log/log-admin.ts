@@ -1,4 +1,4 @@
-/** The log settings in force: those of the config, or of an operator until the config is read again. */
+/** The log settings in force: the config's, or an operator's until the next reload. */
 import type { Logger } from 'pino';
 import type { LogConfig } from '../../config/config.ts';
 import { logChange } from '../../config/schema/log-schema.ts';
@@ -6,12 +6,13 @@ import { durationMs } from '../../config/schema/units.ts';
 import type { AdminAnswer } from '../../proxy/operations/purge-request.ts';
 import type { LogFunctions } from '../../proxy/operations/admin-routes.ts';
 
-export interface LogAdminParts {
+interface LogAdminParts {
   readonly log: Logger;
-  /** Puts it in force, in every process. */
+  /** Applies the settings in every process. */
   readonly apply: (inForce: LogConfig) => void;
 }
 
+/** Reads and changes log settings, for `/admin/log`. */
 export class LogAdmin implements LogFunctions {
   readonly #parts: LogAdminParts;
   #inForce: LogConfig;
@@ -26,7 +27,6 @@ export class LogAdmin implements LogFunctions {
     return this.#inForce;
   }
 
-  /** The config was read again: what it says is in force. */
   reload(config: LogConfig): void {
     this.#put(config, 'config');
   }
@@ -46,13 +46,13 @@ export class LogAdmin implements LogFunctions {
     const slowMs = slow === undefined ? before.slowMs : durationMs(slow);
     const { share = before.share, failed = before.failed } = access;
     const next = { level, access: { share, slowMs, failed } };
-    // Told of under the more talkative of the two.
+    // Logged at the more verbose of both levels.
     const { log } = this.#parts;
-    const tell = (): void => log.info({ from, ...shown(next) }, 'what is logged was changed');
-    const isHeard = log.isLevelEnabled('info');
-    if (isHeard) tell();
+    const logChanged = (): void => log.info({ from, ...shown(next) }, 'an operator changed the log settings');
+    const isLogged = log.isLevelEnabled('info');
+    if (isLogged) logChanged();
     this.#put(next, 'operator');
-    if (!isHeard) tell();
+    if (!isLogged) logChanged();
     return this.show();
   }
 
@@ -63,7 +63,7 @@ export class LogAdmin implements LogFunctions {
   }
 }
 
-/** In the words of the config. */
+/** In the form of the config file. */
 function shown({ level, access: { slowMs, ...access } }: LogConfig) {
   return { level, access: { ...access, slow: `${slowMs}ms` } };
 }

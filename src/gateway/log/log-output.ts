@@ -1,35 +1,35 @@
 /**
- * The destination of log lines: standard error, without waiting for its reader. A pipe that nobody empties would stop a
- * process that writes synchronously, and a write in Node's thread pool would keep it from ending. So lines are gathered
- * here, written as the stream takes them, and dropped and counted when there are too many.
+ * The destination of log lines: standard error, without waiting for its reader. A full pipe would block a synchronous
+ * write, and a write in Node's thread pool would keep the process from ending. So lines are buffered, written as the
+ * stream accepts them, and dropped and counted above a bound.
  */
 import type { Writable } from 'node:stream';
 
-/** Most characters that are gathered: some thousand lines. */
+/** Most buffered characters: some thousand lines. */
 const mostChars = 1024 * 1024;
-/** After a loss lines are taken again once so much is free: a reader that is a little too slow is reported once. */
+/** After a loss, buffering resumes below this: a slightly slow reader causes one report. */
 const resumeAt = mostChars / 2;
-/** A pipe takes so much whole, so that lines of several processes are not mixed (POSIX: PIPE_BUF). */
+/** Pipes write this much atomically (POSIX: PIPE_BUF), so that lines of processes do not mix. */
 const wholeChars = 4096;
 
-/** One for a process and its stream. */
+/** The log buffer of a process and its stream. */
 export class LogOutput {
   readonly #stream: Writable;
-  /** Whole lines each, oldest first. */
+  /** Pieces of whole lines, oldest first. */
   #pieces: string[] = [];
   #chars = 0;
   #isWriting = false;
   #isBroken = false;
   #dropped = 0;
-  /** Dropped since lines were last taken. */
+  /** Dropped since the last buffered line. */
   #lost = 0;
   #whenEmpty: (() => void) | undefined;
-  /** Lines are taken again after so many were dropped. */
+  /** Called when buffering resumes after `lost` dropped lines. */
   onResumed: (lost: number) => void = () => undefined;
 
   constructor(stream: Writable) {
     this.#stream = stream;
-    // A reader that closes the pipe ends the log, and not the gateway.
+    // A closed pipe ends the log, not the gateway.
     stream.on('error', () => {
       this.#isBroken = true;
       this.#clear();
@@ -37,12 +37,11 @@ export class LogOutput {
     });
   }
 
-  /** Lines that were dropped so far. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** Takes a line, its end included. */
+  /** Buffers a line, its newline included, or drops it. */
   write(line: string): void {
     const lost = this.#lost;
     if (this.#isBroken || this.#chars + line.length > (lost > 0 ? resumeAt : mostChars)) {
@@ -62,7 +61,7 @@ export class LogOutput {
     if (lost > 0) this.onResumed(lost);
   }
 
-  /** Resolves when everything is written, or after `withinMs`. */
+  /** Resolves when the buffer is empty, or after `withinMs`. */
   async flush(withinMs: number): Promise<void> {
     if (!this.#isWriting) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -72,7 +71,7 @@ export class LogOutput {
     clearTimeout(timer);
   }
 
-  /** Hands over all that is left, at once: for a process that ends in the middle of something. */
+  /** Writes the buffer at once: for a process that exits. */
   end(): void {
     if (this.#pieces.length > 0) this.#stream.write(this.#pieces.join(''));
     this.#clear();
@@ -83,7 +82,6 @@ export class LogOutput {
     this.#chars = 0;
   }
 
-  /** One piece after the other. */
   readonly #next = (): void => {
     const piece = this.#pieces.shift();
     this.#isWriting = piece !== undefined;

@@ -1,39 +1,36 @@
-/** The log of a process: JSON lines, counted where they are loud. */
+/** The log of a process: JSON lines, warnings and errors counted. */
 import { hostname } from 'node:os';
 import { pino, type DestinationStream, type Logger } from 'pino';
 import type { AccessLogConfig, LogConfig, LogLevel } from '../../config/config.ts';
 import { LogLines } from '../../metrics/log-metrics.ts';
 import { LogOutput } from './log-output.ts';
 
-/** A logger with its counter. */
-export interface CountedLog {
+interface CountedLog {
   readonly log: Logger;
-  /** Counts what it and its children write. */
+  /** Counts the lines of the logger and its children. */
   readonly lines: LogLines;
 }
 
-/** The log of a process that serves. */
-export interface ProcessLog extends CountedLog {
-  /** Writes what is left, for a second at most: to be awaited before the process ends. */
+interface ProcessLog extends CountedLog {
+  /** Writes the buffer, for at most a second; awaited before the process ends. */
   readonly flush: () => Promise<void>;
 }
 
-/** How `createLog` writes. */
-export interface LogOptions {
+interface LogOptions {
   /** Default: stdout. */
   readonly to?: DestinationStream;
-  /** In every line. */
+  /** Fields of every line. */
   readonly fields?: object;
   readonly lines?: LogLines;
 }
 
-/** A logger of its own, without a bound on lines that are not read. */
+/** A logger, without a bound on unread lines. */
 export function createLog(level: string, { to, fields, lines = new LogLines() }: LogOptions = {}): CountedLog {
   const options = {
     level,
     base: { pid: process.pid, hostname: hostname(), ...fields },
     hooks: {
-      // Called for lines that are written only: what the level keeps out costs nothing.
+      // pino calls it for written lines only.
       logMethod(this: Logger, line, method, level) {
         lines.note(level);
         method.apply(this, line);
@@ -45,11 +42,11 @@ export function createLog(level: string, { to, fields, lines = new LogLines() }:
 
 const longestFlushMs = 1_000;
 
-/** Lines go to standard error. To be called once in a process. `fields` are in every line. */
+/** The log on standard error, created once in a process. `fields` are in every line. */
 export function createProcessLog(level: LogLevel, fields: object = {}): ProcessLog {
   const output = new LogOutput(process.stderr);
   const counted = createLog(level, { to: output, fields, lines: new LogLines(() => output.dropped) });
-  output.onResumed = (lost) => counted.log.warn({ lost }, 'log lines were lost: their reader is too slow');
+  output.onResumed = (lost) => counted.log.warn({ lost }, 'log lines were dropped: the reader of the log is too slow');
   process.on('exit', () => output.end());
   return { ...counted, flush: () => output.flush(longestFlushMs) };
 }
@@ -69,7 +66,7 @@ export class LogControl {
   }
 
   set(next: LogConfig): void {
-    // A logger of another level was handed in by the caller.
+    // The caller's logger may have a level of its own.
     if (next.level !== this.#inForce.level) this.#log.level = next.level;
     this.#inForce = next;
   }

@@ -155,7 +155,7 @@ test('--format json says the same to programs', async (t) => {
         message: 'cannot be reached: the connection is refused',
       },
     ],
-    warnings: ['upstream.maxAttempts is 1: what one upstream does not answer, no other is asked'],
+    warnings: ['upstream.maxAttempts is 1: a request that one upstream does not answer fails'],
     upstreams: [
       {
         name: 'n0',

@@ -12,7 +12,7 @@ test('a size is a whole number and a unit', () => {
   for (const [text, bytes] of Object.entries(table)) assert.equal(findSizeBytes(text), bytes, text);
 });
 
-test('anything else is neither', () => {
+test('other texts are neither', () => {
   for (const text of ['', '5', '5 s', 's', '-5s', '1.5s', '5S', '5sec', '0x5s', '5s\n', 5, null, undefined, ['5s']]) {
     assert.equal(findDurationMs(text), undefined, String(text));
   }

@@ -20,7 +20,7 @@ test('${NAME} is the variable, $${ is a literal ${', () => {
   }
 });
 
-test('what a variable holds is not read again', () => {
+test('the value of a variable is not interpolated again', () => {
   assert.equal(interpolate('${A}', { A: '${B}', B: 'x' }).value, '${B}');
 });
 
@@ -45,7 +45,7 @@ test('a missing variable is reported with its place and path, once', (t) => {
   ]);
 });
 
-test('an unquoted variable is a number where it holds one, a quoted one is text', (t) => {
+test('an unquoted variable with a number is a number, a quoted one is text', (t) => {
   const fleet = 'upstreams: [{ name: a, url: "http://n/v1" }]\n';
   const env = { PORT: '7000', OFF: 'false', KEY: '12' };
   const { config } = loadText(t, `${fleet}listen:\n  port: \${PORT}\nencode:\n  enabled: \${OFF}\n`, { env });
@@ -57,7 +57,7 @@ test('an unquoted variable is a number where it holds one, a quoted one is text'
   ]);
 });
 
-test('the value of a variable is in no message', (t) => {
+test('no message quotes the value of a variable', (t) => {
   const text = 'upstreams: [{ name: "${SECRET}", url: "${SECRET}", tier: "${SECRET}" }]\nworkers: "${SECRET}"\n';
 
   const problems = problemsOf(t, text, { env: { SECRET: 'hunter 2' } });

@@ -4,7 +4,7 @@ import { findNearMiss } from '../../../src/config/source/near-miss.ts';
 
 const keys = ['timeout', 'deadline', 'probeInterval', 'connections', 'maxAttempts'];
 
-test('a typo, a swap, another case and another word separator find the key', () => {
+test('a typo, a swap, another case and another separator find the key', () => {
   const table = {
     timout: 'timeout',
     timeuot: 'timeout',
@@ -17,7 +17,7 @@ test('a typo, a swap, another case and another word separator find the key', () 
   for (const [word, key] of Object.entries(table)) assert.equal(findNearMiss(word, keys), key, word);
 });
 
-test('another word finds nothing', () => {
+test('another word has no near miss', () => {
   for (const word of ['', 'x', 'retries', 'keepAlive', '__proto__'])
     assert.equal(findNearMiss(word, keys), undefined, word);
 });

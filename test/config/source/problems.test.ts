@@ -9,7 +9,7 @@ interface Case {
   readonly problems: readonly string[];
 }
 
-/** Cases of one wrong line each: it is the second one, below a fleet that is fine. */
+/** One faulty line each, the second one, below a valid fleet. */
 const secondLines: readonly (readonly [line: string, ...problems: string[]])[] = [
   // Unknown keys
   ['dialekt: aptos', 'F:2:1: dialekt: unknown key (did you mean "dialect"?)'],
@@ -109,7 +109,7 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
   ['listen: !secret x', 'F:2:9: not valid YAML: unresolved tag: !secret'],
   ['workers: *nobody', 'F:2:10: workers: there is no anchor &nobody before this alias'],
   ['listen: &l { port: 8081 }\nfrobnicate: *l', 'F:3:1: frobnicate: unknown key'],
-  ['frobnicate: &a [*a]', 'F:2:1: frobnicate: unknown key', 'F:2:17: too many aliases, or one that holds itself'],
+  ['frobnicate: &a [*a]', 'F:2:1: frobnicate: unknown key', 'F:2:17: too many aliases, or one that contains itself'],
   // Keys and plans
   ['access:', 'F:2:8: access: is empty: give it a value or leave the key out'],
   [
@@ -131,12 +131,12 @@ const secondLines: readonly (readonly [line: string, ...problems: string[]])[] =
   ],
   [
     'access: { keys: { redis: true }, plans: { free: {} } }',
-    'F:2:26: access.keys.redis: needs cache.redis: that is where the keys are',
+    'F:2:26: access.keys.redis: needs cache.redis: it holds the keys',
   ],
   ...['x-request-id', 'x-node-key', 'x-aptos-key', 'accept', 'host', 'cookie', 'x-forwarded-for', 'traceparent'].map(
     (name): [string, string] => [
       `access: { header: ${name}, anonymous: free, plans: { free: {} } }`,
-      'F:2:19: access.header: has another meaning, or is passed on to nodes: keys must never reach one',
+      'F:2:19: access.header: has another meaning, or is forwarded to nodes: keys must never reach one',
     ],
   ),
   [
@@ -231,7 +231,7 @@ for (const { claim, text, problems } of files) {
   test(`wrong: ${claim}`, (t) => assert.deepEqual(problemsOf(t, text), problems));
 }
 
-test('a file that is not there is a problem, too', () => {
+test('a missing file is a problem', () => {
   assert.throws(() => loadConfig({ file: 'no/such.yaml' }), {
     message: 'cannot read no/such.yaml: there is no such file',
   });

@@ -7,25 +7,25 @@ import { eventually } from '../../support/eventually.ts';
 import { configFile } from '../config-file.ts';
 
 function watched(t: TestContext, file: string, everyMs = 50) {
-  const told = { changes: 0, missing: 0 };
+  const seen = { changes: 0, missing: 0 };
   const watch = new FileWatch([file], {
     digest: digestOf(file),
     everyMs,
-    onChange: () => (told.changes += 1),
-    onMissing: () => (told.missing += 1),
+    onChange: () => (seen.changes += 1),
+    onMissing: () => (seen.missing += 1),
   });
   t.after(() => watch.close());
   const untilChanges = (count: number) =>
     eventually(
-      () => Promise.resolve(told.changes),
+      () => Promise.resolve(seen.changes),
       (changes) => changes >= count,
     );
-  return { told, watch, untilChanges };
+  return { seen, watch, untilChanges };
 }
 
-test('a change is told once, however it is made, and a touch is none', async (t) => {
+test('a change is reported once, however it is made, and a touch is none', async (t) => {
   const file = configFile(t, 'one');
-  const { told, untilChanges } = watched(t, file);
+  const { seen, untilChanges } = watched(t, file);
 
   writeFileSync(file, 'two');
   await untilChanges(1);
@@ -35,10 +35,10 @@ test('a change is told once, however it is made, and a touch is none', async (t)
   utimesSync(file, new Date(), new Date());
   await sleep(300);
 
-  assert.equal(told.changes, 2);
+  assert.equal(seen.changes, 2);
 });
 
-test('where no change is announced, the looks find it', async (t) => {
+test('without notifications the interval finds a change', async (t) => {
   const target = configFile(t, 'one');
   const link = configFile(t, '');
   rmSync(link);
@@ -50,9 +50,9 @@ test('where no change is announced, the looks find it', async (t) => {
   await untilChanges(1);
 });
 
-test('a file that is being written is read when it is whole', async (t) => {
+test('a file is read once its writer has finished', async (t) => {
   const file = configFile(t, 'one');
-  const { told, untilChanges } = watched(t, file, 10_000);
+  const { seen, untilChanges } = watched(t, file, 10_000);
 
   let longestMs = 0;
   for (let length = 0; length < 15; length += 1) {
@@ -60,33 +60,33 @@ test('a file that is being written is read when it is whole', async (t) => {
     writeFileSync(file, 'x'.repeat(length));
     await sleep(20);
     longestMs = Math.max(longestMs, performance.now() - wroteMs);
-    if (longestMs < 50) assert.equal(told.changes, 0);
+    if (longestMs < 50) assert.equal(seen.changes, 0);
   }
 
   await untilChanges(1);
   await sleep(200);
-  // Whoever pauses between two steps for as long as that has written a file that is whole.
-  if (longestMs < 50) assert.equal(told.changes, 1);
+  // A longer pause between two steps makes the first step complete.
+  if (longestMs < 50) assert.equal(seen.changes, 1);
   else t.diagnostic(`a busy machine: ${Math.round(longestMs)} ms between two steps`);
 });
 
-test('a file that goes and comes back as it was is no change; that it is away is told once', async (t) => {
+test('a missing file is reported once, and its return unchanged is no change', async (t) => {
   const file = configFile(t, 'one');
-  const { told } = watched(t, file);
+  const { seen } = watched(t, file);
 
   rmSync(file);
   await eventually(
-    () => Promise.resolve(told.missing),
+    () => Promise.resolve(seen.missing),
     (missing) => missing > 0,
   );
   await sleep(200);
   writeFileSync(file, 'one');
   await sleep(200);
 
-  assert.deepEqual(told, { changes: 0, missing: 1 });
+  assert.deepEqual(seen, { changes: 0, missing: 1 });
 });
 
-test('a change of one of two files, each in a folder of its own, is a change', async (t) => {
+test('a change of one of two files in two folders is a change', async (t) => {
   const files = [configFile(t, 'certificate'), configFile(t, 'key')];
   const { promise, resolve } = Promise.withResolvers<void>();
   const options = { digest: digestOf(...files), everyMs: 10_000, onChange: resolve, onMissing: () => undefined };
@@ -98,13 +98,13 @@ test('a change of one of two files, each in a folder of its own, is a change', a
   await promise;
 });
 
-test('what somebody else reads just now is not told again', async (t) => {
+test('contents that the caller notes are not reported', async (t) => {
   const file = configFile(t, 'one');
-  const { told, watch } = watched(t, file);
+  const { seen, watch } = watched(t, file);
 
   writeFileSync(file, 'two');
   watch.note();
   await sleep(300);
 
-  assert.equal(told.changes, 0);
+  assert.equal(seen.changes, 0);
 });

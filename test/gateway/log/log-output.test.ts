@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { LogOutput } from '../../../src/gateway/log/log-output.ts';
 
-/** A stream that takes one piece and then none, until it is told to go on. */
+/** A stream that accepts one piece, and the next ones after `open`. */
 class Stuck extends Writable {
   readonly pieces: string[] = [];
   #go: (() => void) | undefined;
@@ -28,7 +28,7 @@ class Stuck extends Writable {
 
 const line = (index: number): string => `${String(index).padStart(6)} ${'x'.repeat(192)}\n`;
 
-test('lines come in order, gathered into pieces that a pipe takes whole', async () => {
+test('lines keep their order, in pieces that a pipe writes atomically', async () => {
   const stream = new Stuck();
   stream.open();
   const output = new LogOutput(stream);
@@ -41,7 +41,7 @@ test('lines come in order, gathered into pieces that a pipe takes whole', async 
   assert.ok(stream.pieces.every((piece) => piece.length <= 4096 && piece.endsWith('\n')));
 });
 
-test('a line that is longer than that goes alone and whole', async () => {
+test('a longer line is a piece of its own', async () => {
   const stream = new Stuck();
   stream.open();
   const output = new LogOutput(stream);
@@ -53,7 +53,7 @@ test('a line that is longer than that goes alone and whole', async () => {
   assert.deepEqual(stream.pieces, [line(1), long, line(2)]);
 });
 
-test('what nobody takes is bounded, what is too much is counted, and the loss is told once when there is room', async () => {
+test('the buffer is bounded, dropped lines are counted, and one report follows when there is room', async () => {
   const stream = new Stuck();
   const output = new LogOutput(stream);
   const resumed: number[] = [];
@@ -78,7 +78,7 @@ test('what nobody takes is bounded, what is too much is counted, and the loss is
   assert.equal(stream.text.split('\n').length - 1, 20_002 - dropped);
 });
 
-test('an end waits for what is written, and not for ever', async () => {
+test('a flush waits for the stream, within its bound', async () => {
   const output = new LogOutput(new Stuck());
   output.write(line(1));
   const startedMs = performance.now();
@@ -86,7 +86,7 @@ test('an end waits for what is written, and not for ever', async () => {
   assert.ok(performance.now() - startedMs < 1_000);
 });
 
-test('a reader that has gone costs its lines and nothing else', async () => {
+test('a closed reader loses lines and nothing else', async () => {
   const stream = new Writable({
     write: (_chunk, _encoding, done) => done(Object.assign(new Error('EPIPE'), { code: 'EPIPE' })),
   });

@@ -1,10 +1,9 @@
-/** Loud lines are counted as they are written. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog } from '../../../src/gateway/log/log.ts';
 import { loudLevels } from '../../../src/metrics/log-metrics.ts';
 
-test('lines at warn and above are counted, of children too, whatever the level was before; those kept out are not', () => {
+test('written lines at warn and above are counted, children included, whatever the level was before', () => {
   const written: string[] = [];
   const { log, lines } = createLog('info', {
     to: { write: (line) => void written.push((JSON.parse(line) as { msg: string }).msg) },

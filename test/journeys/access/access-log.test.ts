@@ -167,7 +167,7 @@ for (const workers of [1, 2]) {
     await until(async () => (await log(gateway.operationsUrl)).body.by === 'config');
     assert.deepEqual((await log(gateway.operationsUrl)).body.access.share, 0);
     assert.equal((await log(gateway.operationsUrl)).body.level, 'info');
-    await gateway.line(/"msg":"the config was read again: nothing has changed/);
+    await gateway.line(/"msg":"the config was reloaded: no live key has changed/);
   });
 }
 

@@ -225,12 +225,12 @@ test('the config shows the source of a credential, and never its value', async (
   const file = configFile(t, text);
   const env = { NODE_KEY: 'hush-from-the-environment' };
 
-  const { config, shown } = loadConfig({ file, env });
+  const { config, redacted } = loadConfig({ file, env });
   assert.deepEqual(config.upstreams[0]?.headers, {
     authorization: 'Bearer hush-from-the-environment',
     'x-key': 'hush-written-down',
   });
-  assert.deepEqual(shown.upstreams[0]?.headers, { Authorization: 'Bearer ${NODE_KEY}', 'X-Key': '*'.repeat(16) });
+  assert.deepEqual(redacted.upstreams[0]?.headers, { Authorization: 'Bearer ${NODE_KEY}', 'X-Key': '*'.repeat(16) });
   for (const line of [
     ['config', file],
     ['check', file],
@@ -239,9 +239,9 @@ test('the config shows the source of a credential, and never its value', async (
     const { out, err } = await call(line, env);
     assert.doesNotMatch(out + err, /hush/);
   }
-  // The shown config can be parsed again.
+  // The redacted config can be parsed again.
   assert.deepEqual(
-    loadConfig({ file: configFile(t, stringify(shown)), env }).config.upstreams[0]?.headers?.['authorization'],
+    loadConfig({ file: configFile(t, stringify(redacted)), env }).config.upstreams[0]?.headers?.['authorization'],
     'Bearer hush-from-the-environment',
   );
 });

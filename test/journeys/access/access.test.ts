@@ -127,13 +127,13 @@ test('an invalid or missing file changes nothing, and is logged once, with its p
   const lines: LogLine[] = [];
   const access = accessConfig({ keys: { file: file.path, redis: false } });
   const gateway = await testGateway(t, { full: [node], access, onLog: (line) => lines.push(line) });
-  const told = () => lines.filter(({ msg }) => String(msg).startsWith('the file of keys cannot be used'));
+  const refusals = () => lines.filter(({ msg }) => String(msg).startsWith('keys file refused'));
   const failed = () => gateway.metric('ledgergate_keys_reloads_total{source="file",result="failed"}');
 
   file.writeText(`keys:\n  - { name: a, plan: fre, sha256: "${key.text}" }\n`);
   await eventually(failed, (count) => count === 1);
   assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
-  assert.deepEqual(told()[0]?.['problems'], [
+  assert.deepEqual(refusals()[0]?.['problems'], [
     `${file.path}:2:22: keys[0].plan: there is no such plan in access.plans (did you mean "free"?)`,
     `${file.path}:2:35: keys[0].sha256: must be the SHA-256 of a key, 64 hex digits (ledgergate keys create makes both)`,
   ]);
@@ -141,7 +141,7 @@ test('an invalid or missing file changes nothing, and is logged once, with its p
   renameSync(file.path, `${file.path}.away`);
   await eventually(failed, (count) => count === 2);
   assert.equal((await gateway.get(path, bearer(key.text))).status, 200);
-  assert.equal(told().length, 2);
+  assert.equal(refusals().length, 2);
 
   file.write([]);
   await eventually(failed, (count) => count === 3);

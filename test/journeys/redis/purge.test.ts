@@ -1,7 +1,7 @@
 /** Operators take answers out of the cache: afterwards the next read is answered by a node. */
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
-import type { RedisTarget } from '../../../src/config/config.ts';
+import type { RedisTargetConfig } from '../../../src/config/config.ts';
 import { askPurge, purge } from '../../support/admin.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
@@ -14,7 +14,7 @@ const coin = '/accounts/0x1/module/coin?ledger_version=7';
 const viewBody = '{"function":"0x1::coin::balance","type_arguments":[],"arguments":["0x1"]}';
 
 /** A gateway that has found its Redis. */
-async function replica(t: TestContext, target: RedisTarget, node: FakeNode): Promise<TestGateway> {
+async function replica(t: TestContext, target: RedisTargetConfig, node: FakeNode): Promise<TestGateway> {
   const redis = { target, keyPrefix: 'lg', timeoutMs: 500, ttlMs: 60_000 };
   const gateway = await testGateway(t, { full: [node], config: { cache: { redis } } });
   // Unknown transactions are looked up and never stored; in a cluster these belong to several servers.
@@ -34,7 +34,7 @@ function lookups(gateway: TestGateway): Promise<number> {
   return gateway.metric('ledgergate_redis_lookups_total{outcome="absent"}');
 }
 
-function single(server: RedisServer): RedisTarget {
+function single(server: RedisServer): RedisTargetConfig {
   return { kind: 'single', url: server.url };
 }
 
@@ -307,7 +307,7 @@ test(
         (info) => info.includes('cluster_state:ok') && info.includes('cluster_size:2'),
       );
     }
-    const target: RedisTarget = { kind: 'cluster', urls: [one.url] };
+    const target: RedisTargetConfig = { kind: 'cluster', urls: [one.url] };
     const node = await fakeNode(t);
     const [a, b] = [await replica(t, target, node), await replica(t, target, node)];
     const paths = Array.from({ length: 40 }, (_, index) => probeOf(`0x${index + 1}`, 7));

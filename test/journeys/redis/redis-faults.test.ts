@@ -18,7 +18,7 @@ import {
 import { freePort } from '../../support/free-port.ts';
 import { noRedis, redisServer, RedisServer } from '../../support/redis-server.ts';
 
-const leftAlone = 'Redis is left alone until it answers again: answers are not shared';
+const circuitOpen = 'Redis circuit open: answers are not shared until Redis answers again';
 const answersAgain = 'Redis answers again';
 
 /** Both gateways share what they read, in this direction. */
@@ -39,13 +39,13 @@ async function fault(
   await Promise.all([readsThroughFault(a, versions(10, 20)), readsThroughFault(b, versions(20, 20))]);
   for (const gateway of [a, b]) {
     await untilUp(gateway, false);
-    assert.deepEqual([gateway.redisLog, (await gateway.readiness()).status], [[leftAlone], 200]);
+    assert.deepEqual([gateway.redisLog, (await gateway.readiness()).status], [[circuitOpen], 200]);
     assert.equal((await gateway.readiness()).redis.state, 'degraded');
   }
   await steps.heal();
   for (const gateway of [a, b]) {
     await untilUp(gateway);
-    assert.deepEqual(gateway.redisLog, [leftAlone, answersAgain]);
+    assert.deepEqual(gateway.redisLog, [circuitOpen, answersAgain]);
     assert.deepEqual((await gateway.readiness()).redis, { state: 'up' });
   }
   await sharing(b, a, 2);
@@ -98,13 +98,13 @@ test('a gateway starts without Redis, reports it, and uses it once it is there',
 
   // No request is needed for it.
   await untilUp(a, false);
-  assert.deepEqual([a.redisLog, (await a.readiness()).status], [[leftAlone], 200]);
+  assert.deepEqual([a.redisLog, (await a.readiness()).status], [[circuitOpen], 200]);
   assert.deepEqual((await a.readiness()).redis, { state: 'degraded', reason: 'connect ECONNREFUSED' });
   await readsThroughFault(a, versions(10, 10));
 
   await server.start();
   await untilUp(a);
-  assert.deepEqual(a.redisLog, [leftAlone, answersAgain]);
+  assert.deepEqual(a.redisLog, [circuitOpen, answersAgain]);
   await sharing(a, await replica(t, server.url, { nodes }), 1);
 });
 
@@ -117,7 +117,7 @@ test('a gateway starts before a Redis that hangs, for longer than connections la
   await until('the first connection is given up', () => a.redisLog.length === 1);
   server.resume();
   await untilUp(a);
-  assert.deepEqual(a.redisLog, [leftAlone, answersAgain]);
+  assert.deepEqual(a.redisLog, [circuitOpen, answersAgain]);
 });
 
 test('with a wrong password every gateway reads on its own', { skip: noRedis }, async (t) => {
@@ -125,7 +125,7 @@ test('with a wrong password every gateway reads on its own', { skip: noRedis }, 
   const a = await replica(t, server.url.replace('//', '//:wrong@'), { nodes: [await fakeNode(t)] });
   await untilUp(a, false);
   await readsThroughFault(a, versions(10, 10));
-  assert.deepEqual(a.redisLog, [leftAlone]);
+  assert.deepEqual(a.redisLog, [circuitOpen]);
   assert.match((await a.readiness()).redis.reason ?? '', /^WRONGPASS/);
 });
 

@@ -13,7 +13,7 @@ import {
 } from '../../support/redis-replica.ts';
 import { noRedis, redisServer, type RedisServer } from '../../support/redis-server.ts';
 
-const refuses = 'Redis refuses writes: what it has is used, nothing is added';
+const refuses = 'Redis refuses writes: reads go on, no answer is added';
 const takesAgain = 'Redis takes writes again';
 
 /** The gateways' connections, by number. */

@@ -1,5 +1,4 @@
-// A worker that is killed under load: what its clients lose, and how soon it is back.
-// LEDGERGATE_KILL_ROUNDS sets how often; the figure of the project's claims is taken with 30.
+// LEDGERGATE_KILL_ROUNDS sets the number of kills; the documented figure needs 30.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -18,15 +17,15 @@ const from = 1_000_000;
 
 interface Killed {
   readonly atMs: number;
-  /** When the kernel had closed all that the process had open. */
+  /** The kernel had closed every socket of the process. */
   readonly goneMs: number;
-  /** When both workers served again. */
+  /** Both workers served again. */
   readonly backMs: number;
-  /** What a process took to start that does nothing, under the same load. */
+  /** The start of an empty process, under the same load. */
   readonly emptyStartMs: number;
 }
 
-test(`${rounds} workers killed under load: only what they had in flight fails, and they are back soon`, async (t) => {
+test(`${rounds} workers killed under load: only their requests in flight fail, and replacements serve soon`, async (t) => {
   const node = await fakeNode(t, { head: 10_000_000n, keepRequests: 1 });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'silent' } } });
   const { url } = gateway;
@@ -55,7 +54,7 @@ test(`${rounds} workers killed under load: only what they had in flight fails, a
   );
   for (const kill of kills) {
     const own = kept.failed.filter((request) => wasInFlight(request, kill));
-    // One request at a time on each connection, and every other connection is of the other worker.
+    // One request at a time on each connection; connections alternate between the workers.
     assert.equal(new Set(own.map(({ client }) => client)).size, own.length, 'a client lost more than one request');
   }
   const lastMs = Math.max(0, ...failed.map((request) => Math.min(...kills.map((kill) => after(request, kill)))));
@@ -85,12 +84,12 @@ async function emptyStart(): Promise<number> {
   return performance.now() - startMs;
 }
 
-/** Begun before the process was gone, and failed when it was killed. */
+/** Started before the exit of the process, and failed by the kill. */
 function wasInFlight({ startMs, endMs }: Failed, { atMs, goneMs }: Killed): boolean {
   return startMs <= goneMs && endMs >= atMs;
 }
 
-/** How long after the end of the process that it was in flight at a request failed. */
+/** Time from the end of its process to the failure of a request in flight. */
 function after(request: Failed, kill: Killed): number {
   return wasInFlight(request, kill) ? request.endMs - kill.goneMs : Infinity;
 }

@@ -1,4 +1,3 @@
-// Events between workers, over real processes.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -20,7 +19,7 @@ const post = (url: string, body: string) => fetchReply(url, { method: 'POST', he
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 
-/** A gateway whose workers learn of the ledger from requests and events alone, and one connection to each worker. */
+/** A gateway without probes, whose workers follow the ledger by requests and events, and a connection to each worker. */
 async function quietWorkers(t: TestContext, full: readonly NodeAddress[], config: ConfigSections = {}) {
   const gateway = await gatewayProcess(t, {
     full,
@@ -50,14 +49,14 @@ async function quietWorkers(t: TestContext, full: readonly NodeAddress[], config
 }
 
 /**
- * Resolves when every event that was sent before has arrived. A scrape queries each worker behind the events that the
- * primary has read; the second one comes after the primary has read all of them.
+ * Resolves when every earlier event has arrived. A scrape queues behind the events that the primary has read; a second
+ * scrape starts after the primary has read all of them.
  */
 async function delivered(gateway: GatewayProcess): Promise<void> {
   for (let scrapes = 0; scrapes < 2; scrapes += 1) assert.equal(await metric(gateway, 'ledgergate_workers'), 2);
 }
 
-test('a version that one worker serves is soon the least that another serves, in answer and headers', async (t) => {
+test('a version that one worker serves becomes the floor of another, in answer and headers', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const { one, other } = await quietWorkers(t, [node]);
 
@@ -70,7 +69,7 @@ test('a version that one worker serves is soon the least that another serves, in
   }
 });
 
-test('by token a read is at its version or later on whichever worker, at once', async (t) => {
+test('a read with a token is at its version or later on every worker, at once', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const { one, other } = await quietWorkers(t, [node]);
 
@@ -83,7 +82,7 @@ test('by token a read is at its version or later on whichever worker, at once', 
   }
 });
 
-test('one look at the ledger serves all workers, and a worker that is started later', async (t) => {
+test('one snapshot serves all workers, later ones included', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const { gateway, one, other } = await quietWorkers(t, [node]);
   const atStart = node.log.countOf('ledgerInfo');
@@ -105,7 +104,7 @@ test('one look at the ledger serves all workers, and a worker that is started la
   );
 });
 
-test('a worker that starts while a node is silent serves with the state that the others published', async (t) => {
+test('a worker that starts while a node is silent serves the published state', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const { gateway } = await quietWorkers(t, [node]);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -128,7 +127,7 @@ test('a worker that starts while a node is silent serves with the state that the
   );
 });
 
-test('a version that a node has pruned is asked of the deeper node by every worker', async (t) => {
+test('every worker sends reads of a pruned version to the deeper node', async (t) => {
   const full = await fakeNode(t, { head: 900n, oldest: 500n });
   const archival = await fakeNode(t, { archival: true, head: 900n });
   const upstreams = [
@@ -147,8 +146,8 @@ test('a version that a node has pruned is asked of the deeper node by every work
   assert.equal(full.log.readCount, asked);
 });
 
-test('whichever worker is asked for a submitted transaction, the node that took it is asked first', async (t) => {
-  // The archival node is ahead, so it takes submissions; who does not know that asks the full node first.
+test('every worker asks the node of a submission first for its transaction', async (t) => {
+  // The archival node is ahead, so it gets submissions; without the event a worker asks the full node first.
   const full = await fakeNode(t, { head: 900n });
   const archival = await fakeNode(t, { archival: true, head: 950n });
   const upstreams = [
@@ -169,7 +168,7 @@ test('whichever worker is asked for a submitted transaction, the node that took 
   assert.deepEqual([full.log.readCount, archival.log.readCount], [0, 6 * 4]);
 });
 
-test('a function that one worker found to differ is left to nodes by all, and by a worker that starts later', async (t) => {
+test('a function that one worker distrusts is distrusted by all, later workers included', async (t) => {
   const vector = readGroup('13-framework.json').find(({ name }) => name === 'coin transfer');
   assert.ok(vector?.expected_hex !== undefined);
   const node = await vectorNode(t, vector.chain_id);
@@ -193,7 +192,7 @@ test('a function that one worker found to differ is left to nodes by all, and by
   assert.deepEqual(new Set([...later, ...afterwards]), new Set([otherBytes]));
 });
 
-test('a worker that was stuck applies what its peers published meanwhile', async (t) => {
+test('a resumed worker applies the events that its peers published meanwhile', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const { gateway, one, other } = await quietWorkers(t, [node]);
 
@@ -209,20 +208,20 @@ test('a worker that was stuck applies what its peers published meanwhile', async
   for (const read of [one, other]) await until(async () => (await read(probe)).head === 950n);
 });
 
-test('a ledger that is another one is followed by all workers', async (t) => {
+test('all workers follow a replaced ledger', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const { one, other } = await quietWorkers(t, [node]);
   assert.deepEqual([(await one('')).head, (await other('')).head], [900n, 900n]);
 
   node.clock.head = 500n;
   node.fault = { kind: 'wrong chain id', chainId: 2 };
-  // One worker reads of the other chain; its peer has no other source than its event.
+  // One worker reads the other chain; the event is its peer's only source.
   await until(async () => (await one(`${probe}?ledger_version=400`)).head === 500n);
 
   await until(async () => (await other('')).head === 500n);
 });
 
-test('a list of transactions from near the head is not ahead of the ledger headers beside it', async (t) => {
+test('a list of transactions near the head is not ahead of its ledger headers', async (t) => {
   let head = 900n;
   const server = createServer((request, response) => {
     const start = /start=(\d+)/.exec(request.url ?? '')?.[1];

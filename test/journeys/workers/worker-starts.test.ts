@@ -1,4 +1,3 @@
-/** A worker that cannot be started for a while, because its primary has no descriptors left. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -10,7 +9,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { childrenOf } from '../../support/gateway-process.ts';
 import { get } from '../../support/workers.ts';
 
-test('a worker that cannot be started comes when it can be', async (t) => {
+test('a worker that cannot be forked for lack of descriptors starts later', async (t) => {
   const { url } = await fakeNode(t, { head: 900n });
   const config = {
     listen: { host: '127.0.0.1', port: 0 },

@@ -1,4 +1,3 @@
-/** Operators speak to one port, whatever the number of workers behind it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
@@ -7,7 +6,7 @@ import { get } from '../../support/workers.ts';
 
 const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
 
-test('a purge reaches what every worker holds', async (t) => {
+test('a purge reaches the memory of every worker', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 3 } });
   const readByAll = async (): Promise<void> => {
@@ -29,7 +28,7 @@ test('a purge reaches what every worker holds', async (t) => {
   assert.equal(node.log.countOf('resource'), 6);
 });
 
-test('an explanation is one worker\u2019s', async (t) => {
+test('one worker explains a request', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2 } });
 
@@ -42,7 +41,7 @@ test('an explanation is one worker\u2019s', async (t) => {
   assert.equal(node.log.countOf('resource'), 0);
 });
 
-test('a request that no message can hold is refused, and nobody ends for it', async (t) => {
+test('a request that no message can carry is refused, and no process ends', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2 } });
   const nested = '['.repeat(100_000) + ']'.repeat(100_000);

@@ -1,4 +1,3 @@
-// Several workers behind one port, as real processes: how connections spread, what a crash costs, and how all leave.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +20,7 @@ function isRead({ url }: { readonly url: string }): boolean {
   return url.includes('/resource/');
 }
 
-/** Connections that stay, each used by one client. */
+/** Persistent connections, one for each client. */
 function keptConnections(t: TestContext, count: number): readonly Agent[] {
   const agents = Array.from({ length: count }, () => new Agent({ connections: 1, pipelining: 1 }));
   t.after(() => Promise.all(agents.map((agent) => agent.destroy())));
@@ -38,7 +37,7 @@ async function statusOver(dispatcher: Agent, url: string): Promise<number | 'cut
   }
 }
 
-test('connections to one port are spread over the workers in turn, and the metrics are of all', async (t) => {
+test('workers get the connections of one port in turn, and the metrics are of all', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2 } });
   for (let count = 0; count < 10; count += 1) assert.equal((await get(gateway.url + at(600))).status, 200);
@@ -66,19 +65,19 @@ test('the metrics of all workers pass promtool', { skip: !hasPromtool }, async (
   assert.deepEqual([checked.status, checked.stderr], [0, '']);
 });
 
-test('readiness tells how many workers call a node usable', async (t) => {
+test('readiness reports how many workers count a node as usable', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2 } });
 
   const { status, text } = await get(`${gateway.operationsUrl}/readyz`);
-  const told = JSON.parse(text) as { readonly upstreams: readonly object[]; readonly workers: object };
+  const reports = JSON.parse(text) as { readonly upstreams: readonly object[]; readonly workers: object };
 
   assert.equal(status, 200);
-  assert.deepEqual(told.workers, { wanted: 2, answering: 2, ready: 2 });
-  assert.partialDeepStrictEqual(told.upstreams, [{ name: 'full-0', state: 'usable', head: '900', usableBy: 2 }]);
+  assert.deepEqual(reports.workers, { wanted: 2, answering: 2, ready: 2 });
+  assert.partialDeepStrictEqual(reports.upstreams, [{ name: 'full-0', state: 'usable', head: '900', usableBy: 2 }]);
 });
 
-test('a killed worker takes its own connections along and is replaced; its counts stay', async (t) => {
+test('a killed worker loses its own connections and is replaced; its counts stay', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'silent' } } });
   const connections = keptConnections(t, 8);
@@ -90,7 +89,7 @@ test('a killed worker takes its own connections along and is replaced; its count
   assert.equal(await metric(gateway, counted), 8);
   const [victim = noWorker()] = gateway.workers();
 
-  // Before anybody asks again: four of the connections are of the other worker, and none of those may fail.
+  // Before the next request: four of the connections belong to the other worker, and none of those may fail.
   const rounds: (readonly (number | 'cut')[])[] = [];
   process.kill(victim, 'SIGKILL');
   for (let round = 0; round < 20; round += 1) rounds.push(await ask());
@@ -105,14 +104,14 @@ test('a killed worker takes its own connections along and is replaced; its count
   assert.deepEqual(new Set(await ask()), new Set([200]));
 });
 
-test('a connection that a worker had not taken yet when it was killed is closed, not left waiting', async (t) => {
+test('an unacknowledged connection of a killed worker is closed', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'silent' } } });
   const [victim = noWorker()] = gateway.workers();
   process.kill(victim, 'SIGSTOP');
   const connections = keptConnections(t, 6);
   const outcomes = connections.map((connection) => statusOver(connection, gateway.url + at(600)));
-  // It can take none, so after one connection was handed to it the other worker gets all.
+  // It acknowledges none, so after one connection the other worker gets all.
   const answered = new Set<number>();
   for (const [index, outcome] of outcomes.entries()) void outcome.then(() => answered.add(index));
   await until(() => Promise.resolve(answered.size === connections.length - 1));
@@ -124,7 +123,7 @@ test('a connection that a worker had not taken yet when it was killed is closed,
   assert.equal(statuses.filter((status) => status === 200).length, 5);
 });
 
-test('with all workers gone at once, new ones come on the same port', async (t) => {
+test('workers that are all killed at once are replaced on the same port', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2, log: { level: 'silent' } } });
 
@@ -137,7 +136,7 @@ test('with all workers gone at once, new ones come on the same port', async (t) 
   for (let count = 0; count < 4; count += 1) assert.equal((await get(gateway.url + at(600))).status, 200);
 });
 
-test('all workers finish what they have in flight when the whole group is told to end', async (t) => {
+test('all workers drain when the whole group gets a signal', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await gatewayProcess(t, { full: [node], config: { workers: 2 } });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -149,7 +148,7 @@ test('all workers finish what they have in flight when the whole group is told t
     await arrived;
   }
 
-  // As a terminal's Ctrl-C does.
+  // Like a terminal's Ctrl-C.
   for (const worker of gateway.workers()) process.kill(worker, 'SIGINT');
   const ended = gateway.stop();
   await gateway.line(/^Stopping/);
@@ -180,7 +179,7 @@ test('workers do not outlive their primary', async (t) => {
   await until(() => Promise.resolve(!workers.some(isAlive)));
 });
 
-test('what memory may hold is for all workers together', async (t) => {
+test('all workers together share the memory of the cache', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const config = { workers: 2, cache: { memory: { maxBytes: '2MiB' } } };
   const gateway = await gatewayProcess(t, { full: [node], config });
@@ -193,7 +192,7 @@ test('what memory may hold is for all workers together', async (t) => {
   assert.ok(held > 2 ** 20 && held <= 2 * 2 ** 20, `${held} bytes`);
 });
 
-test('a port that is taken is one line and exit code 1 with workers too', async (t) => {
+test('a port in use is one line and exit code 1, with workers too', async (t) => {
   const node = await fakeNode(t, {});
   const taken = createServer().listen(0, '127.0.0.1');
   t.after(() => taken.close());

@@ -1,4 +1,4 @@
-/** Keys in Redis: read every two seconds. While they cannot be read, those that were read last stay in force. */
+/** Keys in Redis, polled every two seconds. While Redis is down, the last keys stay in force. */
 import { setImmediate } from 'node:timers/promises';
 import type { KeyRecord } from '../access/keys/key-set.ts';
 import type { Principals } from '../access/keys/principals.ts';
@@ -8,37 +8,36 @@ import { findKey } from '../config/keys-file.ts';
 import type { AccessMetrics } from '../metrics/access-metrics.ts';
 import type { Journal } from '../proxy/operations/status/events.ts';
 
-/** Parts that keys of every source are given to and reported by. */
+/** Consumers of keys, for both sources. */
 export interface KeysContext {
   readonly principals: Principals;
-  /** Names of plans, now. */
   readonly plans: () => ReadonlySet<string>;
   readonly metrics: AccessMetrics;
   readonly journal: Journal;
 }
 
 const pollMs = 2_000;
-/** A larger hash is not read: it holds something else. */
+/** A larger hash is refused: it is no hash of keys. */
 const mostKeys = 100_000;
-/** A field that is no key: a hash that holds nothing else says that there are none. */
+/** The field of an empty set of keys, which Redis could not distinguish from a lost hash. */
 const emptyMark = 'none';
-/** Keys are parsed so many at a time, some milliseconds, with requests in between. */
+/** Keys parsed between two turns of the event loop: some milliseconds. */
 const parsedAtOnce = 500;
 
-/** A field, and its key, if it is one. */
+/** A field; `record` is `undefined` for an invalid key. */
 interface Field {
   readonly text: string;
   readonly record: KeyRecord | undefined;
 }
 
 /** The keys of the hash `{keyPrefix}:access:keys`: field = SHA-256, value = the key as JSON. */
-export class RedisKeys {
-  /** Resolves when they have been read, or could not be. */
+export class AccessKeyPoller {
+  /** Resolves after the first poll. */
   readonly started: Promise<void>;
   readonly #context: KeysContext;
   readonly #client: ReturnType<typeof connectRedis>;
   readonly #name: string;
-  /** By hash; `undefined` before the first reading. */
+  /** By SHA-256; `undefined` before the first poll. */
   #fields: ReadonlyMap<string, Field> | undefined;
   #isAway = false;
   #isClosed = false;
@@ -53,8 +52,8 @@ export class RedisKeys {
     this.started = connected.promise.then(() => this.#poll());
   }
 
-  /** The plans are others. */
-  again(): void {
+  /** Checks the keys against new plans. */
+  reapplyPlans(): void {
     if (this.#fields !== undefined && this.#fields.size > 0) this.#take(this.#fields);
   }
 
@@ -78,18 +77,18 @@ export class RedisKeys {
     this.#timer.unref();
   }
 
-  /** Commands fail at once without a connection, and a silent one is replaced: neither waits for long. */
+  /** Does not wait: commands fail without a connection, and a silent connection is replaced. */
   async #read(): Promise<Readonly<Record<string, string>>> {
     const count = await this.#client.hlen(this.#name);
-    if (count > mostKeys) throw new Error(`${count} keys are more than ${mostKeys}`);
+    if (count > mostKeys) throw new Error(`${count} keys exceed the limit of ${mostKeys}`);
     const texts = await this.#client.hgetall(this.#name);
-    // Evicted, or lost with a restart: nobody takes out the keys of all in this way.
+    // Evicted, or lost in a restart: an operator leaves `emptyMark` behind.
     if (Object.keys(texts).length === 0 && this.#fields !== undefined && this.#fields.size > 0)
-      throw new Error(`there is no ${this.#name} any more`);
+      throw new Error(`${this.#name} has disappeared`);
     return texts;
   }
 
-  /** The same map where no text has changed; a text that has not is not parsed again. */
+  /** Parses changed texts only; the same map when none has changed. */
   async #parse(texts: Readonly<Record<string, string>>): Promise<ReadonlyMap<string, Field>> {
     const fields = new Map<string, Field>();
     let parsed = 0;
@@ -106,7 +105,7 @@ export class RedisKeys {
     return parsed === 0 && this.#fields?.size === fields.size ? this.#fields : fields;
   }
 
-  /** Keys of a plan that is not there yet are kept: a later config may have it. */
+  /** Keeps keys of unknown plans: a later config may add the plan. */
   #take(fields: ReadonlyMap<string, Field>): void {
     const { principals, plans, metrics, journal } = this.#context;
     const records = [...fields.values()].flatMap(({ record }) => record ?? []);
@@ -115,12 +114,12 @@ export class RedisKeys {
     metrics.reloaded('redis', wrong === 0 ? 'ok' : 'failed');
     if (wrong > 0) {
       const why = { name: this.#name, wrong };
-      journal.record('keys refused', why, 'keys in Redis are not well-formed, or of no plan: they are left out');
+      journal.record('keys refused', why, 'keys in Redis are invalid or have no plan: these keys are refused');
     }
-    journal.record('keys read', { keys: principals.size }, 'keys were read from Redis');
+    journal.record('keys read', { keys: principals.size }, 'keys reloaded from Redis');
   }
 
-  /** Once per change. `reason`: why they cannot be read, `undefined` when they can. */
+  /** Logs changes of the state. `reason`: of a failed poll, otherwise `undefined`. */
   #report(reason: string | undefined): void {
     const isAway = reason !== undefined;
     if (isAway === this.#isAway || this.#isClosed) return;
@@ -128,11 +127,7 @@ export class RedisKeys {
     const { metrics, journal } = this.#context;
     if (isAway) {
       metrics.reloaded('redis', 'failed');
-      journal.record(
-        'keys away',
-        { reason },
-        'keys in Redis cannot be read: those that were read before stay in force',
-      );
-    } else journal.record('keys read', {}, 'keys in Redis can be read again');
+      journal.record('keys away', { reason }, 'keys in Redis are unreadable: the keys in force stay');
+    } else journal.record('keys read', {}, 'keys in Redis are readable again');
   }
 }
