@@ -36,7 +36,7 @@ const requests: readonly Finished[] = (['resource', 'module', 'view', 'transacti
       route,
       status,
       outcome: 'memory',
-      isTold: true,
+      isHeadSent: true,
       savedBytes: 400 * index,
     })),
 );

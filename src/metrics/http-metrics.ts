@@ -47,7 +47,7 @@ export interface Finished {
   /** Source of the answer, also of one that found no client any more. */
   readonly outcome: Outcome;
   /** Whether the client was told anything: otherwise it hung up before, and neither of the two came to be. */
-  readonly isTold: boolean;
+  readonly isHeadSent: boolean;
   /** Bytes of a body that no node had to send for it. */
   readonly savedBytes: number;
   /** Its span, where that is of a trace that is kept. */
@@ -55,13 +55,13 @@ export interface Finished {
 }
 
 /** The status that a request is counted and logged by. */
-export function toldStatus({ isTold, status }: Pick<Finished, 'isTold' | 'status'>): number {
-  return isTold ? status : hungUp;
+export function toldStatus({ isHeadSent, status }: Pick<Finished, 'isHeadSent' | 'status'>): number {
+  return isHeadSent ? status : hungUp;
 }
 
 /** The outcome that a request is counted and logged by: who does not wait for an answer has none. */
-export function toldOutcome({ isTold, outcome }: Pick<Finished, 'isTold' | 'outcome'>): Outcome {
-  return isTold ? outcome : 'refused';
+export function toldOutcome({ isHeadSent, outcome }: Pick<Finished, 'isHeadSent' | 'outcome'>): Outcome {
+  return isHeadSent ? outcome : 'refused';
 }
 
 /** Events of client requests that are counted. */

@@ -8,8 +8,8 @@ import type { Incoming, Outgoing } from './message.ts';
 /** A ticket of a request within its limits. */
 export type AdmittedTicket = Extract<Ticket, { kind: 'admitted' }>;
 
-/** Result of a request so far. */
-export interface Result {
+/** RequestResult of a request so far. */
+export interface RequestResult {
   readonly outcome: Outcome;
   /** Milliseconds that a node took over it, 0 where none was asked for this request alone. */
   readonly upstreamMs: number;
@@ -21,7 +21,7 @@ export interface Result {
 }
 
 /** Before an answer exists. */
-const nothingYet: Result = { outcome: 'local', upstreamMs: 0, gasUsed: undefined, bytes: 0, bodyBytes: 0 };
+const nothingYet: RequestResult = { outcome: 'local', upstreamMs: 0, gasUsed: undefined, bytes: 0, bodyBytes: 0 };
 
 /** Charges one request to its principal, once, when its answer is out and no work for it is in flight. */
 export class AdmittedRequest {
@@ -52,7 +52,7 @@ export class AdmittedRequest {
   }
 
   /** Reads the result from `result` from now on. */
-  follow(result: Result): void {
+  follow(result: RequestResult): void {
     this.#result = result;
   }
 

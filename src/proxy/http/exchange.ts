@@ -7,7 +7,7 @@ import { CancelToken, type StopSignal } from '../../ledger/stop.ts';
 import type { Finished, HttpMetrics, Outcome, RouteName } from '../../metrics/http-metrics.ts';
 import { passedOn } from '../../trace/trace-context.ts';
 import type { Span, SpanName } from '../../trace/span.ts';
-import { clientOf, type AdmittedRequest, type Result } from './admitted-request.ts';
+import { clientOf, type AdmittedRequest, type RequestResult } from './admitted-request.ts';
 import type { BodyReservation } from './body-pool.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import type { RequestSpans, RouteLabel } from './request-span.ts';
@@ -28,7 +28,7 @@ export interface Caller {
 export interface RequestSummary extends Finished {
   readonly method: string | undefined;
   /** Whether the head of an answer is out. */
-  readonly isTold: boolean;
+  readonly isHeadSent: boolean;
   /** The node that answered this request, or the one whose answer it shares. */
   readonly upstream: string | undefined;
   readonly upstreamMs: number;
@@ -55,14 +55,14 @@ export interface ExchangeObserver {
 }
 
 /** A node that was asked for one request. */
-interface Asked {
+interface UpstreamUse {
   readonly upstream: string;
   readonly tookMs: number;
   readonly gasUsed: unknown;
 }
 
 /** A request that a transport received, and the response that goes back over it. */
-export interface Received<Request extends Incoming, Response extends Outgoing> {
+export interface ReceivedRequest<Request extends Incoming, Response extends Outgoing> {
   readonly request: Request;
   readonly response: Response;
   /** Undefined where access is open to everybody, and of a refused request. */
@@ -70,7 +70,7 @@ export interface Received<Request extends Incoming, Response extends Outgoing> {
 }
 
 /** `Response`: where an answer may be streamed, the whole of Node's. */
-export class Exchange<Response extends Outgoing = ServerResponse> implements Caller, Result, RequestSummary {
+export class Exchange<Response extends Outgoing = ServerResponse> implements Caller, RequestResult, RequestSummary {
   readonly request: Incoming;
   readonly response: Response;
   readonly route: RouteName;
@@ -100,7 +100,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   #hasEnded = false;
 
   /** Begins when the request is admitted and its body, where the route needs one, is complete. */
-  constructor(received: Received<Incoming, Response>, route: RouteLabel, observer: ExchangeObserver) {
+  constructor(received: ReceivedRequest<Incoming, Response>, route: RouteLabel, observer: ExchangeObserver) {
     const { request, response, admitted } = received;
     this.request = request;
     this.response = response;
@@ -155,7 +155,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   }
 
   /** A node was asked for this request alone. `gasUsed`: what its header says, text. */
-  noteAsked(outcome: 'miss' | 'passed', { upstream, tookMs, gasUsed }: Asked): void {
+  noteUpstream(outcome: 'miss' | 'passed', { upstream, tookMs, gasUsed }: UpstreamUse): void {
     this.outcome = outcome;
     this.upstream = upstream;
     this.upstreamMs = tookMs;
@@ -182,7 +182,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
     return this.request.method;
   }
 
-  get isTold(): boolean {
+  get isHeadSent(): boolean {
     return this.response.headersSent;
   }
 

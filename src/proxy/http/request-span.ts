@@ -22,13 +22,13 @@ export interface SpanSummary {
   readonly upstream: string | undefined;
   readonly version: LedgerVersion | undefined;
   /** Whether the head of an answer is out. */
-  readonly isTold: boolean;
+  readonly isHeadSent: boolean;
 }
 
 const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE']);
 
 /** The address that clients connect to. */
-export interface Served {
+export interface PublicUrl {
   readonly scheme: 'http' | 'https';
   readonly basePath: string;
 }
@@ -36,15 +36,15 @@ export interface Served {
 /** Begins and ends the spans of client requests. */
 export class RequestSpans {
   readonly #tracer: Tracer;
-  readonly #served: Served;
+  readonly #publicUrl: PublicUrl;
 
-  constructor(tracer: Tracer, served: Served) {
+  constructor(tracer: Tracer, publicUrl: PublicUrl) {
     this.#tracer = tracer;
-    this.#served = served;
+    this.#publicUrl = publicUrl;
   }
 
   begin({ method = '', headers, httpVersionMajor, httpVersion }: Incoming, { template }: RouteLabel): Span {
-    const { scheme, basePath } = this.#served;
+    const { scheme, basePath } = this.#publicUrl;
     const isKnown = methods.has(method);
     const route = template === undefined ? undefined : basePath + template || '/';
     const verb = isKnown ? method : 'HTTP';
@@ -57,14 +57,14 @@ export class RequestSpans {
   }
 
   /** A client's error is no error of the span. A client that hung up before an answer's head has no status. */
-  end(span: Span, { status, outcome, upstream, version, isTold }: SpanSummary): void {
+  end(span: Span, { status, outcome, upstream, version, isHeadSent }: SpanSummary): void {
     span.note({
-      'http.response.status_code': isTold ? status : undefined,
-      'ledgergate.outcome': isTold ? outcome : ('refused' satisfies Outcome),
+      'http.response.status_code': isHeadSent ? status : undefined,
+      'ledgergate.outcome': isHeadSent ? outcome : ('refused' satisfies Outcome),
       'ledgergate.upstream': upstream,
       'ledgergate.served_version': version?.toString(),
     });
-    if (!isTold) span.note({ 'error.type': 'client hung up' });
+    if (!isHeadSent) span.note({ 'error.type': 'client hung up' });
     else if (status >= 500 || outcome === 'failed') span.fail(String(status));
     span.end();
   }

@@ -199,7 +199,7 @@ function note(exchange: Exchange<Outgoing>, { source, entry, version }: ReadResu
   if (source.kind === 'upstream') exchange.upstream = source.name;
   if (source.kind !== 'memory' && source.isCollapsed) exchange.outcome = 'collapsed';
   else if (source.kind !== 'upstream') exchange.outcome = source.kind;
-  else return exchange.noteAsked('miss', { upstream: source.name, tookMs: source.tookMs, gasUsed: entry.gasUsed });
+  else return exchange.noteUpstream('miss', { upstream: source.name, tookMs: source.tookMs, gasUsed: entry.gasUsed });
   exchange.savedBytes = entry.body.length;
   return undefined;
 }

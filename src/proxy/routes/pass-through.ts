@@ -195,7 +195,7 @@ function bodyIn(answer: NodeAnswer | StreamedAnswer, coding: NodeCoding | undefi
 /** Notes what an answer that is passed through comes to. */
 function note(exchange: Exchange, answer: NodeAnswer | StreamedAnswer, { gasUsed }: Dialect): void {
   const { upstream, tookMs, headers } = answer;
-  exchange.noteAsked('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
+  exchange.noteUpstream('passed', { upstream: upstream.name, tookMs, gasUsed: headers[gasUsed] });
 }
 
 /** A submission outlives its client, but not this. */

@@ -135,7 +135,7 @@ const traced = (traceId: string, more: Partial<Finished> = {}): Finished => ({
   route: 'resource',
   status: 200,
   outcome: 'memory',
-  isTold: true,
+  isHeadSent: true,
   savedBytes: 0,
   trace: { traceId, spanId: '00f067aa0ba902b7' },
   ...more,

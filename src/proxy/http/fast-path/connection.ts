@@ -10,12 +10,12 @@ import { parseTarget } from '../../routes/read-answer.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 import type { CachedTarget } from '../../routes/target-cache.ts';
 import { longestTarget } from '../target.ts';
-import type { Sending, TurnEnd } from './turn-end.ts';
+import type { Flushable, TurnEnd } from './turn-end.ts';
 import { arenaBytes, type Arena, type Arenas } from './arena.ts';
-import { FastResponse, type Answering } from './response.ts';
+import { FastResponse, type AnswerSink } from './response.ts';
 import type { LiveHeaders } from './head-text.ts';
 import type { PreparedHits } from './prepared-hits.ts';
-import { readHead, type HeaderBlocks, type RequestHead } from './request-head.ts';
+import { readHead, type HeaderBlocks, type PlainHead } from './request-head.ts';
 
 /** Parts that all connections share. */
 export interface FastPathParts {
@@ -39,15 +39,15 @@ const plainTarget = /^[!-"$-~]*$/;
 const mostAhead = 64 * 1024;
 
 /** Reads requests from one socket, and writes the answers at the end of each turn of the event loop. */
-export class FastConnection implements Answering, Sending {
+export class FastConnection implements AnswerSink, Flushable {
   readonly socket: Socket;
   readonly #parts: FastPathParts;
   readonly #listeners;
-  #isAsked = false;
+  #hasRequest = false;
   /** A request or an answer came since the last look at it. */
   #isActive = true;
   #quietSinceMs = 0;
-  #answering: FastResponse | undefined;
+  #inFlight: FastResponse | undefined;
   /** Bytes that came while an answer was in flight. */
   #ahead: Buffer | undefined;
   /** Answers that go out at the end of the turn. */
@@ -63,18 +63,18 @@ export class FastConnection implements Answering, Sending {
     this.socket = socket;
     this.#parts = parts;
     this.#listeners = {
-      data: (chunk: Buffer) => this.#take(chunk),
-      end: () => this.#end(),
-      timeout: () => this.#endStuck(),
+      data: (chunk: Buffer) => this.#onData(chunk),
+      end: () => this.#onEnd(),
+      timeout: () => this.#onTimeout(),
       error: () => socket.destroy(),
-      close: () => this.#close(),
+      close: () => this.#onClose(),
     };
     for (const [event, listener] of Object.entries(this.#listeners)) socket.on(event, listener);
   }
 
   /** Nothing is under way on it: neither an answer nor bytes that the client has not taken. */
   get isIdle(): boolean {
-    return this.#answering === undefined && !this.#isSending && this.socket.writableLength === 0;
+    return this.#inFlight === undefined && !this.#isSending && this.socket.writableLength === 0;
   }
 
   get #isSending(): boolean {
@@ -146,8 +146,8 @@ export class FastConnection implements Answering, Sending {
   }
 
   /** Whether a request has come on it. */
-  get isAsked(): boolean {
-    return this.#isAsked;
+  get hasRequest(): boolean {
+    return this.#hasRequest;
   }
 
   /** For how long it has been idle, as far as was looked. To be called every few seconds, with `performance.now()`. */
@@ -168,17 +168,17 @@ export class FastConnection implements Answering, Sending {
     if (timeoutMs !== (this.socket.timeout ?? 0)) this.socket.setTimeout(timeoutMs);
   }
 
-  #endStuck(): void {
+  #onTimeout(): void {
     // It may have become idle since it was looked at.
     if (!this.isIdle) this.socket.destroy();
   }
 
-  #take(chunk: Buffer): void {
+  #onData(chunk: Buffer): void {
     // The last answer was given: what comes behind it is not read as a request any more (RFC 9112 9.6).
     if (this.socket.writableEnded) return;
     this.#isActive = true;
-    this.#isAsked = true;
-    if (this.#answering !== undefined) this.#keepAhead(chunk);
+    this.#hasRequest = true;
+    if (this.#inFlight !== undefined) this.#keepAhead(chunk);
     else this.#serve(chunk);
   }
 
@@ -188,11 +188,11 @@ export class FastConnection implements Answering, Sending {
     let answered = 0;
     for (let from = 0; from < text.length; answered += 1) {
       const head = answered < mostAtOnce && this.#mayAnswer() ? readHead(text, from, this.#parts.blocks) : undefined;
-      if (head === undefined || !this.#answer(head)) return this.#leave(from === 0 ? chunk : chunk.subarray(from));
+      if (head === undefined || !this.#answer(head)) return this.#handOver(from === 0 ? chunk : chunk.subarray(from));
       from = head.end;
       if (this.socket.destroyed || this.socket.writableEnded) return undefined;
-      if (this.#answering !== undefined && from < text.length) this.#keepAhead(chunk.subarray(from));
-      if (this.#answering !== undefined) return undefined;
+      if (this.#inFlight !== undefined && from < text.length) this.#keepAhead(chunk.subarray(from));
+      if (this.#inFlight !== undefined) return undefined;
     }
     return undefined;
   }
@@ -217,7 +217,7 @@ export class FastConnection implements Answering, Sending {
   }
 
   /** False: the request is not taken. */
-  #answer(head: RequestHead): boolean {
+  #answer(head: PlainHead): boolean {
     const { proxy, hits, metrics } = this.#parts;
     const { method, target, block } = head;
     const cached = proxy.targets.find(target, block.form) ?? this.#parse(head);
@@ -232,7 +232,7 @@ export class FastConnection implements Answering, Sending {
   }
 
   /** The read of a target that is new; `undefined`: another route, or a fault, which the server answers. */
-  #parse({ method, target, block }: RequestHead): CachedTarget | undefined {
+  #parse({ method, target, block }: PlainHead): CachedTarget | undefined {
     const { proxy } = this.#parts;
     if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
     const match = proxy.router.match(method, target);
@@ -245,20 +245,20 @@ export class FastConnection implements Answering, Sending {
     }
   }
 
-  #begin({ method, target, block: { headers, isKept } }: RequestHead, cached: CachedTarget): void {
+  #begin({ method, target, block: { headers, isKept } }: PlainHead, cached: CachedTarget): void {
     const { proxy, live } = this.#parts;
     const { socket } = this;
-    const response = new FastResponse({ connection: this, live, onDone: (done) => this.#done(done) });
+    const response = new FastResponse({ connection: this, live, onDone: (done) => this.#onDone(done) });
     response.shouldKeepAlive = isKept;
-    this.#answering = response;
+    this.#inFlight = response;
     const request = { method, url: target, headers, socket, httpVersion: '1.1', httpVersionMajor: 1 };
     answerTarget(proxy, { request, response }, cached);
-    if (this.#answering !== undefined) setAnswering(socket, true);
+    if (this.#inFlight !== undefined) setAnswering(socket, true);
   }
 
-  #done(response: FastResponse): void {
-    if (this.#answering !== response) return;
-    this.#answering = undefined;
+  #onDone(response: FastResponse): void {
+    if (this.#inFlight !== response) return;
+    this.#inFlight = undefined;
     this.#isActive = true;
     setAnswering(this.socket, false);
     if (!response.shouldKeepAlive) {
@@ -268,33 +268,33 @@ export class FastConnection implements Answering, Sending {
     this.#serveAhead();
   }
 
-  #leave(rest: Buffer): void {
+  #handOver(rest: Buffer): void {
     this.flush();
     for (const [event, listener] of Object.entries(this.#listeners)) this.socket.off(event, listener);
     this.#parts.handOver(this, rest);
   }
 
   /** The client sends no more, which Node's server takes for a hang-up too. */
-  #end(): void {
-    if (this.#answering?.headersSent === true) {
+  #onEnd(): void {
+    if (this.#inFlight?.headersSent === true) {
       // The rest of its body is sent at the client's pace; the connection ends behind it.
-      this.#answering.shouldKeepAlive = false;
+      this.#inFlight.shouldKeepAlive = false;
       return;
     }
-    this.#giveUp();
+    this.#abandon();
     this.flush();
     this.socket.end();
   }
 
-  #close(): void {
-    this.#giveUp();
+  #onClose(): void {
+    this.#abandon();
     this.#parts.onClose(this);
   }
 
-  #giveUp(): void {
-    const answering = this.#answering;
-    this.#answering = undefined;
+  #abandon(): void {
+    const response = this.#inFlight;
+    this.#inFlight = undefined;
     this.#ahead = undefined;
-    answering?.close();
+    response?.close();
   }
 }

@@ -57,7 +57,7 @@ export class FastPath {
       this.#open.add(new FastConnection(socket, shared));
     });
     const { checkMs = usualCheckMs } = parts.times;
-    this.#timer = setInterval(() => this.#endQuiet(), checkMs);
+    this.#timer = setInterval(() => this.#closeQuiet(), checkMs);
     this.#timer.unref();
     server.once('close', () => clearInterval(this.#timer));
   }
@@ -65,12 +65,12 @@ export class FastPath {
   /** Closes those that wait for a next request. */
   closeIdle(): void {
     for (const connection of this.#open) {
-      if (connection.isAsked && connection.isIdle) connection.socket.destroy();
+      if (connection.hasRequest && connection.isIdle) connection.socket.destroy();
     }
   }
 
   /** Ends those on which nothing has come for as long as Node's server would wait, and sees to those that are busy. */
-  #endQuiet(): void {
+  #closeQuiet(): void {
     const nowMs = performance.now();
     const { headMs = usualHeadMs } = this.#parts.times;
     const inactivityMs = this.#server.timeout || usualInactivityMs;
@@ -78,7 +78,7 @@ export class FastPath {
       const { socket } = connection;
       connection.watch(inactivityMs);
       const quietMs = connection.quietMs(nowMs);
-      if (connection.isAsked) {
+      if (connection.hasRequest) {
         if (quietMs > keepAliveMs) socket.destroy();
       } else if (quietMs > headMs && !isRefused(socket)) this.#server.emit('clientError', headTimeout(), socket);
     }

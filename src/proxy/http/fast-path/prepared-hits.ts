@@ -18,7 +18,7 @@ import { pieceBytes } from '../unsent-answers.ts';
 import type { FleetView } from '../../../upstream/fleet-view.ts';
 import type { PublishedState } from '../../../upstream/latest.ts';
 import type { Arenas } from './arena.ts';
-import type { Answering } from './response.ts';
+import type { AnswerSink } from './response.ts';
 import { CommonHeads, fieldLines, type LiveHeaders } from './head-text.ts';
 import type { HeaderBlock } from './request-head.ts';
 
@@ -31,7 +31,7 @@ const longestUnused = 60;
 /** The summary of a hit: one object for all of them. */
 class HitSummary implements RequestSummary {
   readonly method = 'GET';
-  readonly isTold = true;
+  readonly isHeadSent = true;
   readonly outcome = 'memory';
   readonly upstream = undefined;
   readonly upstreamMs = 0;
@@ -59,54 +59,54 @@ export class PreparedHits {
   }
 
   /** Answers a `GET`; false: not answered, and nothing has happened. */
-  answer(block: HeaderBlock, target: CachedTarget, connection: Answering): boolean {
+  answer(block: HeaderBlock, target: CachedTarget, connection: AnswerSink): boolean {
     const { fleet, observer, writer } = this.#proxy;
     const { view } = fleet;
     const { isPlain, isKept, coding } = block;
     if (!isPlain || !view.isPlain || writer.isDraining || observer.spans !== undefined) return false;
     const nowMs = performance.now();
-    const asked = { target, connection, nowMs, isKept, view };
+    const request = { target, connection, nowMs, isKept, view };
     const { prepared } = target;
-    if (prepared !== undefined && !prepared.isLatest && this.#isGood(prepared, coding, asked)) {
-      return this.#give(prepared, asked);
+    if (prepared !== undefined && !prepared.isLatest && this.#isUsable(prepared, coding, request)) {
+      return this.#serve(prepared, request);
     }
-    return this.#find(block, asked);
+    return this.#find(block, request);
   }
 
   /** Looks for the answer in memory, at the version of now where the read names none. */
-  #find({ headers, coding }: HeaderBlock, asked: Asked): boolean {
+  #find({ headers, coding }: HeaderBlock, request: HitRequest): boolean {
     const { freshness } = this.#proxy;
-    const { target } = asked;
+    const { target } = request;
     const isLatest = isOfLatest(target.read);
-    const snapshot = isLatest ? freshness.find({ headers, socket: asked.connection.socket }) : undefined;
+    const snapshot = isLatest ? freshness.find({ headers, socket: request.connection.socket }) : undefined;
     if (isLatest && snapshot === undefined) return false;
     const version = snapshot === undefined ? target.read.version : snapshot.info.version;
     const { prepared } = target;
-    const ageSeconds = snapshot === undefined ? 0 : ageOf(snapshot, asked.nowMs);
+    const ageSeconds = snapshot === undefined ? 0 : ageOf(snapshot, request.nowMs);
     if (
       prepared?.version === version &&
       prepared?.isLatest === isLatest &&
       prepared?.ageSeconds === ageSeconds &&
-      this.#isGood(prepared, coding, asked)
+      this.#isUsable(prepared, coding, request)
     ) {
-      return this.#give(prepared, asked, snapshot);
+      return this.#serve(prepared, request, snapshot);
     }
     const read = snapshot === undefined ? target.read : freshness.pinned(target.read, snapshot);
-    const made = this.#prepare(read, { isLatest, ageSeconds, wanted: coding }, asked);
+    const made = this.#prepare(read, { isLatest, ageSeconds, wanted: coding }, request);
     target.prepared = made;
-    return made !== undefined && this.#give(made, asked, snapshot);
+    return made !== undefined && this.#serve(made, request, snapshot);
   }
 
-  #isGood(prepared: PreparedHead, coding: ContentCoding | undefined, { nowMs, view }: Asked): boolean {
+  #isUsable(prepared: PreparedHead, coding: ContentCoding | undefined, { nowMs, view }: HitRequest): boolean {
     if (!this.#proxy.memory.isHeld(prepared) || prepared.chainId !== view.chainId) return false;
     return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === coding);
   }
 
   /** Writes head and body, and tells that it did; false where the wanted form of the body is not there any more. */
-  #give(prepared: PreparedHead, asked: Asked, snapshot?: PublishedState): boolean {
+  #serve(prepared: PreparedHead, request: HitRequest, snapshot?: PublishedState): boolean {
     const { memory, observer, reader, freshness } = this.#proxy;
-    const { target, nowMs } = asked;
-    if (!this.#write(prepared, asked)) return false;
+    const { target, nowMs } = request;
+    if (!this.#write(prepared, request)) return false;
     const now = secondsOf(nowMs);
     // Once a second is enough: which answers go first is a matter of minutes.
     if (now !== prepared.usedAt) {
@@ -128,7 +128,7 @@ export class PreparedHits {
     return true;
   }
 
-  #write(prepared: PreparedHead, { connection, isKept, nowMs, view }: Asked): boolean {
+  #write(prepared: PreparedHead, { connection, isKept, nowMs, view }: HitRequest): boolean {
     const { coding, common, own, sentBytes } = prepared;
     const { memory } = this.#proxy;
     const live = this.#live.bytes(view.headers, isKept, nowMs);
@@ -153,7 +153,7 @@ export class PreparedHits {
   }
 
   /** `undefined`: memory does not have the answer, or not in the wanted coding. */
-  #prepare(read: Read, { isLatest, ageSeconds, wanted }: Wanted, { view }: Asked): PreparedHead | undefined {
+  #prepare(read: Read, { isLatest, ageSeconds, wanted }: HeadForm, { view }: HitRequest): PreparedHead | undefined {
     const { memory, reader, writer } = this.#proxy;
     const held = reader.locate(read);
     if (held === undefined) return undefined;
@@ -188,12 +188,12 @@ function secondsOf(ms: number): number {
 }
 
 /** The form of the head that is prepared. */
-type Wanted = Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'>;
+type HeadForm = Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'>;
 
 /** One request for a prepared hit. */
-interface Asked {
+interface HitRequest {
   readonly target: CachedTarget;
-  readonly connection: Answering;
+  readonly connection: AnswerSink;
   /** `performance.now()`. */
   readonly nowMs: number;
   readonly isKept: boolean;

@@ -23,7 +23,7 @@ export interface HeaderBlock {
 }
 
 /** A request's head in plain form. */
-export interface RequestHead {
+export interface PlainHead {
   readonly method: 'GET' | 'HEAD';
   readonly target: string;
   readonly block: HeaderBlock;
@@ -38,7 +38,7 @@ const longestBlock = 4 * 1024;
 const mostHeaders = 64;
 
 /** Reads the head that begins at `from`, `undefined` unless it is there to its end and taken. `text`: a byte a character. */
-export function readHead(text: string, from: number, blocks: HeaderBlocks): RequestHead | undefined {
+export function readHead(text: string, from: number, blocks: HeaderBlocks): PlainHead | undefined {
   const method = text.startsWith('GET /', from) ? 'GET' : text.startsWith('HEAD /', from) ? 'HEAD' : undefined;
   if (method === undefined) return undefined;
   const begin = from + method.length + 1;
@@ -55,28 +55,28 @@ export function readHead(text: string, from: number, blocks: HeaderBlocks): Requ
 
 /** Blocks that were judged before, by their text: clients repeat it, and so do all clients of one kind. */
 export class HeaderBlocks {
-  readonly #judged = new Map<string, HeaderBlock | undefined>();
+  readonly #parsed = new Map<string, HeaderBlock | undefined>();
   #lastText = '';
   #last: HeaderBlock | undefined;
 
   /** The block, `undefined` where it is not taken. `text`: between the request line and the empty line. */
   find(text: string): HeaderBlock | undefined {
     if (text === this.#lastText) return this.#last;
-    const block = this.#judge(text);
+    const block = this.#lookUp(text);
     this.#lastText = text;
     this.#last = block;
     return block;
   }
 
-  #judge(text: string): HeaderBlock | undefined {
+  #lookUp(text: string): HeaderBlock | undefined {
     if (text.length > longestBlock) return undefined;
-    if (this.#judged.has(text)) return this.#judged.get(text);
+    if (this.#parsed.has(text)) return this.#parsed.get(text);
     // A cached block, and each of its headers, must not keep the text of the whole chunk.
     const own = ownCopy(text);
     const block = readBlock(own);
     // A client that sends another block each time must not fill the memory, nor keep others out.
-    if (this.#judged.size >= mostBlocks) this.#judged.clear();
-    this.#judged.set(own, block);
+    if (this.#parsed.size >= mostBlocks) this.#parsed.clear();
+    this.#parsed.set(own, block);
     return block;
   }
 }

@@ -5,7 +5,7 @@ import type { Arena } from './arena.ts';
 import { headText, type LiveHeaders } from './head-text.ts';
 
 /** The connection that an answer goes out on. */
-export interface Answering {
+export interface AnswerSink {
   readonly socket: Socket;
   /** Sends it at the end of this turn of the event loop. */
   send(text: string, encoding: 'latin1' | 'utf8'): void;
@@ -26,7 +26,7 @@ export interface Answering {
 
 /** Parts of one answer. */
 export interface ResponseParts {
-  readonly connection: Answering;
+  readonly connection: AnswerSink;
   readonly live: LiveHeaders;
   /** Called when the answer is handed to the socket, or the connection shall end without one. */
   readonly onDone: (response: FastResponse) => void;

@@ -57,7 +57,7 @@ test('the hit share is of reads that can be held', () => {
   const metrics = createHttpMetrics(registry);
   const outcomes = ['memory', 'memory', 'redis', 'collapsed', 'miss', 'passed', 'local', 'refused', 'failed'] as const;
   for (const outcome of outcomes)
-    metrics.finished({ route: 'resource', outcome, status: 200, isTold: true, savedBytes: 0 }, 0.002);
+    metrics.finished({ route: 'resource', outcome, status: 200, isHeadSent: true, savedBytes: 0 }, 0.002);
   const counts = countsOf(readFamilies(registry, countedFamilies));
 
   const [window] = factsFrom({ windows: windowsOf(counts, 2) }).windows;
