@@ -62,7 +62,7 @@ interface UpstreamUse {
 }
 
 /** A request that a transport received, and the response that goes back over it. */
-export interface ReceivedRequest<Request extends Incoming, Response extends Outgoing> {
+export interface IncomingExchange<Request extends Incoming, Response extends Outgoing> {
   readonly request: Request;
   readonly response: Response;
   /** Undefined where access is open to everybody, and of a refused request. */
@@ -100,7 +100,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   #hasEnded = false;
 
   /** Begins when the request is admitted and its body, where the route needs one, is complete. */
-  constructor(received: ReceivedRequest<Incoming, Response>, route: RouteLabel, observer: ExchangeObserver) {
+  constructor(received: IncomingExchange<Incoming, Response>, route: RouteLabel, observer: ExchangeObserver) {
     const { request, response, admitted } = received;
     this.request = request;
     this.response = response;

@@ -6,7 +6,7 @@ import { GatewayError } from '../../ledger/errors.ts';
 import { clientOf } from '../http/admitted-request.ts';
 import { answerDespiteHalfClose } from '../http/server/connection-state.ts';
 import { requireJson } from './encode-submission.ts';
-import { Exchange, type ReceivedRequest } from '../http/exchange.ts';
+import { Exchange, type IncomingExchange } from '../http/exchange.ts';
 import type { Incoming, Outgoing } from '../http/message.ts';
 import { answerForm } from '../http/negotiate.ts';
 import { answerRead, giveRead, parseTarget, requireTime } from './read-answer.ts';
@@ -21,7 +21,7 @@ import { CachedTarget } from './target-cache.ts';
 import { originForm } from '../http/target.ts';
 import { viewContentType, viewRead } from './view.ts';
 
-type ServerRequest = ReceivedRequest<IncomingMessage, ServerResponse>;
+type ServerRequest = IncomingExchange<IncomingMessage, ServerResponse>;
 
 /** Answers a request that has just arrived. Never throws. */
 export function handle(parts: ServerParts, request: IncomingMessage, response: ServerResponse): void {
@@ -46,14 +46,14 @@ export function handle(parts: ServerParts, request: IncomingMessage, response: S
 }
 
 /** Answers a request with an error, without a route. */
-export function refuse(parts: ServerParts, received: ReceivedRequest<Incoming, Outgoing>, error: unknown): void {
+export function refuse(parts: ServerParts, received: IncomingExchange<Incoming, Outgoing>, error: unknown): void {
   parts.writer.error(new Exchange(received, noRoute, parts.observer), error);
 }
 
 /** Answers a read whose target is parsed. */
 export function answerTarget(
   parts: ServerParts,
-  received: ReceivedRequest<Incoming, Outgoing>,
+  received: IncomingExchange<Incoming, Outgoing>,
   cached: CachedTarget,
 ): void {
   run(parts, received, cached.route, (exchange) => answerRead(parts, exchange, cached.read));
@@ -182,7 +182,7 @@ const mediaTypeForm = /^\s*[\w!#$%&'*+.^`|~-]+\/[\w!#$%&'*+.^`|~-]+\s*(?:;|$)/;
 /** Runs `serve` with the request's exchange. Errors become answers. */
 function run<Response extends Outgoing>(
   parts: ServerParts,
-  received: ReceivedRequest<Incoming, Response>,
+  received: IncomingExchange<Incoming, Response>,
   route: Route,
   serve: (exchange: Exchange<Response>) => void | Promise<void>,
 ): void {
