@@ -1,4 +1,4 @@
-/** Requests that Node's HTTP parser refuses: answered on the socket, because there is no request object. */
+/** Answers requests that Node's HTTP parser refuses. They have no response object, so the answer goes to the socket. */
 import type { Duplex } from 'node:stream';
 import { errorBody, GatewayError, type Fault } from '../../../ledger/errors.ts';
 import { markBroken, responseBefore } from './connection-state.ts';
@@ -10,17 +10,16 @@ const faults: Readonly<Record<string, readonly [Fault, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: ['requestTimeout', 'the request did not arrive in time'],
 };
 
-/** The connection that the bytes came on. */
+/** Connection that the malformed bytes arrived on. */
 export interface BrokenConnection {
   readonly socket: Duplex;
-  /** Headers of every answer, flat, at the moment of the call. */
+  /** Flat headers that every answer carries at the moment of the call. */
   readonly headers: () => readonly string[];
 }
 
 /**
- * Has the specified error body written behind the answers to the requests that came whole (RFC 9112 9.3.2), and closes
- * the connection with it: what follows on it cannot be trusted. Returns whether that is news of something the client
- * sent, and no hang-up.
+ * Queues the error answer behind the answers to complete requests (RFC 9112 9.3.2), then closes the connection: bytes
+ * after malformed ones cannot be framed. Returns false for a hang-up and for repeated reports.
  */
 export function answerBrokenRequest(error: NodeJS.ErrnoException, connection: BrokenConnection): boolean {
   const { socket } = connection;
@@ -33,24 +32,24 @@ export function answerBrokenRequest(error: NodeJS.ErrnoException, connection: Br
   return refuseBehind(connection, new GatewayError(fault, message));
 }
 
-/** Refuses a request that there is no response object for, in its turn. False: an earlier one is refused already. */
+/** Queues an error answer behind the answers in flight. False: an earlier refusal is queued already. */
 export function refuseBehind({ socket, headers }: BrokenConnection, error: GatewayError): boolean {
   // The parser reports every further chunk of a broken request.
   if (!markBroken(socket)) return false;
   const before = responseBefore(socket);
   const refuse = (): void => {
     if (!socket.writable) return;
-    // The request whose body broke off has its answer, or the answer before said that it is the last.
+    // The request with the broken body has its answer, or an earlier answer closes the connection.
     if (before !== undefined && (!before.shouldKeepAlive || !before.req.complete)) endWithLinger(socket);
     else writeRefusal(socket, error, headers());
   };
-  // Ahead of Node's own listener, which ends the connection where the client has ended its side.
+  // Runs ahead of Node's own listener, which ends the connection after a half-close.
   if (before === undefined || before.writableFinished) refuse();
   else before.prependOnceListener('finish', refuse);
   return true;
 }
 
-/** Writes an error answer where there is no response object, and closes the connection. */
+/** Writes an error answer to a socket without a response object, then closes the connection. */
 export function writeRefusal(socket: Duplex, error: GatewayError, headers: readonly string[]): void {
   const { status, code, message } = error;
   const body = errorBody(code, message);
@@ -61,7 +60,7 @@ export function writeRefusal(socket: Duplex, error: GatewayError, headers: reado
   endWithLinger(socket, `${head.join('\r\n')}\r\n\r\n${body}`);
 }
 
-/** Unread bytes make the kernel reset the connection, and the client may lose the answer: so reading goes on for a moment. */
+/** The socket reads on for so long: on a close with unread bytes the kernel resets, which can lose the answer. */
 const lingerMs = 1_000;
 
 function endWithLinger(socket: Duplex, text = ''): void {

@@ -1,22 +1,22 @@
-/** What is remembered of a client's connection, on the socket itself: a member costs a hit a tenth of what a map would. */
+/** State of a client's connection, stored on the socket itself: a member costs a hit a tenth of a map lookup. */
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 
 const newest = Symbol('newest response');
-const unanswered = Symbol('responses that are not written yet');
-const closesWaiting = Symbol('what waits is closed with the connection');
-const excess = Symbol('requests that are not answered any more');
-const isBroken = Symbol('the refusal of what came last is on its way');
-const survivesHalfClose = Symbol('its answer is given to a client that sends no more');
-const isOverLimit = Symbol('refused');
+const unanswered = Symbol('unwritten responses');
+const closesWaiting = Symbol('unwritten responses close with the connection');
+const excess = Symbol('ignored requests');
+const isBroken = Symbol('a refusal is queued');
+const survivesHalfClose = Symbol('answered despite a half-close');
+const isOverLimit = Symbol('above the connection limit');
 const answering = Symbol('request of the fast path in flight');
-const lower = Symbol('connection that carries this one');
-const streams = Symbol('streams under way');
+const lower = Symbol('accepted connection below TLS');
+const streams = Symbol('HTTP/2 streams in flight');
 
 interface Connection {
-  /** The answer to its newest request. */
+  /** Response to the newest request. */
   [newest]?: ServerResponse;
-  /** Where a request came before the answer to the one before it was out: oldest first. */
+  /** Unwritten responses of a pipeline, oldest first. */
   [unanswered]?: ServerResponse[] | undefined;
   [closesWaiting]?: boolean;
   [excess]?: number;
@@ -24,11 +24,11 @@ interface Connection {
   [isOverLimit]?: boolean;
   [answering]?: boolean;
   [lower]?: Connection;
-  /** Of HTTP/2, where requests have no order. */
+  /** HTTP/2 streams in flight. */
   [streams]?: number;
 }
 
-/** What is remembered of `socket` is of `carrier` from now on: the connection that was accepted, carrier TLS. */
+/** Makes a TLS socket share the state of `carrier`, the accepted connection below it. */
 export function bindToCarrier(socket: Duplex, carrier: Duplex): void {
   (socket as Connection)[lower] = carrier as Connection;
 }
@@ -38,23 +38,23 @@ function connectionOf(socket: Duplex): Connection {
 }
 
 /**
- * Requests that one connection may have sent ahead of their answers. Node reads them out of up to 64 kB at a time, which
- * holds 2,000, all of which would be begun at once: in memory, or at the nodes.
+ * Requests that one connection may pipeline. Node reads up to 64 kB at a time, which holds 2,000 requests, and would
+ * begin all of them at once.
  */
 const longestPipeline = 32;
-/** Read beyond that, of what one client sends in one go: each takes memory until the connection ends. */
+/** Further requests read from one connection before it is destroyed: each takes memory until the connection ends. */
 const mostExcess = 96;
 
-/** What becomes of a request. `last`: it is answered, and the connection closed with that. */
+/** Treatment of a pipelined request. `last`: the answer closes the connection. */
 export type PipelineStep = 'serve' | 'last' | 'ignore';
 
 /**
- * Notes that a request has come. A client that sends too many ahead is answered those within the bound, then the
- * connection ends: it has to ask again for what was not answered (RFC 9112 9.3.2). Who sends four times as many gets no word.
+ * Records a new request. A pipeline above the bound gets the answers within the bound, then the connection ends and the
+ * client has to resend the rest (RFC 9112 9.3.2). Four times the bound destroys the connection without an answer.
  */
 export function enterPipeline(socket: Duplex, response: ServerResponse): PipelineStep {
   const connection = connectionOf(socket);
-  // HTTP/2 bounds by itself how many may be under way.
+  // HTTP/2 bounds its streams itself.
   if (connection[streams] !== undefined) return 'serve';
   if (connection[excess] !== undefined) {
     connection[excess] += 1;
@@ -80,8 +80,8 @@ export function enterPipeline(socket: Duplex, response: ServerResponse): Pipelin
 }
 
 /**
- * Node 22 tells a response that waits for its turn to be written nothing of the end of its connection: what was taken
- * for it would never be given back. Node 24 has told it by now.
+ * Node 22 emits no 'close' on a response that waits behind another one when its connection ends; its permits would
+ * leak. Node 24 has emitted it by now.
  */
 function closeWaiting({ [unanswered]: waiting = [] }: Connection): void {
   for (const response of waiting) {
@@ -92,33 +92,30 @@ function closeWaiting({ [unanswered]: waiting = [] }: Connection): void {
 }
 
 /**
- * A client that ends its side (FIN, close_notify) is taken to have gone, as a client that closes its connection looks the
- * same: answers that are there are given, reads that wait for a node are given up. A submission may have taken effect,
- * so its answer and those before it are given (RFC 9112 9.3.2).
+ * Treats a half-close (FIN, close_notify) as a hang-up, since a closed connection looks the same: finished answers are
+ * written, waiting reads are aborted. A submission may have taken effect, so its answer and those before it are written
+ * (RFC 9112 9.3.2).
  */
 function onHalfClose(socket: Duplex, { [unanswered]: waiting, [newest]: last }: Connection): void {
   const responses = waiting ?? (last === undefined ? [] : [last]);
-  const kept = responses.findLastIndex((response) => (response as HalfCloseMark)[survivesHalfClose] === true);
-  const givenUp = responses.findIndex((response, at) => at > kept && !response.writableEnded);
-  if (givenUp === -1) return;
-  const before = responses[givenUp - 1];
+  const lastKept = responses.findLastIndex((response) => (response as HalfCloseMark)[survivesHalfClose] === true);
+  const aborted = responses.findIndex((response, at) => at > lastKept && !response.writableEnded);
+  if (aborted === -1) return;
+  const before = responses[aborted - 1];
   if (before === undefined || before.writableFinished) socket.end();
   else before.once('finish', () => socket.end());
 }
 
 type HalfCloseMark = object & { [survivesHalfClose]?: boolean };
 
-/**
- * A client that ends its side gets the answer all the same: a node may act on the request of `response`, or the answer
- * is there and goes out by pieces.
- */
+/** Keeps `response` alive after a half-close: a node may act on its request, or its body goes out in pieces. */
 export function answerDespiteHalfClose(response: object): void {
   (response as HalfCloseMark)[survivesHalfClose] = true;
 }
 
 /**
- * Requests that come on `socket` from now on are ignored, because the bytes before them are refused. False: they are
- * ignored for such bytes already.
+ * Makes the connection ignore further requests, since the bytes before them are malformed. False: it ignores them
+ * already.
  */
 export function markBroken(socket: Duplex): boolean {
   const connection = connectionOf(socket);
@@ -129,8 +126,8 @@ export function markBroken(socket: Duplex): boolean {
 }
 
 /**
- * The response that a refusal of the bytes that came last stands behind; `undefined`: it stands first. A request whose
- * body broke off, and whose answer has not begun, is the refused one.
+ * Response that must precede the refusal of the newest bytes; `undefined`: none. A request with a broken body and no
+ * answer head is itself the refused one.
  */
 export function responseBefore(socket: Duplex): ServerResponse | undefined {
   const { [newest]: last, [unanswered]: waiting } = connectionOf(socket);
@@ -138,27 +135,28 @@ export function responseBefore(socket: Duplex): ServerResponse | undefined {
   return waiting?.at(-2);
 }
 
-/** Whether every request that came on it is answered, and the client has taken the answers. */
+/** Whether every request is answered and the client has read the answers. */
 export function isAnswered(socket: Duplex): boolean {
-  // Answers of the fast path are recorded nowhere else.
+  // The socket's buffer is the only record of answers from the fast path.
   if (socket.writableLength > 0) return false;
   const connection = connectionOf(socket);
   if (connection[answering] === true) return false;
   return (connection[streams] ?? 0) === 0 && (connection[newest]?.writableFinished ?? true);
 }
 
-/** Whether no request has come on it yet. */
+/** Whether the connection has carried no request yet. */
 export function hasNoRequest(socket: Duplex): boolean {
   const connection = connectionOf(socket);
   return connection[newest] === undefined && connection[streams] === undefined;
 }
 
-/** A request of HTTP/2 has come. */
+/** Counts an HTTP/2 stream that begins. */
 export function noteStreamBegin(socket: Duplex): void {
   const connection = connectionOf(socket);
   connection[streams] = (connection[streams] ?? 0) + 1;
 }
 
+/** Counts an HTTP/2 stream that ends. */
 export function noteStreamEnd(socket: Duplex): void {
   const connection = connectionOf(socket);
   connection[streams] = (connection[streams] ?? 1) - 1;
@@ -169,11 +167,12 @@ export function setAnswering(socket: Duplex, isAnswering: boolean): void {
   (socket as Connection)[answering] = isAnswering;
 }
 
-/** The connection is one too many: its first request is refused. */
+/** Marks a connection above the limit: its first request is refused. */
 export function markRefused(socket: Duplex): void {
   connectionOf(socket)[isOverLimit] = true;
 }
 
+/** Whether `markRefused` was called for the connection. */
 export function isRefused(socket: Duplex): boolean {
   return connectionOf(socket)[isOverLimit] === true;
 }

@@ -1,56 +1,57 @@
 /**
- * The clients' connections: how many there may be, and how the gateway leaves politely.
+ * Bounds client connections and closes them during a drain.
  *
- * At the bound a new connection takes the place of those that have waited longest for a next request. An idle connection
- * costs its client one more connect, which clients have to be ready for at any time; a refused one costs an error, and
- * whoever holds the bound's worth of idle ones would keep everybody else out. What has a request under way is never
- * closed, nor what has just sent something: its next request may be on its way. Where all are busy, new ones are told so.
+ * At the bound a new connection displaces the longest idle ones. A displaced client reconnects, which HTTP clients
+ * handle at any time; without displacement, idle connections could block every newcomer. Connections with a request in
+ * flight or recent bytes are never displaced. With all connections busy, a newcomer gets 503.
  */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { isAnswered, hasNoRequest, markRefused } from './connection-state.ts';
 import type { H2Sessions } from './h2-sessions.ts';
 
+/** Bound, callbacks and sources of the connection table. */
 export interface ConnectionsOptions {
-  /** Default: no bound. */
+  /** Default: unbounded. */
   readonly max?: number;
   readonly onRefused?: () => void;
-  /** An idle one made room. */
+  /** Called for each idle connection closed for a newcomer. */
   readonly onDisplaced?: () => void;
-  /** Those of the connections that speak HTTP/2, under TLS. */
+  /** HTTP/2 sessions among the connections, under TLS. */
   readonly sessions?: H2Sessions | undefined;
-  /** Has those of the connections that Node's server has not been given. */
+  /** Connections of the fast path, which Node's server does not track. */
   readonly fastPath?: { closeIdle(): void } | undefined;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
 }
 
-/** What was last seen of a connection. */
+/** Last sample of a connection. */
 interface ConnectionActivity {
   bytesRead: number;
-  /** Since when nothing came, as far as was looked. */
+  /** Time of the last sample that saw activity. */
   quietSinceMs: number;
 }
 
-/** How often is looked at who is quiet, where the bound is near. */
+/** Sampling interval. */
 const sampleMs = 1_000;
-/** Quiet for less is not idle. */
+/** A connection quiet for less than this is not idle. */
 const idleMs = 1_000;
-/** To be told that it is one too many, a client has to send its request: it has this long. */
+/** A connection above the bound has this long to send the request that its 503 answers. */
 const refusalMs = 2_000;
 
+/** The open connections of one server. */
 export class Connections {
   readonly #server: Server;
   readonly #options: ConnectionsOptions;
   readonly #max: number;
   readonly #now: () => number;
   readonly #open = new Map<Socket, ConnectionActivity>();
-  /** Beyond the bound, waiting to be told. */
+  /** Connections above the bound that wait for their 503. */
   readonly #refused = new Set<Socket>();
-  /** What had come on a connection without a request when it was looked at last. */
+  /** `bytesRead` of connections without a request at the previous check. */
   readonly #silent = new WeakMap<Socket, number>();
   readonly #timer: NodeJS.Timeout;
-  /** Nobody was idle, and the search is not repeated for each newcomer. */
+  /** No search before this time: the last one found no idle connection. */
   #noneIdleUntilMs = -Infinity;
 
   constructor(server: Server, options: ConnectionsOptions = {}) {
@@ -65,17 +66,17 @@ export class Connections {
     server.once('close', () => clearInterval(this.#timer));
   }
 
-  /** Those within the bound. */
+  /** Number of connections within the bound. */
   get open(): number {
     return this.#open.size;
   }
 
-  /** No more requests are wanted: over HTTP/1.1 every answer says so, over HTTP/2 each connection is told. */
+  /** Asks HTTP/2 clients to leave by GOAWAY; HTTP/1.1 clients get `Connection: close` with each answer. */
   leave(): void {
     this.#options.sessions?.leave();
   }
 
-  /** Closes what waits for a next request, and what has never sent one: Node counts only the former as idle. */
+  /** Closes idle connections and those without any request, which Node does not count as idle. */
   closeIdle(): void {
     this.#server.closeIdleConnections();
     this.#options.sessions?.close();
@@ -85,13 +86,15 @@ export class Connections {
     }
   }
 
-  /** Closes all, whatever is under way. */
+  /** Closes every connection, requests in flight included. */
   closeAll(): void {
     this.#server.closeAllConnections();
     for (const socket of [...this.#open.keys(), ...this.#refused]) socket.destroy();
   }
 
-  /** Nothing, or no more than its part of a handshake, has come since it was looked at last: a first request may be on its way. */
+  /**
+   * Whether no bytes beyond a handshake arrived since the previous check; a first request may be on its way otherwise.
+   */
   #isSilent(socket: Socket): boolean {
     const { bytesRead } = socket;
     if (bytesRead > 0 && (this.#options.sessions === undefined || !hasNoRequest(socket))) return false;
@@ -100,7 +103,9 @@ export class Connections {
     return before === bytesRead;
   }
 
-  /** Notes who is quiet. Costs nothing far from the bound, and a millisecond or two a second near 10,000. */
+  /**
+   * Updates the activity of each connection. Skipped far from the bound; 1 to 2 ms a second near 10,000 connections.
+   */
   sample(): void {
     if (this.#open.size < this.#max * 0.75) return;
     const nowMs = this.#now();
@@ -122,7 +127,7 @@ export class Connections {
     socket.once('close', () => this.#open.delete(socket));
   }
 
-  /** Beside the bound, a few may wait for their 503; the others are only closed. */
+  /** Lets a few connections above the bound wait for their 503, and destroys the others. */
   #refuse(socket: Socket): void {
     this.#options.onRefused?.();
     if (this.#refused.size >= Math.max(16, this.#max / 50)) {
@@ -138,7 +143,7 @@ export class Connections {
     });
   }
 
-  /** Closes a hundredth of the bound at a time, so that the search is paid for by as many newcomers. */
+  /** Closes a hundredth of the bound at a time, which spreads the cost of the search over as many newcomers. */
   #makeRoom(): boolean {
     const nowMs = this.#now();
     if (nowMs < this.#noneIdleUntilMs) return false;

@@ -1,17 +1,18 @@
-/** How the gateway leaves: nobody who still sends to it is refused, and nobody in the middle of something is cut off. */
+/** Drains the gateway: late requests are answered, and answers in flight finish. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Connections } from './connections.ts';
 
+/** Times of a drain. */
 export interface DrainOptions {
   /**
-   * New connections are taken for so long after readiness was turned off: balancers learn of it by and by, and send
-   * until then. Every answer asks its client to close.
+   * Milliseconds between unreadiness and the closed port: balancers keep sending until their next check. Every answer
+   * in this time closes its connection.
    */
   readonly delayMs: number;
-  /** What is in flight after that has this long to finish. */
+  /** Milliseconds that answers in flight then have to finish. */
   readonly maxMs: number;
-  /** Called when something was not finished in time. */
+  /** Called when `maxMs` elapses with requests in flight. */
   onCutOff(): void;
 }
 
@@ -21,7 +22,7 @@ export async function drain(proxy: FastifyInstance, connections: Connections, op
   if (options.delayMs > 0) await sleep(options.delayMs);
   const closed = proxy.close();
   connections.closeIdle();
-  // An answer that began before the drain told its client that the connection stays: it is idle when it has ended.
+  // An answer begun before the drain promised keep-alive: its connection becomes idle later.
   const sweep = setInterval(() => connections.closeIdle(), sweepMs);
   const timer = setTimeout(() => {
     options.onCutOff();

@@ -1,6 +1,6 @@
 /**
- * Requests and answers of HTTP/2 in the form of HTTP/1.1's, so that everything behind the listener serves both. Node's
- * own compatible form is the base; made equal here is what it leaves different.
+ * HTTP/2 requests and responses in the form of HTTP/1.1's, so that one request handler serves both. The classes extend
+ * Node's compatibility API and remove its remaining differences.
  */
 import {
   constants,
@@ -14,19 +14,19 @@ import type { Socket } from 'node:net';
 
 const socketOf = new WeakMap<Http2Session, Socket>();
 
-/** The connection that a session is on: Node's own would be another object for every stream. */
+/** Sets the socket of a session's requests: Node would create another proxy object for every stream. */
 export function bindSession(session: Http2Session, socket: Socket): void {
   socketOf.set(session, socket);
 }
 
 /**
- * Pseudo-headers are not among the headers; repeated headers are joined, because Node would take the first of two
- * content types without a word; `:authority` is the host; a body without an announced length is `chunked`.
+ * HTTP/2 request with HTTP/1.1 headers: no pseudo-headers, repeated headers joined (Node would silently drop a second
+ * content type), `:authority` as host, and `chunked` for a body of unannounced length.
  */
 export class H2Request extends Http2ServerRequest {
   constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, options: object, raw: readonly string[]) {
     const own = ownHeaders(stream, raw);
-    // Node looks for method and path among the headers: there it finds them, and whoever lists headers does not.
+    // Node reads method and path from the headers: the prototype has them, and listings of own headers omit them.
     super(stream, Object.assign(Object.create(pseudoHeaders(headers)), own.headers), options, own.raw);
     const session = stream.session;
     const socket = session === undefined ? undefined : socketOf.get(session);
@@ -34,10 +34,10 @@ export class H2Request extends Http2ServerRequest {
   }
 }
 
-/** Stands for a connection that ended before its last request was looked at. */
+/** Socket of a connection that ended before its last request was handled. */
 const gone = {};
 
-/** An answer. Cut off, it is an error to the client, never an end. */
+/** HTTP/2 response. `destroy` resets the stream, so that a truncated body never looks complete. */
 export class H2Response extends Http2ServerResponse {
   override destroy(): this {
     const { stream } = this;
@@ -46,7 +46,7 @@ export class H2Response extends Http2ServerResponse {
   }
 }
 
-// Node's has none: who asks would think that a client which has gone is still there.
+// Node's class lacks `destroyed`: a gone client would look connected.
 Object.defineProperty(H2Response.prototype, 'destroyed', {
   get(this: H2Response): boolean {
     return this.stream.destroyed || this.stream.closed;
@@ -73,9 +73,9 @@ function ownHeaders(stream: ServerHttp2Stream, all: readonly string[]) {
     if (!name.startsWith(':')) add(name, value);
     else if (name === ':authority') host = value;
   }
-  // Two that differ are no host (RFC 9113 8.3.1); one that is said twice is one.
+  // Two different values are no host (RFC 9113 8.3.1); a repeated one is one host.
   if (host !== undefined && headers['host'] !== host) add('host', host);
-  // Of HTTP/1.1, where a client of HTTP/2 may not say it.
+  // HTTP/2 forbids this header on the wire; the body reader needs it.
   if (!stream.endAfterHeaders && headers['content-length'] === undefined) headers['transfer-encoding'] = 'chunked';
   return { headers, raw };
 }

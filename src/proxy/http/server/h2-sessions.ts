@@ -1,33 +1,34 @@
 /**
- * Connections that speak HTTP/2: how long they may be quiet, and how they are left. HTTP/2 has no `Connection: close`
- * for an answer: it has GOAWAY for the connection. Some clients fail what they have under way when it comes, so that it
- * is said when nothing is, unless time is up.
+ * Idle times and shutdown of HTTP/2 connections. GOAWAY replaces `Connection: close`; some clients fail their open
+ * streams on GOAWAY, so the gateway sends it on idle connections, unless the drain's time is up.
  */
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
 import { isRefused, noteStreamBegin, noteStreamEnd } from './connection-state.ts';
 import { bindSession } from './h2-messages.ts';
 
+/** Bounds of an HTTP/2 connection's times. */
 export interface SessionTimes {
-  /** For the first request, from the handshake on. */
+  /** Milliseconds from the handshake to the first request. */
   readonly headMs: number;
-  /** Without a request under way. */
+  /** Milliseconds without a stream. */
   readonly idleMs: number;
-  /** Nothing read or written for so long on a stream. */
+  /** Milliseconds without a byte on a stream. */
   readonly inactivityMs: number;
 }
 
 interface SessionState {
   readonly socket: Socket;
   streams: number;
-  /** Runs from the end of the last stream. */
+  /** Runs while no stream is open. */
   timer: NodeJS.Timeout;
   isEnding: boolean;
 }
 
-/** After GOAWAY a client has this long to close; with streams under way, from the end of the last. */
+/** Milliseconds that a client has to close after GOAWAY and its last stream. */
 const closeMs = 1_000;
 
+/** The HTTP/2 sessions of one TLS listener. */
 export class H2Sessions {
   readonly #times: SessionTimes;
   readonly #open = new Map<ServerHttp2Session, SessionState>();
@@ -37,7 +38,7 @@ export class H2Sessions {
     this.#times = times;
   }
 
-  /** A connection was made. */
+  /** Tracks a new session. */
   add(session: ServerHttp2Session, socket: Socket): void {
     bindSession(session, socket);
     const timer = this.#closeAfter(session, this.#times.headMs);
@@ -48,7 +49,7 @@ export class H2Sessions {
     });
   }
 
-  /** A request came. */
+  /** Tracks a new stream. */
   begin(stream: ServerHttp2Stream): void {
     const { session } = stream;
     const open = session === undefined ? undefined : this.#open.get(session as ServerHttp2Session);
@@ -56,7 +57,7 @@ export class H2Sessions {
     open.streams += 1;
     noteStreamBegin(open.socket);
     stream.setTimeout(this.#times.inactivityMs, () => stream.close(constants.NGHTTP2_CANCEL));
-    // With nobody reading what had come, it would stay open for ever.
+    // An aborted stream with unread data would stay open for ever.
     stream.once('aborted', () => queueMicrotask(() => stream.destroy()));
     stream.once('close', () => {
       open.streams -= 1;
@@ -65,13 +66,13 @@ export class H2Sessions {
     });
   }
 
-  /** From now on every connection is left as soon as nothing is under way on it. */
+  /** Closes idle sessions now, and each other one after its last stream. */
   leave(): void {
     this.#isLeaving = true;
     for (const [session, { streams }] of this.#open) if (streams === 0) this.#close(session);
   }
 
-  /** Leaves all now: what is under way is answered, and nothing more is taken. */
+  /** Sends GOAWAY on every session; open streams finish. */
   close(): void {
     this.#isLeaving = true;
     for (const session of this.#open.keys()) this.#close(session);
@@ -100,7 +101,7 @@ export class H2Sessions {
     if (open.streams > 0 || open.isEnding) return;
     open.isEnding = true;
     clearTimeout(open.timer);
-    // A session that ends waits for its client to close the connection, which may never come.
+    // A closing session waits for its client to close the connection, which may never happen.
     open.timer = setTimeout(() => {
       session.destroy();
       open.socket.destroy();

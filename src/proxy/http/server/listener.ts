@@ -1,6 +1,6 @@
 /**
- * Node's HTTP server on the clients' port, and the rules of its connections: turns of pipelined requests, refused
- * connections, `Expect`, CONNECT. Every request that they let through goes to `handle`.
+ * Node's HTTP server on the clients' port and its connection rules: pipelines, refused connections, `Expect`, CONNECT.
+ * Accepted requests go to `handle`.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { GatewayError } from '../../../ledger/errors.ts';
@@ -12,10 +12,10 @@ import { awaitContinue } from '../request-body.ts';
 import { maxHeaderBytes, mostHeaders } from '../request-faults.ts';
 import type { ConnectionTimes, ServerParts } from '../../routes/server-parts.ts';
 
-/** Longer than the deadline that a config usually sets, and than what clients of streamed answers are given. */
+/** Milliseconds; longer than the usual deadline, and than the time that clients of streamed answers have. */
 export const usualInactivityMs = 90_000;
 
-/** Longer than balancers keep idle connections (60 s), so that they never send into one that is closing. */
+/** Milliseconds; longer than balancers keep idle connections (60 s), so that none sends into a closing one. */
 export const keepAliveMs = 75_000;
 /** Default of `ConnectionTimes.headMs`. */
 export const usualHeadMs = 15_000;
@@ -31,22 +31,22 @@ function httpOptions({ headMs = usualHeadMs, requestMs = usualRequestMs, checkMs
     requestTimeout: requestMs,
     connectionsCheckingInterval: checkMs,
     keepAliveTimeout: keepAliveMs,
-    // Checked below: Node's own refusal has no body.
+    // `faultOfHost` checks it: Node's own refusal has no body.
     requireHostHeader: false,
-    // Node would silently take the first of two Host headers, or content types; joined they are neither.
+    // Node would silently take the first of two Host headers or content types; joined, both are refused.
     joinDuplicateHeaders: true,
   };
 }
 
-/** Builds the server, with TLS and HTTP/2 ahead of it where `parts.tls` is there. */
+/** Builds the server. With `parts.tls`, TLS and HTTP/2 precede it. */
 export function createHttpServer(parts: ServerParts): Server {
   const { router, times } = parts;
-  /** Runs `serve` in the request's turn on its connection, unless the connection is refused. */
+  /** Runs `serve` in the request's place in the pipeline, unless the connection is refused. */
   const take = (request: IncomingMessage, response: ServerResponse, serve: RequestListener): void => {
     const turn = enterPipeline(request.socket, response);
     if (turn === 'ignore') return;
     const isOverLimit = isRefused(request.socket);
-    // Node writes `Connection: close` then, and closes the connection behind the answer.
+    // Node then writes `Connection: close`, and closes the connection after the answer.
     if (turn === 'last' || isOverLimit) response.shouldKeepAlive = false;
     if (isOverLimit) refuse(parts, { request, response }, tooManyConnections());
     else serve(request, response);
@@ -67,21 +67,21 @@ export function createHttpServer(parts: ServerParts): Server {
     () => new GatewayError('expectationFailed', 'only 100-continue can be expected'),
   );
   const server = createServer(httpOptions(times), serve);
-  // One more than are allowed, so that an excess shows.
+  // One more than allowed, which makes an excess visible.
   server.maxHeadersCount = mostHeaders + 1;
   server.timeout = times.inactivityMs ?? usualInactivityMs;
   server.on('checkContinue', serveExpecting);
-  // Node's own refusal has no body. `Expect: 100-continue` does not come here.
+  // Node's own refusal has no body. `Expect: 100-continue` emits 'checkContinue' instead.
   server.on('checkExpectation', refuseExpectation);
-  // Nothing is tunnelled; Node would close the connection without an answer.
+  // The gateway opens no tunnels; Node would close the connection without an answer.
   server.on('connect', (request: IncomingMessage, socket) => {
-    // Node takes its own listeners off: an error would end the process.
+    // Node removes its own listeners: an error would end the process.
     socket.on('error', () => socket.destroy()).on('timeout', () => socket.destroy());
     refuseBehind({ socket, headers: () => liveHeaders(parts) }, router.notAllowed(request.url ?? ''));
-    // Without a reader the end of the connection would not show.
+    // Without a reader, the socket would not report its end.
     socket.resume();
   });
-  // Which answers are given to a client that sends no more is decided in connection-state.ts.
+  // Half-closed connections reach `onHalfClose` in connection-state.ts.
   Object.assign(server, { httpAllowHalfOpen: true });
   return (
     parts.tls?.wrap(server, {
@@ -99,7 +99,7 @@ function tooManyConnections(): GatewayError {
   return new GatewayError('unavailable', 'there are too many connections; try again');
 }
 
-/** Headers of answers that have no response object. */
+/** Flat headers of an answer without a response object. */
 export function liveHeaders({ fleet, writer }: ServerParts): readonly string[] {
   return ['Vary', writer.vary, ...fleet.view.headers];
 }

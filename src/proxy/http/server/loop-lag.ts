@@ -1,6 +1,6 @@
 /**
- * How late the event loop runs. One stall (garbage collection, a large body) is over when it is noticed, and refusing
- * anybody for it would help nobody; a loop that is late at every turn for half a second has more work than it gets done.
+ * Measures how late the event loop runs. A single stall (garbage collection, a large body) is over when it shows, so
+ * shedding load would be pointless; a loop late at every turn for half a second is overloaded.
  */
 export interface LoopLagOptions {
   /** Monotonic, in milliseconds. */
@@ -8,20 +8,23 @@ export interface LoopLagOptions {
 }
 
 const everyMs = 50;
-/** Later than this is late: waiting for a turn costs more than most answers then. */
+/** From this lag on, the wait for a turn costs more than most answers. */
 const lateMs = 100;
-/** All looks of so long a time have to be late, and so many of them: one stall of a second is one look. */
+/**
+ * Overload takes late samples for this long without a break, and this many of them: a stall of a second is one sample.
+ */
 const windowMs = 500;
 const fewestSamples = 4;
 
+/** Samples the lag of the event loop. */
 export class LoopLag {
   readonly #now: () => number;
   #timer: NodeJS.Timeout | undefined;
   #lastMs: number;
-  /** The first look of those that were late without a break. */
+  /** Time of the first sample in an unbroken run of late ones. */
   #lateSinceMs: number | undefined;
   #lateSamples = 0;
-  /** How late the newest look was, in milliseconds. */
+  /** Lag of the newest sample, in milliseconds. */
   lagMs = 0;
 
   constructor({ now = () => performance.now() }: LoopLagOptions = {}) {
@@ -29,7 +32,7 @@ export class LoopLag {
     this.#lastMs = now();
   }
 
-  /** Whether there is more work than gets done. */
+  /** Whether the loop has been late for `windowMs` without a break. */
   get isOverloaded(): boolean {
     if (this.#lateSinceMs === undefined || this.#lateSamples < fewestSamples) return false;
     return this.#lastMs - this.#lateSinceMs >= windowMs;
@@ -41,7 +44,7 @@ export class LoopLag {
     this.#timer.unref();
   }
 
-  /** Called by the timer, every 50 ms if the loop is in time. */
+  /** Called by the timer, every 50 ms on a loop in time. */
   sample(): void {
     const nowMs = this.#now();
     this.lagMs = Math.max(0, nowMs - this.#lastMs - everyMs);

@@ -1,6 +1,6 @@
 /**
- * The server of the clients' port. Fastify listens and closes; requests go from Node's server to `handle`, past Fastify's
- * router, body parsers and error texts, which would answer ahead of access control and in other words.
+ * The server of the clients' port. Fastify listens and closes; Node's server passes requests to `handle`, past
+ * Fastify's router, body parsers and error texts, which would answer ahead of access control.
  */
 import fastify, { type FastifyInstance } from 'fastify';
 import { answerBrokenRequest } from './broken-request.ts';
@@ -8,7 +8,7 @@ import { createHttpServer, liveHeaders } from './listener.ts';
 import { schemaController } from './lean-http.ts';
 import type { ServerParts } from '../../routes/server-parts.ts';
 
-/** Builds the server; `listen` and `close` are the caller's. */
+/** Builds the server; the caller calls `listen` and `close`. */
 export function createProxyServer(parts: ServerParts): FastifyInstance {
   return fastify({
     schemaController,

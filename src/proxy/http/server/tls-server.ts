@@ -1,7 +1,4 @@
-/**
- * TLS in front of the HTTP server: it listens as ever, but what it accepts goes through a handshake first, and from
- * there to its own parser or to HTTP/2, as was agreed on (ALPN).
- */
+/** TLS ahead of the HTTP server. Accepted sockets pass a handshake, then ALPN selects the HTTP/1.1 parser or HTTP/2. */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http';
 import { createServer as createH2Server, type Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
@@ -17,37 +14,37 @@ import { H2Request, H2Response } from './h2-messages.ts';
 import { H2Sessions, type SessionTimes } from './h2-sessions.ts';
 import { mostHeaders } from '../request-faults.ts';
 
-/** PEM texts. */
+/** Certificate chain and private key, as PEM text. */
 export interface CertifiedKey {
   readonly cert: string;
   readonly key: string;
 }
 
-/** Options of a TLS listener. */
+/** Certificate, ciphers and times of a TLS listener. */
 export interface TlsListenerOptions {
   readonly pair: CertifiedKey;
-  /** Names of OpenSSL, best first. */
+  /** OpenSSL names, best first. */
   readonly ciphers: readonly string[];
   readonly times: SessionTimes & { readonly requestMs: number };
   onHandshakeFailed(): void;
 }
 
-/** The listener's functions for each kind of request. */
+/** The HTTP listener's functions, one for each kind of request. */
 export interface H2Handlers {
   readonly request: RequestListener;
-  /** A request that expects `100 Continue` before it sends its body. */
+  /** Handles `Expect: 100-continue`. */
   readonly expecting: RequestListener;
   readonly connect: RequestListener;
-  /** A request that expects anything else. */
+  /** Handles any other `Expect`. */
   readonly expectation: RequestListener;
   refuse(request: IncomingMessage, response: ServerResponse, error: GatewayError): void;
-  /** Bound of all headers of a request, in bytes. */
+  /** Bound of a request's headers, in bytes. */
   readonly maxHeaderBytes: number;
 }
 
-/** Streams that a client may have under way on a connection: a page's worth. */
+/** Concurrent streams of one connection: the requests of a web page. */
 const mostStreams = 100;
-/** Bound of answers on a connection that its client has not taken, bodies included. */
+/** Bound of unread answers on one connection, bodies included. */
 const mostSessionMegabytes = 64;
 
 /** The TLS server ahead of one HTTP server. */
@@ -56,7 +53,7 @@ export class TlsListener {
   readonly #options: TlsListenerOptions;
   readonly #tls: TlsServer;
 
-  /** Throws when the pair is not one. */
+  /** Throws when certificate and key do not match. */
   constructor(options: TlsListenerOptions) {
     this.#options = options;
     this.sessions = new H2Sessions(options.times);
@@ -67,22 +64,22 @@ export class TlsListener {
     });
     this.#tls.on('tlsClientError', (_error, socket) => {
       options.onHandshakeFailed();
-      // Node tells of a handshake that takes too long, and leaves it open.
+      // Node reports a handshake timeout but leaves the socket open.
       socket.destroy();
     });
   }
 
-  /** New connections are shown this one from now on; those that are open go on. */
+  /** Replaces the certificate for new connections; open ones continue. */
   setPair(pair: CertifiedKey): void {
     this.#tls.setSecureContext(this.#contextOf(pair));
   }
 
-  /** All of it is set with each pair: an option that is left out falls back to its default. */
+  /** Every pair sets all options: Node resets omitted ones to their defaults. */
   #contextOf(pair: CertifiedKey): SecureContextOptions {
     return { ...pair, minVersion: 'TLSv1.2', ciphers: this.#options.ciphers.join(':'), honorCipherOrder: true };
   }
 
-  /** Puts TLS before `server`, and HTTP/2 beside it. */
+  /** Puts TLS ahead of `server`, and HTTP/2 beside it. */
   wrap(server: Server, handlers: H2Handlers): Server {
     const h2 = this.#createH2(handlers);
     const plain = server.listeners('connection') as ((this: Server, socket: Socket) => void)[];
@@ -97,7 +94,7 @@ export class TlsListener {
     this.#tls.on('secureConnection', (socket) => {
       const carrier = raw.get(nameOf(socket));
       if (carrier === undefined) {
-        // It has gone already.
+        // The client closed its connection during the handshake.
         socket.destroy();
         return;
       }
@@ -109,9 +106,9 @@ export class TlsListener {
   }
 
   #startSession(h2: Http2Server, socket: TLSSocket): void {
-    // The server of HTTP/1.1 accepts connections that may stay half open; here nobody would close the other half.
+    // The HTTP/1.1 server accepts half-open connections; here no code would close the other half.
     socket.allowHalfOpen = false;
-    // It is made, and told of, before this returns.
+    // Node emits 'session' synchronously.
     h2.once('session', (session) => this.sessions.add(session, socket));
     h2.emit('connection', socket);
   }
@@ -124,13 +121,13 @@ export class TlsListener {
         maxConcurrentStreams: mostStreams,
         enablePush: false,
         enableConnectProtocol: false,
-        // Above what is served, so that what is not much too large is told so.
+        // Above the bound of `faultOfHead`, so that a slightly larger head gets its error answer.
         maxHeaderListSize: 2 * handlers.maxHeaderBytes,
       },
       maxHeaderListPairs: 2 * mostHeaders,
       maxSessionMemory: mostSessionMegabytes,
       maxSessionInvalidFrames: 100,
-      // A client that resets requests as fast as it sends them (CVE-2023-44487) loses the connection.
+      // Rapid resets (CVE-2023-44487) cost a client its connection.
       streamResetBurst: 200,
       streamResetRate: 50,
     });
@@ -148,7 +145,7 @@ export class TlsListener {
     return h2;
   }
 
-  /** A request has as long to come as over HTTP/1.1, and what nobody waits for any more is not read to its end. */
+  /** Bounds the time of a request's body, and stops reading it once the answer is complete. */
   #bound(request: H2Request, response: H2Response, handlers: H2Handlers): void {
     const { stream } = request;
     if (stream.endAfterHeaders) return;
@@ -162,14 +159,14 @@ export class TlsListener {
     }, this.#options.times.requestMs);
     request.once('end', () => clearTimeout(timer));
     stream.once('close', () => clearTimeout(timer));
-    // NO_ERROR: the answer is whole, and the rest of the request is not wanted (RFC 9113 8.1).
+    // NO_ERROR: the answer is complete and the gateway discards the rest of the request (RFC 9113 8.1).
     stream.once('finish', () => {
       if (!request.readableEnded && !stream.destroyed) stream.close();
     });
   }
 }
 
-/** No two open connections have the same. */
+/** Unique among open connections. */
 function nameOf({ remoteAddress, remotePort, localAddress }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress}`;
 }
