@@ -1,28 +1,28 @@
 /**
- * Room for answers until they are sent: those of one turn of the event loop lie behind one another. Small, because a
- * client that takes nothing keeps what its answer lies in.
+ * Bytes of an arena, which holds the answers of one turn of the event loop. Small, because a client that reads nothing
+ * keeps the whole arena of its answer.
  */
 export const arenaBytes = 64 * 1024;
-/** Bound of the free arenas that are kept. */
+/** Bound of the free arenas. */
 const mostSpare = 16;
 
-/** One buffer that answers lie in until they are sent. */
+/** Buffer that holds answers until the kernel accepts them. */
 export class Arena {
   readonly bytes = Buffer.allocUnsafeSlow(arenaBytes);
-  /** Bytes in use, from the beginning. */
+  /** Bytes in use, from offset 0. */
   used = 0;
-  /** Answers that are still to be sent. */
+  /** Unsent answers in it. */
   waiting = 0;
-  /** The kernel has not taken some of it yet, which must stay as it is. */
+  /** The kernel has not accepted some of its bytes, which must not change. */
   isLent = false;
 }
 
-/** The arenas of a process: one that answers are written to, and those in use or free. */
+/** Arenas of a process: the current one, those in use, and free ones. */
 export class Arenas {
   #current = new Arena();
   readonly #spare: Arena[] = [];
 
-  /** One with room for `size` bytes behind what is in use; at most 64 KiB. */
+  /** An arena with `size` free bytes (at most 64 KiB) behind those in use. */
   withRoom(size: number): Arena {
     const current = this.#current;
     if (!current.isLent && current.used + size <= arenaBytes) return current;
@@ -30,12 +30,12 @@ export class Arenas {
     return this.#current;
   }
 
-  /** Part of it is to be sent. */
+  /** Counts an unsent answer in `arena`. */
   hold(arena: Arena): void {
     arena.waiting += 1;
   }
 
-  /** Part of it was sent. `isTaken`: the kernel has all of that part. */
+  /** Uncounts a sent answer. `isTaken`: the kernel accepted all of its bytes. */
   release(arena: Arena, isTaken: boolean): void {
     arena.waiting -= 1;
     arena.isLent ||= !isTaken;

@@ -1,6 +1,6 @@
 /**
- * One client's connection while the fast path has it. Requests are answered one after the other; with the first bytes that
- * the fast path does not take, the connection goes to the HTTP server for good, before any answer to that request.
+ * A client's connection on the fast path, with one request in flight at a time. The first unsupported bytes hand the
+ * connection over to the HTTP server for good, before any answer to that request.
  */
 import type { Socket } from 'node:net';
 import type { FastPathMetrics } from '../../../metrics/http-metrics.ts';
@@ -17,7 +17,7 @@ import type { LiveHeaders } from './head-text.ts';
 import type { PreparedHits } from './prepared-hits.ts';
 import { readHead, type HeaderBlocks, type PlainHead } from './request-head.ts';
 
-/** Parts that all connections share. */
+/** Parts shared by all connections. */
 export interface FastPathParts {
   readonly proxy: ServerParts;
   readonly metrics: FastPathMetrics;
@@ -26,35 +26,35 @@ export interface FastPathParts {
   readonly hits: PreparedHits;
   readonly turnEnd: TurnEnd;
   readonly arenas: Arenas;
-  /** Takes the connection over: what it sends next is `rest` and then what comes. */
+  /** Moves the connection to the HTTP server, with `rest` as its next bytes. */
   handOver(connection: FastConnection, rest: Buffer): void;
   onClose(connection: FastConnection): void;
 }
 
-/** Requests of one chunk that are answered here; the server has bounds for more. */
+/** Requests answered from one chunk; the server bounds longer pipelines. */
 const mostAtOnce = 16;
-/** The characters of a target without a fragment; Node's parser judges any others. */
+/** Characters of a target without a fragment; Node's parser decides on all others. */
 const plainTarget = /^[!-"$-~]*$/;
-/** Bytes sent ahead of an answer, at which the socket is paused. */
+/** Bytes ahead of an answer that pause the socket. */
 const mostAhead = 64 * 1024;
 
-/** Reads requests from one socket, and writes the answers at the end of each turn of the event loop. */
+/** Reads requests from one socket, and writes their answers at the end of each turn of the event loop. */
 export class FastConnection implements AnswerSink, Flushable {
   readonly socket: Socket;
   readonly #parts: FastPathParts;
   readonly #listeners;
   #hasRequest = false;
-  /** A request or an answer came since the last look at it. */
+  /** A request or an answer since the last call of `quietMs`. */
   #isActive = true;
   #quietSinceMs = 0;
   #inFlight: FastResponse | undefined;
-  /** Bytes that came while an answer was in flight. */
+  /** Bytes received while an answer is in flight. */
   #ahead: Buffer | undefined;
-  /** Answers that go out at the end of the turn. */
+  /** Answers queued for the end of the turn. */
   #text = '';
   #encoding: 'latin1' | 'utf8' = 'latin1';
   #arena: Arena | undefined;
-  /** Large, and of its own: it goes out behind them. */
+  /** Large body that follows the queued answers, in a buffer of its own. */
   #body: Buffer | undefined;
   #from = 0;
   #to = 0;
@@ -72,7 +72,7 @@ export class FastConnection implements AnswerSink, Flushable {
     for (const [event, listener] of Object.entries(this.#listeners)) socket.on(event, listener);
   }
 
-  /** Nothing is under way on it: neither an answer nor bytes that the client has not taken. */
+  /** No answer in flight, and no bytes that the client has not read. */
   get isIdle(): boolean {
     return this.#inFlight === undefined && !this.#isSending && this.socket.writableLength === 0;
   }
@@ -82,7 +82,7 @@ export class FastConnection implements AnswerSink, Flushable {
   }
 
   send(text: string, encoding: 'latin1' | 'utf8'): void {
-    // An answer in another form goes behind the waiting ones.
+    // Answers of another form must not overtake the queued ones.
     if (this.#arena !== undefined || this.#body !== undefined || encoding !== this.#encoding) this.flush();
     if (this.#text === '') this.#parts.turnEnd.add(this);
     this.#text += text;
@@ -93,7 +93,7 @@ export class FastConnection implements AnswerSink, Flushable {
     const to = arena.used;
     const isNext = this.#arena === arena && this.#to === from && this.#body === undefined;
     if (!isNext) {
-      // First, so that what is sent now does not free it.
+      // Ahead of the flush, which would otherwise free the arena.
       this.#parts.arenas.hold(arena);
       this.flush();
       this.#parts.turnEnd.add(this);
@@ -130,11 +130,11 @@ export class FastConnection implements AnswerSink, Flushable {
       this.#write(body);
       this.socket.uncork();
     }
-    // Short answers that a client does not take keep the whole of an arena.
+    // An unread short answer keeps its whole arena.
     if (this.socket.writableLength > 0) this.#parts.proxy.unsent.trackSocket(this.socket, arenaBytes);
   }
 
-  /** `isCopied`: a body comes behind it, which the client may take long over, and the arena is for others. */
+  /** `isCopied`: a body follows, which the client may read slowly, so the arena is released at once. */
   #writeFrom(arena: Arena, isCopied: boolean): void {
     const bytes = arena.bytes.subarray(this.#from, this.#to);
     this.#write(isCopied ? Buffer.from(bytes) : bytes);
@@ -145,12 +145,12 @@ export class FastConnection implements AnswerSink, Flushable {
     if (!this.socket.destroyed) this.socket.write(bytes, this.#encoding);
   }
 
-  /** Whether a request has come on it. */
+  /** Whether the connection has carried a request. */
   get hasRequest(): boolean {
     return this.#hasRequest;
   }
 
-  /** For how long it has been idle, as far as was looked. To be called every few seconds, with `performance.now()`. */
+  /** Milliseconds of idleness, as of the calls so far. Call it every few seconds with `performance.now()`. */
   quietMs(nowMs: number): number {
     if (this.#isActive || !this.isIdle) {
       this.#isActive = false;
@@ -160,8 +160,8 @@ export class FastConnection implements AnswerSink, Flushable {
   }
 
   /**
-   * Has the socket tell where nothing moves for so long while something is under way: it alone sees what a client takes
-   * of a large answer. To be called as often as `quietMs`: told with each answer, hits would pay for it.
+   * Sets the socket's timeout while an answer is in flight: only the socket sees the progress of a large body. Called
+   * as often as `quietMs`: a call with each answer would slow hits.
    */
   watch(inactivityMs: number): void {
     const timeoutMs = this.isIdle ? 0 : inactivityMs;
@@ -169,12 +169,12 @@ export class FastConnection implements AnswerSink, Flushable {
   }
 
   #onTimeout(): void {
-    // It may have become idle since it was looked at.
+    // The connection may have become idle since `watch`.
     if (!this.isIdle) this.socket.destroy();
   }
 
   #onData(chunk: Buffer): void {
-    // The last answer was given: what comes behind it is not read as a request any more (RFC 9112 9.6).
+    // Bytes behind the last answer are no request (RFC 9112 9.6).
     if (this.socket.writableEnded) return;
     this.#isActive = true;
     this.#hasRequest = true;
@@ -182,7 +182,7 @@ export class FastConnection implements AnswerSink, Flushable {
     else this.#serve(chunk);
   }
 
-  /** Answers the requests in `chunk` in order, until the first that the fast path does not take. */
+  /** Answers the requests in `chunk` in order, until the first unsupported one. */
   #serve(chunk: Buffer): void {
     const text = chunk.toString('latin1');
     let answered = 0;
@@ -197,7 +197,7 @@ export class FastConnection implements AnswerSink, Flushable {
     return undefined;
   }
 
-  /** The server answers on a refused connection, and to a client that takes no answers. */
+  /** The server answers on refused connections, and to clients that read no answers. */
   #mayAnswer(): boolean {
     return this.socket.writableLength === 0 && !isRefused(this.socket);
   }
@@ -211,12 +211,12 @@ export class FastConnection implements AnswerSink, Flushable {
     const ahead = this.#ahead;
     if (ahead === undefined) return;
     this.#ahead = undefined;
-    // Paused again where too much of it is left.
+    // `#keepAhead` pauses it again if too much remains.
     this.socket.resume();
     this.#serve(ahead);
   }
 
-  /** False: the request is not taken. */
+  /** False: the request is unsupported. */
   #answer(head: PlainHead): boolean {
     const { proxy, hits, metrics } = this.#parts;
     const { method, target, block } = head;
@@ -231,7 +231,7 @@ export class FastConnection implements AnswerSink, Flushable {
     return true;
   }
 
-  /** The read of a target that is new; `undefined`: another route, or a fault, which the server answers. */
+  /** Parses a new read target; `undefined`: another route, or a fault that the server reports. */
   #parse({ method, target, block }: PlainHead): CachedTarget | undefined {
     const { proxy } = this.#parts;
     if (target.length > longestTarget || !plainTarget.test(target)) return undefined;
@@ -240,7 +240,7 @@ export class FastConnection implements AnswerSink, Flushable {
     try {
       return parseTarget(proxy, match, block.headers.accept);
     } catch {
-      // The server parses the target once more, and reports the fault.
+      // The server parses the target again, and reports the fault.
       return undefined;
     }
   }
@@ -274,10 +274,10 @@ export class FastConnection implements AnswerSink, Flushable {
     this.#parts.handOver(this, rest);
   }
 
-  /** The client sends no more, which Node's server takes for a hang-up too. */
+  /** Treats a half-close as a hang-up, as the HTTP server does. */
   #onEnd(): void {
     if (this.#inFlight?.headersSent === true) {
-      // The rest of its body is sent at the client's pace; the connection ends behind it.
+      // The body goes on at the client's pace, then the connection ends.
       this.#inFlight.shouldKeepAlive = false;
       return;
     }

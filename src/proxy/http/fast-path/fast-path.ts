@@ -1,6 +1,6 @@
 /**
- * The fast path: takes accepted connections ahead of Node's HTTP server, answers reads in plain form, and hands a
- * connection over, with every byte that is not answered, as soon as anything else comes on it (docs/fast-path.md).
+ * The fast path accepts connections ahead of Node's HTTP server and answers plain reads. Anything else hands the
+ * connection over, with every unanswered byte (docs/fast-path.md).
  */
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
@@ -25,7 +25,7 @@ export class FastPath {
   readonly #open = new Set<FastConnection>();
   readonly #timer: NodeJS.Timeout;
 
-  /** `server`: without any listener for connections but its own. */
+  /** Throws when `server` has a connection listener besides its own. */
   constructor(server: Server, parts: ServerParts, metrics: FastPathMetrics) {
     this.#server = server;
     this.#parts = parts;
@@ -62,14 +62,14 @@ export class FastPath {
     server.once('close', () => clearInterval(this.#timer));
   }
 
-  /** Closes those that wait for a next request. */
+  /** Closes the connections between two requests. */
   closeIdle(): void {
     for (const connection of this.#open) {
       if (connection.hasRequest && connection.isIdle) connection.socket.destroy();
     }
   }
 
-  /** Ends those on which nothing has come for as long as Node's server would wait, and sees to those that are busy. */
+  /** Closes connections quiet for as long as Node's server would wait, and watches the busy ones. */
   #closeQuiet(): void {
     const nowMs = performance.now();
     const { headMs = usualHeadMs } = this.#parts.times;
@@ -85,7 +85,7 @@ export class FastPath {
   }
 }
 
-/** The error that Node's server emits for a request that did not arrive in time. */
+/** The error that Node's server emits for a late request. */
 function headTimeout(): Error {
   return Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 }

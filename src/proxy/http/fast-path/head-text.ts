@@ -1,16 +1,16 @@
-/** Heads of answers as text, in the form that Node's HTTP server gives them. */
+/** Heads of answers as text, in the form of Node's HTTP server. */
 import { STATUS_CODES } from '../server/lean-http.ts';
 import { keepAliveMs } from '../server/listener.ts';
 
 /** Bytes that HTTP forbids in a field value (RFC 9110 5.5): a line feed would begin another header. */
 const forbiddenInValue = /[^\t -~\x80-\xff]/;
 
-/** Status line and headers, without the empty line. `head`: names and values in turn. Throws as `fieldLines` does. */
+/** Status line and headers, without the empty line. `head`: names and values in turn. Throws as `fieldLines`. */
 export function headText(status: number, head: readonly string[]): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}\r\n${fieldLines(head)}`;
 }
 
-/** A line for each header. Throws on what HTTP forbids in a value (RFC 9110 5.5), as Node does. */
+/** One line per header. Throws on bytes that HTTP forbids in a value (RFC 9110 5.5), as Node does. */
 export function fieldLines(head: readonly string[]): string {
   let text = '';
   for (let at = 0; at + 1 < head.length; at += 2) {
@@ -21,11 +21,11 @@ export function fieldLines(head: readonly string[]): string {
   return text;
 }
 
-/** Beginnings of heads that many answers have: few, for that is what they are made for. */
+/** Interns the few beginnings that many heads share. */
 export class CommonHeads {
   readonly #known = new Map<string, Buffer>();
 
-  /** From the status line on; one buffer for the same beginning. Throws as `fieldLines` does. */
+  /** Status line and shared headers; equal heads share one buffer. Throws as `fieldLines`. */
   of(status: number, head: readonly string[]): Buffer {
     const text = headText(status, head);
     const known = this.#known.get(text);
@@ -42,7 +42,7 @@ const mostKnown = 64;
 const keepAlive = `Connection: keep-alive\r\nKeep-Alive: timeout=${keepAliveMs / 1000}\r\n\r\n`;
 const close = 'Connection: close\r\n\r\n';
 
-/** Headers that all answers have at a moment: the ledger's, encoded when they change, and the date, each second. */
+/** Headers shared by all answers of a moment: ledger headers, encoded once per change, and the date, once a second. */
 export class LiveHeaders {
   #untilMs = -Infinity;
   #date = '';
@@ -50,13 +50,13 @@ export class LiveHeaders {
   #kept = Buffer.alloc(0);
   #closing = Buffer.alloc(0);
 
-  /** The end of a head, with the empty line. */
+  /** End of a head, with the empty line. */
   endOfHead(isKept: boolean): string {
     this.#renewDate(performance.now());
     return this.#date + (isKept ? keepAlive : close);
   }
 
-  /** The ledger headers and the end of a head. `nowMs`: `performance.now()`. */
+  /** Ledger headers and the end of a head. `nowMs`: `performance.now()`. */
   bytes(ledger: readonly string[], isKept: boolean, nowMs: number): Buffer {
     this.#renewDate(nowMs);
     if (ledger !== this.#ledger) {

@@ -1,7 +1,7 @@
 /**
- * Hits of targets that have been read before: what does not change of an answer's head is prepared, what is live of it
- * is made once for all answers, and the body is copied from where it lies. Nothing is made for one request alone, and
- * little is looked at: with many targets it is the memory behind them that takes the time.
+ * Answers hits of cached targets: the constant part of the head is prepared, the live part is shared by all answers,
+ * and the body is copied from the slab. No object is made per request and few are read: with many targets, memory
+ * latency dominates.
  */
 import { performance } from 'node:perf_hooks';
 import type { ContentCoding } from '../../../cache/entry.ts';
@@ -22,13 +22,13 @@ import type { AnswerSink } from './response.ts';
 import { CommonHeads, fieldLines, type LiveHeaders } from './head-text.ts';
 import type { HeaderBlock } from './request-head.ts';
 
-/** Larger bodies, which are buffers of their own in memory, are written beside their head. */
+/** Larger bodies lie in buffers of their own, and are written beside the head. */
 const largestCopied = 16 * 1024;
 const longestHead = 8 * 1024;
-/** A prepared head unused for so many seconds is made anew. */
+/** Seconds; a prepared head unused for longer is prepared again. */
 const longestUnused = 60;
 
-/** The summary of a hit: one object for all of them. */
+/** Summary of a hit, one object for all of them. */
 class HitSummary implements RequestSummary {
   readonly method = 'GET';
   readonly isHeadSent = true;
@@ -44,7 +44,7 @@ class HitSummary implements RequestSummary {
   savedBytes = 0;
 }
 
-/** Answers hits of cached targets, without an exchange. */
+/** Answers hits of cached targets, without an `Exchange`. */
 export class PreparedHits {
   readonly #proxy: ServerParts;
   readonly #live: LiveHeaders;
@@ -58,7 +58,7 @@ export class PreparedHits {
     this.#arenas = arenas;
   }
 
-  /** Answers a `GET`; false: not answered, and nothing has happened. */
+  /** Answers a `GET`; false: no answer and no side effect. */
   answer(block: HeaderBlock, target: CachedTarget, connection: AnswerSink): boolean {
     const { fleet, observer, writer } = this.#proxy;
     const { view } = fleet;
@@ -73,7 +73,7 @@ export class PreparedHits {
     return this.#find(block, request);
   }
 
-  /** Looks for the answer in memory, at the version of now where the read names none. */
+  /** Looks the answer up in memory, at the latest version for a read without one. */
   #find({ headers, coding }: HeaderBlock, request: HitRequest): boolean {
     const { freshness } = this.#proxy;
     const { target } = request;
@@ -102,13 +102,13 @@ export class PreparedHits {
     return nowMs / 1000 - prepared.usedAt < longestUnused && (!prepared.isCodable || prepared.wanted === coding);
   }
 
-  /** Writes head and body, and tells that it did; false where the wanted form of the body is not there any more. */
+  /** Writes the answer and reports it; false: memory has dropped the body in that coding. */
   #serve(prepared: PreparedHead, request: HitRequest, snapshot?: PublishedState): boolean {
     const { memory, observer, reader, freshness } = this.#proxy;
     const { target, nowMs } = request;
     if (!this.#write(prepared, request)) return false;
     const now = secondsOf(nowMs);
-    // Once a second is enough: which answers go first is a matter of minutes.
+    // Once a second is enough: eviction order is a matter of minutes.
     if (now !== prepared.usedAt) {
       prepared.usedAt = now;
       memory.use(prepared);
@@ -135,7 +135,7 @@ export class PreparedHits {
     const body = memory.bodyOf(prepared);
     const coded = coding === undefined ? undefined : memory.codedOf(prepared)[coding];
     if (coding !== undefined && coded === undefined) return false;
-    // Long bodies are counted, and sent at the client's pace.
+    // `Exchange` counts long bodies, and sends them at the client's pace.
     if (sentBytes > pieceBytes) return false;
     const whole = coded ?? (sentBytes > largestCopied ? body.bytes.subarray(body.from, body.to) : undefined);
     const copied = whole === undefined ? sentBytes : 0;
@@ -152,7 +152,7 @@ export class PreparedHits {
     return true;
   }
 
-  /** `undefined`: memory does not have the answer, or not in the wanted coding. */
+  /** `undefined`: memory lacks the answer, or its body in the wanted coding. */
   #prepare(read: Read, { isLatest, ageSeconds, wanted }: HeadForm, { view }: HitRequest): PreparedHead | undefined {
     const { memory, reader, writer } = this.#proxy;
     const held = reader.locate(read);
@@ -182,12 +182,12 @@ export class PreparedHits {
   }
 }
 
-/** Small whole numbers lie in the object itself, others beside it. */
+/** Small integers lie in the object itself; other numbers cost a heap box. */
 function secondsOf(ms: number): number {
   return (ms / 1000) | 0;
 }
 
-/** The form of the head that is prepared. */
+/** Variant of the head. */
 type HeadForm = Pick<PreparedHead, 'isLatest' | 'ageSeconds' | 'wanted'>;
 
 /** One request for a prepared hit. */

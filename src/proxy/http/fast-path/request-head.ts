@@ -1,7 +1,6 @@
 /**
- * The heads of requests that the fast path takes: `GET` or `HEAD`, HTTP/1.1, in the plainest form that clients write
- * (RFC 9112 2 and 3). Any other form, however well formed, is left to Node's parser, which alone decides what is
- * an error.
+ * Parses heads of the fast path: `GET` or `HEAD`, HTTP/1.1, in the plainest form (RFC 9112 2 and 3). Node's parser gets
+ * every other form, and alone decides on errors.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ContentCoding } from '../../../cache/entry.ts';
@@ -9,20 +8,20 @@ import type { AnswerForm } from '../../../ledger/answer-form.ts';
 import { answerForm, chooseCoding } from '../negotiate.ts';
 import { isAuthority, ownCopy } from '../target.ts';
 
-/** The headers of a request, judged once for all requests that have the same text there. */
+/** Headers of a request, parsed once for all requests with the same text. */
 export interface HeaderBlock {
-  /** By name in lower case; each came once. */
+  /** By lower-case name; repeated names are unsupported. */
   readonly headers: IncomingHttpHeaders;
-  /** Nothing in it but the form and the coding of the answer can change what the answer is. */
+  /** Nothing but the form and the coding depends on these headers. */
   readonly isPlain: boolean;
-  /** False: the connection ends with the answer. */
+  /** False: the connection closes after the answer. */
   readonly isKept: boolean;
   readonly form: AnswerForm;
-  /** The coding that answers are given in where they have it. */
+  /** Coding of the answer, if stored in it. */
   readonly coding: ContentCoding | undefined;
 }
 
-/** A request's head in plain form. */
+/** Head of a request in plain form. */
 export interface PlainHead {
   readonly method: 'GET' | 'HEAD';
   readonly target: string;
@@ -33,11 +32,11 @@ export interface PlainHead {
 
 const version = ' HTTP/1.1\r\n';
 const endOfHead = '\r\n\r\n';
-/** Longer ones are rare, and would take much room while they are remembered. */
+/** Longer blocks are rare, and would bloat the cache. */
 const longestBlock = 4 * 1024;
 const mostHeaders = 64;
 
-/** Reads the head that begins at `from`, `undefined` unless it is there to its end and taken. `text`: a byte a character. */
+/** Reads the head at `from`; `undefined`: incomplete or unsupported. `text`: latin1. */
 export function readHead(text: string, from: number, blocks: HeaderBlocks): PlainHead | undefined {
   const method = text.startsWith('GET /', from) ? 'GET' : text.startsWith('HEAD /', from) ? 'HEAD' : undefined;
   if (method === undefined) return undefined;
@@ -53,13 +52,13 @@ export function readHead(text: string, from: number, blocks: HeaderBlocks): Plai
     : { method, target: text.slice(begin, afterTarget), block, end: end + endOfHead.length };
 }
 
-/** Blocks that were judged before, by their text: clients repeat it, and so do all clients of one kind. */
+/** Caches parsed blocks by their text, which clients of one kind share. */
 export class HeaderBlocks {
   readonly #parsed = new Map<string, HeaderBlock | undefined>();
   #lastText = '';
   #last: HeaderBlock | undefined;
 
-  /** The block, `undefined` where it is not taken. `text`: between the request line and the empty line. */
+  /** `undefined`: unsupported. `text`: between the request line and the empty line. */
   find(text: string): HeaderBlock | undefined {
     if (text === this.#lastText) return this.#last;
     const block = this.#lookUp(text);
@@ -71,10 +70,10 @@ export class HeaderBlocks {
   #lookUp(text: string): HeaderBlock | undefined {
     if (text.length > longestBlock) return undefined;
     if (this.#parsed.has(text)) return this.#parsed.get(text);
-    // A cached block, and each of its headers, must not keep the text of the whole chunk.
+    // A substring would keep the text of the whole chunk in memory.
     const own = ownCopy(text);
     const block = readBlock(own);
-    // A client that sends another block each time must not fill the memory, nor keep others out.
+    // Changing blocks of one client must neither fill the memory nor block others.
     if (this.#parsed.size >= mostBlocks) this.#parsed.clear();
     this.#parsed.set(own, block);
     return block;
@@ -83,17 +82,17 @@ export class HeaderBlocks {
 
 const mostBlocks = 512;
 
-/** One header: a token, a value of visible ASCII, and between them what everybody writes there. */
+/** One header: a token, a value of visible ASCII, and at most one blank between. */
 const field = /^([!#$%&'*+.^`|~\w-]+): ?([!-~](?:[\t -~]*[!-~])?)?$/;
 
-/** Headers that frame a message, change the protocol, or ask for a part: the fast path takes none of them. */
+/** Unsupported headers: they frame a message, change the protocol, or ask for a part. */
 const refused: ReadonlySet<string> = new Set(
   [
     'content-length transfer-encoding trailer te upgrade expect keep-alive proxy-connection http2-settings',
     'content-encoding range if-range if-match if-modified-since if-unmodified-since proxy-authorization __proto__',
   ].flatMap((names) => names.split(' ')),
 );
-/** Headers that can change an answer beside its form and coding. */
+/** Headers that can change more of an answer than its form and coding. */
 const decisive = /^(?:ledgergate-|origin$|if-none-match$)/;
 
 function readBlock(text: string): HeaderBlock | undefined {

@@ -1,38 +1,38 @@
-/** The answer to one request that the fast path has taken, in the form and with the headers of Node's HTTP server. */
+/** The answer to one request of the fast path, with the form and headers of Node's HTTP server. */
 import type { Socket } from 'node:net';
 import type { Outgoing } from '../message.ts';
 import type { Arena } from './arena.ts';
 import { headText, type LiveHeaders } from './head-text.ts';
 
-/** The connection that an answer goes out on. */
+/** The connection that carries an answer. */
 export interface AnswerSink {
   readonly socket: Socket;
-  /** Sends it at the end of this turn of the event loop. */
+  /** Queues it for the end of this turn of the event loop. */
   send(text: string, encoding: 'latin1' | 'utf8'): void;
-  /** As `send`, the bytes of `arena` from `from` to its end in use. */
+  /** Queues the bytes of `arena` from `from` to its end in use. */
   sendFrom(arena: Arena, from: number): void;
-  /** Sends a body with the head that was given last. */
+  /** Queues a body behind the newest head. */
   sendBehind(body: Buffer): void;
   /**
-   * Sends a piece of a body behind what waits, now; false: the next one shall wait until the socket drains. `onSent` is
-   * called later, once the kernel has the piece or the connection is gone.
+   * Sends a piece of a body now, behind queued answers; false: wait for 'drain'. The socket calls `onSent` later, once
+   * the kernel accepts the piece or the connection closes.
    */
   sendPiece(piece: Buffer, onSent?: () => void): boolean;
-  /** Sends what waits for the end of the turn, now. */
+  /** Sends queued answers now. */
   flush(): void;
-  /** Sends it, and ends the connection. */
+  /** Sends queued answers, and ends the connection. */
   finish(): void;
 }
 
-/** Parts of one answer. */
+/** Connection, live headers and end of one answer. */
 export interface ResponseParts {
   readonly connection: AnswerSink;
   readonly live: LiveHeaders;
-  /** Called when the answer is handed to the socket, or the connection shall end without one. */
+  /** Called when the socket has the answer, or the connection ends without one. */
   readonly onDone: (response: FastResponse) => void;
 }
 
-/** One answer, written in the form of Node's `ServerResponse`. */
+/** One answer, in the form of Node's `ServerResponse`. */
 export class FastResponse implements Outgoing {
   statusCode = 200;
   shouldKeepAlive = true;
@@ -52,7 +52,7 @@ export class FastResponse implements Outgoing {
   }
 
   writeHead(status: number, head: readonly string[]): this {
-    // Nothing is sent when this throws, so that an error can be.
+    // Throws before anything is sent, so that an error answer remains possible.
     this.#head = headText(status, head);
     this.statusCode = status;
     this.headersSent = true;
@@ -60,12 +60,12 @@ export class FastResponse implements Outgoing {
   }
 
   end(body?: string | Buffer, encoding: 'latin1' | 'utf8' = 'latin1'): this {
-    // Written behind the end of the connection, it would cut off answers that are still on their way.
+    // A write after the connection's end would cut off answers in flight.
     if (this.#isClosed) return this;
     const { connection, onDone } = this.#parts;
     const head = this.#hasPieces ? '' : this.#wholeHead();
     if (this.#hasPieces) {
-      // The body stays in memory until the kernel has its last piece. A short piece causes no 'drain'.
+      // The body stays in memory until the kernel accepts its last piece; a short piece causes no 'drain'.
       connection.sendPiece(Buffer.isBuffer(body) ? body : Buffer.from(body ?? '', encoding), () => this.close());
     } else if (body === undefined) connection.send(head, 'latin1');
     else if (typeof body === 'string') connection.send(head + body, encoding);
@@ -74,7 +74,7 @@ export class FastResponse implements Outgoing {
       connection.sendBehind(body);
     }
     onDone(this);
-    // The exchange ends in this turn: it would take an earlier event for a client that has gone.
+    // The exchange ends in this turn, and would take an earlier 'close' for a hang-up.
     if (!this.#hasPieces && this.#onClose.length > 0) queueMicrotask(() => this.close());
     return this;
   }
@@ -90,7 +90,7 @@ export class FastResponse implements Outgoing {
     return connection.sendPiece(piece);
   }
 
-  /** The connection reports what it has not taken of short answers itself. */
+  /** 0: the connection itself reports unread short answers. */
   get writableLength(): number {
     return 0;
   }
@@ -109,7 +109,7 @@ export class FastResponse implements Outgoing {
     return this;
   }
 
-  /** The answer is out, or its client has gone. */
+  /** Reports that the answer is out, or its client gone. */
   close(): void {
     this.#isClosed = true;
     for (const listener of this.#onClose.splice(0)) listener();

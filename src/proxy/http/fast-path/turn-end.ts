@@ -1,13 +1,13 @@
-/**
- * Puts sends off until all that has come in this turn of the event loop is dealt with. One send after another finds the
- * kernel's code and data at hand, and whoever is woken by the first is awake for the others; what goes to one socket
- * goes in one piece. Nothing waits longer than the turn takes.
- */
+/** Queues answers until the end of a turn of the event loop. */
 export interface Flushable {
-  /** Sends what was gathered, if anything is. */
+  /** Sends the queued answers, if any. */
   flush(): void;
 }
 
+/**
+ * Flushes connections together at the end of a turn: consecutive sends find the kernel's code and data in the CPU
+ * cache, and one socket gets one write. No answer waits longer than the turn.
+ */
 export class TurnEnd {
   #sending: Flushable[] = [];
   readonly #flush = (): void => {
@@ -16,7 +16,7 @@ export class TurnEnd {
     for (const one of sending) one.flush();
   };
 
-  /** Has it flushed at the end of this turn. To be called once for all that it gathers. */
+  /** Calls `flush` at the end of this turn. Call it once per turn and connection. */
   add(one: Flushable): void {
     if (this.#sending.length === 0) setImmediate(this.#flush);
     this.#sending.push(one);
