@@ -1,26 +1,25 @@
-/** One request that access control admitted: its principal, its limits, its result. */
+/** A request that access control admitted: principal, limits, result. */
 import { countedNetwork } from '../../access/keys/client-address.ts';
 import type { Operation, Principal } from '../../access/keys/principal.ts';
 import type { Settled, Ticket } from '../../access/limits/ticket.ts';
 import type { Outcome } from '../../metrics/http-metrics.ts';
 import type { Incoming, Outgoing } from './message.ts';
 
-/** A ticket of a request within its limits. */
+/** Ticket of a request within its limits. */
 export type AdmittedTicket = Extract<Ticket, { kind: 'admitted' }>;
 
-/** RequestResult of a request so far. */
+/** Result of a request so far. */
 export interface RequestResult {
   readonly outcome: Outcome;
-  /** Milliseconds that a node took over it, 0 where none was asked for this request alone. */
+  /** Milliseconds that a node spent on this request alone; 0 without a node. */
   readonly upstreamMs: number;
   readonly gasUsed: bigint | undefined;
-  /** Length of the answer's body. */
+  /** Bytes of the answer's body. */
   readonly bytes: number;
-  /** Length of the request's body. */
+  /** Bytes of the request's body. */
   readonly bodyBytes: number;
 }
 
-/** Before an answer exists. */
 const nothingYet: RequestResult = { outcome: 'local', upstreamMs: 0, gasUsed: undefined, bytes: 0, bodyBytes: 0 };
 
 /** Charges one request to its principal, once, when its answer is out and no work for it is in flight. */
@@ -30,7 +29,7 @@ export class AdmittedRequest {
   readonly #ticket: AdmittedTicket;
   #isSettled = false;
   #isWorkedOn = false;
-  /** Whether the head of an answer was out at the end; undefined before the end. */
+  /** Whether the head was sent at the end; undefined before the end. */
   #isAnswered: boolean | undefined;
   #result = nothingYet;
   #waitsSinceMs: number | undefined;
@@ -41,30 +40,27 @@ export class AdmittedRequest {
     this.#ticket = ticket;
   }
 
-  /** Headers of its answer, flat, whatever the answer is. */
+  /** Flat headers that every answer to it carries. */
   get headers(): readonly string[] {
     return this.#ticket.headers;
   }
 
-  /** Whether the answer is for the holder of a key: a cache in between must not hand it to others. */
+  /** Whether the answer is private to a key's holder: shared caches must not store it. */
   get isPrivate(): boolean {
     return this.principal.name !== undefined;
   }
 
-  /** Reads the result from `result` from now on. */
+  /** Replaces the source of the final result. */
   follow(result: RequestResult): void {
     this.#result = result;
   }
 
-  /** The request begins to wait for work. */
+  /** Starts the clock of the wait for a node. */
   noteWait(): void {
     this.#waitsSinceMs ??= performance.now();
   }
 
-  /**
-   * The place stays taken until `work` has ended, even when its client has gone: a node may be working on it. `work`
-   * never rejects.
-   */
+  /** Keeps the concurrency permit until `work` ends, even after a hang-up. `work` never rejects. */
   holdFor(work: Promise<void>, response: Outgoing): void {
     this.#isWorkedOn = true;
     void work.then(() => {
@@ -73,7 +69,7 @@ export class AdmittedRequest {
     });
   }
 
-  /** The answer is out, or will never be: reports the result once, as soon as no work is under way. */
+  /** Reports the result once, when the answer is out or abandoned and no work is in flight. */
   settle({ headersSent, statusCode }: Outgoing): void {
     this.#isAnswered ??= headersSent;
     if (this.#isSettled || this.#isWorkedOn) return;
@@ -86,9 +82,9 @@ export class AdmittedRequest {
   }
 
   /**
-   * The client hung up before the head of an answer. The wait counts as the time of a node, and a view is charged as one
-   * that was run (access/limits/cost.ts), because nodes go on with it. Its gas is charged to the client that leads the flight
-   * from then on; without one, the gas stays unknown.
+   * Result of a request whose client hung up before the head. The wait is charged as node time, and a view as executed
+   * (access/limits/cost.ts), because nodes finish it. Its gas is charged to the next leader of the flight; without one,
+   * the gas is unrecorded.
    */
   #givenUp() {
     const waitedMs = this.#waitsSinceMs === undefined ? 0 : performance.now() - this.#waitsSinceMs;
@@ -96,7 +92,7 @@ export class AdmittedRequest {
     return { outcome: 'error', status: hungUp, upstreamMs } as const;
   }
 
-  /** Settles it at the latest when the connection is done with its answer: for waits in which nobody works on it. */
+  /** Settles at the latest when `response` closes: for waits without an `Exchange`. */
   settleAtClose(response: Outgoing): void {
     response.once('close', () => this.settle(response));
   }
@@ -114,7 +110,7 @@ const charged: Readonly<Record<Outcome, Settled['outcome']>> = {
   failed: 'error',
 };
 
-/** No status says so; this one is what access logs of proxies have for it. */
+/** Status of a hang-up in the access logs of common proxies; HTTP defines none. */
 const hungUp = 499;
 
 /** Fair-queueing key of a request: the tenant where there are keys, else the client's IPv4 address or /64. */

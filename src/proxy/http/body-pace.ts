@@ -1,18 +1,19 @@
 /**
- * Bodies are read in turn with everything else. The event loop reads up to 2 MiB of each connection that has it before
- * it reads the next, so that a crowd of large bodies would hold up every hit beside them.
+ * Interleaves request bodies with other work. The event loop reads up to 2 MiB of each readable connection in a row, so
+ * that many large bodies would delay every hit.
  */
 import type { IncomingMessage } from 'node:http';
 
-/** Of all bodies in one turn of the event loop: a few milliseconds of copying. */
+/** Bytes of all bodies per turn of the event loop: a few milliseconds of copying. */
 const mostPerTurn = 2 * 1024 * 1024;
 
+/** Bounds the bytes of bodies that one turn of the event loop reads. */
 export class BodyPace {
   #left = mostPerTurn;
   #isTurnBegun = false;
   readonly #paused = new Set<IncomingMessage>();
 
-  /** So much of a body was read in this turn: the rest of it may have to wait for the next. */
+  /** Counts `bytes` of a body; beyond the bound, pauses `request` until the next turn. */
   note(request: IncomingMessage, bytes: number): void {
     this.#left -= bytes;
     if (!this.#isTurnBegun) {

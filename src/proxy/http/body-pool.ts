@@ -1,37 +1,39 @@
 /**
- * Memory for bodies of requests and for answers made of them: bounded together, and shared among clients.
+ * Memory for request bodies and the answers made of them, under one bound and shared among clients.
  *
- * A client holds at most as much as is left free, or one body, so that no address takes everything. Where memory is
- * short, the slowest arriving body of the clients that hold the most is ended: a body that stands still costs its
- * sender nothing, and everybody else the pool. A body that is whole is never ended, since a node may have it.
+ * A client holds at most as much as is free, or one body, so that no address takes everything. When memory is short,
+ * the pool ends the slowest arriving body of the heaviest clients, since a stalled body costs its sender nothing. A
+ * complete body is never ended: a node may have it.
  */
 
+/** Bounds and callbacks of a pool, in bytes. */
 export interface BodyPoolOptions {
-  /** Of everything that is held. */
+  /** Bound of all reservations. */
   readonly maxBytes: number;
-  /** Of one body. A client may hold this much, however little is free. */
+  /** Bound of one body, and the least that a client may hold. */
   readonly largestBytes: number;
   /** Monotonic, in milliseconds. */
   readonly now?: () => number;
-  /** Called for each body that is ended. */
+  /** Called for each ended body. */
   readonly onEnded?: () => void;
 }
 
-/** Bodies and answers of one client. */
+/** Reservations of one client. */
 interface Client {
   readonly name: string;
   bytes: number;
-  /** In the order in which they began. */
+  /** In order of their beginning. */
   readonly arriving: Set<BodyReservation>;
 }
 
-/** Of a client's arriving bodies so many are compared, the oldest: a slow one is among them. */
+/** Arriving bodies of a client that are compared, oldest first: a slow one is among them. */
 const mostCompared = 64;
 
+/** The body memory of one process. */
 export class BodyPool {
   readonly #options: BodyPoolOptions;
   readonly #now: () => number;
-  /** Those that hold anything. */
+  /** Clients with a reservation. */
   readonly #clients = new Map<string, Client>();
   #heldBytes = 0;
 
@@ -44,7 +46,9 @@ export class BodyPool {
     return this.#heldBytes;
   }
 
-  /** A body of `client` begins to arrive. `onEnded` is called when it loses its place; everything is given back then. */
+  /**
+   * Reserves memory for a body of `client`. The pool calls `onEnded` when it ends the body and frees the reservation.
+   */
   open(client: string, onEnded: () => void): BodyReservation {
     const known = this.#clients.get(client) ?? { name: client, bytes: 0, arriving: new Set() };
     this.#clients.set(client, known);
@@ -75,21 +79,21 @@ export class BodyPool {
     if (client.bytes === 0 && client.arriving.size === 0) this.#clients.delete(client.name);
   }
 
-  /** Ends arriving bodies until the client is within its share and everything fits, or none is left to end. */
+  /** Ends arriving bodies until the client is within its share and the pool within its bound, or none arrives. */
   #relieve(client: Client): void {
     const { maxBytes, largestBytes } = this.#options;
     while (client.bytes > Math.max(largestBytes, maxBytes - this.#heldBytes)) if (!this.#endSlowest([client])) break;
     while (this.#heldBytes > maxBytes) if (!this.#endSlowest(this.#heaviest())) break;
   }
 
-  /** Clients with arriving bodies that hold the most. One body more or less makes no difference between them. */
+  /** The clients with arriving bodies that hold the most; a difference of one body counts as equal. */
   #heaviest(): readonly Client[] {
     const clients = [...this.#clients.values()].filter(({ arriving }) => arriving.size > 0);
     const most = clients.reduce((before, { bytes }) => Math.max(before, bytes), 0);
     return clients.filter(({ bytes }) => bytes > most - this.#options.largestBytes);
   }
 
-  /** Returns whether there was one. */
+  /** False: no body is arriving. */
   #endSlowest(clients: readonly Client[]): boolean {
     const nowMs = this.#now();
     let slowest: BodyReservation | undefined;
@@ -116,10 +120,10 @@ interface ReservationOwner {
   ended(): void;
 }
 
-/** Progress is taken over this span, and the one before it. */
+/** Progress is measured over the current span and the previous one. */
 const spanMs = 1_000;
 
-/** What one request holds: its body, and the answer that is made of it. */
+/** Memory of one request: its body, and the answer made of it. */
 export class BodyReservation {
   readonly #owner: ReservationOwner;
   #bytes = 0;
@@ -135,49 +139,49 @@ export class BodyReservation {
     this.#spanSinceMs = owner.now();
   }
 
-  /** So much more of the body has come. The reservation may be ended by it. */
+  /** Adds bytes of the body, which may end the reservation. */
   arrive(bytes: number): void {
     this.#turn(this.#owner.now());
     this.#cameInSpan += bytes;
     this.#take(bytes);
   }
 
-  /** The body is whole: it is not ended any more. */
+  /** Exempts the complete body from `end`. */
   arrived(): void {
     this.#owner.arrived();
   }
 
-  /** An answer of so many bytes was made, and is being written. */
+  /** Adds an answer that is being written. */
   addAnswer(bytes: number): void {
     this.#take(bytes);
   }
 
-  /** Everything counts until `work` has ended as well. `work` never rejects. To be called before the reservation is closed. */
+  /** Keeps the reservation until `work` ends. `work` never rejects. Call it before the close. */
   holdFor(work: Promise<unknown>): void {
     this.#users += 1;
     void work.then(() => this.release());
   }
 
-  /** The response is closed, or work has ended; the last of them gives everything back. */
+  /** Called by each user at its end; the last call frees the reservation. */
   release(): void {
     this.#users -= 1;
     if (this.#users === 0) this.close();
   }
 
-  /** Loses its place: gives everything back and reports that. */
+  /** Ends the body: frees the memory and reports it. */
   end(): void {
     this.close();
     this.#owner.ended();
   }
 
-  /** Gives everything back at once. May be called more than once. */
+  /** Frees the memory; idempotent. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#owner.closed(this.#bytes);
   }
 
-  /** Bytes held for each byte that has come lately. */
+  /** Bytes held per byte received lately. */
   slowness(nowMs: number): number {
     this.#turn(nowMs);
     return this.#bytes / (1 + this.#cameInSpan + this.#cameBefore);

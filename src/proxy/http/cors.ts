@@ -1,11 +1,11 @@
-/** Cross-origin access, as nodes grant it, and the headers exposed, which nodes forget (protocol 2.5). */
+/** Cross-origin access as nodes grant it, plus the exposed headers that nodes omit (protocol 2.5). */
 import type { Dialect } from '../../ledger/ledger-headers.ts';
 import type { Incoming } from './message.ts';
 
-/** What every answer varies by, beside what its route adds: one to no page must not be replayed to a page. */
+/** `Vary` of every answer: without `Origin`, a cache could replay an answer without CORS headers to a page. */
 export const varyOfAll = 'Accept, Accept-Encoding, Origin';
 
-/** A day; browsers take less where they have a lower bound. */
+/** A day; browsers apply lower bounds of their own. */
 const preflightSeconds = 86_400;
 
 /** Makes the cross-origin headers of answers. */
@@ -20,16 +20,16 @@ export class Cors {
     this.#exposed = [...ledger, ...more, ...own, ...limits].join(', ');
   }
 
-  /** Headers for an answer to `request`, flat; empty for a request that no page made. */
+  /** Flat CORS headers; empty for a request without `Origin`. */
   headers({ headers: { origin } }: Incoming): readonly string[] {
     if (!isReadable(origin)) return [];
     return Object.entries({ ...granted(origin), 'Access-Control-Expose-Headers': this.#exposed }).flat();
   }
 
   /**
-   * Headers of the answer to a preflight, or `undefined` when `request` is none. Its sender has no key, which browsers
-   * leave out of it: who may do what is said to the request itself. A public page is not let into a private network:
-   * `Access-Control-Request-Private-Network` gets no answer.
+   * Headers of a preflight's answer, or `undefined` for other requests. Browsers send preflights without a key, so
+   * access control applies to the request itself. `Access-Control-Request-Private-Network` gets no answer: a public
+   * page must not reach a private network.
    */
   preflight({ headers }: Incoming): string[] | undefined {
     const { origin } = headers;
@@ -47,16 +47,16 @@ export class Cors {
   }
 }
 
-/** In characters. A scheme, a host of 253 and a port are shorter; browsers ask for a few headers at once. */
+/** In characters: a scheme, a host of 253 and a port are shorter, and browsers list a few headers. */
 const longestOrigin = 512;
 const longestList = 4096;
 
-/** Whether it can be the origin of a page: what is echoed is bounded. */
+/** Bounds the echoed text. */
 function isReadable(origin: string | undefined): origin is string {
   return origin !== undefined && origin.length <= longestOrigin;
 }
 
-/** Public SDKs send `credentials: include`, which a wildcard origin would not satisfy; nothing here trusts cookies. */
+/** Public SDKs send `credentials: include`, which forbids a wildcard origin; the gateway trusts no cookies. */
 function granted(origin: string): Readonly<Record<string, string>> {
   return { 'Access-Control-Allow-Origin': origin, 'Access-Control-Allow-Credentials': 'true' };
 }

@@ -1,4 +1,4 @@
-/** One client request and the answer being given to it. */
+/** One client request and its answer. */
 import type { ServerResponse } from 'node:http';
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../ledger/errors.ts';
@@ -12,94 +12,91 @@ import type { BodyReservation } from './body-pool.ts';
 import type { Incoming, Outgoing } from './message.ts';
 import type { RequestSpans, RouteLabel } from './request-span.ts';
 
-/** The client that work is done for. */
+/** Client of a piece of work. */
 export interface Caller {
-  /** Aborts when nobody waits any more. */
+  /** Aborts when no client waits any more. */
   readonly signal: StopSignal;
   /** Fair-queueing key: tenant, or the client's IPv4 address or /64. */
   readonly client: string;
-  /** The span that spans of the work belong to. */
+  /** Parent span of the work. */
   readonly span?: Span | undefined;
-  /** Called when a node works on it, once or more. */
+  /** Called when a node begins to work on it, once or more. */
   readonly onPlace?: (() => void) | undefined;
 }
 
-/** One finished request, as metrics, the status page and log lines report it. */
+/** A finished request, as metrics, the status page and log lines report it. */
 export interface RequestSummary extends Finished {
   readonly method: string | undefined;
-  /** Whether the head of an answer is out. */
+  /** Whether the head of an answer was sent. */
   readonly isHeadSent: boolean;
-  /** The node that answered this request, or the one whose answer it shares. */
+  /** Node that answered this request, or the request whose answer it shares. */
   readonly upstream: string | undefined;
   readonly upstreamMs: number;
-  /** The ledger version that the answer's body belongs to. */
+  /** Ledger version of the answer's body. */
   readonly version: LedgerVersion | undefined;
-  /** Length of the answer's body. */
+  /** Bytes of the answer's body. */
   readonly bytes: number;
   /** Unexpected exception (a bug), reported as 500. */
   readonly bug: unknown;
-  /** Its principal; undefined where access is open to everybody. */
+  /** Principal and limits; undefined with open access. */
   readonly admitted: AdmittedRequest | undefined;
   readonly trace?: SpanName | undefined;
 }
 
-/** Receives the begin and the end of each request. */
+/** Receives the beginning and the end of each request. */
 export interface ExchangeObserver {
   readonly metrics: HttpMetrics;
-  /** How long a request may wait for its answer, whatever is done for it. */
+  /** Milliseconds that a request may wait for the head of its answer. */
   readonly deadlineMs: number;
-  /** Absent: nobody records traces. */
+  /** Absent: tracing is off. */
   readonly spans?: RequestSpans | undefined;
-  /** Called once per request, when its answer is out or its client gone. `summary` is valid during the call only. */
+  /** Called once per request, when its answer is out or its client gone. `summary` is valid only during the call. */
   onEnd(summary: RequestSummary, seconds: number): void;
 }
 
-/** A node that was asked for one request. */
+/** A node's work for one request. */
 interface UpstreamUse {
   readonly upstream: string;
   readonly tookMs: number;
   readonly gasUsed: unknown;
 }
 
-/** A request that a transport received, and the response that goes back over it. */
+/** A request that a transport received, and its response. */
 export interface IncomingExchange<Request extends Incoming, Response extends Outgoing> {
   readonly request: Request;
   readonly response: Response;
-  /** Undefined where access is open to everybody, and of a refused request. */
+  /** Undefined with open access, and for a refused request. */
   readonly admitted?: AdmittedRequest | undefined;
 }
 
-/** `Response`: where an answer may be streamed, the whole of Node's. */
+/** One client request from its admission to its end. `Response`: Node's own where an answer may be streamed. */
 export class Exchange<Response extends Outgoing = ServerResponse> implements Caller, RequestResult, RequestSummary {
   readonly request: Incoming;
   readonly response: Response;
   readonly route: RouteName;
   readonly admitted: AdmittedRequest | undefined;
-  /** Source of the answer, for metrics and log lines. */
+  /** Source of the answer. */
   outcome: Outcome = 'local';
-  /** The node that answered this request, or the one whose answer it shares. */
   upstream: string | undefined;
-  /** The ledger version that the answer's body belongs to. */
   version: LedgerVersion | undefined;
   upstreamMs = 0;
   gasUsed: bigint | undefined;
   bytes = 0;
   bodyBytes = 0;
-  /** Memory of its body, where that is large enough to count. */
+  /** Memory of a body large enough to count. */
   reservation: BodyReservation | undefined;
-  /** Unexpected exception (a bug), reported as 500. */
   bug: unknown;
-  /** Length of a body that no node had to send for this request. */
+  /** Bytes of a body that no node had to send. */
   savedBytes = 0;
   readonly #observer: ExchangeObserver;
   readonly #startedMs = performance.now();
-  /** Absent: traces are not recorded. */
+  /** Absent: tracing is off. */
   readonly #span: Span | undefined;
   #abort: CancelToken | undefined;
   #deadline: NodeJS.Timeout | undefined;
   #hasEnded = false;
 
-  /** Begins when the request is admitted and its body, where the route needs one, is complete. */
+  /** Begins after admission and, for routes with a body, after its last byte. */
   constructor(received: IncomingExchange<Incoming, Response>, route: RouteLabel, observer: ExchangeObserver) {
     const { request, response, admitted } = received;
     this.request = request;
@@ -113,8 +110,8 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
   }
 
   /**
-   * Aborts when the client hangs up, or has waited too long for the head of an answer. Made on demand: who answers at
-   * once never waits for anything, and a listener for each cached hit would cost more than finding it.
+   * Aborts on a hang-up, or past the deadline before the answer's head. Created on demand: a listener for each cached
+   * hit would cost more than the lookup.
    */
   get signal(): StopSignal {
     if (this.#abort === undefined) {
@@ -128,33 +125,34 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
       if (this.response.destroyed) onClose();
       else {
         this.response.once('close', onClose);
-        this.#deadline = setTimeout(() => abort.abort(tooLate()), this.#observer.deadlineMs + graceMs);
+        this.#deadline = setTimeout(() => {
+          abort.abort(new GatewayError('unavailable', 'there was no answer in time; try again'));
+        }, this.#observer.deadlineMs + graceMs);
       }
     }
     return this.#abort;
   }
 
-  /** The tenant where there are keys, else the address; of IPv6 the part that one customer is given (a /64). */
   get client(): string {
     return clientOf(this.request, this.admitted);
   }
 
-  /** The request's own where traces are recorded, else one that only carries the client's trace on to nodes. */
+  /** The request's own span, or without tracing one that propagates the client's trace to nodes. */
   get span(): Span | undefined {
     return this.#span ?? passedOn(this.request.headers);
   }
 
-  /** By what metrics and log lines name its span; undefined unless that is sampled. */
+  /** Name of a sampled span, for metrics and log lines. */
   get trace(): SpanName | undefined {
     return this.#span?.recorded;
   }
 
-  /** The head of the answer is out: its body may take as long as the client takes. */
+  /** Stops the deadline once the head is out: the body goes at the client's pace. */
   begin(): void {
     clearTimeout(this.#deadline);
   }
 
-  /** A node was asked for this request alone. `gasUsed`: what its header says, text. */
+  /** Records a node's work for this request alone. `gasUsed`: text of its header. */
   noteUpstream(outcome: 'miss' | 'passed', { upstream, tookMs, gasUsed }: UpstreamUse): void {
     this.outcome = outcome;
     this.upstream = upstream;
@@ -162,7 +160,7 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
     if (typeof gasUsed === 'string' && /^\d{1,20}$/.test(gasUsed)) this.gasUsed = BigInt(gasUsed);
   }
 
-  /** Reports the end, once: the answer is handed to the socket, or there will be none. */
+  /** Reports the end, once: the socket has the answer, or none will come. */
   end(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
@@ -190,15 +188,11 @@ export class Exchange<Response extends Outgoing = ServerResponse> implements Cal
     return this.request.method === 'HEAD';
   }
 
-  /** The request target as it came, percent-encoded, with its query. */
+  /** Request target as received: percent-encoded, with its query. */
   get target(): string {
     return this.request.url ?? '/';
   }
 }
 
-/** Milliseconds for the work itself, which has the same deadline, to report a more precise error. */
+/** Milliseconds in which the work itself, under the same deadline, may report a more precise error. */
 const graceMs = 200;
-
-function tooLate(): GatewayError {
-  return new GatewayError('unavailable', 'there was no answer in time; try again');
-}

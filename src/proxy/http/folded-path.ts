@@ -1,14 +1,14 @@
 /**
- * The paths that lenient routers take for one another, folded into one spelling. Rights and hidden routes are decided
- * by it: a node, or a balancer before it, may read a passed path in any of these ways.
+ * Folds the paths that lenient routers equate into one spelling. Access rights and hidden routes compare folded paths,
+ * because a node or a balancer before it may read a passed path in any of these ways.
  */
 
 /**
- * The words of a path, `/` before each: percent-decoded however often it was encoded, in Unicode's compatible form and
- * lower case, without characters that normalisation drops (NFKC_Casefold), each i with one dot, backslashes as slashes,
- * dot segments resolved; segments without a word are dropped, and of each other segment the first word counts. Two
+ * The words of a path, each after `/`. Folding removes every level of percent-encoding, applies Unicode's compatible form
+ * and lower case, drops ignorable characters (NFKC_Casefold), unifies the dotted and dotless i, turns backslashes into
+ * slashes, resolves dot segments, drops segments without a word, and keeps the first word of each other segment. Two
  * readings: the path without the parameters of its segments (RFC 3986 3.3), and the path up to its first parameter,
- * question mark, number sign or NUL. Takes time linear in the length of `target`.
+ * question mark, number sign or NUL. Linear in the length of `target`.
  */
 export function foldedPaths(target: string): readonly [string, string] {
   const path = decoded(target.split(/[?#]/, 1)[0] ?? '');
@@ -18,12 +18,12 @@ export function foldedPaths(target: string): readonly [string, string] {
 }
 
 /**
- * Whether a segment is a dot segment in some spelling: full-width, or with blanks around it. Routers differ over the
- * segment that it takes away, so such a path has no one folded spelling.
+ * Whether a segment is a dot segment in some spelling: full-width, or between blanks. Routers differ over the segment
+ * that it removes, so such a path has no single folded spelling.
  */
 export function hasFoldedDots(target: string): boolean {
   const path = target.split(/[?#]/, 1)[0] ?? '';
-  // Plain dot segments are refused with the other escapes (target.ts).
+  // `pathBelow` refuses plain dot segments.
   if (!path.includes('%')) return false;
   return decoded(path)
     .split('/')
@@ -34,11 +34,11 @@ function decoded(path: string): string {
   const bytes = path.replaceAll(/%(?:25)*([\da-f]{2})/gi, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),
   );
-  // Character by character: sorting the marks behind a letter takes the square of their number.
+  // Normalising one character at a time is linear; sorting a long run of combining marks is quadratic.
   const text = Buffer.from(bytes, 'latin1').toString();
   const compatible = text.replaceAll(/[^ -~]/gu, (character) => character.normalize('NFKC'));
   const folded = compatible.toLowerCase().replaceAll(/\p{Default_Ignorable_Code_Point}/gu, '');
-  // Comparisons without case differ over the i of Turkish: a dot of its own, or none.
+  // Case-insensitive comparisons differ over the dotted and dotless i of Turkish.
   return folded.replaceAll('\u0307', '').replaceAll('\u0131', 'i').replaceAll('\\', '/');
 }
 

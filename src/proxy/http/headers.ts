@@ -1,4 +1,4 @@
-/** Which headers cross the gateway, in either direction, on requests that are passed through. */
+/** Selects the headers that cross the gateway on passed requests, in either direction. */
 import type { IncomingHttpHeaders } from 'node:http';
 import { dialectOf, type HeaderValues } from '../../ledger/ledger-headers.ts';
 import { conditions, isForNodes, isOfInterface, ofTraces } from '../../ledger/node-headers.ts';
@@ -6,8 +6,8 @@ import type { WireRequest } from '../../upstream/node/node-client.ts';
 import { acceptedCodings, isReadableAccept } from './negotiate.ts';
 
 /**
- * Headers to send to a node, but for those of traces. `Accept-Encoding` names the codings that are read here and that
- * the client takes, in one spelling.
+ * Headers to send to a node, trace headers excluded. `Accept-Encoding` lists, in one spelling, the codings that both
+ * the gateway and the client read.
  */
 export function requestHeaders(headers: IncomingHttpHeaders): Record<string, string | string[]> {
   const named = namedByConnection(headers.connection);
@@ -16,7 +16,7 @@ export function requestHeaders(headers: IncomingHttpHeaders): Record<string, str
     if (value === undefined || named.has(name)) continue;
     if (isForNodes(name) && !ofTraces.includes(name)) kept[name] = value;
   }
-  // The gateway reads no such header either: both answer in the form of a request without it.
+  // The gateway ignores such a header too: node and gateway answer in the default form.
   if (!isReadableAccept(headers.accept)) delete kept['accept'];
   const codings = acceptedCodings(headers['accept-encoding']?.toString());
   if (codings.length > 0 && !named.has('accept-encoding')) kept['accept-encoding'] = codings.join(', ');
@@ -24,9 +24,9 @@ export function requestHeaders(headers: IncomingHttpHeaders): Record<string, str
 }
 
 /**
- * Headers of a node's answer that reach clients, beside the interface's own. A list of what clients need and not of what
- * they must not see: a node's address, its software and what a proxy would obey (`X-Accel-Redirect`) come under any name.
- * `Content-Encoding` and `Vary` are written anew.
+ * Headers of a node's answer that reach clients, beside the interface's own. An allow-list, because a node's address,
+ * its software and instructions for proxies (`X-Accel-Redirect`) come under any name. The gateway writes
+ * `Content-Encoding` and `Vary` itself.
  */
 const passed: ReadonlySet<string> = new Set(
   [
@@ -36,18 +36,17 @@ const passed: ReadonlySet<string> = new Set(
   ].flatMap((names) => names.split(' ')),
 );
 
-/** RateLimit, RateLimit-Policy, X-RateLimit-Remaining and their like. */
+/** RateLimit, RateLimit-Policy, X-RateLimit-Remaining and similar. */
 const ofLimits = /^(?:x-)?ratelimit(?:-[a-z-]+)?$/;
 
-/** The seven ledger headers in either dialect: the gateway writes them live. */
+/** The seven ledger headers of either dialect: the gateway writes live ones. */
 const live: ReadonlySet<string> = new Set(
   (['node', 'aptos'] as const).flatMap((name) => dialectOf(name).written.map((header) => header.toLowerCase())),
 );
 
 /**
- * Headers of a node's answer to hand on, flat. `secret`: the credentials that the node was given; a node that echoes its
- * request must not publish them, whatever their names are now. `isCounted`: the gateway's own limits apply to the client,
- * whose headers a node's would contradict.
+ * Flat headers of a node's answer to pass on. `secret`: the node's credentials, which an echo of the request must not
+ * publish. `isCounted`: the gateway's own limits apply to the client, and a node's limit headers would contradict them.
  */
 export function responseHeaders(
   headers: HeaderValues,
@@ -65,20 +64,17 @@ export function responseHeaders(
   return kept;
 }
 
-/**
- * Whether a redirection stays below this gateway. A node's own address, in a query too and in any spelling, is one that
- * clients neither reach nor may learn.
- */
+/** Whether a redirection stays below this gateway and holds no node's address, in a query or any other spelling. */
 function isRelative(location: string): boolean {
   return /^(?![a-z][a-z0-9+.-]*:|[/\\]{2})[!-[\]-~]+$/i.test(location) && !/(?::|%3a)(?:\/|%2f){2}/i.test(location);
 }
 
-/** The request's headers without what compares it with an earlier answer, which was of another version. */
+/** Request headers without conditions, which refer to an earlier answer at another version. */
 export function withoutConditions(headers: WireRequest['headers']): WireRequest['headers'] {
   return without(headers, conditions);
 }
 
-/** The headers of an answer that the client alone may keep: no cache between it and the gateway may hand it on. */
+/** Headers of an answer that only its client may store: shared caches between client and gateway must not. */
 export function forOneClient(headers: HeaderValues): HeaderValues {
   const { 'cache-control': control, ...others } = headers;
   if (control === undefined) return headers;
@@ -87,26 +83,26 @@ export function forOneClient(headers: HeaderValues): HeaderValues {
   return { ...others, 'cache-control': ['private', ...kept].join(', ') };
 }
 
-/** Directives for shared caches (RFC 9111 5.2.2), and those that say who may keep it. */
+/** Directives of shared caches (RFC 9111 5.2.2), and `public` and `private`. */
 const sharing = /^(?:public|private|s-maxage|proxy-revalidate)\b|^$/i;
 
 const freshness = ['cache-control', 'pragma', 'expires', 'age', 'etag', 'last-modified'];
 
-/** The headers without those that a cache would keep the answer by. */
+/** Headers without those that make a cache store the answer. */
 export function withoutFreshness(headers: HeaderValues): HeaderValues {
   return without(headers, freshness);
 }
 
 const ofCodedBytes = ['content-length', 'etag', 'content-digest', 'repr-digest'];
 
-/** The headers of an answer that is decoded here: a length, a strong tag and a digest are of the coded bytes. */
+/** Headers of an answer that the gateway decodes: length, strong tag and digests belong to the coded bytes. */
 export function withoutCoding(headers: HeaderValues): HeaderValues {
   return without(headers, ofCodedBytes);
 }
 
 /**
- * The gateway's `Vary` with that of a node. `undefined` where they cannot be merged: `*`, a malformed name, or more
- * text than any list of names needs. A cache must not keep such an answer.
+ * The gateway's `Vary` merged with a node's. `undefined`: they cannot be merged (`*`, a malformed name, or too long),
+ * and caches must not store the answer.
  */
 export function mergedVary(own: string, given: HeaderValues[string]): string | undefined {
   if (given === undefined) return own;

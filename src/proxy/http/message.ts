@@ -1,32 +1,29 @@
-/**
- * A request and the way its answer goes, as far as answering it takes: those of Node's HTTP server are of this form, and
- * so are those of the fast path.
- */
+/** The parts of requests and responses that handlers use, common to Node's HTTP server and the fast path. */
 import type { IncomingMessage } from 'node:http';
 
-/** A request, as far as answering it needs it. */
+/** The parts of Node's request that handlers use. */
 export type Incoming = Pick<
   IncomingMessage,
   'method' | 'url' | 'headers' | 'socket' | 'httpVersion' | 'httpVersionMajor'
 >;
 
-/** A response, as far as answering needs it. */
+/** The parts of Node's response that handlers use. */
 export interface Outgoing {
   statusCode: number;
-  /** False: the connection ends with the answer. */
+  /** False: the connection closes after the answer. */
   shouldKeepAlive: boolean;
   readonly headersSent: boolean;
-  /** The client has gone, or the answer has broken off. */
+  /** The client is gone, or the answer broke off. */
   readonly destroyed: boolean;
-  /** Bytes that the kernel has not taken, those of other answers on the connection included. */
+  /** Bytes that the kernel has not accepted, other answers on the connection included. */
   readonly writableLength: number;
-  /** `head`: names and values in turn. */
+  /** `head`: alternating names and values. */
   writeHead(status: number, head: string[]): unknown;
-  /** A piece of the body, of which more comes; false: the next one shall wait for 'drain'. */
+  /** Sends a piece of the body; false: wait for 'drain'. */
   write(piece: Buffer): boolean;
   end(body: string | Buffer | undefined): unknown;
   end(body: string | undefined, encoding: 'latin1' | 'utf8'): unknown;
   destroy(): unknown;
-  /** 'close': the answer is out, or will not be given any more. */
+  /** 'close': the answer is out or abandoned. */
   once(event: 'close' | 'drain', listener: () => void): unknown;
 }

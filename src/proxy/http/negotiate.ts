@@ -1,4 +1,4 @@
-/** The answer's form by `Accept`, its coding by `Accept-Encoding`, and whether the client has it already. */
+/** Content negotiation: form by `Accept`, coding by `Accept-Encoding`, and `If-None-Match`. */
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip, zstdCompress } from 'node:zlib';
 import type { ContentCoding } from '../../cache/entry.ts';
@@ -6,8 +6,8 @@ import type { AnswerForm } from '../../ledger/answer-form.ts';
 import { ownCopy } from './target.ts';
 
 /**
- * The form a node would answer in (protocol 2.3): the first entry that is exactly one of the two media types, without
- * parameters; JSON when there is none, and for a header that is too long to be read. Never 406.
+ * The form in which a node would answer (protocol 2.3): the first entry that equals one of the two media types, without
+ * parameters. JSON without such an entry, and for a header above `longestAccept`. Never 406.
  */
 export function answerForm(accept: string | undefined): AnswerForm {
   if (accept === undefined || !isReadableAccept(accept) || !accept.toLowerCase().includes('application/x-bcs'))
@@ -20,15 +20,15 @@ export function answerForm(accept: string | undefined): AnswerForm {
   return 'json';
 }
 
-/** Whether an `Accept` is short enough to be read. */
+/** Whether an `Accept` is within `longestAccept`. */
 export function isReadableAccept(accept: string | undefined): boolean {
   return accept === undefined || accept.length <= longestAccept;
 }
 
-/** In characters. Browsers send some 150. */
+/** In characters; browsers send about 150. */
 const longestAccept = 1024;
 
-/** In order of preference where the client has none: best ratio for its cost first. */
+/** Preferred first, if the client has no preference: best ratio for its cost. */
 const codings: readonly ContentCoding[] = ['zstd', 'br', 'gzip'];
 
 /** The coding to answer in (RFC 9110 12.5.3), or `undefined` for the plain body. */
@@ -37,21 +37,20 @@ export function chooseCoding(acceptEncoding: string | undefined): ContentCoding 
 }
 
 /**
- * The codings that a client prefers to the plain body, the best one first. A longer header than `longestEncodings` is
- * not read, and means the plain body.
+ * Codings that a client prefers to the plain body, best first. A header above `longestEncodings` means the plain body.
  */
 export function acceptedCodings(acceptEncoding: string | undefined): readonly ContentCoding[] {
   if (acceptEncoding === undefined || acceptEncoding === '' || acceptEncoding.length > longestEncodings) return none;
   const known = chosen.get(acceptEncoding);
   if (known !== undefined) return known;
   const accepted = negotiate(acceptEncoding);
-  // Clients repeat a handful of values; hostile ones are kept from filling the memory, and from keeping others out.
+  // Clients repeat a handful of values; hostile ones must neither fill the memory nor block others.
   if (chosen.size >= 256) chosen.clear();
   chosen.set(ownCopy(acceptEncoding), accepted);
   return accepted;
 }
 
-/** In characters. Browsers send some 30. */
+/** In characters; browsers send about 30. */
 const longestEncodings = 256;
 const none: readonly ContentCoding[] = [];
 const chosen = new Map<string, readonly ContentCoding[]>();
@@ -71,8 +70,8 @@ function negotiate(acceptEncoding: string): readonly ContentCoding[] {
 }
 
 /**
- * Whether `If-None-Match` names this entity tag (RFC 9110 13.1.2: weak comparison). A look for the tag, and not through
- * the list: a header of thousands of tags takes no longer than its bytes.
+ * Whether `If-None-Match` names this entity tag (RFC 9110 13.1.2: weak comparison). Searches for the tag, so that a
+ * header of thousands of tags takes linear time.
  */
 export function matchesTag(ifNoneMatch: string | undefined, tag: string): boolean {
   if (ifNoneMatch === undefined) return false;
@@ -83,7 +82,7 @@ export function matchesTag(ifNoneMatch: string | undefined, tag: string): boolea
   return false;
 }
 
-/** Whether the tag from `from` to `to` is a member of the list by itself: blanks and commas around it, `W/` before it. */
+/** Whether `from` to `to` is a whole member of the list, weak or strong. */
 function isMember(list: string, from: number, to: number): boolean {
   const isWeak = list.startsWith('W/', from - 2);
   const before = skipBlanks(list, isWeak ? from - 3 : from - 1, -1);
@@ -103,10 +102,10 @@ const compressors: Readonly<Record<ContentCoding, (body: Buffer) => Promise<Buff
   zstd: (body) => promisify(zstdCompress)(body, { params: { [constants.ZSTD_c_compressionLevel]: 3 } }),
 };
 
-/** Smaller bodies fit one packet either way, and compressing 400 bytes saves half of nothing. */
+/** Smaller bodies fit one packet either way. */
 export const smallestCompressed = 1024;
 
-/** The body in `coding`, compressed off the main thread. */
+/** Compresses `body` off the main thread. */
 export function compress(coding: ContentCoding, body: Buffer): Promise<Buffer> {
   return compressors[coding](body);
 }

@@ -1,4 +1,4 @@
-/** Reads the bodies of requests, each and all together within a bound. */
+/** Reads request bodies, under a bound for each and one for all. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest } from 'node:http2';
 import { GatewayError } from '../../ledger/errors.ts';
@@ -8,38 +8,38 @@ import { isHttp2 } from './request-faults.ts';
 
 /** Bounds of request bodies. */
 export interface BodyLimits {
-  /** Bound of one body. Default: 8 MiB, as nodes accept (protocol 2.4). */
+  /** Bytes of one body. Default: 8 MiB, as nodes accept (protocol 2.4). */
   readonly maxBytes?: number;
-  /** Bound of all bodies whose requests are not answered yet, and of answers made of them. */
+  /** Bytes of all bodies in flight, and of answers made of them. */
   readonly maxHeldBytes?: number;
-  /** Processes that share `maxHeldBytes`; one body fits in each. Default 1. */
+  /** Processes that share `maxHeldBytes`; each has room for one body. Default 1. */
   readonly processes?: number;
-  /** Called for each body that lost its place. */
+  /** Called for each body that the pool ended. */
   readonly onEnded?: () => void;
 }
 
-/** A request whose body is read. */
+/** A request with its body to be read. */
 export interface Upload {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
-  /** Bodies of one client share what it may hold. */
+  /** Fair-share key of the body pool. */
   readonly client: string;
-  /** Looks at the head before the body is asked for. */
+  /** Checks the head before the body is requested. */
   readonly faultOfHead?: FaultOfHead | undefined;
 }
 
 /**
- * Takes a body, or what is wrong with it; the promise, if any, is of work that still needs the body. Never rejects.
- * `reservation`: absent for a body that is too small to count.
+ * Receives a body, or its fault. Returns a promise if further work needs the body; never rejects. `reservation`: absent
+ * for a body too small to count.
  */
 export type BodyHandler = (body: Buffer | GatewayError, reservation?: BodyReservation) => void | Promise<void>;
 
-/** The fault that a request's head shows; `undefined`: none. Throws nothing else. */
+/** Returns the fault of a request's head, `undefined` without one. Throws nothing else. */
 export type FaultOfHead = () => GatewayError | undefined;
 
 /** Default of `maxHeldBytes`. */
 export const allHeldBytes = 256 * 1024 * 1024;
-/** Smaller bodies are not counted: they take no more than what every connection takes for its buffers. */
+/** Smaller bodies are uncounted: they take no more than the buffers of any connection. */
 const uncountedBytes = 16 * 1024;
 
 /** Reads request bodies within their bounds. */
@@ -54,19 +54,19 @@ export class Bodies {
     this.#pool = new BodyPool({ maxBytes: share, largestBytes: maxBytes, ...(onEnded && { onEnded }) });
   }
 
-  /** Bytes of bodies, and of answers made of them, that count at the moment. */
+  /** Bytes reserved for bodies, and answers made of them. */
   get heldBytes(): number {
     return this.#pool.heldBytes;
   }
 
   /**
-   * Calls `done` once: with the whole body, or with what is wrong with it: 411, 413, what `faultOfHead` finds ahead of the
-   * body, or 503 when it lost its place to others (body-pool.ts). Not at all when the client hangs up before its end.
-   * The body counts until the response is closed and what `done` began has ended: a submission outlives its client.
+   * Calls `done` once, with the whole body or a fault: 411, 413, the fault of `faultOfHead`, or 503 for a body that the
+   * pool ended. After a hang-up in mid-body, never. The reservation lasts until the response closes and the promise of
+   * `done` resolves: a submission outlives its client.
    */
   read({ request, response, client, faultOfHead }: Upload, done: BodyHandler): void {
     const { 'content-length': length, 'transfer-encoding': coding } = request.headers;
-    // Nodes want a length; a chunked body is measured here.
+    // Nodes require a length; a chunked body is measured while it arrives.
     const announced = length ?? (coding === undefined ? undefined : 0);
     const faultOfLength = faultOfBodyLength(announced === undefined ? undefined : Number(announced), this.#maxBytes);
     const fault = faultOfLength ?? faultOfHead?.();
@@ -79,7 +79,7 @@ export class Bodies {
     let size = 0;
     let reservation: BodyReservation | undefined;
     const stop = (): void => {
-      // A listener would keep the pieces beside the whole.
+      // A listener would keep the pieces in memory beside the whole.
       request.off('data', onData).off('end', onEnd);
       pieces = new Pieces();
     };
@@ -90,7 +90,9 @@ export class Bodies {
       void done(error);
     };
     const open = (): BodyReservation => {
-      const opened = this.#pool.open(client, () => refuse(tooMany()));
+      const opened = this.#pool.open(client, () =>
+        refuse(new GatewayError('unavailable', 'too many request bodies are held at once; try again')),
+      );
       if (response.destroyed) opened.release();
       else response.once('close', () => opened.release());
       return opened;
@@ -106,8 +108,8 @@ export class Bodies {
       }
     };
     const onEnd = (): void => {
-      // A request of HTTP/2 that its client takes back ends as well, with what had come: that is no body.
-      if (wasTakenBack(request)) {
+      // A reset HTTP/2 request emits 'end' with a partial body; an aborted HTTP/1.1 request never emits it.
+      if (isHttp2(request) && (request as unknown as Http2ServerRequest).aborted) {
         stop();
         return;
       }
@@ -118,17 +120,17 @@ export class Bodies {
       if (work !== undefined) reservation?.holdFor(work);
     };
     request.on('data', onData).on('end', onEnd);
-    // Reading a refused body takes its time as well.
+    // Refused bodies are read too, and take time.
     request.on('data', (chunk: Buffer) => this.#pace.note(request, chunk.length));
-    // Without a listener, a client that hangs up would end the process.
+    // Without a listener, a hang-up would end the process.
     request.on('error', () => undefined);
   }
 }
 
-/** In bytes: nodes accept no longer body (protocol 2.4). */
+/** In bytes, as nodes accept (protocol 2.4). */
 const longestBody = 8 * 1024 * 1024;
 
-/** 411 or 413. `bytes`: undefined of a request that announces no body; 0 of one that announces no length. */
+/** Returns 411 or 413. `bytes`: undefined for a request without a body, 0 for one without a length. */
 export function faultOfBodyLength(bytes: number | undefined, maxBytes = longestBody): GatewayError | undefined {
   if (bytes === undefined) return new GatewayError('lengthRequired', 'missing `Content-Length` header');
   return bytes > maxBytes ? tooLarge() : undefined;
@@ -139,36 +141,31 @@ const isAwaited = Symbol('the client waits for 100 Continue');
 type Expecting = ServerResponse & { [isAwaited]?: boolean; _expect_continue?: boolean };
 
 /**
- * Notes that the client sends its body after `100 Continue` alone (RFC 9110 10.1.1), which `Bodies.read` writes. Node
- * ends the connection with an answer before that: the client may send the body or leave it out, so that a next request
- * could be taken for the body. A request without a body has nothing to continue with.
+ * Marks a client that awaits `100 Continue` (RFC 9110 10.1.1), which `Bodies.read` writes. After an earlier answer Node
+ * closes the connection: the client may or may not send the body, so a next request could be read as body. A request
+ * without a body awaits nothing.
  */
 export function awaitContinue(request: IncomingMessage, response: Expecting): void {
   if (announcesBody(request)) response[isAwaited] = true;
-  // Node would end the connection with the answer.
+  // Otherwise Node would close the connection after the answer.
   else response._expect_continue = false;
 }
 
 function writeContinue(response: Expecting): void {
   if (response[isAwaited] !== true) return;
   response[isAwaited] = false;
-  // Behind another answer Node would put the head of this one ahead of the 100, and that ahead of the body.
+  // Behind another answer, Node would write this answer's head ahead of the 100.
   if (response.socket === null) response.once('socket', () => response.headersSent || response.writeContinue());
   else response.writeContinue();
 }
 
-/** Over HTTP/1.1 such a request has no end. */
-function wasTakenBack(request: IncomingMessage): boolean {
-  return isHttp2(request) && (request as unknown as Http2ServerRequest).aborted;
-}
-
-/** Pieces below this are copied together. */
+/** Smaller pieces are copied into blocks. */
 const smallPiece = 4 * 1024;
 const blockBytes = 16 * 1024;
 
 /**
- * The pieces that a body comes in. A client may send it byte by byte, and a piece of one byte takes a hundred: eight
- * megabytes of such would take a gigabyte, so that behind the first one small pieces are copied into blocks.
+ * Collects the pieces of a body. A piece of one byte takes a hundred bytes of memory, and 8 MiB of them a gigabyte; so,
+ * after the first, small pieces are copied into blocks.
  */
 class Pieces {
   readonly #whole: Buffer[] = [];
@@ -186,7 +183,7 @@ class Pieces {
     this.#used += piece.copy(this.#block, this.#used);
   }
 
-  /** One piece is the body as it came. */
+  /** A single piece is returned without a copy. */
   whole(): Buffer {
     this.#closeBlock();
     const [first] = this.#whole;
@@ -200,20 +197,16 @@ class Pieces {
   }
 }
 
-/** Over HTTP/2 a piece may be 4 kB of 64 that were read at once, and would keep all of them. */
+/** An HTTP/2 piece may be 4 kB of a 64 kB read, and would keep all of it in memory. */
 function isMostOfItsMemory({ length, buffer }: Buffer): boolean {
   return length >= buffer.byteLength / 2;
 }
 
-/** Whether a body is announced, were it an empty one. */
+/** Whether a body is announced, be it empty. */
 export function announcesBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined;
 }
 
 function tooLarge(): GatewayError {
   return new GatewayError('payloadTooLarge', 'payload too large');
-}
-
-function tooMany(): GatewayError {
-  return new GatewayError('unavailable', 'too many request bodies are held at once; try again');
 }

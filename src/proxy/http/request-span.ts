@@ -1,6 +1,6 @@
 /**
- * The span of a client's request, in the words of OpenTelemetry's conventions for HTTP. It holds no path, query, address or
- * key: the route is named by its template.
+ * The span of a client's request, after OpenTelemetry's HTTP conventions. It contains no path, query, address or key:
+ * the route's template names it.
  */
 import type { LedgerVersion } from '../../ledger/version.ts';
 import type { Outcome, RouteName } from '../../metrics/http-metrics.ts';
@@ -8,10 +8,10 @@ import type { Span } from '../../trace/span.ts';
 import type { Tracer } from '../../trace/tracer.ts';
 import type { Incoming } from './message.ts';
 
-/** A route, as metrics, log lines and spans name it. */
+/** A route's name in metrics, log lines and spans. */
 export interface RouteLabel {
   readonly name: RouteName;
-  /** Its path below the base path; undefined of a request without a route. */
+  /** Path below the base path; undefined for a request without a route. */
   readonly template: string | undefined;
 }
 
@@ -21,7 +21,7 @@ export interface SpanSummary {
   readonly outcome: Outcome;
   readonly upstream: string | undefined;
   readonly version: LedgerVersion | undefined;
-  /** Whether the head of an answer is out. */
+  /** Whether the head of an answer was sent. */
   readonly isHeadSent: boolean;
 }
 
@@ -56,7 +56,7 @@ export class RequestSpans {
     });
   }
 
-  /** A client's error is no error of the span. A client that hung up before an answer's head has no status. */
+  /** A 4xx is no error of the span. A hang-up before the head has no status. */
   end(span: Span, { status, outcome, upstream, version, isHeadSent }: SpanSummary): void {
     span.note({
       'http.response.status_code': isHeadSent ? status : undefined,

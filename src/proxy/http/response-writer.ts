@@ -11,24 +11,24 @@ import type { Reader } from '../reads/reader.ts';
 import type { ReadResult, Source } from '../reads/read-result.ts';
 import { pieceBytes, type UnsentAnswers } from './unsent-answers.ts';
 
-/** Parts of a response writer. */
+/** Sources of the headers, and the budget of unsent answers. */
 export interface ResponseWriterParts {
   readonly fleet: Pick<Fleet, 'view'>;
   readonly cors: Cors;
   readonly unsent: UnsentAnswers;
-  /** The header that clients' keys come in, where there are keys: lower case. */
+  /** Lower-case name of the header that carries clients' keys; absent with open access. */
   readonly keyHeader?: (() => string) | undefined;
-  /** On: connections shall be closed after their answer. */
+  /** On: connections close after their answer. */
   readonly draining: { readonly isOn: boolean };
 }
 
 /**
- * The caches that may keep an answer: all, the client's own, or none. `none` is for the answer to a POST: it is of the
- * request's body, which caches do not look at (RFC 9110 9.3.3, 13.1.2), and no condition applies to it.
+ * Caches that may store an answer: all, the client's own, or none. `none` applies to POST: the answer depends on the
+ * request's body, which caches ignore (RFC 9110 9.3.3, 13.1.2), and conditions do not apply.
  */
 export type CacheScope = 'public' | 'private' | 'none';
 
-/** Larger bodies are cheaper written beside the head than copied behind it. */
+/** Bytes; larger bodies are cheaper written beside the head than copied behind it. */
 const largestJoined = 4 * 1024;
 
 /** Writes the answers of one process. */
@@ -43,17 +43,17 @@ export class ResponseWriter {
     this.#cursor = dialect.cursor;
   }
 
-  /** Writes a read's answer in the coding the client prefers. Returns a promise only when a body must be coded. */
+  /** Writes a read's answer in the client's preferred coding. Returns a promise only if the body must be coded. */
   read(exchange: Exchange<Outgoing>, served: ReadResult, reader: Reader): void | Promise<void> {
     const { entry } = served;
-    // Before any wait for a coding: who hangs up in it has had the node's work all the same.
+    // Ahead of the wait for a coding: a hang-up meanwhile does not undo the node's work.
     note(exchange, served);
     const isCodable = entry.body.length >= smallestCompressed;
     const coding = isCodable ? chooseCoding(headerText(exchange.request.headers['accept-encoding'])) : undefined;
     if (coding === undefined) return this.#readAs(exchange, served, entry.body, undefined);
     const coded = entry.coded[coding];
     if (coded !== undefined) return this.#readAs(exchange, served, coded, coding);
-    // Coding takes longer than reading from a node: bodies that wait for it would pile up.
+    // Coding takes longer than a read from a node: waiting bodies would pile up.
     this.#parts.unsent.hold(exchange.response, entry.body);
     return reader
       .codedBody(served, coding, exchange.signal)
@@ -69,7 +69,7 @@ export class ResponseWriter {
     head.push(...this.ownHeadOf(served, coding));
     const isHeld = isConditional && served.isFinal && entry.status === 200;
     if (isHeld && matchesTag(exchange.request.headers['if-none-match'], entityTag(entry, coding))) {
-      // Without the content type: a cache would take it over for its stored answer (RFC 9110 15.4.5).
+      // Without the content type, which a cache would copy to its stored answer (RFC 9110 15.4.5).
       this.write(exchange, 304, head.slice(2), undefined);
       return;
     }
@@ -77,7 +77,7 @@ export class ResponseWriter {
     this.write(exchange, entry.status, head, body);
   }
 
-  /** Headers that many answers have in common, the content type first. */
+  /** Headers that many answers share, the content type first. */
   commonHeadOf({ entry, isFinal, isLatest, source }: ReadResult, scope: CacheScope): string[] {
     const isKept = scope !== 'none' && isFinal && entry.isImmutable && !isLatest;
     return [
@@ -92,10 +92,10 @@ export class ResponseWriter {
     ];
   }
 
-  /** Headers that are of this answer, its coding and length apart. */
+  /** Headers of one answer, except coding and length. */
   ownHeadOf({ entry, isFinal, version, source, ageSeconds }: ReadResult, coding: ContentCoding | undefined): string[] {
     const head: string[] = [];
-    // RFC 9111 5.1: the answer was not made for this request. A version needs no validation to be as it was.
+    // RFC 9111 5.1: the answer predates this request. A pinned version needs no revalidation.
     if (source.kind !== 'upstream') head.push('Age', String(ageSeconds));
     if (version !== undefined) head.push('Ledgergate-Served-Version', String(version));
     if (entry.gasUsed !== undefined) head.push(this.#gasUsed, entry.gasUsed);
@@ -104,16 +104,16 @@ export class ResponseWriter {
     return head;
   }
 
-  /** Whether connections are closed behind their answer. */
+  /** Whether connections close after their answer. */
   get isDraining(): boolean {
     return this.#parts.draining.isOn;
   }
 
-  /** Writes the gateway's own error, or what a bug threw as 500 without its details. */
+  /** Writes a `GatewayError`; an unexpected exception becomes 500 without details. */
   error(exchange: Exchange<Outgoing>, error: unknown): void {
     if (!(error instanceof GatewayError)) exchange.bug = error;
     if (exchange.response.headersSent) {
-      // A streamed answer broke after its head: a cut connection is the only way left to say so.
+      // The head of a streamed answer is out: only a cut connection can signal the error.
       exchange.outcome = 'failed';
       exchange.response.destroy();
       exchange.end();
@@ -124,21 +124,20 @@ export class ResponseWriter {
     head.push(...known.headers);
     if (known.status === 503 && !known.headers.includes('Retry-After')) head.push('Retry-After', '1');
     exchange.outcome = known.status < 500 ? 'refused' : 'failed';
-    // Node writes the header, and what comes behind finds it (broken-request.ts).
+    // Node writes `Connection: close`, and broken-request.ts reads the flag.
     if (known.closesConnection) exchange.response.shouldKeepAlive = false;
     try {
       this.write(exchange, known.status, head, errorBody(known.code, known.message));
     } catch {
-      // Not even the error can be written (a header value that HTTP forbids): the client gets a closed connection, and
-      // the process goes on.
+      // The error itself cannot be written (a header value that HTTP forbids): close the connection, keep the process.
       exchange.response.destroy();
       exchange.end();
     }
   }
 
   /**
-   * Writes head and body in one go, with the headers that every answer carries. Node joins a body that is text to its
-   * head; a Buffer takes a second piece, which costs a few microseconds more than making the text.
+   * Writes head and body at once, with the common headers. Node joins a text body to the head; a Buffer takes a second
+   * write, which costs more than the conversion to text.
    */
   write(exchange: Exchange<Outgoing>, status: number, head: string[], body: Buffer | string | undefined): void {
     const { response } = exchange;
@@ -150,30 +149,30 @@ export class ResponseWriter {
     this.addCommon(exchange, head);
     response.writeHead(status, head);
     if (long !== undefined) this.#parts.unsent.send(response, long);
-    // As many bytes as characters: ASCII, which is written faster when it need not be looked at for more.
+    // Equal lengths mean ASCII, which Node writes faster as latin1.
     else if (typeof body === 'string') {
       response.end(exchange.isHead ? undefined : body, body.length === length ? 'latin1' : 'utf8');
     } else if (body !== undefined && body.length <= largestJoined && !exchange.isHead) {
-      // Latin-1 has a character for every byte, so the text is written as these very bytes.
+      // Latin-1 maps every byte to one character, so the bytes stay the same.
       response.end(body.toString('latin1'), 'latin1');
     } else response.end(exchange.isHead ? undefined : body);
     if (long === undefined && response.writableLength > 0) this.#parts.unsent.trackShort(response, length);
     exchange.end();
   }
 
-  /** `outage`: no node could be asked, and the ledger headers are of the last that could (RFC 9211 2, parameters). */
+  /** `outage`: no node is reachable, and the ledger headers are the last ones (RFC 9211 2, parameters). */
   #cacheStatus(source: Source): string {
     const status = cacheStatus(source);
     return this.#parts.fleet.view.isPlain || source.kind === 'upstream' ? status : `${status}; outage`;
   }
 
-  /** Every part of a request that decides which bytes a cache in front may replay to it. */
+  /** Request headers that select the bytes a cache may replay. */
   get vary(): string {
     const name = this.#parts.keyHeader?.();
     return name === undefined ? varyOfAll : `${varyOfAll}, ${name}`;
   }
 
-  /** Adds live ledger headers, those of the limits, cross-origin headers, and the wish to close while draining. */
+  /** Adds ledger, limit and CORS headers; closes the connection while draining. */
   addCommon(exchange: Exchange<Outgoing>, head: string[]): void {
     for (const item of this.#parts.fleet.view.headers) head.push(item);
     if (exchange.admitted !== undefined) head.push(...exchange.admitted.headers);
@@ -184,8 +183,8 @@ export class ResponseWriter {
 }
 
 /**
- * In HTTP/1.0 the end of the connection is the end of an answer that tells no length (RFC 9112 6.3). Node closes it, but
- * does not say so before it has: what is written meanwhile of bytes behind the request would be read as part of it.
+ * An HTTP/1.0 answer without a length ends with its connection (RFC 9112 6.3). Node decides that late: an answer to
+ * bytes behind the request would become part of this one.
  */
 export function endWhereHttpDoes({ request, response }: Exchange<Outgoing>, head: readonly string[]): void {
   if (request.httpVersion !== '1.0') return;
@@ -193,7 +192,7 @@ export function endWhereHttpDoes({ request, response }: Exchange<Outgoing>, head
   if (!tellsLength) response.shouldKeepAlive = false;
 }
 
-/** Notes what a read came to. */
+/** Records a read's source in its exchange. */
 function note(exchange: Exchange<Outgoing>, { source, entry, version }: ReadResult): void {
   exchange.version = version;
   if (source.kind === 'upstream') exchange.upstream = source.name;
@@ -210,7 +209,7 @@ function cacheStatus(source: Source): string {
   return `ledgergate; fwd=miss; detail=${source.name}${source.isCollapsed ? '; collapsed' : ''}`;
 }
 
-/** A strong tag: equal tags mean equal bytes, so each coding has its own (RFC 9110 8.8.3.3). */
+/** Strong tag: equal tags mean equal bytes, so each coding has its own (RFC 9110 8.8.3.3). */
 function entityTag(entry: CachedResponse, coding: ContentCoding | undefined): string {
   return coding === undefined ? `"${entry.digest}"` : `"${entry.digest}-${coding}"`;
 }

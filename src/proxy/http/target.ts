@@ -1,13 +1,13 @@
-/** Request targets: the path below the base path, and single query parameters. */
+/** Request targets: the path below the base path, and query parameters. */
 import { GatewayError, quote } from '../../ledger/errors.ts';
 import { findU64, parseLedgerVersion, type LedgerVersion } from '../../ledger/version.ts';
 
-/** Longer targets are answered 414. A 4 kB struct tag, percent-encoded, fits. */
+/** Characters; longer targets get 414. A percent-encoded struct tag of 4 kB fits. */
 export const longestTarget = 16 * 1024;
 
 /**
- * The target without scheme and authority, where it came with them (RFC 9112 3.2.2): which gateway is known already. An
- * authority that is none, or holds credentials, stays, and with it the target is that of no route.
+ * Strips scheme and authority of an absolute target (RFC 9112 3.2.2). A malformed authority, or one with credentials,
+ * stays: the target then matches no route.
  */
 export function originForm(target: string): string {
   if (target.startsWith('/')) return target;
@@ -17,15 +17,15 @@ export function originForm(target: string): string {
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
 
-/** Whether `text` is a host with or without a port, without user (RFC 9110 7.2); no host at all is one of them. */
+/** Whether `text` is a host, with or without port, without user (RFC 9110 7.2). An empty host is valid. */
 export function isAuthority(text: string): boolean {
   return authorityForm.test(text);
 }
 
-/** Without the comma that a name may hold: where two Host headers came, they are joined by one. */
+/** Without the comma that RFC 3986 allows: it joins two Host headers. */
 const authorityForm = /^(?:[\w.~!$&'()*+;=%-]*|\[[\da-f:.]+\])(?::\d{0,5})?$/i;
 
-/** `?ledger_version=` as nodes read it: the first of several counts, an empty one is an error (protocol 4.3). */
+/** `?ledger_version=` as nodes read it: the first of several wins, an empty one is an error (protocol 4.3). */
 export function versionParameter(target: string): LedgerVersion | undefined {
   const query = queryOf(target);
   if (query === '') return undefined;
@@ -33,21 +33,21 @@ export function versionParameter(target: string): LedgerVersion | undefined {
   return text === null ? undefined : parseLedgerVersion(text);
 }
 
-/** The form nearly every client sends needs no general parser. */
+/** Fast case without the general parser. */
 const plainVersion = /^ledger_version=(\d{1,20})$/;
 
-/** The value of a parameter that is a u64 where it is there and readable; routing only, never an error. */
+/** A u64 parameter; undefined if absent or malformed. For routing only, so it never throws. */
 export function numberParameter(target: string, name: string): LedgerVersion | undefined {
   const text = parametersOf(queryOf(target)).get(name);
   return text === null ? undefined : (findU64(text) as LedgerVersion | undefined);
 }
 
-/** Whether a parameter is there, under whatever spelling of its name and with whatever value. */
+/** Whether a parameter is present, in any spelling of its name, with any value. */
 export function hasParameter(target: string, name: string): boolean {
   return parametersOf(queryOf(target)).has(name);
 }
 
-/** The path without its query, percent-decoded where it can be: for targets that `pathBelow` let through. */
+/** The path without its query, percent-decoded if possible. For targets that `pathBelow` accepted. */
 export function decodedPath(target: string): string {
   const path = target.split('?', 1)[0] ?? '';
   if (!path.includes('%')) return path;
@@ -58,7 +58,7 @@ export function decodedPath(target: string): string {
   }
 }
 
-/** `URLSearchParams` drops a leading question mark, which in a query is part of the first name: `??ledger_version=5`. */
+/** `URLSearchParams` drops a leading question mark, although it belongs to the first name: `??ledger_version=5`. */
 function parametersOf(query: string): URLSearchParams {
   return new URLSearchParams(`&${query}`);
 }
@@ -69,8 +69,8 @@ function queryOf(target: string): string {
 }
 
 /**
- * The part of `target` below `basePath`, query included, fit to be sent to a node: it stays below the node's own base
- * path whatever the node's framework makes of dots, backslashes and double encodings.
+ * The part of `target` below `basePath`, query included, safe to send: it stays below the node's base path, however the
+ * node's framework reads dots, backslashes and double encodings. Throws `GatewayError` 404 or 400.
  */
 export function pathBelow(basePath: string, target: string): string {
   const below = target.slice(basePath.length);
@@ -84,16 +84,16 @@ export function pathBelow(basePath: string, target: string): string {
   return below;
 }
 
-/** Printable ASCII without what no well-formed client leaves unescaped in a target. */
+/** Printable ASCII, except characters that every well-formed client escapes. */
 const visible = /^[!$-;=?-[\]_a-z|~]*$/;
 
 /**
- * Dot segments, plain or encoded, with parameters or without; encoded slashes, backslashes, control characters and
- * percent signs, and stray ones; empty segments.
+ * Dot segments, plain or encoded, with or without parameters; encoded slashes, backslashes, control characters and
+ * percent signs; stray percent signs; empty segments.
  */
 const escapes = /(?:^|\/)(?:\.|%2e){1,2}(?=\/|;|%3b|$)|%(?:2f|5c|[01][\da-f]|7f|25)|%(?![\da-f]{2})|\/\//i;
 
-/** A part of a text keeps the whole of it in memory; this is a text by itself. */
+/** Copies latin1 `text`: a substring would keep its whole source in memory. */
 export function ownCopy(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1');
 }

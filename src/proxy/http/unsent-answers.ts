@@ -1,23 +1,22 @@
 /**
- * Bounds the bytes of answers that clients have not taken. A client that reads slowly, or nothing, would otherwise keep
- * its answer in memory for as long as its connection lives. Such answers share one budget with the answers that are
- * being read from nodes: beyond it the connection that has stood still longest ends, and where none stands still, the
- * next answer is refused with 503.
+ * Bounds the bytes of answers that clients have not read. A slow or stalled reader would otherwise keep its answer in
+ * memory for the life of its connection. Unsent answers share one budget with answers being read from nodes. Beyond it,
+ * the connection stalled longest ends; without a stalled one, the next answer is refused with 503.
  */
 import { GatewayError } from '../../ledger/errors.ts';
 import type { ByteBudget } from '../../upstream/byte-budget.ts';
 import { answerDespiteHalfClose } from './server/connection-state.ts';
 import type { Outgoing } from './message.ts';
 
-/** Longer bodies are counted before they are sent, and sent by pieces of this length, in bytes. */
+/** Bytes of a piece; longer bodies are counted, and sent in pieces. */
 export const pieceBytes = 64 * 1024;
-/** A connection that has taken something within this time is not ended for want of memory, in milliseconds. */
+/** Milliseconds; a connection with progress in this time is not stalled. */
 const stallMs = 1_000;
 
-/** Anything that waits for its client and can be ended. */
+/** A response or connection with unsent bytes. */
 interface Recipient {
   destroy(): unknown;
-  /** Null of a response of Node's that waits behind another one on its connection. */
+  /** Null for a response of Node's that waits behind another one. */
   readonly socket?: unknown;
   readonly req?: { readonly socket: { destroy(): unknown } };
 }
@@ -25,33 +24,34 @@ interface Recipient {
 /** A connection between two requests of the fast path. */
 interface RecipientSocket extends Recipient {
   readonly writableLength: number;
-  /** False once the connection has been ended or destroyed. */
+  /** False once the connection ended. */
   readonly writable: boolean;
   write(text: string, onSent: () => void): unknown;
 }
 
-/** Counts answers that were refused, and connections that were ended, for want of memory. */
+/** Counts answers refused, and connections ended, for lack of memory. */
 export interface UnsentMetrics {
   refused(): void;
   ended(): void;
 }
 
-/** `sinceMs`: when its client took something last, or when it began to wait; in milliseconds. */
+/** `sinceMs`: time of the client's last progress, or of the first wait, in milliseconds. */
 interface UnsentEntry {
   sinceMs: number;
   readonly releases: (() => void)[];
 }
 
+/** The unsent answers of one process, within its budget. */
 export class UnsentAnswers {
   readonly #budget: ByteBudget;
   readonly #metrics: UnsentMetrics;
   readonly #now: () => number;
-  /** Ordered by `sinceMs`, the oldest first. */
+  /** Ordered by `sinceMs`, oldest first. */
   readonly #waiting = new Map<Recipient, UnsentEntry>();
-  /** How many answers each body is sent to: readers of one entry share its bytes. */
+  /** Readers per body: answers of one cache entry share its bytes. */
   readonly #bodies = new Map<Buffer, { readers: number; readonly release: () => void }>();
 
-  /** Takes over the shortage of `budget`. `now`: monotonic, in milliseconds. */
+  /** Sets `budget.onShort`. `now`: monotonic, in milliseconds. */
   constructor(budget: ByteBudget, metrics: UnsentMetrics, now = () => performance.now()) {
     this.#budget = budget;
     this.#metrics = metrics;
@@ -60,17 +60,17 @@ export class UnsentAnswers {
   }
 
   /**
-   * Counts `body` until `response` closes; short bodies are not counted. To be called before anything of the answer is
-   * written. Throws `GatewayError` 503 where the budget has no room.
+   * Counts a long `body` until `response` closes; call it before any write. Throws `GatewayError` 503 without room in
+   * the budget.
    */
   hold(response: Outgoing, body: Buffer): void {
-    // The close of a response that is closed already is not reported again.
+    // A closed response emits no further 'close'.
     if (body.length <= pieceBytes || response.destroyed) return;
     if (!this.#budget.hasRoomFor(pieceBytes + (this.#bodies.has(body) ? 0 : body.length))) {
       this.#metrics.refused();
       throw new GatewayError('unavailable', 'too many large answers are on their way; try again');
     }
-    // Looked up now: the connections that were ended for room may have been its readers.
+    // Read after `hasRoomFor`, which may have ended other readers of this body.
     const shared = this.#bodies.get(body) ?? { readers: 0, release: this.#budget.hold(body.length) };
     shared.readers += 1;
     this.#bodies.set(body, shared);
@@ -80,11 +80,11 @@ export class UnsentAnswers {
       this.#bodies.delete(body);
       shared.release();
     });
-    // The piece on its way is a copy where the connection is encrypted.
+    // Under TLS, the piece in flight is a copy.
     this.#wait(response, this.#budget.hold(pieceBytes));
   }
 
-  /** Ends `response` with `body`, by pieces and at its client's pace. The head was written, and the body is held. */
+  /** Ends `response` with `body`, in pieces and at the client's pace. Call it after `hold` and the head. */
   send(response: Outgoing, body: Buffer): void {
     answerDespiteHalfClose(response);
     let from = 0;
@@ -103,19 +103,19 @@ export class UnsentAnswers {
     sendMore();
   }
 
-  /** Counts what the kernel has not taken of a short answer, `bytes` long, until `response` closes. */
+  /** Counts a short answer of `bytes` that the kernel has not accepted, until `response` closes. */
   trackShort(response: Outgoing, bytes: number): void {
     if (response.destroyed) return;
     this.#wait(response, this.#budget.hold(bytes));
     if (this.#budget.left < 0) this.#endStalled(-this.#budget.left);
   }
 
-  /** Counts what the kernel has not taken of the short answers on `socket`, until it has; `least`: bytes they keep alive. */
+  /** Counts unsent short answers on `socket` until the kernel accepts them; `least`: bytes that they keep in memory. */
   trackSocket(socket: RecipientSocket, least: number): void {
     if (this.#waiting.has(socket) || !socket.writable) return;
     const releases = [this.#budget.hold(Math.max(socket.writableLength, least))];
     this.#waiting.set(socket, { sinceMs: this.#now(), releases });
-    // Short answers cause no 'drain'. The callback of an empty write comes when the kernel has them, or on the close.
+    // Short answers cause no 'drain'. An empty write calls back once the kernel accepts them, or on close.
     socket.write('', () => this.#release(socket));
     if (this.#budget.left < 0) this.#endStalled(-this.#budget.left);
   }
@@ -144,7 +144,7 @@ export class UnsentAnswers {
     for (const release of known?.releases ?? []) release();
   }
 
-  /** Ends connections that stand still, the longest first, until `bytes` are free. */
+  /** Ends stalled connections, the longest stalled first, until `bytes` are free. */
   #endStalled(bytes: number): void {
     const wanted = this.#budget.left + bytes;
     const untilMs = this.#now() - stallMs;
@@ -153,7 +153,7 @@ export class UnsentAnswers {
       this.#metrics.ended();
       this.#release(recipient);
       recipient.destroy();
-      // Such a response would keep its body until its turn comes.
+      // A response behind another one would keep its body until its turn.
       if (recipient.socket === null) recipient.req?.socket.destroy();
     }
   }

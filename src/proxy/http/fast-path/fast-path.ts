@@ -80,12 +80,11 @@ export class FastPath {
       const quietMs = connection.quietMs(nowMs);
       if (connection.hasRequest) {
         if (quietMs > keepAliveMs) socket.destroy();
-      } else if (quietMs > headMs && !isRefused(socket)) this.#server.emit('clientError', headTimeout(), socket);
+      } else if (quietMs > headMs && !isRefused(socket)) {
+        // As Node's server reports a late request.
+        const error = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
+        this.#server.emit('clientError', error, socket);
+      }
     }
   }
-}
-
-/** The error that Node's server emits for a late request. */
-function headTimeout(): Error {
-  return Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 }

@@ -50,7 +50,7 @@ export function refuseBehind({ socket, headers }: BrokenConnection, error: Gatew
 }
 
 /** Writes an error answer to a socket without a response object, then closes the connection. */
-export function writeRefusal(socket: Duplex, error: GatewayError, headers: readonly string[]): void {
+function writeRefusal(socket: Duplex, error: GatewayError, headers: readonly string[]): void {
   const { status, code, message } = error;
   const body = errorBody(code, message);
   const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, 'Content-Type: application/json'];

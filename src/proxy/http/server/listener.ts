@@ -48,7 +48,12 @@ export function createHttpServer(parts: ServerParts): Server {
     const isOverLimit = isRefused(request.socket);
     // Node then writes `Connection: close`, and closes the connection after the answer.
     if (turn === 'last' || isOverLimit) response.shouldKeepAlive = false;
-    if (isOverLimit) refuse(parts, { request, response }, tooManyConnections());
+    if (isOverLimit)
+      refuse(
+        parts,
+        { request, response },
+        new GatewayError('unavailable', 'there are too many connections; try again'),
+      );
     else serve(request, response);
   };
   const serve: RequestListener = (request, response) =>
@@ -93,10 +98,6 @@ export function createHttpServer(parts: ServerParts): Server {
       maxHeaderBytes,
     }) ?? server
   );
-}
-
-function tooManyConnections(): GatewayError {
-  return new GatewayError('unavailable', 'there are too many connections; try again');
 }
 
 /** Flat headers of an answer without a response object. */
