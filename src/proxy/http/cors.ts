@@ -36,14 +36,14 @@ export class Cors {
     if (origin === undefined || headers['access-control-request-method'] === undefined) return undefined;
     const vary = ['Vary', 'Origin, Access-Control-Request-Method, Access-Control-Request-Headers'];
     if (!isReadable(origin)) return vary;
-    const asked = headers['access-control-request-headers'];
-    const told = Object.entries({
+    const wanted = headers['access-control-request-headers'];
+    const granting = Object.entries({
       ...granted(origin),
       'Access-Control-Allow-Methods': 'GET, HEAD, POST',
-      ...(asked === undefined || asked.length > longestList ? {} : { 'Access-Control-Allow-Headers': asked }),
+      ...(wanted === undefined || wanted.length > longestList ? {} : { 'Access-Control-Allow-Headers': wanted }),
       'Access-Control-Max-Age': String(preflightSeconds),
     }).flat();
-    return [...told, ...vary];
+    return [...granting, ...vary];
   }
 }
 

@@ -35,7 +35,7 @@ export function faultOfHead(request: RequestHead): GatewayError | undefined {
     if (bytesOf(rawHeaders) > maxHeaderBytes)
       return new GatewayError('headersTooLarge', 'the request head is too large');
   } else if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-    return new GatewayError('ambiguous', `HTTP/${httpVersion} is not spoken here in this form`);
+    return new GatewayError('ambiguous', `HTTP/${httpVersion} is not supported here`);
   }
   return faultOfHost(headers.host, httpVersion) ?? faultOfBody(request);
 }
@@ -65,7 +65,7 @@ function faultOfHost(host: string | undefined, httpVersion: string): GatewayErro
 function faultOfBody({ headers, httpVersion }: RequestHead): GatewayError | undefined {
   const { 'transfer-encoding': coding, 'content-type': type } = headers;
   if (coding !== undefined && (httpVersion === '1.0' || coding.toLowerCase() !== 'chunked')) {
-    return new GatewayError('ambiguous', 'the only transfer coding is chunked, of HTTP/1.1');
+    return new GatewayError('ambiguous', 'the only transfer coding is chunked, in HTTP/1.1');
   }
   // No media type of the interface contains a comma: two joined types, and a node may believe either.
   return type?.includes(',') === true

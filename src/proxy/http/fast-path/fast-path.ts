@@ -81,7 +81,7 @@ export class FastPath {
       if (connection.hasRequest) {
         if (quietMs > keepAliveMs) socket.destroy();
       } else if (quietMs > headMs && !isRefused(socket)) {
-        // As Node's server reports a late request.
+        // Same error as Node's server emits for a late request.
         const error = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
         this.#server.emit('clientError', error, socket);
       }

@@ -15,7 +15,7 @@ export function fieldLines(head: readonly string[]): string {
   let text = '';
   for (let at = 0; at + 1 < head.length; at += 2) {
     const value = head[at + 1] as string;
-    if (forbiddenInValue.test(value)) throw new Error('a header of the answer holds what HTTP forbids');
+    if (forbiddenInValue.test(value)) throw new Error('an answer header contains bytes that HTTP forbids');
     text += `${head[at]}: ${value}\r\n`;
   }
   return text;
