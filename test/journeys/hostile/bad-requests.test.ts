@@ -118,25 +118,25 @@ const allowed = [
   ['QUERY', '/v1/transactions', 'GET, HEAD, POST'],
   ['QUERY', '/v1/transactions/by_hash/0x1', 'GET, HEAD'],
   ['TRACE', '/v1', 'GET, HEAD'],
-  // Of nodes, which name no methods.
+  // Nodes send this 405 without the methods.
   ['DELETE', '/v1/accounts/0x1/module/coin', 'GET, HEAD'],
   ['PUT', '/v1/transactions/encode_submission', 'POST'],
   ['GET', '/v1/view', 'POST'],
 ] as const;
 
-test('every 405 names the methods that the interface has for the path', async (t) => {
+test('every 405 lists the methods of its path', async (t) => {
   const gateway = await testGateway(t, { full: [await fakeNode(t, { head: 900n })] });
 
   for (const [method, target, methods] of allowed) {
-    const said = await exchangeRaw(
+    const received = await exchangeRaw(
       gateway.port,
       `${method} ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`,
     );
-    assert.match(said, new RegExp(`^HTTP/1\\.1 405 [^]*\\r\\nAllow: ${methods}\\r\\n`), `${method} ${target}`);
+    assert.match(received, new RegExp(`^HTTP/1\\.1 405 [^]*\\r\\nAllow: ${methods}\\r\\n`), `${method} ${target}`);
   }
 });
 
-test('a body above the limit that does not announce its length is cut off', async (t) => {
+test('a chunked body is cut off at the limit', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const chunk = `100000\r\n${'a'.repeat(0x100000)}\r\n`;
@@ -150,7 +150,7 @@ test('a body above the limit that does not announce its length is cut off', asyn
   assert.equal(node.reads, 0);
 });
 
-test('an Origin of unusual bytes is answered like any other', async (t) => {
+test('an Origin of unusual bytes gets the usual answer', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
 
@@ -163,7 +163,7 @@ test('an Origin of unusual bytes is answered like any other', async (t) => {
   }
 });
 
-test('a target with scheme and authority is read as its path', async (t) => {
+test('an absolute target is read as its path', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
@@ -177,17 +177,17 @@ test('a target with scheme and authority is read as its path', async (t) => {
 
 const broken = 'hello\r\n\r\n';
 
-test('a tunnel is refused in the words of any other method', async (t) => {
+test('CONNECT gets the same 405 as any other method', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
-  const said = await exchangeRaw(gateway.port, 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n');
-  assert.match(said, /^HTTP\/1\.1 405 [^]*X-Node-Chain-Id: 1\r\n[^]*"error_code":"web_framework_error"/i);
+  const received = await exchangeRaw(gateway.port, 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n');
+  assert.match(received, /^HTTP\/1\.1 405 [^]*X-Node-Chain-Id: 1\r\n[^]*"error_code":"web_framework_error"/i);
 });
 
-test('bytes that are no HTTP are refused behind an answer under way, never within it', async (t) => {
+test('malformed bytes are refused behind an answer in flight, never within it', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
-  // Too large to be read whole first.
+  // Above the size that the gateway reads whole before its answer.
   const body = JSON.stringify(' '.repeat(200_000));
   node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) });
   node.faults.add({ kind: 'slow body', chunkBytes: 20_000, everyMs: 20 });
@@ -195,13 +195,13 @@ test('bytes that are no HTTP are refused behind an answer under way, never withi
   const socket = connect(gateway.port, '127.0.0.1');
   socket.on('error', () => undefined);
   socket.write(`GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
-  let said = String((await once(socket, 'data'))[0]);
-  socket.on('data', (chunk) => (said += String(chunk)));
+  let received = String((await once(socket, 'data'))[0]);
+  socket.on('data', (chunk) => (received += String(chunk)));
 
   socket.write(broken);
   await once(socket, 'close');
 
-  const answers = answersIn(said);
+  const answers = answersIn(received);
   assert.deepEqual(
     answers.map(({ status }) => status),
     [200, 400],
@@ -209,15 +209,15 @@ test('bytes that are no HTTP are refused behind an answer under way, never withi
   assert.equal(answers[0]?.body, body);
 });
 
-test('bytes that are no HTTP after an answer are told so', async (t) => {
+test('malformed bytes after an answer get 400', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const path = '/v1/accounts/0x1/module/coin?ledger_version=600';
   await exchangeRaw(gateway.port, get(path));
 
-  const said = await exchangeRaw(gateway.port, `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n${broken}`);
+  const received = await exchangeRaw(gateway.port, `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n${broken}`);
   const body = await exchangeRaw(gateway.port, post('/v1/view', `${json}Transfer-Encoding: chunked\r\n`, 'xyz\r\n'));
 
-  assert.match(said, /^HTTP\/1.1 200 [^]*HTTP\/1.1 400 /);
+  assert.match(received, /^HTTP\/1.1 200 [^]*HTTP\/1.1 400 /);
   assert.match(body, /^HTTP\/1.1 400 /);
 });

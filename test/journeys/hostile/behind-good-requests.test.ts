@@ -1,4 +1,4 @@
-// RFC 9112 9.3.2: the answers to requests that came whole are given, in order; then the refusal of the bytes behind them, then the end.
+// RFC 9112 9.3.2: the gateway answers complete requests in order, refuses the bytes behind them, then closes.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -26,7 +26,7 @@ const viewOne = post('/v1/view?ledger_version=601', view);
 const passOne = get('/v1/accounts/0x1?ledger_version=602');
 const chunkedView = `POST /v1/view HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`;
 
-/** `asked`: requests that come whole and that a node has to answer. */
+/** `asked`: complete requests that need a node. */
 interface Row {
   readonly title: string;
   readonly bytes: string;
@@ -104,11 +104,11 @@ const rows: readonly Row[] = [
   },
 ];
 
-type Way = 'with the front' | 'without the front' | 'under TLS';
-const ways: readonly Way[] = ['with the front', 'without the front', 'under TLS'];
+type Way = 'with the fast path' | 'without the fast path' | 'under TLS';
+const ways: readonly Way[] = ['with the fast path', 'without the fast path', 'under TLS'];
 
 for (const way of ways) {
-  test(`${way}, what came whole is answered by slow nodes ahead of the refusal of what came behind`, async (t) => {
+  test(`${way}, complete requests to slow nodes are answered ahead of the refusal of the bytes behind them`, async (t) => {
     for (const { title, bytes, asked, statuses } of rows) {
       await t.test(`${title}: ${statuses.join(', ')}`, async (t) => {
         const world = await slowWorld(t, way);
@@ -116,12 +116,12 @@ for (const way of ways) {
         client.socket.write(bytes);
         await world.release(asked);
 
-        assertAnswers(await client.said, statuses);
+        assertAnswers(await client.received, statuses);
       });
     }
   });
 
-  test(`${way}, a later request that does not come in time is refused behind the answers before it`, async (t) => {
+  test(`${way}, a late request is refused behind the answers before it`, async (t) => {
     const world = await slowWorld(t, way, { times: { headMs: 150, requestMs: 200, checkMs: 20 } });
     const client = world.open();
     client.socket.write(`${submit}GET /v1/blocks/by_height/1 HTTP/1.1\r\nHost`);
@@ -129,15 +129,15 @@ for (const way of ways) {
       () => world.gateway.metric('ledgergate_http_broken_requests_total'),
       (count) => count === 1,
     );
-    // It comes to its end after all: too late, and no node is asked for it.
+    // The request completes too late, and reaches no node.
     client.socket.write(': a\r\n\r\n');
     await world.release(1);
 
-    assertAnswers(await client.said, [202, 408]);
+    assertAnswers(await client.received, [202, 408]);
     assert.equal(world.node.log.countOf('blockByHeight'), 0);
   });
 
-  test(`${way}, a client that ends its side behind a submission is given the answers up to that one`, async (t) => {
+  test(`${way}, a half-close behind a submission leaves the answers up to that one`, async (t) => {
     const halves: readonly (readonly [string, string, number, readonly number[]])[] = [
       ['nothing behind', submit, 1, [202]],
       ['a read ahead', viewOne + submit, 2, [200, 202]],
@@ -153,27 +153,27 @@ for (const way of ways) {
         client.socket.end(bytes);
         await world.release(asked);
 
-        assertAnswers(await client.said, statuses);
+        assertAnswers(await client.received, statuses);
       });
     }
   });
 
-  test(`${way}, a client that ends its side is given the answers that are there, and reads that are not are given up`, async (t) => {
+  test(`${way}, a half-close leaves finished answers, and aborts waiting reads`, async (t) => {
     const world = await slowWorld(t, way);
     const client = world.open();
     client.socket.end(get('/v1/a//b').repeat(10) + viewOne);
 
     assertAnswers(
-      await client.said,
+      await client.received,
       Array.from({ length: 10 }, () => 400),
     );
     await world.release(0);
   });
 }
 
-// Under TLS, a plain server and client of Node's cut such an answer as well, in whatever way it is written.
+// Under TLS, a plain Node server and client cut such an answer too.
 for (const way of ways.slice(0, 2)) {
-  test(`${way}, a client that ends its side while a long answer is sent is given the whole of it`, async (t) => {
+  test(`${way}, a half-close during a long answer leaves the whole answer`, async (t) => {
     const world = await slowWorld(t, way);
     const client = world.open();
     client.socket.write(get('/v1/accounts/0x1/resource/0x1::ledgergate_sample::Padded8000000?ledger_version=600'));
@@ -182,25 +182,25 @@ for (const way of ways.slice(0, 2)) {
     client.socket.pause();
     client.socket.end();
     await once(client.socket, 'finish');
-    // The gateway reads the end of the one ahead of the requests of others.
+    // The gateway handles this half-close ahead of the next request.
     await world.ask('/v1');
     await world.ask('/v1');
     client.socket.resume();
-    const said = await client.said;
+    const received = await client.received;
 
-    assert.equal(said.length - said.indexOf('\r\n\r\n') - 4, 8_000_000);
+    assert.equal(received.length - received.indexOf('\r\n\r\n') - 4, 8_000_000);
   });
 }
 
-test('a client that hangs up behind its garbage has the reads before that given up', async (t) => {
-  const world = await slowWorld(t, 'without the front');
+test('a hang-up behind malformed bytes aborts the reads before them', async (t) => {
+  const world = await slowWorld(t, 'without the fast path');
   const client = world.open();
   const arrived = world.node.log.next();
   client.socket.write(viewOne + garbage);
   await arrived;
   client.socket.destroy();
 
-  // While the node still holds its answer.
+  // The node still withholds its answer.
   await eventually(
     () => world.gateway.metric('ledgergate_http_connections'),
     (count) => count === 0,
@@ -208,8 +208,8 @@ test('a client that hangs up behind its garbage has the reads before that given 
   await world.release(0);
 });
 
-test('a client that resets its connection behind a tunnel does not end the gateway', async (t) => {
-  const world = await slowWorld(t, 'without the front');
+test('a reset behind CONNECT does not end the gateway', async (t) => {
+  const world = await slowWorld(t, 'without the fast path');
   for (const before of ['', viewOne]) {
     const client = world.open();
     const arrived = before === '' ? undefined : world.node.log.next();
@@ -226,13 +226,13 @@ test('a client that resets its connection behind a tunnel does not end the gatew
   assert.equal((await world.gateway.get('/a//b')).status, 400);
 });
 
-/** A gateway over a node that answers nothing before `release`. */
+/** A gateway over a node that withholds answers until `release`. */
 async function slowWorld(t: TestContext, way: Way, options: Pick<TestGatewayOptions, 'times'> = {}) {
   const node = await fakeNode(t, { head: 900n });
   const ca = way === 'under TLS' ? authority(t) : undefined;
-  const listen = ca === undefined ? { fastPath: way === 'with the front' } : { tls: ca.certify('gateway') };
+  const listen = ca === undefined ? { fastPath: way === 'with the fast path' } : { tls: ca.certify('gateway') };
   const gateway = await testGateway(t, { full: [node], config: { listen }, ...options });
-  // A state that reads of "latest" can share, before the node is slow.
+  // Shares a state with reads of "latest" before the node slows down.
   const ask = (path: string) => askH1(new URL(gateway.url).origin, { path }, ca?.ca);
   await ask('/v1');
   node.log.clear();
@@ -244,9 +244,9 @@ async function slowWorld(t: TestContext, way: Way, options: Pick<TestGatewayOpti
     gateway,
     ask,
     open: () => open(t, gateway, ca?.ca),
-    /** Lets the node answer when it has got so many requests; the front asks for one after the other. */
+    /** Releases the answers once the node has this many requests; the fast path sends them one by one. */
     async release(asked: number): Promise<void> {
-      if (way !== 'with the front') await reads(node, asked);
+      if (way !== 'with the fast path') await reads(node, asked);
       else if (asked > 0) await reads(node, 1);
       release();
     },
@@ -260,7 +260,7 @@ function reads(node: FakeNode, asked: number): Promise<number> {
   );
 }
 
-/** A connection; `said` resolves with all that came on it until its end. */
+/** A connection; `received` resolves with all its bytes once it ends. */
 function open(t: TestContext, { port }: TestGateway, ca: string | undefined) {
   const to = { host: '127.0.0.1', port, allowHalfOpen: true };
   const socket: Socket = ca === undefined ? connect(to) : connectTls({ ...to, ca });
@@ -268,28 +268,28 @@ function open(t: TestContext, { port }: TestGateway, ca: string | undefined) {
   socket.on('error', () => undefined);
   let text = '';
   socket.on('data', (chunk) => (text += String(chunk)));
-  const said = new Promise<string>((resolve) => {
+  const received = new Promise<string>((resolve) => {
     socket.once('end', () => {
       resolve(text);
       socket.destroy();
     });
     socket.once('close', () => resolve(text));
   });
-  return { socket, said };
+  return { socket, received };
 }
 
-function assertAnswers(said: string, statuses: readonly number[]): void {
-  const answers = answersIn(said);
+function assertAnswers(received: string, statuses: readonly number[]): void {
+  const answers = answersIn(received);
   assert.deepEqual(
     answers.map(({ status }) => status),
     statuses,
-    said,
+    received,
   );
   for (const answer of answers) {
     if (answer.status >= 400) assertSpecified(answer);
     assert.match(answer.head, /^Date: \w{3}, .* GMT\r$/m);
     if (answer.status === 405) assert.match(answer.head, /^Allow: GET, HEAD\r$/m);
-    // The node's own answer to a submission is handed on.
+    // The node's own answer to a submission passes through.
     if (answer.status !== 202) assert.match(answer.head, /^Vary: Accept, Accept-Encoding, Origin\r$/im);
   }
 }

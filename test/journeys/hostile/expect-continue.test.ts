@@ -1,4 +1,4 @@
-// RFC 9110 10.1.1: a client that waits for `100 Continue` is refused ahead of it where its head says enough.
+// RFC 9110 10.1.1: the gateway refuses a faulty head before it writes `100 Continue`.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -19,7 +19,7 @@ const chunked = 'Transfer-Encoding: chunked\r\n';
 const head = (target: string, headers: string, method = 'POST'): string =>
   `${method} ${target} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n${headers}\r\n`;
 
-/** What the head shows: its body is never asked for. */
+/** Faults of the head: the gateway never requests the body. */
 const refused: readonly (readonly [title: string, target: string, headers: string, status: number])[] = [
   ['a view that is too large', '/v1/view', json + sized(9_000_000), 413],
   ['a submission that is too large', '/v1/transactions', json + sized(9_000_000), 413],
@@ -32,19 +32,19 @@ const refused: readonly (readonly [title: string, target: string, headers: strin
 ];
 
 for (const way of ['plain', 'TLS'] as const) {
-  test(`over ${way} HTTP/1.1, a refusal comes ahead of 100, ends the connection, and no node is asked`, async (t) => {
+  test(`over ${way} HTTP/1.1, a refusal precedes 100, ends the connection, and reaches no node`, async (t) => {
     const world = await worldOf(t, way);
     for (const [title, target, headers, status] of refused) {
-      // Behind it a request that must not be taken for a request, as it may be the body.
-      const said = await world.sayAll(`${head(target, headers)}GET /v1/-/healthy HTTP/1.1\r\nHost: a\r\n\r\n`);
-      assert.match(said, new RegExp(`^HTTP/1\\.1 ${status} `), title);
-      assert.match(said, /\r\nConnection: close\r\n/, title);
-      assert.equal(said.match(/HTTP\/1\.1/g)?.length, 1, title);
+      // The bytes behind may be the body, so they must not be served as a request.
+      const received = await world.sayAll(`${head(target, headers)}GET /v1/-/healthy HTTP/1.1\r\nHost: a\r\n\r\n`);
+      assert.match(received, new RegExp(`^HTTP/1\\.1 ${status} `), title);
+      assert.match(received, /\r\nConnection: close\r\n/, title);
+      assert.equal(received.match(/HTTP\/1\.1/g)?.length, 1, title);
     }
     assert.equal(world.node.reads, 0);
   });
 
-  test(`over ${way} HTTP/1.1, a body that is wanted is asked for once, and the connection stays`, async (t) => {
+  test(`over ${way} HTTP/1.1, 100 is written once for a valid head, and the connection stays open`, async (t) => {
     const world = await worldOf(t, way);
     const socket = world.open();
     const bodies = [
@@ -63,7 +63,7 @@ for (const way of ['plain', 'TLS'] as const) {
   });
 }
 
-test('100 stands behind the answers to the requests before it', async (t) => {
+test('100 follows the answers to earlier requests', async (t) => {
   const world = await worldOf(t, 'plain');
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   world.node.fault = { kind: 'hold', until: released };
@@ -73,30 +73,30 @@ test('100 stands behind the answers to the requests before it', async (t) => {
   socket.write(`GET /v1/blocks/by_height/1 HTTP/1.1\r\nHost: a\r\n\r\n${head('/v1/view', json + sized(view.length))}`);
   await asked;
   release();
-  let said = '';
-  while (!said.includes(' 100 Continue')) said += await nextOf(socket);
+  let received = '';
+  while (!received.includes(' 100 Continue')) received += await nextOf(socket);
 
-  assert.match(said, /^HTTP\/1\.1 200 [^]*HTTP\/1\.1 100 Continue\r\n\r\n$/);
+  assert.match(received, /^HTTP\/1\.1 200 [^]*HTTP\/1\.1 100 Continue\r\n\r\n$/);
 });
 
 test('a request without a body does not cost its client the connection', async (t) => {
   const world = await worldOf(t, 'plain');
   const socket = world.open();
   socket.write(head('/v1/a//b', '', 'GET'));
-  let said = '';
-  while (!said.includes('"vm_error_code"')) said += await nextOf(socket);
+  let received = '';
+  while (!received.includes('"vm_error_code"')) received += await nextOf(socket);
 
-  assert.match(said, /^HTTP\/1\.1 400 [^]*\r\nConnection: keep-alive\r\n/);
+  assert.match(received, /^HTTP\/1\.1 400 [^]*\r\nConnection: keep-alive\r\n/);
 });
 
-test('a client without a key, and one with a wrong key, is refused ahead of 100', async (t) => {
+test('a client without a valid key is refused ahead of 100', async (t) => {
   const world = await worldOf(t, 'plain', { access: accessConfig() });
   for (const key of ['', 'Authorization: Bearer wrong\r\n']) {
     assert.match(await world.sayAll(head('/v1/transactions', key + json + sized(5))), /^HTTP\/1\.1 401 /);
   }
 });
 
-test('over HTTP/2, a refusal comes ahead of 100, and a body that is wanted is asked for', async (t) => {
+test('over HTTP/2, a refusal precedes 100, and a valid head gets 100', async (t) => {
   const world = await worldOf(t, 'TLS');
   const session = await h2Session(t, world.origin, world.ca ?? '');
   const ask = (path: string, headers: Record<string, string>, body: string) => {
@@ -139,13 +139,13 @@ async function worldOf(t: TestContext, way: 'plain' | 'TLS', options: Pick<TestG
     ca,
     origin: new URL(gateway.url).origin,
     open,
-    /** Sends `bytes`; all that comes until the gateway ends the connection. */
+    /** Sends `bytes`; resolves with all bytes until the gateway ends the connection. */
     async sayAll(bytes: string): Promise<string> {
       const socket = open();
       socket.write(bytes);
-      let said = '';
-      for await (const chunk of socket) said += String(chunk);
-      return said;
+      let received = '';
+      for await (const chunk of socket) received += String(chunk);
+      return received;
     },
   };
 }
@@ -154,13 +154,13 @@ async function nextOf(socket: Socket): Promise<string> {
   return String((await once(socket, 'data'))[0]);
 }
 
-test('100 behind another answer stands ahead of the answer to its own request', async (t) => {
+test('100 behind another answer precedes the answer to its own request', async (t) => {
   const world = await worldOf(t, 'plain');
   const module = 'GET /v1/accounts/0x1/module/coin?ledger_version=800 HTTP/1.1\r\nHost: a\r\n';
 
-  const said = await world.sayAll(`${module}\r\n${module}Expect: 100-continue\r\nConnection: close\r\n\r\n`);
+  const received = await world.sayAll(`${module}\r\n${module}Expect: 100-continue\r\nConnection: close\r\n\r\n`);
 
-  const answers = answersIn(said);
+  const answers = answersIn(received);
   assert.deepEqual(
     answers.map(({ status }) => status),
     [200, 200],

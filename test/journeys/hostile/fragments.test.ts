@@ -1,4 +1,4 @@
-// A request target has no fragment (RFC 9112 3.2): a server that cuts it off and one that keeps it read two paths.
+// A request target has no fragment (RFC 9112 3.2): servers that drop it and servers that keep it read two paths.
 import assert from 'node:assert/strict';
 import { test, type TestContext } from 'node:test';
 import { askExplain } from '../../support/admin.ts';
@@ -14,7 +14,7 @@ const read = '/v1/accounts/0x1/module/coin?ledger_version=5';
 const hash = `0x${'ab'.repeat(32)}`;
 const view = JSON.stringify({ function: '0x1::m::f', type_arguments: [], arguments: [] });
 
-/** One request of each kind, and of each place that a fragment can stand in. */
+/** One request of each kind, with the fragment in each possible place. */
 const requests: readonly Asked[] = [
   { path: `${read}#` },
   { path: `${read}#x` },
@@ -48,9 +48,9 @@ async function servedBy(t: TestContext, options: object = {}): Promise<{ node: F
   return { node, gateway };
 }
 
-test('a target with a fragment is answered 400 over HTTP/1.1, and reaches no node', async (t) => {
+test('a target with a fragment gets 400 over HTTP/1.1, and reaches no node', async (t) => {
   const { node, gateway } = await servedBy(t);
-  // What memory holds is not given to such a target either.
+  // A cached answer is no exception.
   assert.equal((await gateway.get(read.slice(3))).status, 200);
   node.log.clear();
   for (const asked of requests) {
@@ -60,7 +60,7 @@ test('a target with a fragment is answered 400 over HTTP/1.1, and reaches no nod
   assert.equal(node.log.count, 0);
 });
 
-test('a fragment behind a request on the fast path is answered 400, and so is the absolute form', async (t) => {
+test('a fragment behind a request on the fast path gets 400, the absolute form included', async (t) => {
   const { gateway } = await servedBy(t);
   const statuses = async (...targets: readonly string[]): Promise<readonly number[]> => {
     const last = 'GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
@@ -71,16 +71,16 @@ test('a fragment behind a request on the fast path is answered 400, and so is th
   const plain = '/v1/accounts/0x1/module/coin';
   assert.deepEqual(await statuses(read, plain, `${plain}#`, `${read}#`), [200, 200, 400, 400, 404]);
   assert.deepEqual(await statuses(`http://a${plain}#`, 'http://a/v1#x'), [400, 400, 404]);
-  // The parser refuses a fragment where the path begins, and believes nothing behind it.
+  // The parser refuses a fragment at the path's start, and the bytes behind it.
   assert.deepEqual(await statuses('http://a#/v1'), [400]);
 });
 
-test('a target with a fragment is answered 400 over HTTP/2', async (t) => {
+test('a target with a fragment gets 400 over HTTP/2', async (t) => {
   const ca = authority(t);
   const { node, gateway } = await servedBy(t, { config: { listen: { tls: ca.certify('gateway') } } });
   const session = await h2Session(t, new URL(gateway.url).origin, ca.ca);
   node.log.clear();
-  // Without a body: a stream that is answered ahead of its body is reset, and this client drops such an answer.
+  // Without a body: this client drops an answer that precedes the body's end.
   for (const { body: _body, ...asked } of requests) {
     const { status } = await askH2(session, asked);
     assert.equal(status, 400, `${asked.method ?? 'GET'} ${asked.path}`);
@@ -88,13 +88,13 @@ test('a target with a fragment is answered 400 over HTTP/2', async (t) => {
   assert.equal(node.log.count, 0);
 });
 
-test('a target with a fragment is answered 400 where keys and plans decide', async (t) => {
+test('a target with a fragment gets 400 under access control', async (t) => {
   const access = accessConfig({ anonymous: 'free', plans: { free: planConfig({ operations: ['pass'] }) } });
   const { gateway } = await servedBy(t, { access });
   for (const asked of requests) assert.equal((await askH1(gateway.url, asked)).status, 400, asked.path);
 });
 
-test('an explanation of a target with a fragment says 400', async (t) => {
+test('explain reports 400 for a target with a fragment', async (t) => {
   const { gateway } = await servedBy(t);
   for (const { path, method = 'GET' } of requests) {
     const { text } = await askExplain(gateway, { target: path, method });
@@ -103,7 +103,7 @@ test('an explanation of a target with a fragment says 400', async (t) => {
   }
 });
 
-test('a target with a fragment is answered 400 on the operations port', async (t) => {
+test('a target with a fragment gets 400 on the operations port', async (t) => {
   const { gateway } = await servedBy(t);
   const paths = ['/livez', '/readyz', '/metrics', '/status', '/status.json', '/admin/explain?target=/v1', '/', '/x'];
   for (const path of paths) {

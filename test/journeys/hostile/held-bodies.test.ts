@@ -1,4 +1,4 @@
-// How long a request's body, and the answer that is made of it, count as held.
+// The time that a request's body, and the answer made of it, count as held.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
@@ -27,7 +27,7 @@ function posted(target: string, body: string): string {
   return `${head}Content-Length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** A node that holds what asks for `route` until `release`, and the bytes that the gateway before it counts. */
+/** A node that withholds answers to `route` until `release`, and the gateway's count of held bytes. */
 async function world(t: TestContext, route: string, shadow = 0) {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { encode: { shadow } } });
@@ -37,7 +37,7 @@ async function world(t: TestContext, route: string, shadow = 0) {
   return { node, gateway, release, held };
 }
 
-test('a signing message that has not left counts beside the body that it was made of', async (t) => {
+test("an unsent signing message counts beside its request's body", async (t) => {
   const { gateway, release, held } = await world(t, 'tableItem');
   const body = encodeBody(40_000);
   const message = (JSON.parse((await gateway.post('/transactions/encode_submission', body)).text) as string).length;
@@ -46,7 +46,7 @@ test('a signing message that has not left counts beside the body that it was mad
   const socket = connect(gateway.port, '127.0.0.1');
   t.after(() => socket.destroy());
 
-  // Answers of HTTP/1.1 leave in order: this one waits for a node.
+  // HTTP/1.1 answers leave in order: this one waits for a node.
   socket.write(posted('/tables/0x1/item?ledger_version=5', '{}'));
   socket.write(posted('/transactions/encode_submission', body));
   await until(async () => (await held()) === body.length + message);
@@ -55,7 +55,7 @@ test('a signing message that has not left counts beside the body that it was mad
   await until(async () => (await held()) === 0);
 });
 
-test('the body of a signing message counts for as long as a shadow check sends it', async (t) => {
+test('the body of a signing request counts while a shadow check sends it', async (t) => {
   const { node, gateway, release, held } = await world(t, 'encodeSubmission', 1);
   const body = encodeBody(40_000);
 
@@ -68,7 +68,7 @@ test('the body of a signing message counts for as long as a shadow check sends i
   await until(async () => (await held()) === 0);
 });
 
-test('the body of a submission counts until its node has answered, though its client has hung up', async (t) => {
+test('the body of a submission counts until its node answers, even after a hang-up', async (t) => {
   const { node, gateway, release, held } = await world(t, 'submit');
   const connections = (): Promise<number> => gateway.metric('ledgergate_http_connections');
   const idle = await connections();
@@ -76,7 +76,7 @@ test('the body of a submission counts until its node has answered, though its cl
   const body = submission() + ' '.repeat(50_000);
   socket.write(posted('/transactions', body));
   await until(() => node.requestsTo('submit') === 1);
-  // A reset: a client that only ends its side is still given the answer to a submission.
+  // A reset: after a half-close the gateway still answers a submission.
   socket.resetAndDestroy();
   await until(async () => (await connections()) === idle);
   assert.equal(await held(), body.length);

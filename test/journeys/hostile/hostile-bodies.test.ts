@@ -1,4 +1,4 @@
-// Bodies that are made to cost: by their depth, their number of values, what they unfold to, or how they come.
+// Expensive bodies: by depth, number of values, decompressed size, or pace.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
@@ -16,12 +16,12 @@ const encode = (list: string, types = '[]'): string =>
   `"payload":{"type":"entry_function_payload","function":"0x1::aptos_account::transfer",` +
   `"type_arguments":${types},"arguments":${list}}}`;
 const values = (count: number): string => `[${Array.from({ length: count }, () => '0').join()}]`;
-/** The same with another member. */
+/** Adds a member that the gateway ignores. */
 const ignored = (body: string, value: string): string => `${body.slice(0, -1)},"x":${value}}`;
 const keys = (count: number): string =>
   `[{${Array.from({ length: count }, (_, index) => `"${index * 16_384}":0`).join()}}]`;
 
-/** `node`: the body is the node's to judge, byte for byte. A status: refused here. */
+/** `node`: passes to the node byte for byte. A status: the gateway refuses it. */
 const rows: readonly (readonly [title: string, path: string, body: string, expected: 'node' | number])[] = [
   ['a view nested 100,000 deep', '/view?ledger_version=5', view(nested(100_000)), 'node'],
   ['a view nested 200 deep', '/view?ledger_version=5', view(nested(200)), 400],
@@ -49,7 +49,7 @@ const rows: readonly (readonly [title: string, path: string, body: string, expec
   ['a simulation of 2 million values', '/transactions/simulate', values(2_000_000), 'node'],
 ];
 
-test('a body that costs is refused, or left to a node byte for byte, and a hit beside it is answered', async (t) => {
+test('an expensive body is refused or passes to a node byte for byte, and concurrent hits are answered', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const hit = '/accounts/0x1/module/coin?ledger_version=5';
@@ -79,7 +79,7 @@ test('a body that costs is refused, or left to a node byte for byte, and a hit b
 
 const paths = ['a type 500 deep', 'a type 12 kB long'] as const;
 for (const what of paths) {
-  test(`a path with ${what} is answered here or read once, and no slower than others`, async (t) => {
+  test(`a path with ${what} is answered by the gateway or read once, and no slower than others`, async (t) => {
     const node = await fakeNode(t, { head: 900n });
     const gateway = await testGateway(t, { full: [node] });
     const tag = what === 'a type 500 deep' ? `0x1::a::B<${type(500)}>` : wide.slice(0, 12_000).replace(/, [^,]*$/, '>');
@@ -91,7 +91,7 @@ for (const what of paths) {
   });
 }
 
-test('a compressed body is never unfolded here: a node gets it as it came, within the bound of all bodies', async (t) => {
+test('the gateway never decompresses a body: a node gets it unchanged, within the bound of all bodies', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024, '['));

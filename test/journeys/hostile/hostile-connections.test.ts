@@ -1,4 +1,4 @@
-// Clients that take their time, take nothing, or take everything.
+// Clients that are slow, read nothing, or exhaust connections.
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
 import { test, type TestContext } from 'node:test';
@@ -12,11 +12,11 @@ const json = 'Content-Type: application/json\r\n';
 const held = '/v1/accounts/0x1/module/coin?ledger_version=5';
 const get = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`;
 
-/** Requests for as many answers. */
+/** `count` pipelined requests. */
 const ahead = (count: number): string =>
   Array.from({ length: count }, (_, index) => get(`/v1/accounts/0x1?ledger_version=${index}`)).join('');
 
-/** A connection that stays open until the test is over, or the gateway ends it. */
+/** A connection that stays open until the test or the gateway ends it. */
 function openSocket(t: TestContext, { port }: TestGateway): Socket {
   const socket = connect(port, '127.0.0.1');
   socket.on('error', () => undefined);
@@ -24,15 +24,15 @@ function openSocket(t: TestContext, { port }: TestGateway): Socket {
   return socket;
 }
 
-/** Resolves when the connection is over, be it reset. */
+/** Resolves when the connection ends or resets. */
 function ended(socket: Socket): Promise<void> {
   return new Promise((resolve) => socket.once('close', () => resolve()));
 }
 
-/** Sends `bytes` one after the other, for ever; resolves with what was said when the gateway ends the connection. */
+/** Sends `bytes` one by one, repeatedly; resolves with the bytes received until the gateway ends the connection. */
 async function drip(socket: Socket, bytes: string): Promise<string> {
-  let said = '';
-  socket.on('data', (chunk) => (said += String(chunk)));
+  let received = '';
+  socket.on('data', (chunk) => (received += String(chunk)));
   let sent = 0;
   const timer = setInterval(() => {
     socket.write(bytes.charAt(sent) || 'a');
@@ -40,7 +40,7 @@ async function drip(socket: Socket, bytes: string): Promise<string> {
   }, 10);
   await ended(socket);
   clearInterval(timer);
-  return said;
+  return received;
 }
 
 const slow: readonly (readonly [title: string, bytes: string])[] = [
@@ -56,14 +56,14 @@ const slow: readonly (readonly [title: string, bytes: string])[] = [
 ];
 
 for (const [title, start] of slow) {
-  test(`${title} that comes byte by byte has its time, then 408, and no node is asked`, async (t) => {
+  test(`${title} sent byte by byte gets 408 at its deadline, and reaches no node`, async (t) => {
     const node = await fakeNode(t, { head: 900n });
     const times = { headMs: 200, requestMs: 300, checkMs: 20 };
     const gateway = await testGateway(t, { full: [node], times });
     const socket = openSocket(t, gateway);
     socket.write(start);
 
-    // Digits of a size would be one too large for 64 bits by and by: zeros are not.
+    // Other digits of a size would exceed 64 bits in the end.
     const [answer] = answersIn(await drip(socket, '0'.repeat(1_000)));
 
     assert.equal(answer?.status, 408);
@@ -72,41 +72,41 @@ for (const [title, start] of slow) {
   });
 }
 
-test('a connection on which nothing is ever said is closed in its time', async (t) => {
+test('a connection without a byte is closed at its deadline', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], times: { headMs: 100, checkMs: 20 } });
 
-  const said = await exchangeRaw(gateway.port, '');
+  const received = await exchangeRaw(gateway.port, '');
 
-  assert.ok(said === '' || said.startsWith('HTTP/1.1 408 '), said);
+  assert.ok(received === '' || received.startsWith('HTTP/1.1 408 '), received);
 });
 
-test('a client that takes nothing of its answers loses the connection', async (t) => {
+test('a client that reads none of its answers loses the connection', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], times: { inactivityMs: 1_000 } });
   const target = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Padded3000000?ledger_version=';
-  // What is no good answer becomes a short one, which every client takes.
+  // A malformed answer becomes a short error, which every client reads.
   assert.equal((await gateway.get(`${target.slice(3)}600`)).text.length, 3_000_000);
   const socket = openSocket(t, gateway);
   socket.pause();
   const connections = () => gateway.metric('ledgergate_http_connections');
   const asked = node.log.next(({ url }) => url.includes('Padded'));
   socket.write(get(`${target}601`).repeat(8));
-  // From then on the connection was there; a look at how many there are may come after its end.
+  // The connection exists from here on; the count of connections may be read after its end.
   await asked;
 
   await eventually(connections, (count) => count === 0);
 });
 
-test('of requests that are sent ahead of their answers without end, few reach a node, and the connection ends', async (t) => {
+test('few requests of an endless pipeline reach a node, and the connection ends', async (t) => {
   const node = await fakeNode(t, { head: 9_000n });
   const gateway = await testGateway(t, { full: [node], config: { upstream: { connections: 1_000 } } });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   t.after(() => release());
   node.fault = { kind: 'hold', until: released };
   const polite = openSocket(t, gateway);
-  let said = '';
-  polite.on('data', (chunk) => (said += String(chunk)));
+  let received = '';
+  polite.on('data', (chunk) => (received += String(chunk)));
 
   polite.write(ahead(100));
   const flood = openSocket(t, gateway);
@@ -119,14 +119,14 @@ test('of requests that are sent ahead of their answers without end, few reach a 
   release();
   await ended(polite);
 
-  // The flood got no word, and what was begun for it was given up; who sent 100 has 32 answers and asks again.
-  const answers = answersIn(said);
+  // The flood gets no answer and its reads are aborted; a pipeline of 100 gets 32 answers and has to resend the rest.
+  const answers = answersIn(received);
   assert.deepEqual([answers.length, new Set(answers.map(({ status }) => status)).size], [32, 1]);
   assert.match(answers.at(-1)?.head ?? '', /^Connection: close\r$/im);
   assert.ok(node.reads <= 64, `${node.reads} reads`);
 });
 
-test('clients that send hits ahead without end do not keep others from theirs', async (t) => {
+test('endless pipelines of hits do not delay other clients', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   await gateway.get(held.slice(3));
@@ -134,8 +134,8 @@ test('clients that send hits ahead without end do not keep others from theirs', 
   let pipelined = 0;
   const flood = async (): Promise<void> => {
     while (!over.signal.aborted) {
-      const said = await exchangeRaw(gateway.port, get(held).repeat(100));
-      pipelined += answersIn(said).length;
+      const received = await exchangeRaw(gateway.port, get(held).repeat(100));
+      pipelined += answersIn(received).length;
     }
   };
   const floods = [flood(), flood(), flood(), flood()];
@@ -150,7 +150,7 @@ test('clients that send hits ahead without end do not keep others from theirs', 
   assert.equal(node.reads, 1);
 });
 
-test('a connection beyond the bound is answered 503 and counted, and the others are served', async (t) => {
+test('a connection above the bound gets 503 and is counted, and the others are served', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node], config: { listen: { maxConnections: 4 } } });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-// Where a request ends: everything by which two readers of one connection come to different ends.
+// Request framing: every form in which two readers of one connection find different ends.
 import { hostileRows, testHostile } from '../../support/hostile.ts';
 
 const body = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
@@ -7,7 +7,7 @@ const hex = size.toString(16);
 const chunks = `${hex}\r\n${body}\r\n0\r\n\r\n`;
 
 let version = 0;
-/** Another version each time, so that what is well-formed goes to the node. */
+/** A new version each time, so that a well-formed request reaches the node. */
 function view(headers: string, bytes: string, protocol = 'HTTP/1.1'): [string, string] {
   version += 1;
   const target = `/v1/view?ledger_version=${version}`;

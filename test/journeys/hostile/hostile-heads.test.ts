@@ -1,4 +1,4 @@
-// Headers, hosts and targets: none of them moves a request to another node, path or method, or carries a secret there.
+// Headers, hosts and targets: none redirects a request to another node, path or method, or carries a secret there.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -8,7 +8,7 @@ import { testGateway } from '../../support/gateway.ts';
 import { assertWellFormed, hostileRows, testHostile } from '../../support/hostile.ts';
 
 let version = 0;
-/** Another version each time, so that what is well-formed goes to the node. */
+/** A new version each time, so that a well-formed request reaches the node. */
 const account = (): string => `/v1/accounts/0x1?ledger_version=${(version += 1)}`;
 const get = (target: string, headers: string): string => `GET ${target} HTTP/1.1\r\n${headers}\r\n`;
 
@@ -180,7 +180,7 @@ testHostile(
   ]),
 );
 
-test('an offer to upgrade is not taken up: the request is answered, and the connection goes on as it was', async (t) => {
+test('an upgrade is ignored: the request is answered, and the connection stays HTTP/1.1', async (t) => {
   const node = await fakeNode(t, { head: 900n });
   const gateway = await testGateway(t, { full: [node] });
   const offers = [
@@ -194,7 +194,7 @@ test('an offer to upgrade is not taken up: the request is answered, and the conn
     const [first] = (await once(socket, 'data')) as [Buffer];
     assert.match(first.toString(), /^HTTP\/1\.1 200 /);
 
-    // What is sent ahead of the answer is not read: who offers to upgrade has to wait for the word on it.
+    // The gateway ignores bytes ahead of its answer: a client must wait for the answer to its upgrade.
     socket.write(get('/v1', 'Host: a\r\n'));
     const [second] = (await once(socket, 'data')) as [Buffer];
     assert.match(second.toString(), /^HTTP\/1\.1 200 /);
@@ -204,7 +204,7 @@ test('an offer to upgrade is not taken up: the request is answered, and the conn
 
 const origin = (length: number): string => 'https://'.padEnd(length, 'a');
 
-test('an Origin and a list of headers that are longer than any page has are not echoed', async (t) => {
+test('an Origin or header list above its bound is not echoed', async (t) => {
   const gateway = await testGateway(t, { full: [await fakeNode(t)] });
   const path = '/accounts/0x1/module/coin?ledger_version=5';
   for (const round of ['miss', 'hit']) {

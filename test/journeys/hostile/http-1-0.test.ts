@@ -1,4 +1,4 @@
-// Clients of HTTP/1.0, for whom an answer that tells no length ends with its connection.
+// HTTP/1.0 clients read an answer without a length to the connection's end.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
@@ -7,7 +7,7 @@ import { exchangeRaw } from '../../support/raw-http.ts';
 
 const held = '/accounts/0x1/module/coin?ledger_version=5';
 const keepAlive = 'Connection: keep-alive\r\n';
-/** No request, and behind one in the same piece. */
+/** Malformed bytes, in one piece with the request before them. */
 const garbage = 'lo\r\n0\r\n\r\n';
 
 const rows = [
@@ -21,16 +21,16 @@ const rows = [
 
 for (const fastPath of [true, false]) {
   for (const [title, head, status] of rows) {
-    test(`${title} has nothing behind it, ${fastPath ? 'with' : 'without'} the fast path`, async (t) => {
+    test(`no bytes follow ${title}, ${fastPath ? 'with' : 'without'} the fast path`, async (t) => {
       const node = await fakeNode(t);
       const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath } } });
       await gateway.get(held);
 
-      const said = await exchangeRaw(gateway.port, `${head}Content-Length: 3\r\n\r\nhel${garbage}`);
+      const received = await exchangeRaw(gateway.port, `${head}Content-Length: 3\r\n\r\nhel${garbage}`);
 
-      assert.match(said, new RegExp(`^HTTP/1\\.1 ${status} `));
-      assert.match(said, /\r\nConnection: close\r\n/);
-      assert.equal(said.indexOf('\r\n\r\n') + 4, said.length, said);
+      assert.match(received, new RegExp(`^HTTP/1\\.1 ${status} `));
+      assert.match(received, /\r\nConnection: close\r\n/);
+      assert.equal(received.indexOf('\r\n\r\n') + 4, received.length, received);
     });
   }
 }

@@ -1,4 +1,4 @@
-// Large bodies of one client: what memory they take, and what becomes of everybody else meanwhile.
+// Large bodies of one client: their memory, and their effect on other clients.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { test, type TestContext } from 'node:test';
@@ -12,13 +12,13 @@ import { authority } from '../../support/tls.ts';
 import { metric } from '../../support/workers.ts';
 
 const mebibyte = 1024 * 1024;
-/** As docs/production-checklist.md promises, with next to nothing cached. */
+/** The bound that docs/production-checklist.md states, with an almost empty cache. */
 const mostResidentMiB = 768;
-/** Where the kernel says what a process took. */
+/** Needs the kernel's count of a process's memory. */
 const skip = !existsSync('/proc/self/schedstat');
 const attacker = '127.0.0.2';
 
-/** A signing request of 8 MiB: mostly one text. */
+/** A signing request of 8 MiB, mostly one text. */
 function signingBody(): Buffer {
   const payload = {
     type: 'entry_function_payload',
@@ -45,7 +45,7 @@ function quantile(times: readonly number[], share: number): number {
   return times.toSorted((one, other) => one - other)[Math.floor(times.length * share)] ?? Infinity;
 }
 
-/** The gateway answers hits in time, takes small bodies, and is within its memory. */
+/** Asserts that hits are fast, small bodies are accepted, and memory stays within its bound. */
 function judge(t: TestContext, gateway: GatewayProcess, { hitsMs, hitsCpuMs, hits, posts }: Asked): void {
   const [time, cpu, resident] = [quantile(hitsMs, 0.99), quantile(hitsCpuMs, 0.99), mostResident(gateway)];
   t.diagnostic(
@@ -53,16 +53,16 @@ function judge(t: TestContext, gateway: GatewayProcess, { hitsMs, hitsCpuMs, hit
   );
   assert.deepEqual([...hits], [200]);
   assert.ok(posts.size > 0);
-  // A starved machine may shed them, which is no matter of memory.
+  // A starved machine may shed requests for other reasons than memory.
   for (const text of posts) assert.doesNotMatch(text, /too many request bodies/);
   assert.ok(resident < mostResidentMiB, `${resident} MiB resident`);
-  // Among a hundred hits the last percentile is one garbage collection: it is reported, and a tenth of the hits judged.
+  // One garbage collection decides the last percentile of a hundred hits: the test reports it, and asserts the 90th.
   const usual = quantile(hitsCpuMs, 0.9);
   assert.ok(usual < 100, `a tenth of the hits took ${usual} ms of the gateway's thread and more`);
 }
 
 for (const transport of ['HTTP/1.1', 'TLS', 'HTTP/2'] as const) {
-  test(`bodies of one address that never end keep nobody else out, over ${transport}`, { skip }, async (t) => {
+  test(`endless bodies of one address block no other client, over ${transport}`, { skip }, async (t) => {
     const node = await fakeNode(t, { head: 900n });
     const root = transport === 'HTTP/1.1' ? undefined : authority(t);
     const config = root === undefined ? {} : { listen: { host: '127.0.0.1', port: 0, tls: root.certify('served') } };

@@ -1,4 +1,4 @@
-// TLS, and HTTP/2 under it: every answer is the one that plain HTTP/1.1 gives, byte for byte.
+// TLS, and HTTP/2 under it: every answer equals the one over plain HTTP/1.1, byte for byte.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { connect } from 'node:net';
@@ -37,7 +37,7 @@ const encoded = JSON.stringify({
   },
 });
 
-/** Of one connection and one moment only. */
+/** Headers of one connection or moment. */
 const ofTheWay = new Set(['connection', 'keep-alive', 'transfer-encoding', 'date']);
 
 const cases: readonly (Asked & { readonly name: string; readonly status: number; readonly isWorded?: boolean })[] = [
@@ -105,26 +105,26 @@ const cases: readonly (Asked & { readonly name: string; readonly status: number;
   { name: 'from a page', path: `${probe}?ledger_version=900`, headers: { origin: 'https://a.example' }, status: 200 },
 ];
 
-test('what clients are answered over TLS, and over HTTP/2, is what they are answered over plain HTTP/1.1', async (t) => {
-  // Each has seen the same before.
+test('answers over TLS and over HTTP/2 equal those over plain HTTP/1.1', async (t) => {
+  // One gateway for each transport, with the same cached state.
   const { node, plain, secure, ca } = await bothWays(t);
   const other = await testGateway(t, { full: [node], config: { listen: { tls: ca.certify('other') } } });
   const session = await h2Session(t, new URL(other.url).origin, ca.ca);
   for (const { name, status, isWorded = true, ...asked } of cases) {
     const expected = comparable(await askH1(plain.url, asked));
-    const told = comparable(await askH1(new URL(secure.url).origin, asked, ca.ca));
+    const actual = comparable(await askH1(new URL(secure.url).origin, asked, ca.ca));
     const toldH2 = comparable(await askH2(session, asked));
     assert.equal(expected.status, status, name);
-    assert.deepEqual(told, expected, `${name}: HTTP/1.1 over TLS`);
-    // Node's parser of HTTP/1.1 may refuse first, in other words.
+    assert.deepEqual(actual, expected, `${name}: HTTP/1.1 over TLS`);
+    // Node's HTTP/1.1 parser may refuse first, with another text.
     if (isWorded) assert.deepEqual(toldH2, expected, `${name}: HTTP/2`);
     else assert.equal(toldH2.status, status, `${name}: HTTP/2`);
   }
-  // None of the errors took the connection with it.
+  // No error ended the connection.
   assert.equal(session.destroyed || session.closed, false);
 });
 
-test('a tag that a client has over one protocol is good over the other', async (t) => {
+test('an entity tag of one protocol is valid over the other', async (t) => {
   const { secure, ca, session } = await bothWays(t);
   const asked = { path: `${probe}?ledger_version=900` };
   const first = await askH1(new URL(secure.url).origin, asked, ca.ca);
@@ -137,7 +137,7 @@ const sixth = { when: ({ url }: { readonly url: string }): boolean => url.includ
 
 test('a streamed answer that breaks is an error over HTTP/2, never a short body', async (t) => {
   const { node, session } = await bothWays(t);
-  // Too large to be read whole first.
+  // Above the size that the gateway reads whole before its answer.
   const body = JSON.stringify(' '.repeat(200_000));
   node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) }, sixth);
   node.faults.add({ kind: 'truncated body' }, sixth);
@@ -145,7 +145,7 @@ test('a streamed answer that breaks is an error over HTTP/2, never a short body'
   assert.equal((await askH2(session, { path: '/v1/blocks/by_height/7' })).status, 200);
 });
 
-test('a submission that its client takes back before its end, or is cut off in, reaches no node', async (t) => {
+test('a submission reset or cut off before its end reaches no node', async (t) => {
   const { node, secure, ca, session } = await bothWays(t);
   const body = submission();
   for (const how of ['taken back', 'cut off']) {
@@ -153,7 +153,7 @@ test('a submission that its client takes back before its end, or is cut off in, 
     socket.on('error', () => undefined).resume();
     socket.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
     socket.write(frame(4, 0, 0, Buffer.alloc(0)));
-    // What comes is a whole submission; only its end does not.
+    // The submission is complete except for its END_STREAM.
     socket.write(Buffer.concat([frame(1, 4, 1, headOfPost('/v1/transactions')), frame(0, 0, 1, Buffer.from(body))]));
     await new Promise((resolve) => setTimeout(resolve, 50));
     if (how === 'cut off') socket.destroy();
@@ -166,7 +166,7 @@ test('a submission that its client takes back before its end, or is cut off in, 
   assert.deepEqual([whole.status, node.log.countOf('submit')], [202, 1]);
 });
 
-test('who has seen its transaction committed is not shown an older state on that connection: over HTTP/2, too', async (t) => {
+test('after a committed transaction, its connection reads no older state: over HTTP/2 too', async (t) => {
   const { node, session } = await bothWays(t, { config: { latest: { maxStalenessMs: 60_000 } } });
   await askH2(session, { path: probe });
   const sent = await askH2(session, { method: 'POST', path: '/v1/transactions', headers: json, body: submission() });
@@ -182,7 +182,7 @@ test('who has seen its transaction committed is not shown an older state on that
   assert.ok(version >= 1_003n, `${version}`);
 });
 
-test('a host that is two, or none, gets no answer over HTTP/2', async (t) => {
+test('two hosts, or a malformed one, are refused over HTTP/2', async (t) => {
   const { session } = await bothWays(t);
   const outcome = (headers: Record<string, string>): Promise<unknown> =>
     askH2(session, { path: '/v1', headers }).then(
@@ -195,34 +195,34 @@ test('a host that is two, or none, gets no answer over HTTP/2', async (t) => {
     { ':authority': 'user@host.example' },
     { ':authority': 'host.example', host: 'other.example' },
   ];
-  // Refused here, or by the protocol below.
+  // Either the gateway or the HTTP/2 library refuses.
   for (const headers of two) assert.ok([400, 'PROTOCOL_ERROR'].includes((await outcome(headers)) as number));
 });
 
 test('CONNECT and unknown methods get the specified error over HTTP/2, and the connection stays', async (t) => {
   const { session } = await bothWays(t);
   const connectStream = session.request({ ':method': 'CONNECT', ':authority': 'other.example:443' });
-  const [told] = (await once(connectStream, 'response')) as [Record<string, unknown>];
-  assert.equal(told[':status'], 405);
+  const [actual] = (await once(connectStream, 'response')) as [Record<string, unknown>];
+  assert.equal(actual[':status'], 405);
   connectStream.close();
   const trace = await askH2(session, { method: 'TRACE', path: '/v1' });
   assert.deepEqual([trace.status, JSON.parse(trace.body.toString()).error_code], [405, 'web_framework_error']);
   assert.equal((await askH2(session, { path: '/v1' })).status, 200);
 });
 
-test('a body that does not come in time is answered 408 over HTTP/2', async (t) => {
+test('a late body gets 408 over HTTP/2', async (t) => {
   const { session } = await bothWays(t, { times: { headMs: 200, requestMs: 200 } });
   const stream = session.request({ ':method': 'POST', ':path': '/v1/view', ...json });
   stream.on('error', () => undefined);
   stream.write('{');
-  const [told] = (await once(stream, 'response')) as [Record<string, unknown>];
-  assert.equal(told[':status'], 408);
+  const [actual] = (await once(stream, 'response')) as [Record<string, unknown>];
+  assert.equal(actual[':status'], 408);
   stream.resume();
   await once(stream, 'close');
   assert.equal((await askH2(session, { path: '/v1' })).status, 200);
 });
 
-test('a connection that asks nothing is closed when its time is up', async (t) => {
+test('a connection without a request is closed at its deadline', async (t) => {
   const { secure, ca } = await bothWays(t, { times: { headMs: 500, checkMs: 50 } });
   const sockets = await Promise.all([
     tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['http/1.1'] }),
@@ -232,7 +232,7 @@ test('a connection that asks nothing is closed when its time is up', async (t) =
   await Promise.all(sockets.map((socket) => once(socket.resume(), 'close')));
 });
 
-test('requests taken back as fast as they are made cost their client the connection, and nobody else anything', async (t) => {
+test('rapid resets cost their client the connection, and no other client anything', async (t) => {
   const { secure, ca, session } = await bothWays(t);
   const hostile = await tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['h2'] });
   hostile.on('error', () => undefined);
@@ -258,7 +258,7 @@ test('requests taken back as fast as they are made cost their client the connect
   assert.equal((await askH2(session, { path: '/v1' })).status, 200);
 });
 
-test('no more than 100 requests of a connection are under way at once', async (t) => {
+test('a connection has at most 100 requests in flight', async (t) => {
   const { node, session } = await bothWays(t, { config: { upstream: patient } });
   const release = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: release.promise }, { when: ({ url }) => url.includes('Probe') });
@@ -269,7 +269,7 @@ test('no more than 100 requests of a connection are under way at once', async (t
   assert.deepEqual(new Set(statuses), new Set([200]));
 });
 
-test('garbage and plain HTTP on the TLS port are closed without a word, counted, and others are served', async (t) => {
+test('malformed bytes and plain HTTP on the TLS port are closed without an answer and counted, and other clients are served', async (t) => {
   const { secure, session } = await bothWays(t);
   for (const bytes of [
     Buffer.from('GET /v1 HTTP/1.1\r\nHost: x\r\n\r\n'),
@@ -277,18 +277,18 @@ test('garbage and plain HTTP on the TLS port are closed without a word, counted,
     Buffer.from([22, 3, 1, 0, 5, 1, 0, 0, 1, 0]),
   ]) {
     const socket = connect(secure.port, '127.0.0.1');
-    const said: Buffer[] = [];
-    socket.on('data', (chunk) => said.push(chunk));
+    const received: Buffer[] = [];
+    socket.on('data', (chunk) => received.push(chunk));
     socket.on('error', () => undefined);
     socket.write(bytes);
     await once(socket, 'close');
-    assert.doesNotMatch(Buffer.concat(said).toString('latin1'), /HTTP\/1/);
+    assert.doesNotMatch(Buffer.concat(received).toString('latin1'), /HTTP\/1/);
   }
   assert.equal(await secure.metric('ledgergate_tls_handshake_failures_total'), 3);
   assert.equal((await askH2(session, { path: '/v1' })).status, 200);
 });
 
-test('garbage after the handshake ends that connection only', async (t) => {
+test('malformed bytes after the handshake end that connection only', async (t) => {
   const { secure, ca, session } = await bothWays(t);
   const h2 = await tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['h2'] });
   h2.on('error', () => undefined);
@@ -297,12 +297,12 @@ test('garbage after the handshake ends that connection only', async (t) => {
   await once(h2, 'close');
   const h1 = await tlsSocket(t, secure.port, { ca: ca.ca, ALPNProtocols: ['http/1.1'] });
   h1.write('NOT HTTP\r\n\r\n');
-  const [said] = (await once(h1, 'data')) as [Buffer];
-  assert.match(said.toString(), /^HTTP\/1\.1 400 [^]*"error_code":"web_framework_error"/);
+  const [received] = (await once(h1, 'data')) as [Buffer];
+  assert.match(received.toString(), /^HTTP\/1\.1 400 [^]*"error_code":"web_framework_error"/);
   assert.equal((await askH2(session, { path: '/v1' })).status, 200);
 });
 
-test('beyond the bound of connections an idle HTTP/2 one makes room, a busy one stays', async (t) => {
+test('at the bound of connections an idle HTTP/2 connection is displaced, a busy one stays', async (t) => {
   const { secure, ca, session, node } = await bothWays(t, { config: { listen: { maxConnections: 2 } } });
   const origin = new URL(secure.url).origin;
   const release = Promise.withResolvers<void>();
@@ -313,7 +313,7 @@ test('beyond the bound of connections an idle HTTP/2 one makes room, a busy one 
   assert.equal((await second).status, 200);
   const other = await h2Session(t, origin, ca.ca);
   assert.equal((await askH2(other, { path: '/v1' })).status, 200);
-  // Both places are taken, by a busy one and by one that has just been used: a newcomer is told so.
+  // Both places are in use, one by a recent request: a newcomer gets 503.
   const refused = await h2Session(t, origin, ca.ca);
   assert.equal((await askH2(refused, { path: '/v1' })).status, 503);
   await once(refused, 'close');
@@ -321,7 +321,7 @@ test('beyond the bound of connections an idle HTTP/2 one makes room, a busy one 
   assert.equal((await busy).status, 200);
 });
 
-test('older TLS than 1.2 is not spoken', async (t) => {
+test('TLS below 1.2 is refused', async (t) => {
   const { secure, ca } = await bothWays(t);
   const old = {
     ca: ca.ca,

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { BodyPace } from '../../../src/proxy/http/body-pace.ts';
 
-test('bodies together are read up to a bound in a turn of the event loop, and go on in the next', async () => {
+test('one turn of the event loop reads bodies up to a bound, and the next turn goes on', async () => {
   const pace = new BodyPace();
   const [one, other] = [new IncomingMessage(new Socket()), new IncomingMessage(new Socket())];
   const mebibyte = 1024 * 1024;

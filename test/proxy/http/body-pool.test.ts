@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BodyPool, type BodyReservation } from '../../../src/proxy/http/body-pool.ts';
 
-/** A pool of 1,000 bytes for bodies of at most 100, on a clock of its own. */
+/** A pool of 1,000 bytes for bodies of at most 100, on a manual clock. */
 function smallPool() {
   let nowMs = 0;
   const ended: string[] = [];
@@ -19,7 +19,7 @@ function smallPool() {
   };
 }
 
-test('a client may hold as much as it leaves free, and its own slowest body is ended beyond', () => {
+test('a client may hold as much as it leaves free; beyond that, the pool ends its own slowest body', () => {
   const { pool, ended, open, pass } = smallPool();
   for (let count = 1; count <= 5; count += 1) open('a', 100, `a${count}`);
   assert.deepEqual([ended, pool.heldBytes], [[], 500]);
@@ -40,7 +40,7 @@ test('with little left free, a client may still hold one body', () => {
   assert.deepEqual([ended, pool.heldBytes], [[], 1_000]);
 });
 
-test('where all is taken, the slowest body of those who hold the most is ended, not that of who comes', () => {
+test("a full pool ends the slowest body of its heaviest clients, not the newcomer's", () => {
   const { ended, open, pass } = smallPool();
   for (let count = 1; count <= 10; count += 1) open(`b${count}`, 98, 'still');
   pass(3_000);
@@ -52,7 +52,7 @@ test('where all is taken, the slowest body of those who hold the most is ended, 
   assert.deepEqual(ended, ['still']);
 });
 
-test('a body that goes on is not ended in place of one that stands still', () => {
+test('the pool ends a stalled body before one that makes progress', () => {
   const { ended, open, pass } = smallPool();
   const moving = open('a', 50, 'moving');
   open('a', 50, 'still');
@@ -65,7 +65,7 @@ test('a body that goes on is not ended in place of one that stands still', () =>
   assert.deepEqual(ended, ['still']);
 });
 
-test('a whole body is never ended: who comes is refused where nobody else can make room', () => {
+test('the pool never ends a complete body: without another candidate, the newcomer is refused', () => {
   const { pool, ended, open } = smallPool();
   for (let count = 1; count <= 10; count += 1) open(`a${count}`, 100).arrived();
 
@@ -74,7 +74,7 @@ test('a whole body is never ended: who comes is refused where nobody else can ma
   assert.deepEqual([ended, pool.heldBytes], [['b'], 1_000]);
 });
 
-test('an answer counts with its body until all who use them are done, and is never refused', async () => {
+test('an answer counts with its body until the last user releases both, and is never refused', async () => {
   const { pool, ended, open } = smallPool();
   const { promise: worked, resolve: finish } = Promise.withResolvers<void>();
   const reservation = open('a', 100);
@@ -93,7 +93,7 @@ test('an answer counts with its body until all who use them are done, and is nev
   assert.equal(pool.heldBytes, 0);
 });
 
-test('what is closed gives back once, and takes nothing any more', () => {
+test('a closed reservation frees its memory once, and reserves no more', () => {
   const { pool, open } = smallPool();
   const reservation = open('a', 50);
 

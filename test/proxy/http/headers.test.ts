@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { test } from 'node:test';
 import { mergedVary, requestHeaders, responseHeaders } from '../../../src/proxy/http/headers.ts';
 
-test('what nodes need to know of what a client said reaches them, headers of the interface that are not known yet included', () => {
+test('the request headers that nodes use reach them, unknown headers of the interface included', () => {
   const headers = {
     accept: 'application/json',
     'content-type': 'application/json',
@@ -55,8 +55,8 @@ test('Connection names headers of this connection only, in both directions', () 
   const connection = 'close, X-Node-One ,x-node-two';
   const others = { 'x-node-one': '1', 'x-node-two': '2', 'x-node-three': '3' };
   assert.deepEqual(responseHeaders({ connection, ...others }), ['x-node-three', '3']);
-  const told = { accept: 'a', 'user-agent': 'b', 'x-node-client': 'c', 'accept-encoding': 'gzip' };
-  const named = requestHeaders({ connection: 'close, Accept ,x-node-client, accept-encoding', ...told });
+  const sent = { accept: 'a', 'user-agent': 'b', 'x-node-client': 'c', 'accept-encoding': 'gzip' };
+  const named = requestHeaders({ connection: 'close, Accept ,x-node-client, accept-encoding', ...sent });
   assert.deepEqual(named, { 'user-agent': 'b' });
 });
 
@@ -66,7 +66,7 @@ test('a header without a value is left out', () => {
 
 const sent = (headers: IncomingHttpHeaders): unknown => requestHeaders(headers);
 
-test('a node reads the accepted codings in one spelling, and an Accept that the gateway reads as well', () => {
+test('a node gets the accepted codings in one spelling, and only an Accept that the gateway reads too', () => {
   assert.deepEqual(sent({ 'accept-encoding': 'GZIP ;q=0.3,  br, x-own' }), { 'accept-encoding': 'br, gzip' });
   assert.deepEqual(sent({ 'accept-encoding': `gzip, ${'x,'.repeat(200)}` }), {});
   assert.deepEqual(sent({ accept: 'application/x-bcs'.padEnd(1024) }), { accept: 'application/x-bcs'.padEnd(1024) });
@@ -122,12 +122,12 @@ for (const name of kept) {
   });
 }
 
-test('limits of a node do not reach a client that the gateway counts', () => {
+test('limit headers of a node do not reach a client with limits of its own', () => {
   const limits = { ratelimit: '"a";r=1', 'x-ratelimit-limit': '5', 'retry-after': '1' };
   assert.deepEqual(responseHeaders(limits, { isCounted: true }), ['retry-after', '1']);
 });
 
-test('a header by the name of a credential of the node reaches no client', () => {
+test("an answer header named like a node's credential reaches no client", () => {
   assert.deepEqual(responseHeaders({ 'x-node-key': 'k', etag: '"x"' }, { secret: { 'x-node-key': 'k' } }), [
     'etag',
     '"x"',
@@ -136,7 +136,7 @@ test('a header by the name of a credential of the node reaches no client', () =>
 
 const location = (value: string | string[]): string[] => responseHeaders({ location: value });
 
-test('a redirection reaches a client only where it stays below this gateway', () => {
+test('a redirection reaches a client only if it stays below this gateway', () => {
   for (const relative of ['/v1/x', 'x?y=a:b', './x', '?y']) {
     assert.deepEqual(location(relative), ['location', relative]);
   }
@@ -150,7 +150,7 @@ test('a redirection reaches a client only where it stays below this gateway', ()
 
 const own = 'Accept, Accept-Encoding, Origin';
 
-test('the Vary of a node is merged with the one of the gateway', () => {
+test("the gateway merges a node's Vary with its own", () => {
   const merged: readonly (readonly [string | string[] | undefined, string])[] = [
     [undefined, own],
     ['', own],
@@ -161,7 +161,7 @@ test('the Vary of a node is merged with the one of the gateway', () => {
   for (const [given, vary] of merged) assert.equal(mergedVary(own, given), vary);
 });
 
-test('a Vary that cannot be merged is no Vary', () => {
+test('a Vary that cannot be merged yields none', () => {
   const bad = ['*', 'Origin, *', ['Origin', '*'], 'a b', 'a\u00e9', 'a;b', 'x,'.repeat(600)];
   for (const given of bad) assert.equal(mergedVary(own, given), undefined, String(given));
 });

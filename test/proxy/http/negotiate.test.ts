@@ -4,7 +4,7 @@ import { answerForm, chooseCoding, matchesTag } from '../../../src/proxy/http/ne
 import { cpuMs } from '../../support/cpu-time.ts';
 import { heldBytes } from '../../support/heap.ts';
 
-/** Protocol 2.3: the first entry that is exactly one of two types, without parameters; JSON otherwise. */
+/** Protocol 2.3: the first entry that equals one of two types, without parameters; JSON otherwise. */
 const accepts: readonly (readonly [string | undefined, 'json' | 'bcs'])[] = [
   [undefined, 'json'],
   ['', 'json'],
@@ -79,7 +79,7 @@ for (const [value, coding] of encodings) {
   });
 }
 
-test('ten thousand different Accept-Encoding values are answered right, the remembered ones among them', () => {
+test('ten thousand different Accept-Encoding values get the right coding, cached ones included', () => {
   for (let index = 0; index < 10_000; index += 1) assert.equal(chooseCoding(`x-${index}, gzip;q=0.5`), 'gzip');
   assert.equal(chooseCoding('gzip, br'), 'br');
 });
@@ -124,7 +124,7 @@ for (const [value, isMatch] of conditions) {
   });
 }
 
-test('of the text that a value is a part of, no more is remembered than the value', () => {
+test('a cached value does not keep the text around it in memory', () => {
   const before = heldBytes();
 
   for (let index = 0; index < 200; index += 1) {
@@ -134,7 +134,7 @@ test('of the text that a value is a part of, no more is remembered than the valu
   }
 
   const taken = heldBytes() - before;
-  // With those texts it would be 13 MB.
+  // The whole texts would take 13 MB.
   assert.ok(taken < 2_000_000, `${taken} bytes`);
 });
 
@@ -147,7 +147,7 @@ test('Accept-Encoding is read up to 256 characters, and Accept up to 1,024; beyo
   assert.equal(answerForm(padded('application/x-bcs', 1_025)), 'json');
 });
 
-/** CPU time of a thousand calls, each with another text of this length. */
+/** CPU time of a thousand calls, each with a different text of this length. */
 function costMs(read: (text: string) => unknown, member: string, length: number): number {
   const texts = Array.from({ length: 1_000 }, (_, at) => `${at},${member.repeat(length)}`.slice(0, length));
   let best = Infinity;

@@ -9,7 +9,9 @@ import { runInNewContext } from 'node:vm';
 import { Bodies, type BodyLimits } from '../../../src/proxy/http/request-body.ts';
 import { until } from '../../support/eventually.ts';
 
-/** A server that answers a body's length (`/echo`: the body), or the status of what is wrong; `/held` waits for `release`. */
+/**
+ * A server that answers with a body's length (`/echo`: the body), or the fault's status; `/held` waits for `release`.
+ */
 async function bodyServer(t: TestContext, limits: BodyLimits) {
   const bodies = new Bodies(limits);
   const held: ServerResponse[] = [];
@@ -50,7 +52,7 @@ async function bodyServer(t: TestContext, limits: BodyLimits) {
   };
 }
 
-test('bodies that are held until their answers count together, and the next one is refused at once', async (t) => {
+test('bodies in flight count together, and the next one above the bound is refused at once', async (t) => {
   const server = await bodyServer(t, { maxHeldBytes: 1_000_000 });
   const { answer } = await server.hold(900_000);
 
@@ -65,7 +67,7 @@ test('bodies that are held until their answers count together, and the next one 
   assert.equal(await again.text(), '900000');
 });
 
-test('what a client that hangs up had sent does not count any more', async (t) => {
+test('a hang-up frees the partial body', async (t) => {
   const server = await bodyServer(t, { maxHeldBytes: 1_000_000 });
   const socket = connect(server.port, '127.0.0.1');
   socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n');
@@ -78,7 +80,7 @@ test('what a client that hangs up had sent does not count any more', async (t) =
   assert.equal((await server.post(900_000)).status, 200);
 });
 
-test('a body counts for as long as work needs it, whether or not its client stays', async (t) => {
+test('a body counts as long as work needs it, even after a hang-up', async (t) => {
   const { promise: done, resolve: finish } = Promise.withResolvers<void>();
   const bodies = new Bodies({ maxHeldBytes: 1_000_000 });
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
@@ -105,7 +107,7 @@ test('a body counts for as long as work needs it, whether or not its client stay
   await until(() => bodies.heldBytes === 0);
 });
 
-test('a body is bounded by its announced length, and by what comes', async (t) => {
+test('a body is bounded by its announced length and by its received bytes', async (t) => {
   const server = await bodyServer(t, { maxBytes: 50_000 });
 
   const announced = await server.post(50_001);
@@ -120,7 +122,7 @@ test('a body is bounded by its announced length, and by what comes', async (t) =
   assert.match(measured.toString(), /^HTTP\/1\.1 413 /);
 });
 
-test('a body that comes byte by byte is whole, and takes no more than its bytes', async (t) => {
+test('a body sent byte by byte is complete, and takes no more memory than its bytes', async (t) => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const server = await bodyServer(t, {});
@@ -141,11 +143,11 @@ test('a body that comes byte by byte is whole, and takes no more than its bytes'
   socket.destroy();
 
   assert.match(answer.toString(), /\r\n\r\n300000$/);
-  // Each piece for itself would take 30 MB.
+  // Separate pieces would take 30 MB.
   assert.ok(taken < 8_000_000, `${taken} bytes`);
 });
 
-test('a body of HTTP/2 does not keep what came beside it on its connection', async (t) => {
+test("an HTTP/2 body does not keep its connection's other bytes in memory", async (t) => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const bodies = new Bodies();
@@ -175,19 +177,19 @@ test('a body of HTTP/2 does not keep what came beside it on its connection', asy
   }
   await until(() => bodies.heldBytes === count * piece.length);
 
-  // The bytes beside the body are on their way for a moment longer.
+  // The connection releases the bytes beside the body a moment later.
   await until(() => {
     collect();
     return process.memoryUsage().arrayBuffers - before < 3 * count * piece.length;
   }, 50);
   stream.end();
-  const told: Buffer[] = [];
-  for await (const chunk of stream) told.push(chunk as Buffer);
+  const chunks: Buffer[] = [];
+  for await (const chunk of stream) chunks.push(chunk as Buffer);
 
-  assert.equal(Buffer.concat(told).toString(), length);
+  assert.equal(Buffer.concat(chunks).toString(), length);
 });
 
-test('pieces of all sizes come together in their order', async (t) => {
+test('pieces of all sizes are joined in order', async (t) => {
   const server = await bodyServer(t, {});
   const sizes = [1, 5_000, 3, 4_095, 4_096, 16_384, 70_000, 2, 16_383, 1];
   const socket = connect(server.port, '127.0.0.1');
@@ -199,14 +201,14 @@ test('pieces of all sizes come together in their order', async (t) => {
     socket.write(Buffer.concat([Buffer.from(`${size.toString(16)}\r\n`), piece, Buffer.from('\r\n')]));
   }
   socket.write('0\r\n\r\n');
-  const said: Buffer[] = [];
-  for await (const chunk of socket) said.push(chunk as Buffer);
-  const whole = Buffer.concat(said);
+  const received: Buffer[] = [];
+  for await (const chunk of socket) received.push(chunk as Buffer);
+  const whole = Buffer.concat(received);
 
   assert.ok(whole.subarray(whole.indexOf('\r\n\r\n') + 4).equals(Buffer.concat(expected)));
 });
 
-/** Sends all of a body but its last byte from `localAddress`; resolves to the status it is answered with. */
+/** Sends all of a body but its last byte from `localAddress`; resolves to the answer's status. */
 function unfinished(t: TestContext, port: number, bytes: number, localAddress: string) {
   const socket = connect({ port, host: '127.0.0.1', localAddress });
   t.after(() => socket.destroy());
@@ -218,7 +220,7 @@ function unfinished(t: TestContext, port: number, bytes: number, localAddress: s
   return state;
 }
 
-test('one address that fills the memory with bodies without an end loses them, and others are served', async (t) => {
+test('one address that fills the memory with endless bodies loses them, and other clients are served', async (t) => {
   const server = await bodyServer(t, { maxBytes: 100_000, maxHeldBytes: 1_000_000 });
   const greedy = Array.from({ length: 20 }, () => unfinished(t, server.port, 100_000, '127.0.0.2'));
   const refused = (): number => greedy.filter(({ status }) => status === '503').length;
@@ -231,7 +233,7 @@ test('one address that fills the memory with bodies without an end loses them, a
   assert.deepEqual(statuses, [200, 200, 200]);
 });
 
-test('many addresses that fill the memory lose their bodies to one that goes on', async (t) => {
+test('many addresses that fill the memory lose their bodies to one that makes progress', async (t) => {
   const server = await bodyServer(t, { maxBytes: 100_000, maxHeldBytes: 1_000_000 });
   const greedy = Array.from({ length: 10 }, (_, at) => unfinished(t, server.port, 100_000, `127.0.0.${at + 2}`));
   await until(() => server.bodies.heldBytes >= 900_000);
@@ -243,7 +245,7 @@ test('many addresses that fill the memory lose their bodies to one that goes on'
   await until(() => greedy.some(({ status }) => status === '503'));
 });
 
-test('a body that is too large does not count any more once it is refused', async (t) => {
+test('a refused body above the bound no longer counts', async (t) => {
   const server = await bodyServer(t, { maxBytes: 50_000 });
   const socket = connect(server.port, '127.0.0.1');
   t.after(() => socket.destroy());

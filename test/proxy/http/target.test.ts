@@ -78,7 +78,7 @@ test('without a base path an absolute target is not found either', () => {
   for (const target of ['http://host/v1', 'host:443', '*']) assert.equal(statusOf('', target), 404);
 });
 
-test('a path that passes stays below the base of a node, however it is decoded', () => {
+test("an accepted path stays below a node's base path, however it is decoded", () => {
   const pieces = '/ . .. %2e %2E %2f %5C \\ % 25 2e %32 %65 %66 a : ; ? %00'.split(' ');
   const piece = fc.constantFrom(...pieces);
   fc.assert(
@@ -115,7 +115,7 @@ const versions: readonly (readonly [string, bigint | undefined])[] = [
   ['?LEDGER_VERSION=5', undefined],
   ['?ledger_version2=5', undefined],
   ['?x?ledger_version=5', undefined],
-  // The name of this parameter starts with a question mark: nodes do not know it.
+  // This parameter's name starts with a question mark, and nodes ignore it.
   ['??ledger_version=5', undefined],
 ];
 
@@ -151,7 +151,7 @@ for (const text of badVersions) {
   });
 }
 
-test('the first of several versions counts, a bad one too', () => {
+test('the first of several versions wins, even a malformed one', () => {
   assert.throws(() => versionParameter('/v1/x?ledger_version=&ledger_version=5'), GatewayError);
   assert.equal(versionParameter('/v1/x?ledger_version=5&ledger_version='), 5n);
 });
@@ -223,7 +223,7 @@ for (const [method, path, expected] of ofLatest) {
   });
 }
 
-test('a path that routers read in two ways is refused: parameters ahead of the last segment', () => {
+test('a path with parameters ahead of its last segment is refused: routers read it in two ways', () => {
   const refused = ['/a;b/c', '/a/;b/c', '/a%3Bb/c', '/a%3Fb/c', '/a%23b/c', '/;/a'];
   for (const path of refused) {
     assert.throws(() => match(path).passedPath, /parameters ahead of its last segment/, path);
@@ -247,7 +247,7 @@ test('a path with dot segments in another spelling is refused', () => {
     assert.equal(match(path).passedPath, path);
 });
 
-test('routes of node tests are told apart under every spelling', () => {
+test('the router recognises routes of node tests in every spelling', () => {
   const hidden = [
     ['/set_failpoint', '/set_failpoint?a=b', '/set%5ffailpoint', '/%73et_failpoint/', '/SET_failpoint'],
     [

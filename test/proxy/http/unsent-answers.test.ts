@@ -9,11 +9,14 @@ import { UnsentAnswers } from '../../../src/proxy/http/unsent-answers.ts';
 import { ByteBudget } from '../../../src/upstream/byte-budget.ts';
 import { until } from '../../support/eventually.ts';
 
-/** More than the kernel takes of a client that reads nothing. */
+/** More than the kernel buffers for a client that reads nothing. */
 const bytes = 16_000_000;
 const piece = 64 * 1024;
 
-/** A server that sends bodies by way of `UnsentAnswers`, within `all` bytes; the path names the body, and `/slow` is not answered. */
+/**
+ * A server that sends bodies through `UnsentAnswers`, within `all` bytes. The path names the body; `/slow` gets no
+ * answer.
+ */
 async function bodyServer(t: TestContext, all: number) {
   const clock = { nowMs: 0 };
   const counts = { refused: 0, ended: 0 };
@@ -47,7 +50,7 @@ async function bodyServer(t: TestContext, all: number) {
     server.close();
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  /** Resolves when the kernel takes no more for clients that read nothing: from then on they stand still. */
+  /** Resolves when the kernel's buffers are full, and clients that read nothing stall. */
   const settled = async (): Promise<void> => {
     let before = -1;
     let polls = 0;
@@ -61,7 +64,7 @@ async function bodyServer(t: TestContext, all: number) {
   return { url, budget, counts, clock, bodyOf, settled };
 }
 
-/** The head of an answer whose body is not read until the test does. */
+/** The head of an answer whose body the test reads later. */
 async function ask(t: TestContext, url: string): Promise<IncomingMessage> {
   const request = get(url, { agent: false });
   t.after(() => request.destroy());
@@ -70,7 +73,7 @@ async function ask(t: TestContext, url: string): Promise<IncomingMessage> {
   return response;
 }
 
-test('readers of one body count it once, and give it back when the last of them has it', async (t) => {
+test('readers of one body count it once, and the last of them frees it', async (t) => {
   const { url, budget, bodyOf } = await bodyServer(t, 2 * bytes);
   const readers = await Promise.all([ask(t, `${url}a`), ask(t, `${url}a`), ask(t, `${url}a`)]);
   const heldByThree = budget.held;
@@ -85,7 +88,7 @@ test('readers of one body count it once, and give it back when the last of them 
   );
 });
 
-test('a client that hangs up gives back what it was sent', async (t) => {
+test('a hang-up frees the unsent answer', async (t) => {
   const { url, budget } = await bodyServer(t, 2 * bytes);
   const reader = await ask(t, `${url}a`);
   const heldBefore = budget.held;
@@ -96,7 +99,7 @@ test('a client that hangs up gives back what it was sent', async (t) => {
   assert.equal(heldBefore, bytes + piece);
 });
 
-test('beyond the budget an answer is refused with 503 while the others are being taken', async (t) => {
+test('beyond the budget an answer is refused with 503 while all others make progress', async (t) => {
   const { url, counts } = await bodyServer(t, bytes + 4 * piece);
   await ask(t, `${url}a`);
 
@@ -106,7 +109,7 @@ test('beyond the budget an answer is refused with 503 while the others are being
   assert.deepEqual(counts, { refused: 1, ended: 0 });
 });
 
-test('beyond the budget the connection that has stood still longest ends, and the newcomer is served', async (t) => {
+test('beyond the budget the connection stalled longest ends, and the newcomer is served', async (t) => {
   const { url, counts, clock, bodyOf, settled } = await bodyServer(t, 2 * (bytes + 2 * piece));
   const oldest = await ask(t, `${url}a`);
   await settled();
@@ -124,7 +127,7 @@ test('beyond the budget the connection that has stood still longest ends, and th
   assert.deepEqual(counts, { refused: 0, ended: 1 });
 });
 
-test('an answer that a node is still sending takes the room of clients that stand still', async (t) => {
+test('an answer that a node is still sending displaces stalled clients', async (t) => {
   const { url, budget, counts, clock } = await bodyServer(t, bytes + 4 * piece);
   await ask(t, `${url}a`);
   const share = budget.open(() => assert.fail('revoked'));
@@ -137,7 +140,7 @@ test('an answer that a node is still sending takes the room of clients that stan
   assert.deepEqual(counts, { refused: 0, ended: 1 });
 });
 
-test('an answer that waits behind another one gives its memory back with its connection', async (t) => {
+test('an answer that waits behind another one is freed with its connection', async (t) => {
   const { url, budget, counts, clock } = await bodyServer(t, bytes + 4 * piece);
   const client = connect(Number(new URL(url).port), '127.0.0.1');
   t.after(() => client.destroy());
@@ -147,7 +150,7 @@ test('an answer that waits behind another one gives its memory back with its con
 
   clock.nowMs = 2_000;
   const hasRoom = budget.hasRoomFor(bytes);
-  // Until then the response keeps the body.
+  // The response keeps the body until then.
   await isClosed;
 
   assert.ok(hasRoom);

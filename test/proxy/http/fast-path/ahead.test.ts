@@ -5,7 +5,7 @@ import { until } from '../../../support/eventually.ts';
 import { fakeNode } from '../../../support/fake-node.ts';
 import { testGateway } from '../../../support/gateway.ts';
 
-/** Requests that each need a node, in 64 kB and more. */
+/** Requests that each need a node, 64 kB or more in total. */
 function* requests(): Generator<string> {
   for (let version = 0; ; version += 1_000) {
     const targets = Array.from({ length: 1_000 }, (_, at) => `0x1/module/coin?ledger_version=${version + at}`);
@@ -13,7 +13,7 @@ function* requests(): Generator<string> {
   }
 }
 
-test('a client that sends ahead without end is read no further for each answer than that takes', async (t) => {
+test('an endless pipeline is read only as fast as it is answered', async (t) => {
   const node = await fakeNode(t, { head: 1_000_000n });
   const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath: true } } });
   const client = connect(gateway.port, '127.0.0.1');
@@ -25,7 +25,7 @@ test('a client that sends ahead without end is read no further for each answer t
     while (client.write(pieces.next().value ?? ''));
   };
   client.on('drain', send);
-  /** What the kernel or the gateway has taken. */
+  /** Bytes that the kernel or the gateway accepted. */
   const taken = (): number => client.bytesWritten - client.writableLength;
 
   send();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Arenas, type Arena } from '../../../../src/proxy/http/fast-path/arena.ts';
 
-/** Takes room for an answer of `size` bytes. */
+/** Reserves `size` bytes for an answer. */
 function take(arenas: Arenas, size: number): Arena {
   const arena = arenas.withRoom(size);
   arena.used += size;
@@ -10,7 +10,7 @@ function take(arenas: Arenas, size: number): Arena {
   return arena;
 }
 
-test('answers of a turn lie behind one another, those of the next from the beginning', () => {
+test('answers of one turn lie behind one another, and the next turn begins at offset 0', () => {
   const arenas = new Arenas();
   const first = take(arenas, 1_000);
   assert.equal(take(arenas, 1_000), first);
@@ -22,7 +22,7 @@ test('answers of a turn lie behind one another, those of the next from the begin
   assert.equal(first.used, 0);
 });
 
-test('what does not fit begins another, and the full one comes back when all of it was sent', () => {
+test('an answer without room begins another arena, and the full one is reused once it is sent', () => {
   const arenas = new Arenas();
   const full = take(arenas, 60_000);
   const next = take(arenas, 60_000);
@@ -31,7 +31,7 @@ test('what does not fit begins another, and the full one comes back when all of 
   assert.equal(take(arenas, 60_000), full);
 });
 
-test('what a client has not taken stays as it is for ever', () => {
+test('bytes that the kernel has not accepted are never overwritten', () => {
   const arenas = new Arenas();
   const lent = take(arenas, 1_000);
   take(arenas, 1_000);

@@ -1,4 +1,4 @@
-/** Two gateways over one node, with the front and without: the same bytes are sent to both, and what they say compared. */
+/** Sends the same bytes to two gateways over one node, with and without the fast path, and compares their answers. */
 import { connect } from 'node:net';
 import type { TestContext } from 'node:test';
 import { fakeNode } from '../../../support/fake-node.ts';
@@ -6,18 +6,18 @@ import { testGateway, type TestGateway } from '../../../support/gateway.ts';
 import { knownTargets, makeStream, type ClientStream } from './streams.ts';
 
 export interface BothWays {
-  readonly front: TestGateway;
+  readonly fastPath: TestGateway;
   readonly server: TestGateway;
-  /** The two answers where they differ, however often both are asked. */
-  differenceOf(pieces: readonly Buffer[]): Promise<readonly [front: string, server: string] | undefined>;
+  /** The two answers if they differ in every try. */
+  differenceOf(pieces: readonly Buffer[]): Promise<readonly [fastPath: string, server: string] | undefined>;
 }
 
-/** Who says no more than a part of a request is told so after this. */
+/** An incomplete request gets its 408 after this. */
 const times = { headMs: 2_000, requestMs: 2_000, checkMs: 100 };
-/** Bytes that come behind a `Connection: close` may make the kernel drop what was written last: asked once more. */
+/** Bytes behind a `Connection: close` may make the kernel drop the last answer: such a difference is tried again. */
 const mostTries = 3;
 
-/** `slowMs`: the node takes so long over every second read, so that answers are still to come when more bytes do. */
+/** `slowMs`: the node's delay of every second read, so that bytes arrive while answers are in flight. */
 export async function bothWays(t: TestContext, { slowMs = 0 } = {}): Promise<BothWays> {
   const node = await fakeNode(t, { head: 5_000n, keepRequests: 1 });
   let reads = 0;
@@ -29,22 +29,22 @@ export async function bothWays(t: TestContext, { slowMs = 0 } = {}): Promise<Bot
       times,
       config: {
         listen: { fastPath },
-        // One state for both, however long the run.
+        // Both gateways share one state for the whole run.
         latest: { maxStalenessMs: 10_000 },
       },
     });
-  const [front, server] = [await make(true), await make(false)];
-  for (const gateway of [front, server]) {
-    // The base path is in the targets already.
+  const [fastPath, server] = [await make(true), await make(false)];
+  for (const gateway of [fastPath, server]) {
+    // `knownTargets` include the base path.
     for (const target of knownTargets) await gateway.get(target.slice('/v1'.length));
   }
   return {
-    front,
+    fastPath,
     server,
     async differenceOf(pieces) {
-      let pair: readonly [front: string, server: string] = ['', ''];
+      let pair: readonly [fastPath: string, server: string] = ['', ''];
       for (let tries = 0; tries < mostTries; tries += 1) {
-        pair = await Promise.all([say(front, pieces), say(server, pieces)]);
+        pair = await Promise.all([answersOf(fastPath, pieces), answersOf(server, pieces)]);
         if (pair[0] === pair[1]) return undefined;
       }
       return pair;
@@ -56,13 +56,13 @@ function show(text: string): string {
   return JSON.stringify(text.slice(0, 2_000));
 }
 
-async function say(gateway: TestGateway, pieces: readonly Buffer[]): Promise<string> {
-  return comparable(await told(gateway, pieces));
+async function answersOf(gateway: TestGateway, pieces: readonly Buffer[]): Promise<string> {
+  return comparable(await exchangePieces(gateway, pieces));
 }
 
 type MakeStream = (seed: number) => ClientStream;
 
-/** Sends so many streams, a few at a time; the first that the two gateways answer differently, by its number. */
+/** Sends `count` streams, a few at a time; returns the first difference with the number of its stream. */
 export async function compareStreams(
   both: BothWays,
   { first, count, make = makeStream }: { readonly first: number; readonly count: number; readonly make?: MakeStream },
@@ -76,16 +76,16 @@ export async function compareStreams(
       const { pieces, bytes } = make(seed);
       const difference = await both.differenceOf(pieces);
       if (difference === undefined) continue;
-      const [front, server] = difference;
-      failure ??= `stream ${seed}\n${show(bytes.toString('latin1'))}\nwith the front: ${show(front)}\nwithout:        ${show(server)}`;
+      const [fastPath, server] = difference;
+      failure ??= `stream ${seed}\n${show(bytes.toString('latin1'))}\nwith the fast path: ${show(fastPath)}\nwithout:        ${show(server)}`;
     }
   };
   await Promise.all(Array.from({ length: 24 }, work));
   return failure;
 }
 
-/** All bytes of the gateway until it ends the connection. */
-function told({ url }: TestGateway, pieces: readonly Buffer[]): Promise<string> {
+/** All bytes from the gateway until it ends the connection. */
+function exchangePieces({ url }: TestGateway, pieces: readonly Buffer[]): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', noDelay: true });
     const chunks: Buffer[] = [];
@@ -94,7 +94,7 @@ function told({ url }: TestGateway, pieces: readonly Buffer[]): Promise<string> 
       socket.destroy();
     }, patienceMs);
     socket.on('data', (chunk) => chunks.push(chunk));
-    // A reset: what came before it counts.
+    // A reset: the bytes before it count.
     socket.on('error', () => undefined);
     socket.on('close', () => {
       clearTimeout(timer);
@@ -108,20 +108,20 @@ function told({ url }: TestGateway, pieces: readonly Buffer[]): Promise<string> 
           socket.write(piece, () => resolve());
           socket.once('close', () => resolve());
         });
-        // So that the pieces arrive as such, mostly.
+        // Mostly keeps the pieces apart.
         await new Promise(setImmediate);
       }
     };
   });
 }
 
-/** What a connection said last that is not ended by the gateway within its times. */
+/** Marks a connection that the gateway leaves open beyond its times. */
 const leftOpen = Buffer.from('(left open)');
 const patienceMs = 20_000;
 
-/** Without the moment (Date, and the seconds of Age) and without which of several requests was the first to ask a node. */
-function comparable(said: string): string {
-  return said
+/** Removes what depends on the moment (Date, Age) and on the order in which requests reached a node. */
+function comparable(received: string): string {
+  return received
     .replaceAll(/^Date: .*\r\n/gm, '')
     .replaceAll(/^Cache-Status: .*\r\n/gm, '')
     .replaceAll(/^Age: \d+\r\n/gm, 'Age: seconds\r\n');

@@ -12,7 +12,7 @@ import { ByteBudget } from '../../../../src/upstream/byte-budget.ts';
 import { TurnEnd } from '../../../../src/proxy/http/fast-path/turn-end.ts';
 import { until } from '../../../support/eventually.ts';
 
-/** A connection of the fast path, without the parts that answer reads, and its client. */
+/** A connection of the fast path and its client, without the parts that answer reads. */
 async function fastConnection(t: TestContext) {
   const server = createServer();
   server.listen(0, '127.0.0.1');
@@ -30,7 +30,7 @@ async function fastConnection(t: TestContext) {
   return { connection: new FastConnection(socket, parts as unknown as FastPathParts), client, unsent, budget };
 }
 
-/** Short answers on `connection` until the kernel takes no more of them. */
+/** Sends short answers until the kernel's buffer is full. */
 function fillWithShort(connection: FastConnection): void {
   while (connection.socket.writableLength === 0) {
     connection.send('a'.repeat(32 * 1024), 'latin1');
@@ -38,7 +38,7 @@ function fillWithShort(connection: FastConnection): void {
   }
 }
 
-/** An answer by pieces, of which the kernel has taken all but the last. */
+/** Sends an answer in pieces; the kernel accepts all but the last. */
 function sendLong({ connection, unsent }: Awaited<ReturnType<typeof fastConnection>>): void {
   const live = new LiveHeaders();
   const response = new FastResponse({ connection, live, onDone: () => undefined });
@@ -47,12 +47,12 @@ function sendLong({ connection, unsent }: Awaited<ReturnType<typeof fastConnecti
   response.writeHead(200, ['Content-Length', String(body.length)]);
   response.write(body.subarray(0, pieceBytes));
   assert.equal(connection.socket.writableLength, 0);
-  // As behind a full buffer of the kernel, the last piece stays in the socket.
+  // Simulates a full kernel buffer: the last piece stays in the socket.
   connection.socket.cork();
   response.end(body.subarray(pieceBytes));
 }
 
-test('short answers that were not taken at once count until they are, and not until the connection ends', async (t) => {
+test('unsent short answers count until the kernel accepts them, not until the connection ends', async (t) => {
   const { connection, client, budget } = await fastConnection(t);
   fillWithShort(connection);
   const heldBefore = budget.held;
@@ -65,7 +65,7 @@ test('short answers that were not taken at once count until they are, and not un
   assert.equal(budget.held, arenaBytes);
 });
 
-test('short answers that were not taken count until their client has gone', async (t) => {
+test('unsent short answers count until their client is gone', async (t) => {
   const { connection, client, budget } = await fastConnection(t);
   fillWithShort(connection);
 
@@ -73,26 +73,26 @@ test('short answers that were not taken count until their client has gone', asyn
   await until(() => budget.held === 0);
 });
 
-test('an answer by pieces counts until the kernel has its short last piece', async (t) => {
-  const front = await fastConnection(t);
-  sendLong(front);
-  const heldBefore = front.budget.held;
+test('an answer in pieces counts until the kernel accepts its short last piece', async (t) => {
+  const fast = await fastConnection(t);
+  sendLong(fast);
+  const heldBefore = fast.budget.held;
 
-  front.connection.socket.uncork();
-  await until(() => front.budget.held === 0);
+  fast.connection.socket.uncork();
+  await until(() => fast.budget.held === 0);
 
   assert.ok(heldBefore > pieceBytes, `${heldBefore} bytes`);
 });
 
-test('an answer by pieces counts until its client has gone', async (t) => {
-  const front = await fastConnection(t);
-  sendLong(front);
+test('an answer in pieces counts until its client is gone', async (t) => {
+  const fast = await fastConnection(t);
+  sendLong(fast);
 
-  front.client.resetAndDestroy();
-  await until(() => front.budget.held === 0);
+  fast.client.resetAndDestroy();
+  await until(() => fast.budget.held === 0);
 });
 
-test('a connection is quiet from the moment on when its answer has been taken, not when it was given', async (t) => {
+test('a connection is quiet from the moment its answer is read, not from the write', async (t) => {
   const { connection, client } = await fastConnection(t);
   connection.send('a'.repeat(32 * 1024 * 1024), 'latin1');
   connection.flush();

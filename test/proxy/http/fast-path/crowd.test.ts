@@ -1,4 +1,4 @@
-/** Hits share the room that they are put together in: everybody must get what they asked for, whoever reads slowly. */
+/** Hits share arenas: every client must get its own answers, however slowly others read. */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
@@ -9,7 +9,7 @@ import { answersIn } from '../../../support/raw-http.ts';
 const connections = 40;
 const rounds = 12;
 const perRound = 8;
-/** Copied behind their heads, up to the largest that are, and beyond it. */
+/** Body sizes below, at and above the largest that is copied behind its head. */
 const sizes = [60, 400, 2_000, 9_000, 20_000];
 const accounts = 12;
 
@@ -19,7 +19,7 @@ function targetOf(index: number): string {
   return `/v1/accounts/0x5a${account}/resource/0x1::ledgergate_sample::Padded${size}?ledger_version=1000`;
 }
 
-test('each of a crowd that asks at once gets its own answers, in their order', async (t) => {
+test('concurrent clients each get their own answers, in order', async (t) => {
   const node = await fakeNode(t, { head: 5_000n });
   const gateway = await testGateway(t, { full: [node], config: { listen: { fastPath: true } } });
   const all = Array.from({ length: sizes.length * accounts }, (_, index) => targetOf(index));
@@ -31,9 +31,9 @@ test('each of a crowd that asks at once gets its own answers, in their order', a
   }
   const reads = node.requests;
   const crowd = Array.from({ length: connections }, (_, client) => talk(gateway.port, client));
-  for (const [client, said] of (await Promise.all(crowd)).entries()) {
+  for (const [client, received] of (await Promise.all(crowd)).entries()) {
     const asked = questionsOf(client).flat();
-    const answers = answersIn(said);
+    const answers = answersIn(received);
     assert.equal(answers.length, asked.length);
     for (const [at, { status, body }] of answers.entries()) {
       assert.deepEqual([status, body], [200, bodies.get(asked[at] ?? '')], `client ${client}, answer ${at}`);
@@ -44,19 +44,19 @@ test('each of a crowd that asks at once gets its own answers, in their order', a
   assert.ok((await gateway.metric('ledgergate_fast_path_requests_total{kind="known"}')) > asked / 2);
 });
 
-/** What one client asks, round by round. */
+/** Requests of one client, round by round. */
 function questionsOf(client: number): string[][] {
   return Array.from({ length: rounds }, (_, round) =>
     Array.from({ length: perRound }, (_, at) => targetOf(client * 7 + round * 3 + at * 11)),
   );
 }
 
-/** All that the gateway said. Every fourth client takes nothing for a while when it has asked. */
+/** Everything one client receives. Every fourth client pauses its reading after a request. */
 function talk(port: number, client: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');
     const left = questionsOf(client);
-    let said = '';
+    let received = '';
     let awaited = 0;
     const next = (): void => {
       const targets = left.shift();
@@ -73,18 +73,18 @@ function talk(port: number, client: number): Promise<string> {
       setTimeout(() => socket.resume(), 5);
     };
     socket.on('data', (chunk) => {
-      said += chunk.toString('latin1');
-      if (said.split('HTTP/1.1 ').length > awaited && isWhole(said)) next();
+      received += chunk.toString('latin1');
+      if (received.split('HTTP/1.1 ').length > awaited && isWhole(received)) next();
     });
     socket.on('error', reject);
-    socket.on('close', () => resolve(said));
+    socket.on('close', () => resolve(received));
     socket.once('connect', next);
   });
 }
 
-function isWhole(said: string): boolean {
-  const head = said.lastIndexOf('HTTP/1.1 ');
-  const body = said.indexOf('\r\n\r\n', head) + 4;
-  const length = Number(/^content-length: (\d+)/im.exec(said.slice(head, body))?.[1]);
-  return body > 3 && said.length - body >= length;
+function isWhole(received: string): boolean {
+  const head = received.lastIndexOf('HTTP/1.1 ');
+  const body = received.indexOf('\r\n\r\n', head) + 4;
+  const length = Number(/^content-length: (\d+)/im.exec(received.slice(head, body))?.[1]);
+  return body > 3 && received.length - body >= length;
 }

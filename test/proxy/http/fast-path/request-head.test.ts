@@ -6,7 +6,7 @@ import { heldBytes } from '../../../support/heap.ts';
 const count = 400;
 const chunkBytes = 64 * 1024;
 
-test('of what a client sends in one go, no more is remembered than the header block', () => {
+test('a cached header block does not keep its chunk in memory', () => {
   const blocks = new HeaderBlocks();
   const before = heldBytes();
 
@@ -17,7 +17,7 @@ test('of what a client sends in one go, no more is remembered than the header bl
   }
 
   const taken = heldBytes() - before;
-  // With the text that each was in, it would be 26 MB.
+  // The surrounding chunks would take 26 MB.
   assert.ok(taken < 2_000_000, `${taken} bytes`);
   assert.notEqual(blocks.find('Host: a'), undefined);
 });

@@ -6,7 +6,7 @@ import { LiveHeaders } from '../../../../src/proxy/http/fast-path/head-text.ts';
 
 const sent = (): never => assert.fail('sent');
 
-test('a head that HTTP forbids is refused before anything counts as sent, so that an error can be', () => {
+test('a head that HTTP forbids throws before anything is sent, so an error answer remains possible', () => {
   const connection = {
     socket: new Socket(),
     send: sent,

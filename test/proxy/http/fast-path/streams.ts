@@ -1,16 +1,16 @@
-/** What clients and attackers may write on a connection, made from a number: requests, near-requests, and pieces of both. */
+/** Streams of client bytes made from a seed: requests, near-requests, and pieces of both. */
 import { Random } from '../../../support/random.ts';
 import { submission } from '../../../support/submission.ts';
 
-/** One connection's bytes, in the pieces that they are written in. */
+/** One connection's bytes, in the pieces of their writes. */
 export interface ClientStream {
   readonly pieces: readonly Buffer[];
-  /** For whoever looks at a failure. */
+  /** For failure messages. */
   readonly bytes: Buffer;
 }
 
 const account = '/v1/accounts/0x5a000001';
-/** Targets that both gateways have read before. */
+/** Targets that both gateways have cached. */
 export const knownTargets = [
   `${account}/resource/0x1::ledgergate_sample::Padded400?ledger_version=1000`,
   `${account}/resource/0x1%3A%3Aledgergate_sample%3A%3APadded60?ledger_version=1001`,
@@ -156,7 +156,7 @@ const oddFields = [
 const lineEnds = ['\r\n', '\r\n', '\r\n', '\r\n', '\r\n', '\r\n', '\n', '\r', '\r\r\n', '\r\n\r\n'];
 const bodies = ['', 'hello', '5\r\nhello\r\n0\r\n\r\n', '0\r\n\r\n', '{}'];
 
-/** Ends each stream, so that the server closes the connection when it has got as far as this. */
+/** Ends each stream: the server closes the connection after this request. */
 const last = 'GET /v1/-/healthy HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n';
 
 export function makeStream(seed: number): ClientStream {
@@ -168,7 +168,7 @@ export function makeStream(seed: number): ClientStream {
   return { bytes, pieces: split(random, bytes) };
 }
 
-/** Well-formed requests that nodes are asked for, submissions among them, and behind them bytes that are refused. */
+/** Valid requests that need a node, submissions among them, followed by malformed bytes. */
 export function makeBrokenStream(seed: number): ClientStream {
   const random = new Random(seed);
   let text = '';
@@ -228,7 +228,7 @@ function requestOf(random: Random): string {
   return text + end() + (random.chance(2) ? random.pick(bodies) : '');
 }
 
-/** As clients write them: most of these the front takes. */
+/** The usual form of clients: the fast path answers most of these. */
 function plainRequest(random: Random): string {
   const fields = ['Host: 127.0.0.1', ...plainFields.filter(() => random.chance(5))];
   const names = new Set<string>();
@@ -241,7 +241,7 @@ function plainRequest(random: Random): string {
   return `${random.chance(6) ? 'HEAD' : 'GET'} ${target} HTTP/1.1\r\n${once.join('\r\n')}\r\n\r\n`;
 }
 
-/** A byte more, less, or another one, in a third of all streams. */
+/** Adds, removes or changes a byte in a third of all streams. */
 function mutated(random: Random, text: string): string {
   if (!random.chance(3)) return text;
   let result = text;

@@ -7,7 +7,7 @@ import { isRefused, enterPipeline } from '../../../../src/proxy/http/server/conn
 import { Connections } from '../../../../src/proxy/http/server/connections.ts';
 import { until } from '../../../support/eventually.ts';
 
-/** A server with a bound; `/held` is never answered. The clock stands until it is moved. */
+/** A server with a bound and a manual clock; `/held` gets no answer. */
 async function boundedServer(t: TestContext, max: number) {
   const clock = { nowMs: 0 };
   const counts = { refused: 0, displaced: 0 };
@@ -38,7 +38,7 @@ async function boundedServer(t: TestContext, max: number) {
     const [[accepted]] = await Promise.all([once(server, 'connection') as Promise<[Socket]>, once(socket, 'connect')]);
     return [socket, accepted];
   };
-  /** Resolves when the server has taken it. */
+  /** Resolves when the server has accepted it. */
   const open = async (): Promise<Socket> => (await openBoth())[0];
   return {
     connections,
@@ -50,7 +50,7 @@ async function boundedServer(t: TestContext, max: number) {
       socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
       return String((await once(socket, 'data'))[0]);
     },
-    /** Asks what is never answered. */
+    /** Sends a request that gets no answer. */
     async hold(socket: Socket): Promise<void> {
       socket.write('GET /held HTTP/1.1\r\nHost: a\r\n\r\n');
       await once(server, 'request');
@@ -58,7 +58,7 @@ async function boundedServer(t: TestContext, max: number) {
   };
 }
 
-test('at the bound the connection that is idle longest makes room', async (t) => {
+test('at the bound the longest idle connection is displaced', async (t) => {
   const server = await boundedServer(t, 3);
   const [first, second, third] = [await server.open(), await server.open(), await server.open()];
   server.clock.nowMs = 5_000;
@@ -78,7 +78,7 @@ test('at the bound the connection that is idle longest makes room', async (t) =>
   assert.equal(server.connections.open, 3);
 });
 
-test('a connection with a request under way is never closed; a newcomer is told that there is no room', async (t) => {
+test('a connection with a request in flight is never displaced; the newcomer is refused', async (t) => {
   const server = await boundedServer(t, 2);
   const busy = [await server.open(), await server.open()];
   for (const socket of busy) await server.hold(socket);
@@ -94,10 +94,10 @@ test('a connection with a request under way is never closed; a newcomer is told 
   assert.ok(busy.every((socket) => !socket.destroyed));
 });
 
-test('who has not taken its answer yet is not idle, whoever wrote it', async (t) => {
+test('a connection with an unread answer is not idle, whichever path wrote it', async (t) => {
   const server = await boundedServer(t, 1);
   const [socket, accepted] = await server.openBoth();
-  // Past the server, as the front writes.
+  // Bypasses the HTTP server, as the fast path does.
   accepted.write(Buffer.alloc(32 * 1024 * 1024));
   server.clock.nowMs = 60_000;
 
@@ -112,7 +112,7 @@ test('who has not taken its answer yet is not idle, whoever wrote it', async (t)
   assert.deepEqual(server.counts, { refused: 1, displaced: 1 });
 });
 
-test('who has just sent something is not idle', async (t) => {
+test('a connection with recent bytes is not idle', async (t) => {
   const server = await boundedServer(t, 1);
   const socket = await server.open();
   server.clock.nowMs = 60_000;
@@ -123,7 +123,7 @@ test('who has just sent something is not idle', async (t) => {
   assert.match(await server.ask(socket), /^HTTP\/1\.1 200 /);
 });
 
-test('beyond the few that wait to be told, newcomers are closed without a word', async (t) => {
+test('newcomers above the bound of pending refusals are destroyed without an answer', async (t) => {
   const server = await boundedServer(t, 1);
   await server.hold(await server.open());
   const waiting: Socket[] = [];
@@ -138,7 +138,7 @@ test('beyond the few that wait to be told, newcomers are closed without a word',
   assert.match(await server.ask(first), /^HTTP\/1\.1 503 /);
 });
 
-test('who leaves makes room', async (t) => {
+test('a closed connection makes room', async (t) => {
   const server = await boundedServer(t, 1);
   const socket = await server.open();
   socket.destroy();

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LoopLag } from '../../../../src/proxy/http/server/loop-lag.ts';
 
-/** Looks that come so many milliseconds after each other. */
+/** Takes samples at these intervals, in milliseconds. */
 function lagAfter(gapsMs: readonly number[]): LoopLag {
   let nowMs = 1_000;
   const lag = new LoopLag({ now: () => nowMs });
@@ -34,7 +34,7 @@ for (const [what, gapsMs, isOverloaded] of rows) {
   });
 }
 
-test('the lag is how much later than asked the newest look came', () => {
+test('the lag is the delay of the newest sample', () => {
   assert.equal(lagAfter([50, 80]).lagMs, 30);
   assert.equal(lagAfter([49]).lagMs, 0);
 });
