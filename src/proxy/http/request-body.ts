@@ -141,9 +141,9 @@ const isAwaited = Symbol('the client waits for 100 Continue');
 type Expecting = ServerResponse & { [isAwaited]?: boolean; _expect_continue?: boolean };
 
 /**
- * Marks a client that awaits `100 Continue` (RFC 9110 10.1.1), which `Bodies.read` writes. After an earlier answer Node
- * closes the connection: the client may or may not send the body, so a next request could be read as body. A request
- * without a body awaits nothing.
+ * Marks a client that awaits `100 Continue` (RFC 9110 10.1.1), which `Bodies.read` writes. An answer without the 100
+ * makes Node close the connection: the client may or may not send the body, which a reader could take for a request. A
+ * request without a body awaits nothing.
  */
 export function awaitContinue(request: IncomingMessage, response: Expecting): void {
   if (announcesBody(request)) response[isAwaited] = true;

@@ -108,9 +108,9 @@ test('over HTTP/2, a refusal precedes 100, and a valid head gets 100', async (t)
     });
     return new Promise<readonly [status: number, continued: number]>((resolve, reject) => {
       stream.on('error', reject);
-      stream.once('response', (told) => {
+      stream.once('response', (headers) => {
         stream.resume();
-        resolve([Number(told[':status']), continued]);
+        resolve([Number(headers[':status']), continued]);
       });
     });
   };
