@@ -69,11 +69,6 @@ export class ReadThrough<Origin> {
     this.#parts = parts;
   }
 
-  /** What memory holds. Costs no promise. */
-  find(key: CacheKey): CachedResponse | undefined {
-    return this.#parts.memory.find(key);
-  }
-
   /**
    * Looks in Redis and else loads, together with everyone who asks for the same `flight` now: one key, asked for in
    * one way. Rejects as `load` does. `span`: of who asks.

@@ -65,7 +65,7 @@ export class Reader {
   /** Memory's answer. Synchronous: a hit costs no promise. */
   find(read: Read): ReadResult | undefined {
     const key = this.keyOf(read);
-    const entry = key === undefined ? undefined : this.#parts.tiers.find(key);
+    const entry = key === undefined ? undefined : this.#parts.memory.find(key);
     if (entry === undefined) return undefined;
     this.#parts.metrics.hit();
     const { version } = read;
