@@ -190,8 +190,8 @@ function flightOf({ need }: Read): string {
 }
 
 /**
- * Version of the committed transaction that this answer shows. Without one in the body, or for a body too large to parse,
- * the node's head: a later version promises no less.
+ * Version of the committed transaction in the answer. For a body without one, or too large to parse, the node's head: a
+ * later version promises no less.
  */
 function shownCommitted(decision: Decision, { info, json }: AnswerFacts): LedgerVersion | undefined {
   if (decision === 'too large') return info?.version;
