@@ -65,11 +65,6 @@ export class ReadThrough<Origin> {
     this.#parts = parts;
   }
 
-  /** The answer in memory, without a promise. */
-  find(key: CacheKey): CachedResponse | undefined {
-    return this.#parts.memory.find(key);
-  }
-
   /** Looks in Redis and else loads, once for concurrent calls of one key and `flight`. Rejects as `load` does. */
   load(key: CacheKey, flight: string, { signal, span }: LoadCaller, load: AnswerLoad<Origin>) {
     const { shared } = this.#parts;

@@ -99,12 +99,13 @@ export function ownCopy(text: string): string {
 }
 
 /**
- * The words of a path, each after `/`: one spelling for all paths that lenient routers equate. Access rights and hidden
- * routes compare it, because a node or a balancer may read a passed path in any of these ways. Folding removes every level of percent-encoding, applies Unicode's compatible form
- * and lower case, drops ignorable characters (NFKC_Casefold), unifies the dotted and dotless i, turns backslashes into
- * slashes, resolves dot segments, drops segments without a word, and keeps the first word of each other segment. Two
- * readings: the path without the parameters of its segments (RFC 3986 3.3), and the path up to its first parameter,
- * question mark, number sign or NUL. Linear in the length of `target`.
+ * The words of a path, each after `/`: one spelling for all paths that lenient routers equate. Access rights and
+ * hidden routes compare it, because a node or a balancer may read a passed path in any of these ways. Folding removes
+ * every level of percent-encoding, applies Unicode's compatible form and lower case, drops ignorable characters
+ * (NFKC_Casefold), unifies the dotted and dotless i, turns backslashes into slashes, resolves dot segments, drops
+ * segments without a word, and keeps the first word of each other segment. Two readings: the path without the
+ * parameters of its segments (RFC 3986 3.3), and the path up to its first parameter, question mark, number sign or
+ * NUL. Linear in the length of `target`.
  */
 export function foldedPaths(target: string): readonly [string, string] {
   const path = decoded(target.split(/[?#]/, 1)[0] ?? '');

@@ -65,7 +65,7 @@ export class Reader {
   /** Memory's answer. Synchronous: a hit costs no promise. */
   find(read: Read): ReadResult | undefined {
     const key = this.keyOf(read);
-    const entry = key === undefined ? undefined : this.#parts.tiers.find(key);
+    const entry = key === undefined ? undefined : this.#parts.memory.find(key);
     if (entry === undefined) return undefined;
     this.#parts.metrics.hit();
     const { version } = read;
@@ -191,8 +191,8 @@ function flightOf({ need }: Read): string {
 }
 
 /**
- * Version of the committed transaction that this answer shows. Without one in the body, or for a body too large to parse,
- * the node's head: a later version promises no less.
+ * Version of the committed transaction in the answer. For a body without one, or too large to parse, the node's head: a
+ * later version promises no less.
  */
 function shownCommitted(decision: Decision, { info, json }: AnswerFacts): LedgerVersion | undefined {
   if (decision === 'too large') return info?.version;

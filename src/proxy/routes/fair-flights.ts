@@ -1,6 +1,6 @@
 /**
- * Single flight with a queue turn for each client. A client joins its own flight, or one that a node works on. Another
- * client's queued flight may have hundreds of requests ahead of it: then the client begins its own flight, and the first
+ * Single flight with a queue turn for each client. A client joins its own flight, or one that a node works on. Hundreds
+ * of requests may be ahead of another client's queued flight: beside it the client begins its own flight, and the first
  * to end answers all.
  */
 import { retryOwnFlight } from '../../upstream/dispatch/queue.ts';

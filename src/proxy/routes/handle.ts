@@ -226,8 +226,8 @@ function faultIn(check: () => void): GatewayError | undefined {
 }
 
 /**
- * Runs `serve`; its exception becomes an error answer. The promise, if any, never rejects; until it resolves the request
- * counts as in flight in its plan.
+ * Runs `serve`; its exception becomes an error answer. The promise, if any, never rejects. Until it resolves, the plan
+ * counts the request as in flight.
  */
 function guard<Response extends Outgoing>(
   { writer }: ServerParts,

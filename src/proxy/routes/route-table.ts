@@ -1,7 +1,4 @@
-/**
- * The table of routes: each path that the gateway answers itself, or passes on by a rule. A new kind of read takes a row
- * here, a parser and a test.
- */
+/** The table of routes. A new kind of read takes a row here, a parser and a test. */
 import type { AccessOperation } from '../../access/keys/principal.ts';
 import { findU64, type LedgerVersion } from '../../ledger/version.ts';
 import type { RouteName } from '../../metrics/http-metrics.ts';
@@ -22,8 +19,8 @@ import type { Submissions } from './submissions.ts';
 import { numberParameter } from '../http/target.ts';
 
 /**
- * Kind of answer. `read`: from the cache or the fleet. `wait`: from one node, not coalesced. `view`: a `read` with a
- * body. `encode`: by the encoder or a node. `submit`: by one node, once. `passed`: by a node, unchanged. `none`: refused.
+ * Kind of answer. `read`: from cache or fleet. `wait`: from one node, not coalesced. `view`: a `read` with a body.
+ * `encode`: by the encoder or a node. `submit`: by one node, once. `passed`: by a node, unchanged. `none`: refused.
  */
 export type RouteKind =
   'read' | 'wait' | 'view' | 'encode' | 'submit' | 'ledger info' | 'passed' | 'preflight' | 'none';

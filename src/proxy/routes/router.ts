@@ -126,7 +126,7 @@ export class Match {
   }
 
   /**
-   * The operation that keys allow and plans charge: the route's own. A passed path counts as the strictest of its folded
+   * The operation that keys allow and plans charge: the route's own. A passed path is the strictest of its folded
    * readings, because a node may fold it as well.
    */
   get operation(): AccessOperation {

@@ -142,8 +142,8 @@ export class ShadowChecks {
   }
 
   /**
-   * Whether the node used an ABI of another version. The request is encoded with the modules at the answer's version, and
-   * at head, because a node may read its ABI a moment after its version. Any failure within `timeoutMs` means no.
+   * Whether the node used an ABI of another version. The request is encoded with modules at the answer's version, and at
+   * head, because a node may read its ABI a moment after its version. A failure, or `timeoutMs`, means no.
    */
   async #isOfUpgrade(local: LocalEncoding, answer: NodeEncoding): Promise<boolean> {
     const { modules, fleet, signingDomain } = this.#parts;

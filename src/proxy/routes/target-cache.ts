@@ -1,6 +1,6 @@
 /**
- * Parsed targets of reads. Clients repeat targets, and a look-up costs a fraction of parsing. The head of the last hit is
- * prepared beside it.
+ * Parsed targets of reads, each with a prepared head of its last hit. Clients repeat targets, and a look-up costs a
+ * fraction of parsing.
  */
 import type { CacheLocation } from '../../cache/memory/memory.ts';
 import type { ContentCoding } from '../../cache/entry.ts';
