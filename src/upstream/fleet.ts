@@ -8,7 +8,8 @@ import { FleetLedger, type LedgerEvents } from './fleet-ledger.ts';
 import { viewOf, type FleetView } from './fleet-view.ts';
 import type { ReadClass } from './select/need.ts';
 import type { Unit } from './node/retention-window.ts';
-import { headToleranceMs, type Candidate } from './select/ranking.ts';
+import type { NodeCandidate } from './select/candidates.ts';
+import { headToleranceMs } from './select/ranking.ts';
 import type { Upstream } from './node/upstream.ts';
 import { VersionWaiters } from './version-waiters.ts';
 
@@ -106,22 +107,19 @@ export class Fleet {
     this.refresh();
   }
 
-  /** See `FleetLedger`. */
+  // See `FleetLedger` for these.
   get chainId(): number | undefined {
     return this.#ledger.chainId;
   }
 
-  /** See `FleetLedger`. */
   get generation(): number {
     return this.#ledger.generation;
   }
 
-  /** See `FleetLedger`. */
   get head(): LedgerInfo | undefined {
     return this.#ledger.head;
   }
 
-  /** The node that reported the head. */
   get headSource(): Upstream | undefined {
     return this.#ledger.source;
   }
@@ -249,11 +247,7 @@ export class Fleet {
   }
 
   /** Every node as a candidate for a read of `readClass`, with its window in `unit`. */
-  candidates(
-    nowMs: number,
-    unit: Unit = 'versions',
-    readClass?: ReadClass,
-  ): (Candidate & { readonly upstream: Upstream })[] {
+  candidates(nowMs: number, unit: Unit = 'versions', readClass?: ReadClass): NodeCandidate<Upstream>[] {
     return this.#upstreams.map((upstream) => {
       const latencyMs = upstream.latencyMs(nowMs);
       return {
@@ -272,7 +266,6 @@ export class Fleet {
     });
   }
 
-  /** See `FleetLedger`. */
   settle(): void {
     this.#ledger.settle();
   }

@@ -162,7 +162,6 @@ export class Latest {
     if (this.#publish(state)) clearTimeout(this.#timer);
   }
 
-  /** Ends the renewal. */
   close(): void {
     clearTimeout(this.#timer);
     this.#closing.abort(new Error('closing'));

@@ -26,7 +26,6 @@ export class VersionWaiters {
     this.#onAwaited = onAwaited;
   }
 
-  /** Whether a request waits for a version. */
   get isAwaited(): boolean {
     return this.#waiters.size > 0;
   }

@@ -28,12 +28,6 @@ export interface FailedAttempt {
   readonly blame: 'none' | 'doubt' | 'node';
 }
 
-/** Times in ms; `startedMs` of `performance.now()`. */
-export interface Timing {
-  readonly startedMs: number;
-  readonly elapsedMs: number;
-}
-
 /** Records the attempts of one process. */
 export class AttemptRecorder {
   readonly #parts: AttemptRecorderParts;
@@ -64,8 +58,8 @@ export class AttemptRecorder {
     this.#noteHealth(upstream, before, { kind, cause });
   }
 
-  /** Records the time of an answer: it delays hedges, bounds requests in flight, and ends deferral and ejection. */
-  time(upstream: Upstream, { startedMs, elapsedMs }: Timing, isLook: boolean, readClass: ReadClass | undefined): void {
+  /** Records an answer's time, which delays hedges, bounds requests in flight, and ends deferral and ejection. */
+  time(upstream: Upstream, startedMs: number, elapsedMs: number, isLook: boolean, readClass?: ReadClass): void {
     const { name, latencies, deferral, places, ejections } = upstream;
     const nowMs = performance.now();
     if (isLook) latencies.look.record(elapsedMs, nowMs);

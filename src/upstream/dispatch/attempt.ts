@@ -130,20 +130,21 @@ export class Attempts {
   ): AttemptOutcome<A> {
     const { upstream } = answer;
     const nowMs = performance.now();
-    const timing = { startedMs, elapsedMs: nowMs - startedMs };
+    const elapsedMs = nowMs - startedMs;
     const reason = this.#validate(answer, request);
     const isValid = isOurs && reason === undefined;
     const kind = isValid ? this.#classify(answer, request) : 'failed';
     const shedding = isValid && kind === 'failed' ? findShedding(answer, Date.now()) : undefined;
     const failure = kind === 'failed' ? failureOf(answer, isOurs, reason, shedding) : undefined;
     if (failure === undefined || requestMayBeAtFault(failure, answer)) {
-      this.#recorder.answered(upstream, answer.status, timing.elapsedMs);
-    } else this.#recorder.failed(upstream, timing.elapsedMs, failure);
+      this.#recorder.answered(upstream, answer.status, elapsedMs);
+    } else this.#recorder.failed(upstream, elapsedMs, failure);
     endSpan(span, kind, failure?.kind, answer.status);
     const isShed = shedding !== undefined;
     const sign = isShed ? undefined : signOf(kind, answer, request.need);
     if (shedding !== undefined) this.#recorder.shed(upstream, startedMs, shedding);
-    else if (sign === undefined) this.#recorder.time(upstream, timing, request.isLook === true, readClass);
+    else if (sign === undefined)
+      this.#recorder.time(upstream, startedMs, elapsedMs, request.isLook === true, readClass);
     if (kind === 'pruned' && request.need.kind === 'version') {
       const { version } = request.need;
       this.#parts.fleet.recordRefusal(upstream, version, nowMs);

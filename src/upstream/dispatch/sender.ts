@@ -27,9 +27,6 @@ export interface SenderParts extends Omit<AttemptParts, 'metrics' | 'mayRepeat'>
   readonly lookAround?: () => Promise<void> | undefined;
 }
 
-/** Answer of a second node. `no answer`: it gave no final one. */
-export type SecondAnswer = NodeAnswer | 'no node' | 'no answer';
-
 /** Retries: a share of all requests, and a few a second for a quiet gateway; the burst covers the death of a busy node. */
 const retryBudget = { share: 0.2, perSecond: 10, most: 500 };
 
@@ -65,7 +62,6 @@ export class Sender {
     this.#context = { fleet, limits, metrics, attempts, queue, retries, hedging, outliers, lookAround };
   }
 
-  /** Requests that wait for a place at a node now. */
   get waiting(): number {
     return this.#queue.waiting;
   }
@@ -100,9 +96,13 @@ export class Sender {
 
   /**
    * Asks one node that is not in `notOf`, once, in the background: a trusted one that surely holds the version, with half
-   * of its places free.
+   * of its places free. `no answer`: it gave no final one.
    */
-  async another(request: FleetRequest, notOf: readonly Upstream[], signal: CancelSignal): Promise<SecondAnswer> {
+  async another(
+    request: FleetRequest,
+    notOf: readonly Upstream[],
+    signal: CancelSignal,
+  ): Promise<NodeAnswer | 'no node' | 'no answer'> {
     const { need, wire } = request;
     const position = positionOf(need);
     if (position === undefined) return 'no node';

@@ -34,7 +34,7 @@ export interface CheckedAnswer {
 }
 
 /** The properties of the request that the validity of its answer depends on. */
-export interface ExpectedAnswer {
+export interface Expected {
   readonly need: Need;
   readonly isHead: boolean;
   /** The request has a condition, which 304 may answer. */
@@ -47,29 +47,29 @@ export interface ExpectedAnswer {
 /** Why the answer is invalid; `undefined`: valid. `classifyAnswer` gives the meaning of a node's own errors. */
 export function validateAnswer(
   answer: CheckedAnswer,
-  asked: ExpectedAnswer,
+  expected: Expected,
   dialect: Dialect,
 ): InvalidAnswerReason | undefined {
-  if (answer.status >= 300) return isOfNode(answer, asked) ? undefined : 'no error of a node';
-  return answer.status < 200 ? undefined : (headFault(answer, asked, dialect) ?? bodyFault(answer, asked));
+  if (answer.status >= 300) return isOfNode(answer, expected) ? undefined : 'no error of a node';
+  return answer.status < 200 ? undefined : (headFault(answer, expected, dialect) ?? bodyFault(answer, expected));
 }
 
 /** Whether an error is the node's own, and not of a proxy before it (protocol 3). */
-function isOfNode(answer: CheckedAnswer, asked: ExpectedAnswer): boolean {
+function isOfNode(answer: CheckedAnswer, expected: Expected): boolean {
   const { status, json } = answer;
-  if (asked.promised === undefined || status >= 500 || ofNodeOrProxy.has(status)) return true;
-  if (status === 304) return asked.isConditional;
+  if (expected.promised === undefined || status >= 500 || ofNodeOrProxy.has(status)) return true;
+  if (status === 304) return expected.isConditional;
   if (status < 400 || status === 401 || status === 407) return false;
-  return json === undefined || !hasCode(answer, asked) || typeof json.members['error_code'] === 'string';
+  return json === undefined || !hasCode(answer, expected) || typeof json.members['error_code'] === 'string';
 }
 
 /**
  * Whether a node would have put an `error_code` into the body: always, except with 413 (protocol 2.3 and 3.5). Ledger
  * headers do not replace it: an error whose body was lost or cut must not decide that the ledger lacks the data.
  */
-function hasCode({ status }: CheckedAnswer, asked: ExpectedAnswer): boolean {
-  if (asked.isHead || (status === 413 && asked.hasBody)) return false;
-  return isOwnRead(asked) || (settling.has(status) && asked.need.kind !== 'head');
+function hasCode({ status }: CheckedAnswer, expected: Expected): boolean {
+  if (expected.isHead || (status === 413 && expected.hasBody)) return false;
+  return isOwnRead(expected) || (settling.has(status) && expected.need.kind !== 'head');
 }
 
 /** Statuses by which the ledger does not have a version, block or hash. */
@@ -79,13 +79,13 @@ const settling = new Set([404, 410]);
 const ofNodeOrProxy = new Set([408, 429]);
 
 /** A read in one form, with no part that the client chose freely, has a closed set of valid answers. */
-function isOwnRead({ promised }: ExpectedAnswer): boolean {
+function isOwnRead({ promised }: Expected): boolean {
   return promised === 'json' || promised === 'bcs';
 }
 
 function headFault(
   answer: CheckedAnswer,
-  { need, promised }: ExpectedAnswer,
+  { need, promised }: Expected,
   dialect: Dialect,
 ): InvalidAnswerReason | undefined {
   if (promised === undefined) return undefined;
@@ -100,7 +100,7 @@ function headFault(
 }
 
 /** Validates a body that was read whole; a streamed one is valid by its announced length alone. */
-function bodyFault(answer: CheckedAnswer, { promised, isHead }: ExpectedAnswer): InvalidAnswerReason | undefined {
+function bodyFault(answer: CheckedAnswer, { promised, isHead }: Expected): InvalidAnswerReason | undefined {
   const { status, body, json, headers } = answer;
   if (isHead || status !== 200) return undefined;
   const isCertain = promised === undefined || isFramed(headers);

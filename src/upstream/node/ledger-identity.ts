@@ -139,7 +139,6 @@ export class LedgerIdentity {
     this.#dueAtMs = performance.now() + againMs;
   }
 
-  /** Ends all reads. */
   close(): void {
     this.#stop.abort(new Error('closing'));
   }

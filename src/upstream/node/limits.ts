@@ -70,7 +70,6 @@ export class Semaphore {
     this.#taken += 1;
   }
 
-  /** Frees one unit. */
   release(): void {
     this.#taken -= 1;
   }
@@ -124,7 +123,6 @@ export class ConcurrencyLimit {
     this.#limit = most;
   }
 
-  /** The limit now. */
   get limit(): number {
     return Math.floor(this.#limit);
   }
@@ -142,13 +140,11 @@ export class ConcurrencyLimit {
     return this.#inFlight < this.limit / 2;
   }
 
-  /** Records the begin of a request. */
   enter(): void {
     this.#inFlight += 1;
     this.#peak = Math.max(this.#peak, this.#inFlight);
   }
 
-  /** Records the end of a request. */
   leave(): void {
     this.#inFlight -= 1;
   }

@@ -90,7 +90,6 @@ export class Prober {
     }
   }
 
-  /** Ends all probing. */
   close(): void {
     this.#stop.abort(new Error('closing'));
     for (const timer of this.#timers.values()) clearTimeout(timer);

@@ -20,7 +20,7 @@ export class ChaosClient {
   #seen = startHead - 20n;
   readonly #avoidUntilMs = new Map<ChaosGateway, number>();
   /** The last version in the headers of each gateway process. */
-  readonly #ledgerVersion = new Map<number, bigint>();
+  readonly #head = new Map<number, bigint>();
 
   constructor(world: ChaosWorld, tally: Tally, seed: number) {
     this.#world = world;
@@ -87,8 +87,8 @@ export class ChaosClient {
       const text = await answer.text();
       const tookMs = performance.now() - startMs;
       const served = findVersion(headers['ledgergate-served-version']);
-      const ledgerVersion = findVersion(headers['x-node-ledger-version']);
-      return { status: statusCode, text, tookMs, headers, served, ledgerVersion };
+      const head = findVersion(headers['x-node-ledger-version']);
+      return { status: statusCode, text, tookMs, headers, served, head };
     } catch (error) {
       const { code, name } = error as NodeJS.ErrnoException;
       if (code === 'ECONNREFUSED') return 'refused';
@@ -108,23 +108,19 @@ export class ChaosClient {
   ): void {
     const { answerable, gateway } = by;
     this.#tally.take(asked, answer, { answerable, through: gateway.name });
-    const { ledgerVersion, served, status } = answer;
+    const { head, served, status } = answer;
     const { pid } = gateway.process;
-    if (ledgerVersion !== undefined && ledgerVersion < (this.#ledgerVersion.get(pid) ?? 0n)) {
-      this.#tally.violate(
-        'headers went backward',
-        `${gateway.name}: ${this.#ledgerVersion.get(pid)}, then ${ledgerVersion}`,
-      );
+    if (head !== undefined && head < (this.#head.get(pid) ?? 0n)) {
+      this.#tally.violate('headers went backward', `${gateway.name}: ${this.#head.get(pid)}, then ${head}`);
     }
     if (status === 200 && asked.isLatest && served !== undefined && served < this.#seen) {
       this.#tally.violate('state went backward', `${gateway.name} ${asked.path}: saw ${this.#seen}, then ${served}`);
     }
-    if (status === 200 && asked.isLatest && ledgerVersion !== undefined && ledgerVersion < this.#seen) {
-      this.#tally.violate('headers went backward', `${gateway.name}: saw ${this.#seen}, then ${ledgerVersion}`);
+    if (status === 200 && asked.isLatest && head !== undefined && head < this.#seen) {
+      this.#tally.violate('headers went backward', `${gateway.name}: saw ${this.#seen}, then ${head}`);
     }
-    if (ledgerVersion !== undefined) this.#ledgerVersion.set(pid, ledgerVersion);
-    for (const version of [ledgerVersion, served])
-      if (version !== undefined && version > this.#seen) this.#seen = version;
+    if (head !== undefined) this.#head.set(pid, head);
+    for (const version of [head, served]) if (version !== undefined && version > this.#seen) this.#seen = version;
   }
 }
 

@@ -10,7 +10,7 @@ export interface ClientAnswer {
   /** `Ledgergate-Served-Version`. */
   readonly served: bigint | undefined;
   /** The version in the ledger headers. */
-  readonly ledgerVersion: bigint | undefined;
+  readonly head: bigint | undefined;
   readonly tookMs: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
 }
