@@ -31,7 +31,7 @@ function linesOf({ log }: Replica, part: string): number {
   return log.filter(({ msg }) => String(msg).includes(part)).length;
 }
 
-test('local: each replica goes on with what it has let in itself', { skip: noRedis }, async (t) => {
+test('local: each replica continues its own counts', { skip: noRedis }, async (t) => {
   const { server, replicas } = await twoReplicas(t, 'local');
   // 30 of each were let in before: 70 more of each are within the plan as each replica sees it.
   assert.equal(await admittedOf(replicas, 400), 140);

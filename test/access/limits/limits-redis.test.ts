@@ -80,36 +80,32 @@ test('over many windows no span of time holds more than the plan', { skip: noRed
   assert.ok(admitted.length >= 90, `${admitted.length} in four windows: what is granted can be used`);
 });
 
-test(
-  'cost, burst and concurrency are those of all replicas, and what is settled counts',
-  { skip: noRedis },
-  async (t) => {
-    const { url } = await redisServer(t);
-    const target = { kind: 'single', url } as const;
-    const [one, other] = [await replica(t, { target }), await replica(t, { target })];
-    const burst = principalOf(planOf({ burst: 3 }), 'a', 'burst');
-    const tickets = [await one.ask(burst), await other.ask(burst), await one.ask(burst), await other.ask(burst)];
-    assert.deepEqual(tickets.map(isAdmitted), [true, true, true, false]);
-    assert.match(
-      tickets.flatMap((ticket) => (ticket.kind === 'refused' ? ticket.headers : [])).join(' '),
-      /^RateLimit "burst";r=0;t=[12] RateLimit-Policy "burst";q=3;w=1$/,
-    );
+test('cost, burst and concurrency are those of all replicas, and settlements count', { skip: noRedis }, async (t) => {
+  const { url } = await redisServer(t);
+  const target = { kind: 'single', url } as const;
+  const [one, other] = [await replica(t, { target }), await replica(t, { target })];
+  const burst = principalOf(planOf({ burst: 3 }), 'a', 'burst');
+  const tickets = [await one.ask(burst), await other.ask(burst), await one.ask(burst), await other.ask(burst)];
+  assert.deepEqual(tickets.map(isAdmitted), [true, true, true, false]);
+  assert.match(
+    tickets.flatMap((ticket) => (ticket.kind === 'refused' ? ticket.headers : [])).join(' '),
+    /^RateLimit "burst";r=0;t=[12] RateLimit-Policy "burst";q=3;w=1$/,
+  );
 
-    const busy = principalOf(planOf({ concurrency: 2 }), 'a', 'busy');
-    const [first, second, third] = [await one.ask(busy), await other.ask(busy), await one.ask(busy)];
-    assert.deepEqual([first, second, third].map(isAdmitted), [true, true, false]);
-    if (isAdmitted(first)) first.settle(hit);
-    await eventually(() => other.ask(busy), isAdmitted);
+  const busy = principalOf(planOf({ concurrency: 2 }), 'a', 'busy');
+  const [first, second, third] = [await one.ask(busy), await other.ask(busy), await one.ask(busy)];
+  assert.deepEqual([first, second, third].map(isAdmitted), [true, true, false]);
+  if (isAdmitted(first)) first.settle(hit);
+  await eventually(() => other.ask(busy), isAdmitted);
 
-    const dear = principalOf(planOf({ cost: 50 }), 'a', 'dear');
-    const view = await one.ask(dear, 'view');
-    if (isAdmitted(view)) view.settle({ ...hit, operation: 'view', outcome: 'miss', gasUsed: 6_000n });
-    await eventually(
-      () => other.ask(dear),
-      ({ kind }) => kind === 'refused',
-    );
-  },
-);
+  const dear = principalOf(planOf({ cost: 50 }), 'a', 'dear');
+  const view = await one.ask(dear, 'view');
+  if (isAdmitted(view)) view.settle({ ...hit, operation: 'view', outcome: 'miss', gasUsed: 6_000n });
+  await eventually(
+    () => other.ask(dear),
+    ({ kind }) => kind === 'refused',
+  );
+});
 
 async function linkTo(t: TestContext, url: string, timeoutMs = 2_000): Promise<RedisLink> {
   const link = new RedisLink((onError) => connectRedis({ kind: 'single', url }, onError), {

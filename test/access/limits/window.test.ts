@@ -49,7 +49,7 @@ test('no span of time holds more than the limit, wherever it begins', () => {
   );
 });
 
-test('what is refused would have been too much for a span that is one part longer', () => {
+test('a refused amount would exceed a span that is one part longer', () => {
   fc.assert(
     fc.property(fc.record(property), (input) => {
       const { log, refused } = run(input);
@@ -62,7 +62,7 @@ test('what is refused would have been too much for a span that is one part longe
   );
 });
 
-test('it says exactly when there is room again', () => {
+test('a window computes exactly the time of room', () => {
   fc.assert(
     fc.property(fc.record(property), ({ spanMs, limit, startMs, given }) => {
       const window = new Window(spanMs);
@@ -82,7 +82,7 @@ test('it says exactly when there is room again', () => {
   );
 });
 
-test('it says exactly when the next part is free', () => {
+test('a window computes exactly the time at which a part is freed', () => {
   fc.assert(
     fc.property(spans, starts, steps, (spanMs, startMs, given) => {
       const [window, twin] = [new Window(spanMs), new Window(spanMs)];
@@ -114,7 +114,7 @@ test('a clock that goes back frees nothing', () => {
   assert.equal(window.used(101_050), 0);
 });
 
-test('all bounds hold together, and the slowest says when to come again', () => {
+test('all bounds hold together, and the slowest decides the time of the next attempt', () => {
   const account = new LimitAccount(10_000);
   const bounds = { windowMs: 10_000, requests: 3, burst: 2, concurrency: 2, cost: 100 };
   assert.equal(account.take(bounds, 1, 0).isAdmitted, true);

@@ -83,30 +83,26 @@ test('metrics are by plan, and by key only where that is wished', async (t) => {
   assert.equal(await other.metric('ledgergate_access_key_requests_total{key="wallet-a",outcome="hit"}'), 1);
 });
 
-test(
-  'two replicas report into one, and what they held is there after they have closed',
-  { skip: noRedis },
-  async (t) => {
-    const { url } = await redisServer(t);
-    const target = { kind: 'single', url } as const;
-    const [one, other, third] = [
-      await replica(t, { target }),
-      await replica(t, { target }),
-      await replica(t, { target }),
-    ];
-    const wide = { ...key, plan: planOf({}) };
-    for (const each of [one, other]) {
-      const ticket = await each.ask(wide);
-      assert.ok(isAdmitted(ticket));
-      ticket.settle({ ...hit, outcome: 'miss', upstreamMs: 7 });
-      await each.close();
-    }
-    const { source, isComplete, rows } = await third.usage.report(lastDay());
-    assert.deepEqual({ source, isComplete }, { source: 'redis', isComplete: true });
-    const total = mergeRows(rows.map((row) => Object.assign(row, { hour: '' })));
-    assert.deepEqual(withoutHour(total), [{ ...read, outcome: 'miss', requests: 2, cost: 5.4, bytes: 200, saved: 0 }]);
-  },
-);
+test('two replicas report into one, and their usage is there after they have closed', { skip: noRedis }, async (t) => {
+  const { url } = await redisServer(t);
+  const target = { kind: 'single', url } as const;
+  const [one, other, third] = [
+    await replica(t, { target }),
+    await replica(t, { target }),
+    await replica(t, { target }),
+  ];
+  const wide = { ...key, plan: planOf({}) };
+  for (const each of [one, other]) {
+    const ticket = await each.ask(wide);
+    assert.ok(isAdmitted(ticket));
+    ticket.settle({ ...hit, outcome: 'miss', upstreamMs: 7 });
+    await each.close();
+  }
+  const { source, isComplete, rows } = await third.usage.report(lastDay());
+  assert.deepEqual({ source, isComplete }, { source: 'redis', isComplete: true });
+  const total = mergeRows(rows.map((row) => Object.assign(row, { hour: '' })));
+  assert.deepEqual(withoutHour(total), [{ ...read, outcome: 'miss', requests: 2, cost: 5.4, bytes: 200, saved: 0 }]);
+});
 
 test('while Redis is away no usage is lost, and the report is marked incomplete', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);

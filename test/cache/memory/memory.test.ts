@@ -20,7 +20,7 @@ function put(memory: MemoryCache, index: number, bytes: number): CacheKey {
   return key;
 }
 
-test('the bound holds in bytes, and what was used least recently goes first', () => {
+test('the bound holds in bytes, and the least recently used goes first', () => {
   const maxBytes = 1_000_000;
   let evicted = 0;
   const memory = memoryOf(maxBytes, (reads) => (evicted += reads));

@@ -62,7 +62,7 @@ test('pieces keep their bytes through any sequence of blocks taken, released and
   );
 });
 
-test('slab pages that are nearly empty are moved into others, so that memory follows what is held', () => {
+test('slab pages that are nearly empty are moved into others, so that memory follows the contents', () => {
   const world = new World();
   for (let owner = 0; owner < 40_000; owner += 1) world.put(owner, 400);
   const full = world.slabs.pageBytes;

@@ -6,7 +6,7 @@ import { WideMap } from '../../../src/cache/memory/answers.ts';
 /** Under churn one Map of V8 takes half of 2^24: more for once, with 3 GB: LEDGERGATE_WIDE_MAP=9000000. */
 const live = Number(process.env['LEDGERGATE_WIDE_MAP'] ?? 50_000);
 
-test('a wide map has what a map has', () => {
+test('a wide map has the entries of a map', () => {
   const step = fc.record({
     what: fc.constantFrom('set', 'delete', 'clear'),
     at: fc.nat({ max: 300 }),

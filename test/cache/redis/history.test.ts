@@ -150,7 +150,7 @@ test('nodes are compared also without Redis', { skip: noRedis }, async (t) => {
 });
 
 test(
-  'a member that left its nodes behind leaves a name alone, and what it holds is no other ledger',
+  'a member whose nodes fork leaves the name to others, and reports no replaced ledger',
   {
     skip: noRedis,
   },
@@ -235,7 +235,7 @@ test('a rollback during an outage of Redis ends the name after it', { skip: noRe
 });
 
 test(
-  'a name without members is gone on with under another one, above what was compared',
+  'a new name continues one without members, above the compared checkpoint',
   {
     skip: noRedis,
   },

@@ -43,7 +43,7 @@ test('a user with the rights of docs/redis.md reads, writes and waits for others
   assert.deepEqual([a.redisLog, b.redisLog], [[], []]);
 });
 
-test('and in a cluster', { skip: noRedis }, async (t) => {
+test('the rights of docs/redis.md suffice in a cluster', { skip: noRedis }, async (t) => {
   const { servers, target } = await redisCluster(t);
   assert.ok(target.kind === 'cluster');
   for (const server of servers) await server.run((client) => client.call('ACL', ...user));
