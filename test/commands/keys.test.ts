@@ -155,7 +155,7 @@ test('two at once do not lose a key: the second is told, and what a link leads t
   writeFileSync(join(file, '..', '.keys.yaml.new'), '');
   const { code, err } = await run('keys create --name b --plan free', file);
   assert.equal(code, 1);
-  assert.match(err, /somebody else is changing it/);
+  assert.match(err, /another change is running/);
 });
 
 test('who could read the file still can: it keeps its mode, and its owner', async (t) => {

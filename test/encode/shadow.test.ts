@@ -5,7 +5,7 @@ import {
   compareWithNode,
   isOfUpgrade,
   ShadowProof,
-  type Comparison,
+  type ShadowComparison,
   type NodeEncoding,
 } from '../../src/encode/shadow.ts';
 import type { EncodeOutcome } from '../../src/encode/outcome.ts';
@@ -176,7 +176,7 @@ test('a function that is doubted is left to nodes until every doubt is settled',
 
 const local = { hex: '0xab01', version: 100n };
 
-const answers: readonly (readonly [what: string, answer: Partial<NodeEncoding>, says: Comparison])[] = [
+const answers: readonly (readonly [what: string, answer: Partial<NodeEncoding>, says: ShadowComparison])[] = [
   ['the same bytes', { status: 200, body: '"0xab01"' }, 'equal'],
   ['the same bytes and a line end', { status: 200, body: '"0xab01"\n' }, 'equal'],
   ['the same bytes from a node that is behind', { status: 200, body: '"0xab01"', version: 9n }, 'equal'],

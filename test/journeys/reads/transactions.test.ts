@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { errorBody } from '../../../src/ledger/errors.ts';
-import type { Fault } from '../../../src/sample/faults.ts';
+import type { SampleFault } from '../../../src/sample/faults.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
@@ -65,7 +65,7 @@ test('a transaction of which the full nodes know nothing is asked of the archiva
   assert.equal(archival.requestsTo('byHash'), 2);
 });
 
-const silences: readonly (readonly [string, Fault | 'gone'])[] = [
+const silences: readonly (readonly [string, SampleFault | 'gone'])[] = [
   ['is busy', { kind: 'answer', status: 429, body: 'slow down', contentType: 'text/plain' }],
   ['sheds load', { kind: 'answer', status: 503, body: errorBody('overloaded', 'Server is shedding load') }],
   ['hangs', { kind: 'hang' }],
