@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { errorBody } from '../../src/ledger/errors.ts';
 import { recordedTransactions } from '../../src/sample/recorded.ts';
 import { fakeNode } from '../support/fake-node.ts';
-import { fetchReply, testGateway, type Reply, type TestGateway } from '../support/gateway.ts';
+import { fetchReply, nodeAndGateway, type Reply, testGateway, type TestGateway } from '../support/gateway.ts';
 import { OpenApi, type Operation } from '../support/openapi.ts';
 import { answersIn, exchangeRaw } from '../support/raw-http.ts';
 import {
@@ -56,8 +56,7 @@ test('every operation is answered as described, to anybody and to pages with key
 });
 
 test('transactions of every type that was recorded are as described, and so is one that is pending', async (t) => {
-  const node = await fakeNode(t, { ...ledger, archival: true });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t, {}, { ...ledger, archival: true });
   const submit = document.operation('submitTransaction');
   const { text } = await ask(gateway, submit, requestOf(submit));
   const { hash: submitted } = JSON.parse(text) as { hash: string };

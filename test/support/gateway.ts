@@ -6,6 +6,7 @@ import type { Limits } from '../../src/access/limits/ticket.ts';
 import type { AccessConfig, Config } from '../../src/config/config.ts';
 import { startGateway, type RunningGateway } from '../../src/gateway/gateway.ts';
 import type { ConnectionTimes } from '../../src/proxy/routes/server-parts.ts';
+import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';
 
 export interface NodeAddress {
   readonly url: string;
@@ -141,6 +142,16 @@ export async function testGateway(
       return line === undefined ? 0 : Number(line.slice(sample.length + 1));
     },
   };
+}
+
+/** One full node, with head 900 unless `nodeOptions` name another, and a gateway in front of it. */
+export async function nodeAndGateway(
+  t: TestContext,
+  options: Omit<TestGatewayOptions, 'full'> = {},
+  nodeOptions: FakeNodeOptions = {},
+): Promise<{ readonly node: FakeNode; readonly gateway: TestGateway }> {
+  const node = await fakeNode(t, { head: 900n, ...nodeOptions });
+  return { node, gateway: await testGateway(t, { ...options, full: [node] }) };
 }
 
 /** One request over a connection of its own. */

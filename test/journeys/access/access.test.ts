@@ -8,7 +8,7 @@ import { hashKey } from '../../../src/access/keys/key-set.ts';
 import { eventually, until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, testGateway, type LogLine, type Reply } from '../../support/gateway.ts';
+import { fetchReply, type LogLine, nodeAndGateway, type Reply, testGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
@@ -373,9 +373,7 @@ test(
 );
 
 test('until the keys in Redis could be read, nobody is told that theirs is wrong', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, {
-    full: [node],
+  const { gateway } = await nodeAndGateway(t, {
     config: {
       cache: {
         memory: { maxBytes: 1_000_000 },

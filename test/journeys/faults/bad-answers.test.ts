@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { headerLines, rawNode } from '../../support/raw-node.ts';
 
 const ledger = { version: 900n, oldest: 500n };
@@ -158,8 +158,7 @@ test('an object whose end nobody announced ends by itself: it is passed on, and 
 });
 
 test('what nodes say of themselves may be of any form, and without ledger headers', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const paths = ['/spec', '/spec.yaml', '/info', '/something/new'];
   const page = { kind: 'answer', status: 200, body: '<!doctype html>', contentType: 'text/html' } as const;
   node.faults.add(page, { when: ({ route }) => route !== 'ledgerInfo' });

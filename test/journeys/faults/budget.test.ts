@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
 const at = (version: number): string =>
@@ -58,11 +58,11 @@ test('when everything hangs, each kind of read is answered 503 within the deadli
 });
 
 test('a client that hangs up takes its work along, unless others wait for it too', async (t) => {
-  const node = await fakeNode(t, { head: 90_000n });
-  const gateway = await testGateway(t, {
-    full: [node],
-    config: { upstream: { timeoutMs: 10_000, deadlineMs: 10_000 } },
-  });
+  const { node, gateway } = await nodeAndGateway(
+    t,
+    { config: { upstream: { timeoutMs: 10_000, deadlineMs: 10_000 } } },
+    { head: 90_000n },
+  );
   const inFlight = () => gateway.metric('ledgergate_upstream_in_flight_requests{upstream="full-0"}');
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: released }, { when: ({ route }) => route === 'resource' });

@@ -4,7 +4,7 @@ import { test, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, type LogLine } from '../../support/gateway.ts';
+import { type LogLine, nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
@@ -197,8 +197,7 @@ test('a node whose ledger info is answered by something broken as well is down',
 });
 
 test('with every node hanging the client gets 503 with the specified body within the deadline', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { upstream: { timeoutMs: 200, deadlineMs: 300 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { timeoutMs: 200, deadlineMs: 300 } } });
   node.fault = { kind: 'hang' };
   const startedMs = performance.now();
 
@@ -212,8 +211,7 @@ test('with every node hanging the client gets 503 with the specified body within
 });
 
 test('a node\u2019s own error passes byte for byte when no node does better', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const body = '{"message":"boom  ","error_code":"internal_error","vm_error_code":null}';
   node.fault = { kind: 'answer', status: 500, body };
 
@@ -263,8 +261,7 @@ test('500 clients of one cold key cause one upstream read', async (t) => {
 });
 
 test('a leader whose client hangs up does not fail its followers', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: released };
 
@@ -282,8 +279,7 @@ test('a leader whose client hangs up does not fail its followers', async (t) => 
 });
 
 test('a node that closes an idle connection as a read leaves on it is asked once more', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   node.faults.add({ kind: 'reset' }, { times: 1 });
 
   const read = await gateway.get(at(600));
@@ -436,8 +432,7 @@ test('"gone" is not said of what an archival node may hold that tells another ch
 });
 
 test('BCS that a node compresses unasked tells its version as well, pinned or of the latest state', async (t) => {
-  const node = await fakeNode(t, { head: 900n, chainId: 4 });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { chainId: 4 });
   const headers = { 'content-encoding': 'gzip', ...ledgerHeaders({ version: 900n }) };
   const answer = {
     kind: 'answer',

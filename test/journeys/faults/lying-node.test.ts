@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 
@@ -37,8 +37,7 @@ test('a head believed while nobody else was known is taken back when the others 
 });
 
 test('an answer that changes what the chain is taken for is not kept under the old chain', async (t) => {
-  const node = await fakeNode(t, { head: 1_000n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { head: 1_000n });
   const path = `${probe}?ledger_version=900`;
   await gateway.get(`${probe}?ledger_version=899`);
   node.faults.add({ kind: 'wrong chain id', chainId: 5 }, { times: 1 });

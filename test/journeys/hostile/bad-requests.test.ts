@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
 
 const get = (target: string, headers = ''): string =>
@@ -95,8 +95,7 @@ const rows: readonly (readonly [title: string, bytes: string, status: number, co
 
 for (const [title, bytes, status, code] of rows) {
   test(`${title}: ${status} ${code}, specified body, ledger headers, and no node is asked`, async (t) => {
-    const node = await fakeNode(t, { head: 900n });
-    const gateway = await testGateway(t, { full: [node] });
+    const { node, gateway } = await nodeAndGateway(t);
 
     const answer = await exchangeRaw(gateway.port, bytes);
 
@@ -137,8 +136,7 @@ test('every 405 names the methods that the interface has for the path', async (t
 });
 
 test('a body above the limit that does not announce its length is cut off', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const chunk = `100000\r\n${'a'.repeat(0x100000)}\r\n`;
 
   const answer = await exchangeRaw(
@@ -151,8 +149,7 @@ test('a body above the limit that does not announce its length is cut off', asyn
 });
 
 test('an Origin of unusual bytes is answered like any other', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   for (const origin of ['\u0080\u00ff', 'a\u007fb', 'null', '\t']) {
     const answer = await exchangeRaw(
@@ -164,8 +161,7 @@ test('an Origin of unusual bytes is answered like any other', async (t) => {
 });
 
 test('a target with scheme and authority is read as its path', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const path = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=600';
 
   for (const target of [`http://a.example:80/v1${path}`, `HTTPS://a/v1${path}`, `/v1${path}`]) {
@@ -178,15 +174,13 @@ test('a target with scheme and authority is read as its path', async (t) => {
 const broken = 'hello\r\n\r\n';
 
 test('a tunnel is refused in the words of any other method', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const said = await exchangeRaw(gateway.port, 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n');
   assert.match(said, /^HTTP\/1\.1 405 [^]*X-Node-Chain-Id: 1\r\n[^]*"error_code":"web_framework_error"/i);
 });
 
 test('bytes that are no HTTP are refused behind an answer under way, never within it', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   // Too large to be read whole first.
   const body = JSON.stringify(' '.repeat(200_000));
   node.faults.add({ kind: 'answer', status: 200, body, headers: ledgerHeaders({ version: 900n, chainId: 1 }) });
@@ -210,8 +204,7 @@ test('bytes that are no HTTP are refused behind an answer under way, never withi
 });
 
 test('bytes that are no HTTP after an answer are told so', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const path = '/v1/accounts/0x1/module/coin?ledger_version=600';
   await exchangeRaw(gateway.port, get(path));
 

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { until } from '../../support/eventually.ts';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway } from '../../support/gateway.ts';
 import { submission } from '../../support/submission.ts';
 
 const encodeBody = (bytes: number): string =>
@@ -29,8 +28,7 @@ function posted(target: string, body: string): string {
 
 /** A node that holds what asks for `route` until `release`, and the bytes that the gateway before it counts. */
 async function world(t: TestContext, route: string, shadow = 0) {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { encode: { shadow } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { encode: { shadow } } });
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: released }, { when: (request) => request.route === route });
   const held = (): Promise<number> => gateway.metric('ledgergate_http_body_bytes');

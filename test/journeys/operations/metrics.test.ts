@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
@@ -36,8 +36,7 @@ async function observed(
 }
 
 test('what was saved is as many requests and bytes as were answered without a node', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const path = `${padded(5_000)}?ledger_version=600`;
   const held = Promise.withResolvers<void>();
   node.faults.add({ kind: 'hold', until: held.promise }, { when: ({ url }) => url.includes('Padded5000') });
@@ -62,8 +61,7 @@ test('what was saved is as many requests and bytes as were answered without a no
 });
 
 test('a signing message that is encoded here saves a request and no bytes; errors and the ledger info save nothing', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const vector = encodeVectors.find(({ name, chainId }) => name === 'coin transfer' && chainId === 1);
 
   assert.equal((await gateway.post('/transactions/encode_submission', vector?.request ?? '')).status, 200);
@@ -102,8 +100,7 @@ test('what Redis has is saved, and its look-ups are timed', { skip: noRedis }, a
 });
 
 test('staleness is the age of the state that reads of latest share, also of hits', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: 10_000 } } });
+  const { gateway } = await nodeAndGateway(t, { config: { latest: { maxStalenessMs: 10_000 } } });
 
   await gateway.get(probe);
   await gateway.get(probe);
@@ -123,8 +120,7 @@ test('staleness is the age of the state that reads of latest share, also of hits
 });
 
 test('lag is how far the head has got beyond the version that reads of latest are given', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { maxStalenessMs: 10_000 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { maxStalenessMs: 10_000 } } });
   await gateway.get(probe);
   assert.deepEqual(await observed(gateway, 'ledgergate_served_version_lag_versions', '0.0'), [1, 1]);
 
@@ -141,8 +137,7 @@ test('lag is how far the head has got beyond the version that reads of latest ar
 });
 
 test('without any staleness allowed only the lag is observed', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   await gateway.get(probe, { 'ledgergate-max-staleness': '0ms' });
 
@@ -175,8 +170,7 @@ test('an edge that moves has its speed and a margin; one that stands has none', 
 });
 
 test('only requests that waited for a place are in the histogram of waits', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { upstream: { connections: 1 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { upstream: { connections: 1 } } });
   await gateway.get(`${probe}?ledger_version=500`);
   assert.deepEqual(await observed(gateway, 'ledgergate_upstream_queue_wait_seconds', '+Inf'), [0, 0]);
   const held = Promise.withResolvers<void>();
@@ -221,8 +215,7 @@ test('what is no request is counted once, and no hang-up is', async (t) => {
 });
 
 test('memory has a bound that is told, and what runs is told too', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { cache: { memory: { maxBytes: 12_345_678 } } } });
+  const { gateway } = await nodeAndGateway(t, { config: { cache: { memory: { maxBytes: 12_345_678 } } } });
 
   const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
 
@@ -234,8 +227,7 @@ test('memory has a bound that is told, and what runs is told too', async (t) => 
 });
 
 test('an upstream has all its series, at 0, before it has done anything', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   const { text } = await fetchReply(`${gateway.operationsUrl}/metrics`, { method: 'GET' });
 

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { answersIn, exchangeRaw } from '../../support/raw-http.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).status === 0;
@@ -57,8 +57,7 @@ test('the metrics tell look-ups, windows and lag of each upstream', async (t) =>
 });
 
 test('requests whose clients hang up are not counted as in flight for ever', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   node.fault = { kind: 'hang' };
   const arrived = node.log.next();
   const client = new AbortController();
@@ -72,8 +71,7 @@ test('requests whose clients hang up are not counted as in flight for ever', asy
 });
 
 test('liveness and readiness answer on the operations port, and say nothing of addresses', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
 
   const alive = await fetchReply(`${gateway.operationsUrl}/livez`, { method: 'GET' });
   const ready = await fetchReply(`${gateway.operationsUrl}/readyz`, { method: 'GET' });

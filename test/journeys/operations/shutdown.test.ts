@@ -5,14 +5,13 @@ import { test } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway, type LogLine } from '../../support/gateway.ts';
+import { type LogLine, nodeAndGateway, testGateway } from '../../support/gateway.ts';
 
 const at = (version: number): string =>
   `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 
 test('closing turns readiness off, finishes what is in flight and asks its client to close', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: released };
   const arrived = node.log.next();
@@ -32,8 +31,7 @@ test('closing turns readiness off, finishes what is in flight and asks its clien
 });
 
 test('who still sends while balancers learn of the end is answered, and asked to close', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], drainDelayMs: 2_000 });
+  const { gateway } = await nodeAndGateway(t, { drainDelayMs: 2_000 });
   const kept = new Agent({ connections: 1, pipelining: 1 });
   t.after(() => kept.close());
   await (await send(gateway.url + at(600), { dispatcher: kept })).body.dump();
@@ -71,8 +69,7 @@ test('a connection whose answer began before the end is closed with it', async (
 });
 
 test('a request whose end arrives after the listener was closed is answered', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const socket = connect(gateway.port, '127.0.0.1');
   socket.write(`GET /v1/accounts/0x1 HTTP/1.1\r\nHost: a\r\n`);
   await gateway.get(at(600));
@@ -88,8 +85,7 @@ test('a request whose end arrives after the listener was closed is answered', as
 });
 
 test('a first request that comes with the end of the listener is answered', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const late = connect(gateway.port, '127.0.0.1');
   t.after(() => late.destroy());
   await until(async () => (await gateway.metric('ledgergate_http_connections')) === 1);
@@ -103,8 +99,7 @@ test('a first request that comes with the end of the listener is answered', asyn
 });
 
 test('idle and silent connections do not hold up the end', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const silent = connect(gateway.port, '127.0.0.1');
   await once(silent, 'connect');
   const idle = connect(gateway.port, '127.0.0.1');

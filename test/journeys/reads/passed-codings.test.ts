@@ -18,7 +18,7 @@ import {
 } from 'node:zlib';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { patient, testGateway, type Reply } from '../../support/gateway.ts';
+import { nodeAndGateway, patient, type Reply, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { submission } from '../../support/submission.ts';
 import { authority } from '../../support/tls.ts';
@@ -96,8 +96,7 @@ for (const coding of ['gzip', 'x-gzip', 'BR', 'zstd', 'deflate'] as const) {
 }
 
 test('a passed request without an accepted coding asks its node for none', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   for (const value of [undefined, '', 'identity', 'deflate', 'gzip;q=0', 'identity, gzip;q=0.5', ' '.repeat(300)]) {
     const reply = await gateway.get('/accounts/0x1', value === undefined ? {} : { 'accept-encoding': value });
     assert.equal(reply.headers['content-encoding'], undefined, value);
@@ -106,8 +105,7 @@ test('a passed request without an accepted coding asks its node for none', async
 });
 
 test('a passed request asks its node for the accepted codings, the preferred one first', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const asked = [
     ['gzip, deflate, br, zstd', 'zstd, br, gzip'],
     ['gzip;q=1.0, br;q=0.5, *;q=0', 'gzip, br'],
@@ -121,8 +119,7 @@ test('a passed request asks its node for the accepted codings, the preferred one
 });
 
 test('reads that are kept are asked for without a coding', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const path = '/accounts/0x1/module/coin?ledger_version=5';
 
   const reply = await gateway.get(path, { 'accept-encoding': 'gzip' });
@@ -133,8 +130,7 @@ test('reads that are kept are asked for without a coding', async (t) => {
 });
 
 test('HEAD of a passed answer has the headers of GET, in the same coding', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { gateway } = await nodeAndGateway(t);
   const headers = { 'accept-encoding': 'gzip' };
 
   const [get, head] = [
@@ -149,8 +145,7 @@ test('HEAD of a passed answer has the headers of GET, in the same coding', async
 });
 
 test('304 of a node passes with the tag of the coded answer, and Range reaches no node', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const headers = { ...ledger, etag: '"coded"', 'content-encoding': 'gzip' };
   node.faults.add(
     { kind: 'answer', status: 304, body: '', headers },

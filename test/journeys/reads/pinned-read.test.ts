@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway } from '../../support/gateway.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 
 test('a pinned read is asked of a node once and then answered from memory', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
 
   const miss = await gateway.get(`${probe}?ledger_version=500`);
   const hit = await gateway.get(`${probe}?ledger_version=500`);
@@ -21,8 +19,7 @@ test('a pinned read is asked of a node once and then answered from memory', asyn
 });
 
 test('a hit carries the live ledger headers, the version it was read at, and says that it never changes', async (t) => {
-  const node = await fakeNode(t, { oldest: 100n, head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t, {}, { oldest: 100n });
   await gateway.get(`${probe}?ledger_version=500`);
 
   node.clock.head = 950n;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const at = (version: number | bigint): string => `${probe}?ledger_version=${version}`;
@@ -124,8 +124,7 @@ test('a pruned answer is not passed on while the node that holds the version is 
 });
 
 test('a version just above every head is waited for', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 3_000 } } });
 
   const reply = gateway.get(at(905));
   node.clock.head = 910n;
@@ -136,8 +135,7 @@ test('a version just above every head is waited for', async (t) => {
 });
 
 test('a version that no node reaches in time gets the node\u2019s own 404', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 30 } } });
+  const { gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 30 } } });
 
   const reply = await gateway.get(at(905));
 
@@ -147,8 +145,7 @@ test('a version that no node reaches in time gets the node\u2019s own 404', asyn
 });
 
 test('a version above every head that was told is asked for straight away: a quiet node may have it', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 0 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 0 } } });
   node.clock.head = 910n;
 
   const reply = await gateway.get(at(905));
@@ -158,8 +155,7 @@ test('a version above every head that was told is asked for straight away: a qui
 });
 
 test('a version that a quiet node reaches during the wait is read then', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node], config: { latest: { waitForVersionMs: 3_000 } } });
+  const { node, gateway } = await nodeAndGateway(t, { config: { latest: { waitForVersionMs: 3_000 } } });
   const startedMs = performance.now();
 
   const reply = gateway.get(at(905));

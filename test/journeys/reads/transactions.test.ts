@@ -4,7 +4,7 @@ import { Agent, request as send } from 'undici';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import type { SampleFault } from '../../../src/sample/faults.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
 const transfer = JSON.stringify({
@@ -105,8 +105,7 @@ const impossible = JSON.stringify({
 });
 
 test('a transaction from above the head of its node is not kept, and raises no floor', async (t) => {
-  const node = await fakeNode(t, { head: 900n });
-  const gateway = await testGateway(t, { full: [node] });
+  const { node, gateway } = await nodeAndGateway(t);
   const agent = new Agent({ connections: 1, pipelining: 1 });
   t.after(() => agent.close());
   const own = async (path: string) => {
