@@ -154,6 +154,17 @@ export async function nodeAndGateway(
   return { node, gateway: await testGateway(t, { ...options, full: [node] }) };
 }
 
+/** A full node from version 500 and an archival one, both with head 900 unless `ledger` differs, and their gateway. */
+export async function twoTiers(
+  t: TestContext,
+  options: Omit<TestGatewayOptions, 'full' | 'archival'> = {},
+  ledger: Pick<FakeNodeOptions, 'oldest' | 'head' | 'chainId'> = {},
+): Promise<{ readonly full: FakeNode; readonly archival: FakeNode; readonly gateway: TestGateway }> {
+  const full = await fakeNode(t, { oldest: 500n, head: 900n, ...ledger });
+  const archival = await fakeNode(t, { head: 900n, ...ledger, archival: true });
+  return { full, archival, gateway: await testGateway(t, { ...options, full: [full], archival: [archival] }) };
+}
+
 /** One request over a connection of its own. */
 export async function fetchReply(
   url: string,

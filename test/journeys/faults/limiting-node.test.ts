@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { testGateway } from '../../support/gateway.ts';
+import { testGateway, twoTiers } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
@@ -48,9 +48,7 @@ for (const [what, answer] of refusals) {
 }
 
 test('a node that limits is asked for what only it holds, and its own refusal is the answer', async (t) => {
-  const archive = await fakeNode(t, { archival: true, head: 90_000n });
-  const full = await fakeNode(t, { oldest: 50_000n, head: 90_000n });
-  const gateway = await testGateway(t, { full: [full], archival: [archive] });
+  const { archival: archive, gateway } = await twoTiers(t, {}, { oldest: 50_000n, head: 90_000n });
   archive.faults.add({ kind: 'answer', status: 429, body: overloaded }, { times: 1 });
 
   const refused = await gateway.get(at(100));

@@ -5,8 +5,8 @@ import type { BrowserContextOptions, Page } from 'playwright-core';
 import { openBrowser, withoutChromium } from '../../support/chromium.ts';
 import { contrastOf } from '../../support/contrast.ts';
 import { eventually } from '../../support/eventually.ts';
-import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { testGateway, type TestGateway } from '../../support/gateway.ts';
+import { type FakeNode } from '../../support/fake-node.ts';
+import { type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { statusOf } from '../../support/status.ts';
 
 const skip = withoutChromium();
@@ -22,13 +22,11 @@ interface Scene {
 }
 
 async function scene(t: TestContext, options: BrowserContextOptions = {}): Promise<Scene> {
-  const full = await fakeNode(t, { oldest: 4_000_000n, head: 5_000_000n });
-  const archival = await fakeNode(t, { archival: true, head: 5_000_000n });
-  const gateway = await testGateway(t, {
-    full: [full],
-    archival: [archival],
-    config: { upstream: { probeIntervalMs: 50 } },
-  });
+  const { full, gateway } = await twoTiers(
+    t,
+    { config: { upstream: { probeIntervalMs: 50 } } },
+    { oldest: 4_000_000n, head: 5_000_000n },
+  );
   for (const version of [4_999_000, 4_999_000, 4_500_000, 20]) await gateway.get(at(version));
   const browser = await openBrowser(t);
   const context = await browser.newContext(options);

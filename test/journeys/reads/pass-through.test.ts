@@ -4,7 +4,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, type Reply, testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, type Reply, testGateway, twoTiers } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
 const paths = [
@@ -30,9 +30,7 @@ for (const path of paths) {
 }
 
 test('a passed read of a pruned version is routed and repaired as our own reads are', async (t) => {
-  const full = await fakeNode(t, { oldest: 100n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t, {}, { oldest: 100n });
   full.clock.oldest = 500n;
 
   const repaired = await gateway.get('/accounts/0x1?ledger_version=300');
@@ -245,9 +243,7 @@ test('an error that a node compresses unasked is decoded for reads that are kept
 });
 
 test('an error compressed unasked counts as news about the node where its status tells so', async (t) => {
-  const full = await fakeNode(t, { oldest: 100n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t, {}, { oldest: 100n });
   const body = gzipSync(errorBody('version_pruned', 'Ledger version(300) has been pruned'));
   const fault = { kind: 'answer', status: 410, body, headers: { 'content-encoding': 'gzip', ...ledger } } as const;
   full.faults.add(fault, { when: ({ route }) => route === 'account' });

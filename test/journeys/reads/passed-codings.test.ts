@@ -18,7 +18,7 @@ import {
 } from 'node:zlib';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, patient, type Reply, testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, patient, type Reply, testGateway, twoTiers } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { submission } from '../../support/submission.ts';
 import { authority } from '../../support/tls.ts';
@@ -162,9 +162,7 @@ test('304 of a node passes with the tag of the coded answer, and Range reaches n
 
 for (const coding of ['gzip', 'br', 'zstd'] as const) {
   test(`errors that a node codes in ${coding} are read: pruned elsewhere, and passed as they are`, async (t) => {
-    const full = await fakeNode(t, { oldest: 100n, head: 900n });
-    const archival = await fakeNode(t, { archival: true, head: 900n });
-    const gateway = await testGateway(t, { full: [full], archival: [archival] });
+    const { full, archival, gateway } = await twoTiers(t, {}, { oldest: 100n });
     const at = (status: number, error: string): void => {
       const body = coders[coding](error);
       const fault = { kind: 'answer', status, body, headers: { ...ledger, 'content-encoding': coding } } as const;

@@ -2,15 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway, twoTiers } from '../../support/gateway.ts';
 
 const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const at = (version: number | bigint): string => `${probe}?ledger_version=${version}`;
 
 test('a version below every full node is read from the archival node', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t);
 
   const reply = await gateway.get(at(120));
 
@@ -20,9 +18,7 @@ test('a version below every full node is read from the archival node', async (t)
 });
 
 test('the archival node is left alone while a full node holds the version', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t);
 
   for (const version of [500, 600, 899, 900]) assert.equal((await gateway.get(at(version))).status, 200);
 
@@ -30,9 +26,7 @@ test('the archival node is left alone while a full node holds the version', asyn
 });
 
 test('a full node that has pruned the version meanwhile is news: the client gets 200, later reads skip that node', async (t) => {
-  const full = await fakeNode(t, { oldest: 100n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t, {}, { oldest: 100n });
   full.clock.oldest = 500n;
 
   const repaired = await gateway.get(at(300));
@@ -64,9 +58,7 @@ test('however many full nodes have pruned it unheard, the first to say so sends 
 
 for (const kind of ['pruned', 'pruned while reading'] as const) {
   test(`"${kind}" from a node whose headers claim the version is repaired by the archival node`, async (t) => {
-    const full = await fakeNode(t, { oldest: 100n, head: 900n });
-    const archival = await fakeNode(t, { archival: true, head: 900n });
-    const gateway = await testGateway(t, { full: [full], archival: [archival] });
+    const { full, gateway } = await twoTiers(t, {}, { oldest: 100n });
     full.fault = { kind };
 
     const reply = await gateway.get(at(300));
@@ -81,9 +73,7 @@ for (const kind of ['pruned', 'pruned while reading'] as const) {
 }
 
 test('a refusal of a version in the middle of a window takes nothing away from the node', async (t) => {
-  const full = await fakeNode(t, { oldest: 100n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t, {}, { oldest: 100n });
   full.faults.add({ kind: 'pruned while reading' }, { times: 1, when: ({ route }) => route === 'resource' });
 
   const repaired = await gateway.get(at(700));
@@ -112,9 +102,7 @@ test('the client sees 410 when no node holds the version, in the words of the de
 });
 
 test('a pruned answer is not passed on while the node that holds the version is away', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { archival, gateway } = await twoTiers(t);
   await archival.refuse();
 
   const reply = await gateway.get(at(100));

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodeVectors, recordedTransactions } from '../../../src/sample/recorded.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, testGateway, twoTiers } from '../../support/gateway.ts';
 import { submission } from '../../support/submission.ts';
 
 const view = (fn: string, args: readonly unknown[] = []): string =>
@@ -94,9 +94,7 @@ test('a pending transaction is never kept, and turns into the committed one', as
 });
 
 test('an unknown hash is believed only after the deepest node said so too', async (t) => {
-  const full = await fakeNode(t, { oldest: 500n, head: 900n });
-  const archival = await fakeNode(t, { archival: true, head: 900n });
-  const gateway = await testGateway(t, { full: [full], archival: [archival] });
+  const { full, archival, gateway } = await twoTiers(t);
   const path = `/transactions/by_hash/0x${'ab'.repeat(32)}`;
 
   const reply = await gateway.get(path);
