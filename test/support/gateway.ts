@@ -58,6 +58,13 @@ export interface SendOptions {
   readonly body?: string | Buffer;
 }
 
+/** Path of a resource whose body names the version that was read. */
+export const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+
+export function probeAt(version: number | bigint): string {
+  return `${probe}?ledger_version=${version}`;
+}
+
 /** Where no read is meant to fail: hundreds at once may keep a busy machine for seconds. */
 export const patient = { timeoutMs: 20_000, deadlineMs: 20_000 };
 

@@ -5,12 +5,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, probe, probeAt, testGateway } from '../../support/gateway.ts';
 import { headerLines, rawNode } from '../../support/raw-node.ts';
 
 const ledger = { version: 900n, oldest: 500n };
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
-const at = (version: number): string => `${probe}?ledger_version=${version}`;
 const bcs = { accept: 'application/x-bcs' };
 const wrong = '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","ledger_version":"1"}}';
 
@@ -151,7 +149,7 @@ test('an object whose end nobody announced ends by itself: it is passed on, and 
   const node = await rawNode(t, ledger, `${head}\r\n${wrong}`);
   const gateway = await testGateway(t, { full: [node] });
 
-  const replies = [await gateway.get(at(600)), await gateway.get(at(600))];
+  const replies = [await gateway.get(probeAt(600)), await gateway.get(probeAt(600))];
 
   for (const { status, text } of replies) assert.deepEqual([status, text], [200, wrong]);
   assert.equal(node.reads, 2);

@@ -4,12 +4,9 @@ import { test, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { type LogLine, nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { type LogLine, nodeAndGateway, probeAt, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
-
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 
 const faults = [
   { kind: 'reset' },
@@ -30,8 +27,8 @@ for (const fault of faults) {
     const gateway = await testGateway(t, { full: [bad, good] });
     bad.fault = fault;
 
-    const reply = await gateway.get(at(600));
-    const again = await gateway.get(at(600));
+    const reply = await gateway.get(probeAt(600));
+    const again = await gateway.get(probeAt(600));
 
     assert.equal(reply.status, 200);
     assert.match(reply.text, /"ledger_version":"600"/);
@@ -49,7 +46,7 @@ test('a node that hangs costs one attempt, not the request', async (t) => {
   const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
 
-  const reply = await gateway.get(at(600));
+  const reply = await gateway.get(probeAt(600));
 
   assert.equal(reply.status, 200);
   assert.equal(await gateway.metric('ledgergate_upstream_failures_total{upstream="full-0",kind="timeout"}'), 1);
@@ -73,7 +70,7 @@ test('requests that a healthy node takes too long for do not take it out', async
     gateway.fleet().map(({ state }) => state),
     ['usable', 'usable'],
   );
-  assert.equal((await gateway.get(at(600))).status, 200);
+  assert.equal((await gateway.get(probeAt(600))).status, 200);
 });
 
 test('a time-out and the probe after it take out a node that hangs', async (t) => {
@@ -82,9 +79,9 @@ test('a time-out and the probe after it take out a node that hangs', async (t) =
   const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
 
-  await gateway.get(at(600));
+  await gateway.get(probeAt(600));
   await until(() => gateway.fleet()[0]?.state !== 'usable');
-  await gateway.get(at(601));
+  await gateway.get(probeAt(601));
 
   assert.equal(gateway.fleet()[0]?.state, 'down');
   assert.equal(hanging.requestsTo('resource'), 1);
@@ -95,11 +92,11 @@ test('what every node has pruned is called so by a node that answers, not waited
   const good = await fakeNode(t, { oldest: 550n, head: 900n });
   const gateway = await testGateway(t, { full: [hanging, good], config: { upstream: { timeoutMs: 300 } } });
   hanging.fault = { kind: 'hang' };
-  await gateway.get(at(520));
+  await gateway.get(probeAt(520));
   await until(() => gateway.fleet()[0]?.state !== 'usable');
   const asked = hanging.requestsTo('resource');
 
-  const gone = await gateway.get(at(400));
+  const gone = await gateway.get(probeAt(400));
 
   assert.equal(gone.status, 410);
   assert.equal(hanging.requestsTo('resource'), asked);
@@ -116,15 +113,16 @@ test('a node that tells its ledger but answers no reads is passed over after two
   });
   hanging.faults.add({ kind: 'hang' }, { when: ({ route }) => route === 'resource' });
 
-  for (let version = 60_000; version < 60_010; version += 1) assert.equal((await gateway.get(at(version))).status, 200);
+  for (let version = 60_000; version < 60_010; version += 1)
+    assert.equal((await gateway.get(probeAt(version))).status, 200);
 
   assert.deepEqual([hanging.requestsTo('resource'), good.requestsTo('resource')], [2, 10]);
   hanging.faults.clear();
   let version = 60_010;
   // The pause ends by itself, and one read that is answered ends its effects. On a busy machine that read may run out
   // of its 100 ms too, and the pause is prolonged, which is told at `debug` only.
-  while (hanging.requestsTo('resource') < 4) assert.equal((await gateway.get(at(version++))).status, 200);
-  while (!lines.includes('upstream is no longer passed over')) await gateway.get(at(version++));
+  while (hanging.requestsTo('resource') < 4) assert.equal((await gateway.get(probeAt(version++))).status, 200);
+  while (!lines.includes('upstream is no longer passed over')) await gateway.get(probeAt(version++));
   assert.deepEqual(
     lines.filter((line) => line.includes('passed over') && line !== 'upstream stays passed over'),
     ['upstream is passed over: others answer what it does not', 'upstream is no longer passed over'],
@@ -145,7 +143,7 @@ for (const [title, fault] of [
     busy.faults.add({ kind: 'answer', ...fault }, { when: ({ route }) => route === 'resource' });
 
     for (let version = 600; version < 610; version += 1) {
-      assert.equal((await gateway.get(at(version))).status, 200);
+      assert.equal((await gateway.get(probeAt(version))).status, 200);
       assert.equal(gateway.fleet()[0]?.state, 'usable');
     }
     assert.equal(good.requestsTo('resource'), 10);
@@ -164,7 +162,7 @@ test('a node with a broken way to some of its routes stays in, and is passed ove
   );
 
   for (let version = 60_000; version < 60_010; version += 1) {
-    assert.equal((await gateway.get(at(version))).status, 200);
+    assert.equal((await gateway.get(probeAt(version))).status, 200);
     assert.equal(gateway.fleet()[0]?.state, 'usable');
   }
   assert.equal(good.requestsTo('resource'), 10);
@@ -184,11 +182,11 @@ test('a node whose ledger info is answered by something broken as well is down',
   const gateway = await testGateway(t, { full: [node], onLog });
   node.fault = { kind: 'answer', status: 502, body: '<html>', contentType: 'text/html' };
 
-  assert.equal((await gateway.get(at(600))).status, 503);
+  assert.equal((await gateway.get(probeAt(600))).status, 503);
 
   await until(() => gateway.fleet()[0]?.state === 'down');
   node.faults.clear();
-  assert.equal((await gateway.get(at(600))).status, 200);
+  assert.equal((await gateway.get(probeAt(600))).status, 200);
   // Only what somebody should look at is a warning.
   assert.deepEqual(
     lines.filter((line) => line.includes('upstream is')),
@@ -201,7 +199,7 @@ test('with every node hanging the client gets 503 with the specified body within
   node.fault = { kind: 'hang' };
   const startedMs = performance.now();
 
-  const reply = await gateway.get(at(600));
+  const reply = await gateway.get(probeAt(600));
 
   assert.equal(reply.status, 503);
   assert.ok(performance.now() - startedMs < 2_000);
@@ -215,7 +213,7 @@ test('a node\u2019s own error passes byte for byte when no node does better', as
   const body = '{"message":"boom  ","error_code":"internal_error","vm_error_code":null}';
   node.fault = { kind: 'answer', status: 500, body };
 
-  const reply = await gateway.get(at(600));
+  const reply = await gateway.get(probeAt(600));
 
   assert.deepEqual([reply.status, reply.text], [500, body]);
 });
@@ -227,8 +225,8 @@ test('a node of another chain is taken out, and the rest goes on', async (t) => 
   const gateway = await testGateway(t, { full: [foreign, ours, alsoOurs] });
 
   const replies = await Promise.all([
-    gateway.get(at(600)),
-    gateway.get(at(601)),
+    gateway.get(probeAt(600)),
+    gateway.get(probeAt(601)),
     gateway.get('/accounts/0x1/module/coin'),
   ]);
 
@@ -249,7 +247,7 @@ test('500 clients of one cold key cause one upstream read', async (t) => {
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
   node.fault = { kind: 'hold', until: released };
 
-  const replies = Promise.all(Array.from({ length: 500 }, () => gateway.get(at(600))));
+  const replies = Promise.all(Array.from({ length: 500 }, () => gateway.get(probeAt(600))));
   await untilCoalesced(gateway, 499);
   release();
 
@@ -266,9 +264,9 @@ test('a leader whose client hangs up does not fail its followers', async (t) => 
   node.fault = { kind: 'hold', until: released };
 
   const leader = new AbortController();
-  const gone = fetch(gateway.url + at(600), { signal: leader.signal });
+  const gone = fetch(gateway.url + probeAt(600), { signal: leader.signal });
   await untilReads(node, 1);
-  const follower = gateway.get(at(600));
+  const follower = gateway.get(probeAt(600));
   await untilCoalesced(gateway, 1);
   leader.abort();
   await assert.rejects(gone);
@@ -282,7 +280,7 @@ test('a node that closes an idle connection as a read leaves on it is asked once
   const { node, gateway } = await nodeAndGateway(t);
   node.faults.add({ kind: 'reset' }, { times: 1 });
 
-  const read = await gateway.get(at(600));
+  const read = await gateway.get(probeAt(600));
   node.faults.add({ kind: 'reset' }, { times: 1 });
   const passed = await gateway.get('/accounts/0x1');
 
@@ -322,12 +320,12 @@ test('nodes that are down at the start do not stop the gateway; readiness follow
   const gateway = await testGateway(t, { full: [node], config: { upstream: { probeIntervalMs: 50 } } });
 
   const before = await fetch(`${gateway.operationsUrl}/readyz`);
-  const read = await gateway.get(at(600));
+  const read = await gateway.get(probeAt(600));
   await node.accept();
   await untilReady(gateway.operationsUrl);
 
   assert.deepEqual([before.status, read.status], [503, 503]);
-  assert.equal((await gateway.get(at(600))).status, 200);
+  assert.equal((await gateway.get(probeAt(600))).status, 200);
 });
 
 test('a body that ends with the connection, its length never announced, is not kept', async (t) => {
@@ -338,8 +336,8 @@ test('a body that ends with the connection, its length never announced, is not k
   );
   const gateway = await testGateway(t, { full: [node] });
 
-  const first = await gateway.get(at(600));
-  await gateway.get(at(600));
+  const first = await gateway.get(probeAt(600));
+  await gateway.get(probeAt(600));
 
   assert.deepEqual([first.status, first.text], [200, body]);
   assert.equal(first.headers['ledgergate-served-version'], '600');
@@ -398,7 +396,7 @@ test('a node that has fallen behind what it told is not asked twice while anothe
   behind.fault = { kind: 'lag', versions: 50n };
   hanging.fault = { kind: 'hang' };
 
-  const reply = await gateway.get(at(880));
+  const reply = await gateway.get(probeAt(880));
 
   assert.equal(reply.status, 200);
   assert.deepEqual([behind.reads, hanging.reads, able.reads], [1, 1, 1]);
@@ -410,14 +408,14 @@ test('"not there yet" is not said of a version that the ledger is known to have 
   const gateway = await testGateway(t, { full: [behind, gone], config: { upstream: { timeoutMs: 300 } } });
   gone.fault = { kind: 'reset' };
 
-  const reply = await gateway.get(at(940));
+  const reply = await gateway.get(probeAt(940));
 
   assert.equal(reply.status, 503);
   assert.equal(reply.headers['x-node-ledger-version'], '950');
   gone.fault = undefined;
-  assert.equal((await gateway.get(at(940))).status, 200);
+  assert.equal((await gateway.get(probeAt(940))).status, 200);
   // Above every head it is still what a node says.
-  assert.equal((await gateway.get(at(99_999_999))).status, 404);
+  assert.equal((await gateway.get(probeAt(99_999_999))).status, 404);
 });
 
 test('"gone" is not said of what an archival node may hold that tells another chain now', async (t) => {
@@ -427,8 +425,8 @@ test('"gone" is not said of what an archival node may hold that tells another ch
   const gateway = await testGateway(t, { full: [full, other], archival: [archive] });
   archive.fault = { kind: 'wrong chain id', chainId: 9 };
 
-  assert.equal((await gateway.get(at(100))).status, 503);
-  assert.equal((await gateway.get(at(101))).status, 503);
+  assert.equal((await gateway.get(probeAt(100))).status, 503);
+  assert.equal((await gateway.get(probeAt(101))).status, 503);
 });
 
 test('BCS that a node compresses unasked tells its version as well, pinned or of the latest state', async (t) => {
@@ -444,8 +442,8 @@ test('BCS that a node compresses unasked tells its version as well, pinned or of
   node.faults.add(answer, { when: ({ route }) => route === 'resource' });
   const accept = { accept: 'application/x-bcs' };
 
-  const pinned = await gateway.get(at(600), accept);
-  const latest = await gateway.get(at(600).split('?')[0] ?? '', accept);
+  const pinned = await gateway.get(probeAt(600), accept);
+  const latest = await gateway.get(probeAt(600).split('?')[0] ?? '', accept);
 
   assert.deepEqual([pinned.status, pinned.headers['ledgergate-served-version']], [200, '600']);
   assert.deepEqual([latest.status, latest.headers['ledgergate-served-version']], [200, '900']);

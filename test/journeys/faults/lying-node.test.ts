@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
-
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+import { nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
 
 test('a node that tells a head far in the future poisons neither headers nor reads', async (t) => {
   const liar = await fakeNode(t, { head: 5_000_000_000n });

@@ -5,10 +5,9 @@ import type { ReceivedRequest } from '../../../src/sample/request-log.ts';
 import { eventually } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { gatewayProcess } from '../../support/gateway-process.ts';
-import { fetchReply, nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { get } from '../../support/workers.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const hit = 'ledgergate; hit; detail=memory';
 const miss = 'ledgergate; fwd=miss; detail=full-0';
 const isRead = ({ route }: ReceivedRequest): boolean => route !== 'ledgerInfo';

@@ -4,12 +4,11 @@ import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
-import { fetchReply, nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const hour = 3_600_000;
 const shared = { latest: { maxStalenessMs: hour, maxClientStalenessMs: hour } };
 

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../../support/eventually.ts';
-import { nodeAndGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, probe } from '../../support/gateway.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const hour = 3_600_000;
 
 test('behind a node of another chain with a lower head, reads of latest go on from what it tells', async (t) => {

@@ -4,10 +4,9 @@ import { test, type TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askExplain, askPurge, purge } from '../../support/admin.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
+import { fetchReply, probe, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const everything = '{"everything": true}';
 const token = 'a-token-of-the-operators';
 

@@ -7,11 +7,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, nodeAndGateway, testGateway, type TestGateway } from '../../support/gateway.ts';
+import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway } from '../../support/gateway.ts';
 import { noRedis, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const padded = (bytes: number) => `/accounts/0x1/resource/0x1::ledgergate_sample::Padded${bytes}`;
 
 async function saved(gateway: TestGateway, how: string): Promise<readonly [requests: number, bytes: number]> {

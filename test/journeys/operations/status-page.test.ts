@@ -6,12 +6,10 @@ import { openBrowser, withoutChromium } from '../../support/chromium.ts';
 import { contrastOf } from '../../support/contrast.ts';
 import { eventually } from '../../support/eventually.ts';
 import { type FakeNode } from '../../support/fake-node.ts';
-import { type TestGateway, twoTiers } from '../../support/gateway.ts';
+import { probeAt, type TestGateway, twoTiers } from '../../support/gateway.ts';
 import { statusOf } from '../../support/status.ts';
 
 const skip = withoutChromium();
-const at = (version: number): string =>
-  `/accounts/0x1/resource/0x1::ledgergate_sample::Probe?ledger_version=${version}`;
 
 interface Scene {
   readonly gateway: TestGateway;
@@ -27,7 +25,7 @@ async function scene(t: TestContext, options: BrowserContextOptions = {}): Promi
     { config: { upstream: { probeIntervalMs: 50 } } },
     { oldest: 4_000_000n, head: 5_000_000n },
   );
-  for (const version of [4_999_000, 4_999_000, 4_500_000, 20]) await gateway.get(at(version));
+  for (const version of [4_999_000, 4_999_000, 4_500_000, 20]) await gateway.get(probeAt(version));
   const browser = await openBrowser(t);
   const context = await browser.newContext(options);
   const page = await context.newPage();

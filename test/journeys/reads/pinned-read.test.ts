@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { nodeAndGateway } from '../../support/gateway.ts';
-
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
+import { nodeAndGateway, probe } from '../../support/gateway.ts';
 
 test('a pinned read is asked of a node once and then answered from memory', async (t) => {
   const { node, gateway } = await nodeAndGateway(t);

@@ -4,7 +4,7 @@ import { Agent, request as send } from 'undici';
 import { errorBody } from '../../../src/ledger/errors.ts';
 import type { SampleFault } from '../../../src/sample/faults.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { nodeAndGateway, testGateway } from '../../support/gateway.ts';
+import { nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 
 const transfer = JSON.stringify({
@@ -16,8 +16,6 @@ const transfer = JSON.stringify({
   payload: { type: 'entry_function_payload', function: '0x1::m::f', type_arguments: [], arguments: [] },
   signature: { type: 'ed25519_signature', public_key: '0x00', signature: '0x00' },
 });
-
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 
 test('a look-up after a submission does not share the look-up that began before it', async (t) => {
   const node = await fakeNode(t, { head: 900n });

@@ -8,7 +8,7 @@ import { Agent, request as send } from 'undici';
 import { moduleText, moduleTexts, readGroup } from '../../encode/vectors.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
-import { fetchReply, type NodeAddress } from '../../support/gateway.ts';
+import { fetchReply, type NodeAddress, probe } from '../../support/gateway.ts';
 import { gatewayProcess, type ConfigSections, type GatewayProcess } from '../../support/gateway-process.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { submission } from '../../support/submission.ts';
@@ -17,8 +17,6 @@ import { get, isAlive, metric, noWorker } from '../../support/workers.ts';
 
 const json = { 'content-type': 'application/json' };
 const post = (url: string, body: string) => fetchReply(url, { method: 'POST', headers: json, body });
-
-const probe = '/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 
 /** A gateway whose workers learn of the ledger from requests and events alone, and one connection to each worker. */
 async function quietWorkers(t: TestContext, full: readonly NodeAddress[], config: ConfigSections = {}) {
