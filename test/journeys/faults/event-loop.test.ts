@@ -1,13 +1,13 @@
 // A process that has more work than it gets done: misses and signing messages are refused at once, hits and submissions
 // go on.
 import assert from 'node:assert/strict';
-import { createServer, type AddressInfo } from 'node:net';
-import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway } from '../../support/gateway.ts';
 import { headerLines } from '../../support/raw-node.ts';
 import { submission } from '../../support/submission.ts';
+import { listen } from '../../support/listen.ts';
 
 const hit = '/accounts/0x1/module/coin?ledger_version=5';
 const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
@@ -92,10 +92,8 @@ test('a node that answered in time is not called slow because this process stood
       if (chunk.includes('ledger_version=')) standStill(300);
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const port = await listen(t, server);
+  const url = `http://127.0.0.1:${port}/v1`;
   const gateway = await testGateway(t, { full: [{ url }], config: { upstream: { timeoutMs: 200 } } });
 
   const statuses: number[] = [];

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createServer, type Socket } from 'node:net';
+import { createServer } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { until } from '../../support/eventually.ts';
@@ -7,6 +7,7 @@ import { fakeNode } from '../../support/fake-node.ts';
 import { type LogLine, nodeAndGateway, probeAt, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { watchStalls } from '../../support/stalls.ts';
+import { listen } from '../../support/listen.ts';
 
 const faults = [
   { kind: 'reset' },
@@ -357,20 +358,12 @@ const ledger = [
 /** A server that writes the same bytes to every connection. */
 async function rawNode(t: TestContext, answer: string): Promise<{ url: string; connections(): number }> {
   let connections = 0;
-  const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     connections += 1;
-    sockets.add(socket);
     socket.on('error', () => undefined);
     socket.once('data', () => socket.end(answer));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  const { port } = server.address() as { port: number };
-  return { url: `http://127.0.0.1:${port}/v1`, connections: () => connections };
+  return { url: `http://127.0.0.1:${await listen(t, server)}/v1`, connections: () => connections };
 }
 
 async function untilReads(node: { readonly reads: number }, count: number): Promise<void> {

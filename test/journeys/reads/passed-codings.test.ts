@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { connect, type AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import {
@@ -22,6 +22,7 @@ import { nodeAndGateway, patient, type Reply, testGateway, twoTiers } from '../.
 import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { submission } from '../../support/submission.ts';
 import { authority } from '../../support/tls.ts';
+import { listen } from '../../support/listen.ts';
 
 const ledger = ledgerHeaders({ version: 900n, chainId: 1 });
 const list = '/transactions?start=5&limit=100';
@@ -242,13 +243,8 @@ test('a client that hangs up while its answer is decoded frees the connection to
     response.writeHead(200, { ...ledger, ...headers }).write(coded.subarray(0, 70_000));
     response.once('close', () => left.resolve());
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const port = await listen(t, server);
+  const url = `http://127.0.0.1:${port}/v1`;
   const upstream = { timeoutMs: 60_000, deadlineMs: 60_000 };
   const gateway = await testGateway(t, { full: [{ url }], config: { upstream } });
   const socket = connect(gateway.port, '127.0.0.1');
@@ -315,13 +311,8 @@ test('a coded list passes from a node behind TLS as well', async (t) => {
       response.end(body);
     },
   );
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const port = await listen(t, server);
+  const url = `https://127.0.0.1:${port}/v1`;
   const gateway = await testGateway(t, { full: [{ url }] });
 
   const passed = await gateway.get(list, { 'accept-encoding': 'gzip' });

@@ -1,8 +1,6 @@
 // Events between workers, over real processes.
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
 import { Agent, request as send } from 'undici';
 import { moduleText, moduleTexts, readGroup } from '../../encode/vectors.ts';
@@ -14,6 +12,7 @@ import { ledgerHeaders } from '../../support/ledger-info.ts';
 import { submission } from '../../support/submission.ts';
 import { vectorNode } from '../../support/vector-node.ts';
 import { get, isAlive, metric, noWorker } from '../../support/workers.ts';
+import { listen } from '../../support/listen.ts';
 
 const json = { 'content-type': 'application/json' };
 const post = (url: string, body: string) => fetchReply(url, { method: 'POST', headers: json, body });
@@ -228,13 +227,8 @@ test('a list of transactions from near the head is not ahead of the ledger heade
     const headers = { ...ledgerHeaders({ version: head }), 'content-type': 'application/json' };
     response.writeHead(200, headers).end(start === undefined ? '{}' : JSON.stringify(list));
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const port = await listen(t, server);
+  const url = `http://127.0.0.1:${port}/v1`;
   const gateway = await gatewayProcess(t, {
     full: [{ url }],
     config: { workers: 2, upstream: { probeInterval: '1h' } },
