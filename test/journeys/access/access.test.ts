@@ -11,7 +11,7 @@ import { gatewayProcess } from '../../support/gateway-process.ts';
 import { fetchReply, type LogLine, nodeAndGateway, type Reply, testGateway } from '../../support/gateway.ts';
 import { accessConfig, keysFile, planConfig, testKey } from '../../support/keys.ts';
 import { exchangeRaw } from '../../support/raw-http.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { submission } from '../../support/submission.ts';
 import { metric } from '../../support/workers.ts';
@@ -332,7 +332,7 @@ test(
       config: {
         cache: {
           memory: { maxBytes: 1_000_000 },
-          redis: { target: { kind: 'single', url: redis.url }, keyPrefix: 'lg', timeoutMs: 50, ttlMs: 10_000 },
+          redis: redisAt(redis.url, { timeoutMs: 50, ttlMs: 10_000 }),
         },
       },
       access: accessConfig({ keys: { redis: true } }),
@@ -377,12 +377,7 @@ test('until the keys in Redis could be read, nobody is told that theirs is wrong
     config: {
       cache: {
         memory: { maxBytes: 1_000_000 },
-        redis: {
-          target: { kind: 'single', url: 'redis://127.0.0.1:1' },
-          keyPrefix: 'lg',
-          timeoutMs: 50,
-          ttlMs: 10_000,
-        },
+        redis: redisAt('redis://127.0.0.1:1', { timeoutMs: 50, ttlMs: 10_000 }),
       },
     },
     access: accessConfig({ keys: { redis: true } }),

@@ -9,7 +9,7 @@ import { gatewayProcess } from '../../support/gateway-process.ts';
 import { until, versions } from '../../support/redis-replica.ts';
 import { watchStalls } from '../../support/stalls.ts';
 import { get } from '../../support/workers.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
 const ledgerHeader = /^x-node-/;
 
@@ -100,12 +100,7 @@ for (const { how, end, begin, p99Ms, knownP99Ms } of ways) {
     async (t) => {
       const stalls = watchStalls(t);
       const server = await redisServer(t);
-      const redis: RedisConfig = {
-        target: { kind: 'single', url: server.url },
-        keyPrefix: 'lg',
-        timeoutMs: 3_000,
-        ttlMs: 60_000,
-      };
+      const redis = redisAt(server.url, { timeoutMs: 3_000 });
       const nodes = [await fakeNode(t), await fakeNode(t), await fakeNode(t, { archival: true })];
       const [filler, gateway] = [await gatewayOf(t, nodes, { redis }), await gatewayOf(t, nodes, { redis })];
       const [inRedis, inMemory] = [versions(1, 120), versions(201, 20)];

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { askExplain, askPurge, purge } from '../../support/admin.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, probe, testGateway, type TestGateway, twoTiers } from '../../support/gateway.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 
 const everything = '{"everything": true}';
 const token = 'a-token-of-the-operators';
@@ -238,12 +238,7 @@ test('what a client would be refused is shown as the client would get it', async
 
 test('what Redis holds: found, absent, damaged, unavailable', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
-  const redis = {
-    target: { kind: 'single', url: server.url },
-    keyPrefix: 'lg',
-    timeoutMs: 500,
-    ttlMs: 60_000,
-  } as const;
+  const redis = redisAt(server.url);
   const gateway = await testGateway(t, { full: [await fakeNode(t)], config: { cache: { redis } } });
   const path = `${probe}?ledger_version=7`;
   const ask = () => explain(gateway, { target: `/v1${path}` });

@@ -6,7 +6,7 @@ import type { Config } from '../../../src/config/config.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode, type FakeNode } from '../../support/fake-node.ts';
 import { probeAt, testGateway, type TestGateway } from '../../support/gateway.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
 interface Scene {
@@ -87,7 +87,7 @@ test('a node that goes down and up all the time takes a few lines', async (t) =>
 test('Redis that is gone under load is told of once, and once when it is back', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t);
-  const redis = { target: { kind: 'single', url: server.url }, keyPrefix: 'lg', timeoutMs: 50, ttlMs: 60_000 } as const;
+  const redis = redisAt(server.url, { timeoutMs: 50 });
   const the = await scene(t, [node], { cache: { memory: { maxBytes: 64 * 1024 * 1024 }, redis } });
 
   let [isOver, asked] = [false, 0];

@@ -8,7 +8,7 @@ import { encodeVectors } from '../../../src/sample/recorded.ts';
 import { until } from '../../support/eventually.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { fetchReply, nodeAndGateway, probe, testGateway, type TestGateway } from '../../support/gateway.ts';
-import { noRedis, redisServer } from '../../support/redis-server.ts';
+import { noRedis, redisAt, redisServer } from '../../support/redis-server.ts';
 import { watchStalls } from '../../support/stalls.ts';
 
 const padded = (bytes: number) => `/accounts/0x1/resource/0x1::ledgergate_sample::Padded${bytes}`;
@@ -75,12 +75,7 @@ test('a signing message that is encoded here saves a request and no bytes; error
 test('what Redis has is saved, and its look-ups are timed', { skip: noRedis }, async (t) => {
   const server = await redisServer(t);
   const node = await fakeNode(t, { head: 900n });
-  const redis = {
-    target: { kind: 'single', url: server.url },
-    keyPrefix: 'lg',
-    timeoutMs: 2_000,
-    ttlMs: 60_000,
-  } as const;
+  const redis = redisAt(server.url, { timeoutMs: 2_000 });
   const config = { cache: { redis } };
   const [first, second] = [
     await testGateway(t, { full: [node], config }),
