@@ -6,24 +6,12 @@ import { test } from 'node:test';
 import { fakeNode } from '../../support/fake-node.ts';
 import { testGateway } from '../../support/gateway.ts';
 import { headerLines } from '../../support/raw-node.ts';
-import { submission } from '../../support/submission.ts';
+import { encodeRequest, submission } from '../../support/submission.ts';
 import { listen } from '../../support/listen.ts';
 
 const hit = '/accounts/0x1/module/coin?ledger_version=5';
 const view = '{"function":"0x1::ledgergate_sample::version","type_arguments":[],"arguments":[]}';
-const transfer = JSON.stringify({
-  sender: '0x1',
-  sequence_number: '0',
-  max_gas_amount: '1000',
-  gas_unit_price: '100',
-  expiration_timestamp_secs: '32425224034',
-  payload: {
-    type: 'entry_function_payload',
-    function: '0x1::aptos_account::transfer',
-    type_arguments: [],
-    arguments: ['0x2', '1'],
-  },
-});
+const transfer = encodeRequest('0x1::aptos_account::transfer', ['0x2', '1']);
 
 test('while the event loop is late, misses, passed reads and signing messages are refused; hits and submissions go on', async (t) => {
   const node = await fakeNode(t, { head: 900n });

@@ -6,16 +6,9 @@ import type { SampleFault } from '../../../src/sample/faults.ts';
 import { fakeNode } from '../../support/fake-node.ts';
 import { nodeAndGateway, probe, testGateway } from '../../support/gateway.ts';
 import { ledgerHeaders } from '../../support/ledger-info.ts';
+import { submission } from '../../support/submission.ts';
 
-const transfer = JSON.stringify({
-  sender: '0x1',
-  sequence_number: '1',
-  max_gas_amount: '2000',
-  gas_unit_price: '100',
-  expiration_timestamp_secs: '32425224034',
-  payload: { type: 'entry_function_payload', function: '0x1::m::f', type_arguments: [], arguments: [] },
-  signature: { type: 'ed25519_signature', public_key: '0x00', signature: '0x00' },
-});
+const transfer = submission();
 
 test('a look-up after a submission does not share the look-up that began before it', async (t) => {
   const node = await fakeNode(t, { head: 900n });
