@@ -21,14 +21,14 @@ const preface = [
   '# Metrics',
   '',
   '`GET /metrics` on the operations port. Prometheus, and whoever else prefers it (`Accept: application/openmetrics-text`),',
-  'gets OpenMetrics 1.0, everybody else the classic text format; series and labels are the same in both, bounds of buckets',
+  'gets OpenMetrics 1.0, any other client the classic text format; series and labels are the same in both, bounds of buckets',
   '(`le="1.0"`) included.',
   '',
   '- **Exemplars**: where traces are on, `ledgergate_http_request_duration_seconds` carries the trace and span of the last',
   '  sampled request of each bucket (`trace_id`, `span_id`). They are in OpenMetrics only; Prometheus keeps them with',
   '  `--enable-feature=exemplar-storage`.',
   '- **Zero before the first event**: counters whose labels are closed are there from the start, those of an upstream or a',
-  '  plan as soon as it is known, so that `rate()` and `increase()` see the first event. The exceptions are said below.',
+  '  plan as soon as it is known, so that `rate()` and `increase()` see the first event. The exceptions stand below.',
   '- **Workers**: one `/metrics` speaks for all. Counters and histograms are sums, and those of a worker that has ended stay',
   '  in them. Of gauges, what is held or waits is added up, of versions the newest word counts, and of states the worst:',
   '  a node is usable, and Redis up, when every worker says so. An outage is one when every worker has it.',
@@ -38,7 +38,7 @@ const preface = [
   '  sets, or names from the config: never an address, a path, a type or a version of the ledger.',
 ];
 
-/** What a histogram has beside its buckets: `+Inf`, sum and count. */
+/** The series of a histogram beside its buckets: `+Inf`, sum and count. */
 const besideBuckets = 3;
 
 /** How many lines one combination of open labels may have. */
@@ -72,7 +72,7 @@ function boundsOf(sections: readonly Section[]): string[] {
     ['version and node', 'once', 'what runs'],
   ];
   const unsaid = [...by.keys()].filter((key) => !rows.some(([open]) => open === key));
-  if (unsaid.length > 0) throw new Error(`labels that nothing is said of: ${unsaid.join(', ')}`);
+  if (unsaid.length > 0) throw new Error(`labels without a description: ${unsaid.join(', ')}`);
   return [
     'At most, with every part on, beside some 60 of Node.js itself:',
     '',

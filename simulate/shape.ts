@@ -142,7 +142,7 @@ export const shapes: readonly Shape[] = [
   shapeOf('1,000 processes, 5 regions', million, wide),
   shapeOf('the same, a Cluster of 6 for each region', million, { ...wide, redis: { ...redis, shards: 6 } }),
   shapeOf('the same, 1 s of staleness', million, { ...wide, redis: { ...redis, shards: 6 }, maxStalenessMs: 1_000 }),
-  shapeOf('the same, nobody submits', million, {
+  shapeOf('the same, without submissions', million, {
     ...wide,
     redis: { ...redis, shards: 6 },
     maxStalenessMs: 1_000,

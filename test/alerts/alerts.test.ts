@@ -28,7 +28,7 @@ test('Prometheus takes the rule files', { skip: noPromtool }, () => {
 });
 
 for (const file of ruleTestFiles) {
-  test(`alerts fire and are silent as ${basename(file)} says`, { skip: noPromtool }, () => {
+  test(`alerts fire and are silent as in ${basename(file)}`, { skip: noPromtool }, () => {
     const { status, output } = promtool('test', 'rules', file);
 
     assert.equal(status, 0, output);
@@ -53,12 +53,12 @@ test('each alert is shown to fire and to be silent', () => {
   assert.deepEqual([...shown(false)].sort(), names.toSorted());
 });
 
-test('an alert says how urgent it is, what is the matter, how much, and where to read on', () => {
+test('an alert has its urgency, its fault, a figure and a runbook link', () => {
   for (const { alert, expr, labels, annotations } of alertingRules) {
     assert.ok(labels['severity'] === 'page' || labels['severity'] === 'ticket', alert);
     assert.deepEqual(Object.keys(annotations).sort(), ['description', 'runbook_url', 'summary'], alert);
     assert.equal(annotations['runbook_url'], `docs/runbook.md#${alert.toLowerCase()}`);
-    // Whoever is woken sees figures at once. That nothing answers is one of the few things without any.
+    // An operator sees figures at once. An alert about no answer at all has none.
     const text = `${annotations['summary']} ${annotations['description']}`;
     if (alert !== 'LedgergateDown' && alert !== 'LedgergateHeadStalled') assert.match(text, /\$(value|labels)/, alert);
     assert.doesNotMatch(expr, /\bjob\s*[=!]/, `${alert} knows the name of a scrape job`);
@@ -72,7 +72,7 @@ test('the runbook has a section for each alert, in the order of the file, and no
   assert.deepEqual(sections, names);
 });
 
-test('each section of the runbook says what it means, what clients notice, how to look, what to do and what not', () => {
+test('each section of the runbook has meaning, effect on clients, diagnosis, remedy and what to avoid', () => {
   const runbook = readFileSync(new URL('../../docs/runbook.md', import.meta.url), 'utf8');
   const sections = runbook.split(/^## /m).filter((section) => section.startsWith('Ledgergate'));
 
@@ -84,7 +84,7 @@ test('each section of the runbook says what it means, what clients notice, how t
   }
 });
 
-test('the rules are loaded without Helm as docs/operations.md says', { skip: noPromtool }, (t) => {
+test('the rules load without Helm by the steps of docs/operations.md', { skip: noPromtool }, (t) => {
   const operations = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
   const section = /^## Monitoring$.*?(?=^## )/ms.exec(operations)?.[0] ?? '';
   const [, config = ''] = /```yaml\n(.*?)```/s.exec(section) ?? [];

@@ -44,7 +44,7 @@ test('panels do not lie on each other, and fit on the screen', () => {
   }
 });
 
-test('every expression keeps to the replicas that are chosen, and to the interval that Grafana knows is enough', () => {
+test('every expression keeps to the replicas that are chosen, and to the rate interval of Grafana', () => {
   for (const { title, targets = [] } of panels) {
     for (const { expr } of targets) {
       for (const [selector] of expr.matchAll(/\b(?:ledgergate|process|nodejs)_\w+(?:\{[^}]*\})?/g)) {

@@ -1,4 +1,4 @@
-/** What an expression of PromQL takes for granted: names of metrics, labels, and values of labels. */
+/** Names of metrics, labels and values of labels in an expression of PromQL. */
 
 export interface Selector {
   readonly name: string;
@@ -33,7 +33,7 @@ export function shownLabelsIn(text: string): readonly string[] {
   );
 }
 
-/** Values of labels by metric, as a scrape tells them. */
+/** Values of labels by metric, from a scrape. */
 export type Scrape = ReadonlyMap<string, ReadonlyMap<string, ReadonlySet<string>>>;
 
 export function parseScrape(text: string): Scrape {

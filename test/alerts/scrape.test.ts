@@ -1,4 +1,4 @@
-/** What alerts, panels and the runbook ask for is there in what a gateway with everything on tells Prometheus. */
+/** A gateway with everything on exports each series that alerts, panels and the runbook read. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ import { alertingRules, noPromtool, promtool, recordingRules } from './rule-file
 const probe = '/v1/accounts/0x1/resource/0x1::ledgergate_sample::Probe';
 const lie = '{"type":"0x1::ledgergate_sample::Probe","data":{"address":"0x1","ledger_version":"7"}}';
 
-/** What Prometheus adds to what it scrapes, here or by the labels of Kubernetes. */
+/** Labels that Prometheus adds to scraped series, here or by the labels of Kubernetes. */
 const ofPrometheus = new Set(['job', 'instance', 'pod', 'node', 'alertname', 'alertstate']);
 
 const runbook = readFileSync(new URL('../../docs/runbook.md', import.meta.url), 'utf8');
@@ -36,14 +36,14 @@ const expressions = [
   ...runbookQueries.map((expr) => ({ where: 'docs/runbook.md', expr })),
 ];
 
-/** A gateway with workers, Redis, keys and TLS, some load and some faults, and what it told then. */
+/** A scrape of a gateway with workers, Redis, keys and TLS, after some load and some faults. */
 async function observed(t: TestContext): Promise<{ readonly scrape: Scrape; readonly gateway: GatewayProcess }> {
   const redis = await redisServer(t);
   const root = authority(t);
   const full = await fakeNode(t, { oldest: 500n });
   const other = await fakeNode(t, { oldest: 500n });
   const { path: keys } = keysFile(t, [testKey('wallet')]);
-  // One of the two tells something else of the same read.
+  // One of the two gives another answer to the same read.
   const headers = ledgerHeaders({ version: 1000n, oldest: 500n, chainId: 1 });
   full.faults.add({ kind: 'answer', status: 200, body: lie, headers }, { when: ({ url }) => url.includes('Probe') });
   const tls = root.certify('gateway');

@@ -1,4 +1,4 @@
-// Real answers are as docs/openapi.yaml tells: status, content type, headers, and the shape of the body.
+// Real answers match docs/openapi.yaml: status, content type, headers, and the shape of the body.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { errorBody } from '../../src/ledger/errors.ts';
@@ -25,7 +25,7 @@ import { cases, requestOf, type Case } from './openapi-cases.ts';
 
 const document = new OpenApi();
 const served = document.operations.filter(({ tag }) => tag !== 'operations');
-/** Those that are asked for a key, and bounded. */
+/** Operations that need a key, and are bounded. */
 const asked = served.filter(({ id }) => id !== 'preflight');
 const handled = asked.filter(({ tag, method }) => tag === 'ledger' && method !== 'HEAD');
 
@@ -91,7 +91,7 @@ test('a batch is answered as described', async (t) => {
   }
 });
 
-test('what is passed through is answered as described, whatever the node says', async (t) => {
+test('what is passed through is answered as described for each answer of the node', async (t) => {
   const node = await fakeNode(t, ledger);
   const gateway = await testGateway(t, { full: [node] });
 
@@ -158,7 +158,7 @@ for (const status of [403, 418, 429, 500, 503]) {
       assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), withKey(all)));
       assertAsDescribed(operation, await ask(gateway, operation, requestOf(operation), { ...withKey(all), ...gzip }));
     }
-    // Read at a node's head, it tells the version even so.
+    // Read at a node's head, it reports the version even so.
     const read = document.operation('getResource');
     const headers = { ...withKey(all), 'ledgergate-max-staleness': '0' };
     assertAsDescribed(read, await ask(gateway, read, requestOf(read), headers));

@@ -14,7 +14,7 @@ import { errorBody } from '../../src/ledger/errors.ts';
 /** The positions of marks are the same in every run. */
 const distrusted = { names: [], marked: { salt: 'a secret', table: undefined } };
 
-/** A proof whose clock stands until it is moved, and whose dice fall as told. */
+/** A proof whose clock stands until it is moved, and whose random numbers are given. */
 function proofWith({ share = 0.01, roll = 0.5 }: { readonly share?: number; readonly roll?: number } = {}) {
   const clock = { ms: 0 };
   const proof = new ShadowProof({ share, askAgainMs: 1_000, random: () => roll, now: () => clock.ms, distrusted });
@@ -74,7 +74,7 @@ test('a share of 0 checks nothing', () => {
   assert.equal(proof.shouldCheck('f', 's'), false);
 });
 
-test('a mismatch stands, whatever other nodes say later', () => {
+test('a mismatch stands after equal bytes of other nodes', () => {
   const { proof } = proofWith();
   proof.prove('f', 's');
 

@@ -10,7 +10,7 @@ import { fakeNode, type FakeNode, type FakeNodeOptions } from './fake-node.ts';
 
 export interface NodeAddress {
   readonly url: string;
-  /** Credentials that it is given. */
+  /** Credentials for the node. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -28,7 +28,7 @@ export interface TestGatewayOptions {
   readonly times?: ConnectionTimes;
   /** Default: never. A busy machine makes this process late, nodes and clients with it, and no test means that. */
   readonly isOverloaded?: () => boolean;
-  /** Counts requests in place of what the config says. */
+  /** Replaces the limits of the config. */
   readonly limits?: Limits;
   /** Takes the log lines, whatever their level. */
   readonly onLog?: (line: LogLine) => void;
@@ -65,10 +65,10 @@ export function probeAt(version: number | bigint): string {
   return `${probe}?ledger_version=${version}`;
 }
 
-/** Where no read is meant to fail: hundreds at once may keep a busy machine for seconds. */
+/** For tests in which no read may fail: hundreds at once may keep a busy machine for seconds. */
 export const patient = { timeoutMs: 20_000, deadlineMs: 20_000 };
 
-/** Journeys are gone with the front and without it. */
+/** Journeys run with the fast path and without it. */
 const fastPath = process.env['LEDGERGATE_TEST_FAST_PATH'] !== 'off';
 
 export function testConfig(options: TestGatewayOptions): Config {
@@ -83,7 +83,7 @@ export function testConfig(options: TestGatewayOptions): Config {
     upstream: {
       timeoutMs: 2_000,
       deadlineMs: 4_000,
-      // Tests say when nodes are looked at: one probe at the start, then only answers.
+      // Tests decide when nodes are probed: one probe at the start, then only answers.
       probeIntervalMs: 3_600_000,
       connections: 64,
       maxAttempts: 3,

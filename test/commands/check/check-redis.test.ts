@@ -15,7 +15,7 @@ async function redisFile(t: TestContext, redis: string): Promise<string> {
   return configFile(t, `upstreams:\n  - { name: n0, url: "${node.url}" }\ncache:\n    redis: ${redis}\n`);
 }
 
-/** What `check` says below its table. */
+/** Lines of `check` below its table. */
 async function said(
   file: string,
   ...flags: string[]

@@ -160,7 +160,7 @@ interface Front {
 
 /** The configuration is the one of the document, on another port and without TLS. */
 async function behindNginx(t: TestContext, access?: AccessConfig): Promise<Front> {
-  const { node, gateway } = await nodeAndGateway(t, { ...(access === undefined ? {} : { access }) }, { head: 1_000n });
+  const { node, gateway } = await nodeAndGateway(t, access === undefined ? {} : { access }, { head: 1_000n });
   const text = readFileSync(new URL('../../../docs/tls-and-browsers.md', import.meta.url), 'utf8');
   const recommended = /```nginx\n([^]*?)```/.exec(text)?.[1] ?? assert.fail('the document recommends nothing');
   const url = await startNginx(

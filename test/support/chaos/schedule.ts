@@ -1,6 +1,6 @@
 /**
- * What goes wrong when: faults of nodes, gateways and Redis, drawn from one seed. One node at a time is left alone, so
- * that at every moment somebody can answer; which one that is changes every few seconds, and never before the next one
+ * The schedule of faults of nodes, gateways and Redis, drawn from one seed. One node at a time is left alone, so
+ * that at every moment one node can answer; which one that is changes every few seconds, and never before the next one
  * has been well for a while.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,11 +20,11 @@ const settledMs = 700;
 /** Two probes of a gateway (see world.ts): what it shuns is asked again after one that finds it well. */
 const provenMs = 500;
 const commitEveryMs = 500;
-/** Balancers have heard of an end by then. */
+/** Balancers have seen the end of readiness by then. */
 const heardMs = 200;
 
 export class Schedule {
-  /** What happened, in order, for whoever has to find out why. */
+  /** Events in order, for the report of a failure. */
   readonly events: string[] = [];
   /** How often each thing happened. */
   readonly counts = new Map<string, number>();
@@ -122,7 +122,7 @@ export class Schedule {
   }
 
   async #stop(gateway: ChaosGateway): Promise<void> {
-    this.#note('is told to end', gateway.name);
+    this.#note('gets the signal to end', gateway.name);
     gateway.timesStopped += 1;
     const ended = gateway.process.stop();
     await sleep(heardMs);

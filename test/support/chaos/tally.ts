@@ -1,4 +1,4 @@
-/** What the clients of a chaos run saw, counted, and whether it was allowed. */
+/** Counts of a chaos run's answers, and whether each was allowed. */
 import type { ChaosNode } from './node.ts';
 import type { Asked, RequestKind } from './requests.ts';
 import type { ChaosWorld } from './world.ts';

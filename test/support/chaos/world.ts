@@ -8,7 +8,7 @@ import { submission } from '../submission.ts';
 import { sharedLedger, startHead } from './ledger.ts';
 import { chaosNode, type ChaosNode } from './node.ts';
 
-/** A gateway as its clients know it. */
+/** A gateway at the address of its clients. */
 export interface ChaosGateway {
   readonly name: string;
   readonly process: GatewayProcess;
@@ -18,7 +18,7 @@ export interface ChaosGateway {
   timesKilled: number;
   /** It was killed, and the kernel has not closed yet what the process had open. */
   isDying: boolean;
-  /** How often it was told to end. */
+  /** Signals to end so far. */
   timesStopped: number;
 }
 
